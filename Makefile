@@ -1,0 +1,33 @@
+# The front door. `make demo` and `make test` are all that most people need.
+.PHONY: help demo check test chaos fuzz deny
+
+help:
+	@echo "make demo    the classic example on a real HBase, which it sets up"
+	@echo "make check   what needs no server: lints, unit and property tests, documentation"
+	@echo "make test    everything, on clusters that it starts and ends"
+	@echo "make chaos   the tests under faults in full (CHAOS_SEED=…)"
+	@echo "make fuzz    every decoder under a fuzzer (FUZZ_SECONDS=60 each; needs nightly Rust and cargo-fuzz)"
+	@echo "make deny    licences and bans of dependencies (needs cargo-deny)"
+
+demo:
+	@scripts/demo
+
+check:
+	@scripts/check
+
+test:
+	@scripts/test
+
+chaos:
+	@scripts/test chaos
+
+FUZZ_SECONDS ?= 60
+fuzz:
+	@for target in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do \
+		mkdir -p fuzz/target/corpus/$$target; \
+		cargo +nightly fuzz run $$target fuzz/target/corpus/$$target fuzz/corpus/$$target \
+			-- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+
+deny:
+	@cargo deny --all-features check bans licenses sources

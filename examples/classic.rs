@@ -1,0 +1,116 @@
+//! The classic example: rows of one prefix change together; rows of several prefixes are grouped; a transaction over
+//! two prefixes is refused.
+//!
+//! `make demo` starts a local HBase and runs this. On a cluster of your own:
+//! `HBASE_TXN_CONNECT=hbase+zk://host:2181/hbase cargo run --example classic`. It makes the table `classic`, or uses the
+//! one that is there.
+
+use hbase_txn::{
+    BytesBinary, Connection, Delete, ErrorKind, FamilyDescriptor, PartitionRule, PartitionedTable, Put,
+    Result, Scan, Table, TableDescriptor, TableName,
+};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let uri = std::env::var("HBASE_TXN_CONNECT").unwrap_or_else(|_| "hbase+zk://127.0.0.1:2181/hbase".into());
+    let connection = Connection::connect(&uri).await?;
+    let cluster = connection.admin().cluster_info().await?;
+    println!("HBase {} at {uri}\n", cluster.version);
+
+    let name: TableName = "classic".parse()?;
+    make_table(&connection, &name).await?;
+    let table = PartitionedTable::open(&connection, name.clone()).await?;
+    println!(
+        "Table {name}: a partition is all rows that share {}.",
+        table.rule()
+    );
+    println!("Opening it proved that the endpoint answers and that no region boundary cuts a partition.\n");
+
+    println!(
+        "1. One transaction, located by the bare prefix xxx; no row with the key xxx exists, and none is needed."
+    );
+    table
+        .table()
+        .put(Put::new("xxxzzz").cell("f", "q", "to be deleted"))
+        .await?;
+    println!("   The rows of partition xxx before it:");
+    print_rows(table.table(), Scan::prefix("xxx")).await?;
+    let mut transaction = table.at("xxx")?;
+    transaction.put(Put::new("xxxabc").cell("f", "q", "one"))?;
+    transaction.put(Put::new("xxx123").cell("f", "q", "two"))?;
+    transaction.delete(Delete::new("xxxzzz"))?;
+    println!("   put xxxabc, put xxx123, delete xxxzzz");
+    println!("   {}", transaction.commit().await);
+    println!("   The rows of partition xxx after it:");
+    print_rows(table.table(), Scan::prefix("xxx")).await?;
+
+    println!("\n2. A batch of any rows; each partition's group is a transaction of its own:");
+    let mut batch = table.batch();
+    for (row, value) in [
+        ("aaa1", "a"),
+        ("bbb1", "b"),
+        ("ccc1", "c"),
+        ("aaa2", "a"),
+        ("bbb2", "b"),
+    ] {
+        batch.put(Put::new(row).cell("f", "q", value));
+    }
+    println!("   explained, before anything is sent:");
+    for group in batch.explain().await?.groups {
+        println!("     {group}");
+    }
+    println!("   sent:");
+    for group in batch.commit().await {
+        println!("     {}", group.outcome);
+    }
+
+    println!("\n3. A transaction over two prefixes is refused when the second is added:");
+    let mut transaction = table.at("xxx")?;
+    transaction.put(Put::new("xxxabc").cell("f", "q", "never written"))?;
+    match transaction.put(Put::new("yyy1").cell("f", "q", "never written")) {
+        Err(error) if error.kind() == ErrorKind::OtherPartition => {
+            println!("   {error}");
+            println!("   It was never committed, so nothing was sent to the server.\n");
+        }
+        Err(error) => return Err(error),
+        Ok(_) => unreachable!("rows of two partitions can't be in one transaction"),
+    }
+
+    println!("4. All rows, read back in one scan:");
+    print_rows(table.table(), Scan::new()).await?;
+    connection.close().await;
+    Ok(())
+}
+
+/// Prints rows as `hbase-txn scan` does: row, column, timestamp, value.
+async fn print_rows(table: &Table, scan: Scan) -> Result<()> {
+    let mut rows = table.scan(scan)?;
+    while let Some(row) = rows.next().await? {
+        for cell in row.cells() {
+            println!(
+                "     {}  {}:{}  {}  {}",
+                BytesBinary(&cell.row),
+                BytesBinary(&cell.family),
+                BytesBinary(&cell.qualifier),
+                cell.timestamp,
+                BytesBinary(&cell.value)
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Makes the table, with a rule that keeps three-byte prefixes together and the endpoint that applies transactions.
+async fn make_table(connection: &Connection, name: &TableName) -> Result<()> {
+    if connection.admin().exists(name).await? {
+        return Ok(());
+    }
+    let descriptor = TableDescriptor::new(name.clone())
+        .with_family(FamilyDescriptor::new("f"))
+        .with_partition_rule(&PartitionRule::prefix_length(3)?)
+        .with_multi_row_mutation_endpoint();
+    connection
+        .admin()
+        .create_table(&descriptor, &["bbb".into(), "mmm".into()])
+        .await
+}

@@ -1,0 +1,28 @@
+//! The commands, one file each.
+
+pub(crate) mod dev;
+pub(crate) mod rows;
+pub(crate) mod table;
+pub(crate) mod txn;
+
+use crate::{
+    args::{Arguments, Command},
+    exit::{Exit, Failure},
+};
+
+/// What a command ends with.
+pub(crate) type Outcome = Result<Exit, Failure>;
+
+/// Runs the command that was asked for.
+pub(crate) async fn run(arguments: Arguments) -> Outcome {
+    let Arguments { global, command } = arguments;
+    match command {
+        Command::Dev(dev) => dev.run(&global).await,
+        Command::Table(table) => table.run(&global).await,
+        Command::Txn(txn) => txn.run(&global).await,
+        Command::Get(get) => get.run(&global).await,
+        Command::Scan(scan) => scan.run(&global).await,
+        Command::Put(put) => put.run(&global).await,
+        Command::Delete(delete) => delete.run(&global).await,
+    }
+}

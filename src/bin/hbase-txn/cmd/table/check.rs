@@ -1,0 +1,310 @@
+//! `hbase-txn table check`: everything about one table that would stop a transaction, not only the first.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Args;
+use futures::{StreamExt, stream};
+use hbase_txn::{
+    BytesBinary, Connection, Durability, EndpointCall, ErrorKind, PartitionRule, Table, TableDescriptor,
+    TableName, TableRegion, TableState,
+};
+use tokio::time::Instant;
+
+use super::finding::{Finding, Grade};
+use crate::{
+    args::{Format, Global},
+    cmd::Outcome,
+    exit::{Exit, Failure},
+    output,
+};
+
+/// Find everything that would stop a transaction on a table, and say what mends it
+///
+/// Findings are graded `broken` and `note`; with any `broken` the exit status is 1. Each region is asked for the
+/// endpoint. Nothing is changed. In JSON each finding is an object, and there is none where nothing is found.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn table check orders --output json")]
+pub(crate) struct Check {
+    /// The table, with its namespace if it has one
+    name: TableName,
+}
+
+/// How many regions are asked at a time.
+const PROBES: usize = 16;
+/// How many regions a sentence names; JSON has them all.
+const NAMED: usize = 5;
+
+impl Check {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let connection = global.connect().await?;
+        let findings = findings(&connection, &self.name).await?;
+        match global.output {
+            Format::Json => {
+                for finding in &findings {
+                    output::json(finding)?;
+                }
+            }
+            Format::Table if findings.is_empty() => {
+                output::line(&format!("{}: nothing stops a transaction", self.name))?;
+            }
+            Format::Table => {
+                for finding in &findings {
+                    output::line(&finding.to_string())?;
+                }
+            }
+        }
+        match findings.iter().any(|finding| finding.grade == Grade::Broken) {
+            true => Ok(Exit::Failed),
+            false => Ok(Exit::Done),
+        }
+    }
+}
+
+async fn findings(connection: &Connection, name: &TableName) -> Result<Vec<Finding>, Failure> {
+    let deadline = Instant::now() + connection.config().operation_timeout();
+    let admin = connection.admin();
+    let descriptor = admin.descriptor(name).await?;
+    let state = admin.state(name).await?;
+    let regions = admin.regions(name).await?;
+    let mut findings = Vec::new();
+    let disabled = matches!(state, TableState::Disabled | TableState::Disabling);
+    if disabled {
+        findings.push(table_disabled(name, state));
+    }
+    match PartitionRule::from_descriptor(&descriptor) {
+        Ok(rule) => findings.extend(boundaries(name, &rule, &regions)),
+        Err(error) => findings.push(no_rule(&descriptor, &error)),
+    }
+    if disabled {
+        // No region answers; whether the endpoint is asked for is all that can be seen.
+        if !descriptor.names_multi_row_mutation_endpoint() {
+            findings.push(endpoint_missing(&descriptor, &regions, Vec::new()));
+        }
+    } else {
+        let table = connection.table(name.clone());
+        findings.extend(endpoint(&table, &descriptor, &regions, deadline).await);
+    }
+    findings.extend(weak_durability(&descriptor));
+    findings.extend(record_family_missing(&descriptor));
+    Ok(findings)
+}
+
+fn broken(table: &TableName, finding: &'static str, what: String, why: &str, mend: String) -> Finding {
+    Finding {
+        table: table.to_string(),
+        grade: Grade::Broken,
+        finding,
+        partition: None,
+        regions: Vec::new(),
+        what,
+        why: why.to_owned(),
+        mend,
+    }
+}
+
+fn table_disabled(name: &TableName, state: TableState) -> Finding {
+    broken(
+        name,
+        "table-disabled",
+        format!("the table is {state}"),
+        "nothing can be read or written",
+        format!("in HBase's shell: enable '{name}'"),
+    )
+}
+
+/// No rule at all, or one that HBase takes without a word and does not follow.
+fn no_rule(descriptor: &TableDescriptor, error: &hbase_txn::Error) -> Finding {
+    let rules = [PartitionRule::prefix_length(1), PartitionRule::delimiter("/")];
+    let stated = rules
+        .iter()
+        .flatten()
+        .flat_map(PartitionRule::attributes)
+        .any(|(key, value)| {
+            let set = descriptor
+                .attribute(key)
+                .or_else(|| descriptor.configuration.get(key).map(String::as_str));
+            match key {
+                // Other split policies are no attempt at a rule.
+                "SPLIT_POLICY" => set.is_some_and(|set| value.ends_with(set)),
+                _ => set.is_some_and(|set| set != "None"),
+            }
+        });
+    let mend = error
+        .hint()
+        .unwrap_or("make a table with a rule: hbase-txn table create")
+        .to_owned();
+    let text = error.to_string();
+    let what = text
+        .strip_suffix(&mend)
+        .map_or(text.as_str(), |what| what.trim_end_matches("; "));
+    broken(
+        &descriptor.name,
+        if stated { "rule-invalid" } else { "rule-missing" },
+        what.to_owned(),
+        "nothing keeps the rows of a prefix in one region, so nothing can be a transaction",
+        mend,
+    )
+}
+
+fn boundaries(name: &TableName, rule: &PartitionRule, regions: &[TableRegion]) -> Vec<Finding> {
+    let names = |region: &TableRegion| BytesBinary(region.region.encoded_name()).to_string();
+    let neighbours = regions.iter().zip(regions.iter().skip(1));
+    neighbours
+        .filter_map(|(before, after)| {
+            let boundary = &after.region.start_key;
+            let partition = rule.partition_cut_by(boundary)?;
+            let (before, after) = (names(before), names(after));
+            let finding = broken(
+                name,
+                "boundary-inside-partition",
+                format!("the region boundary {} cuts partition {partition} in two", BytesBinary(boundary)),
+                "its rows lie in two regions and can't change together; transactions on it are refused",
+                format!(
+                    "in HBase's shell: merge_region '{before}', '{after}'; then, to have a boundary there: split '{name}', \
+                     \"{}\"",
+                    BytesBinary(partition.first_key())
+                ),
+            );
+            Some(Finding {
+                partition: Some(BytesBinary(partition.prefix()).to_string()),
+                regions: vec![before, after],
+                ..finding
+            })
+        })
+        .collect()
+}
+
+/// Asks each region for the endpoint, by a transaction with nothing in it.
+async fn endpoint(
+    table: &Table,
+    descriptor: &TableDescriptor,
+    regions: &[TableRegion],
+    deadline: Instant,
+) -> Vec<Finding> {
+    let answers: Vec<_> = stream::iter(regions)
+        .map(|region| async move {
+            let left = deadline.saturating_duration_since(Instant::now());
+            (region, probe(table, region.region.start_key.clone(), left).await)
+        })
+        .buffered(PROBES)
+        .collect()
+        .await;
+    let mut findings = Vec::new();
+    let mut missing = Vec::new();
+    for (region, answer) in answers {
+        let encoded = BytesBinary(region.region.encoded_name()).to_string();
+        match answer {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::EndpointMissing => missing.push(encoded),
+            Err(error) => findings.push(Finding {
+                regions: vec![encoded.clone()],
+                ..broken(
+                    &descriptor.name,
+                    "region-unavailable",
+                    format!(
+                        "region {encoded}, {}, does not answer: {error}",
+                        region.region.range_text()
+                    ),
+                    "its rows can be neither read nor written",
+                    "look at the log of its server, and for regions in transition on the master's page"
+                        .to_owned(),
+                )
+            }),
+        }
+    }
+    if !missing.is_empty() {
+        findings.push(endpoint_missing(descriptor, regions, missing));
+    }
+    findings
+}
+
+async fn probe(table: &Table, row: Bytes, timeout: Duration) -> hbase_txn::Result<()> {
+    let call = EndpointCall::new(row, "MultiRowMutationService", "MutateRows", Bytes::new()).idempotent();
+    let table = table.clone().with_operation_timeout(timeout);
+    table.call_endpoint(&call).await.map(drop)
+}
+
+fn endpoint_missing(descriptor: &TableDescriptor, regions: &[TableRegion], missing: Vec<String>) -> Finding {
+    let name = &descriptor.name;
+    let place = match missing.len() {
+        count if count == regions.len() || count == 0 => "the table".to_owned(),
+        count => {
+            let named = missing
+                .iter()
+                .take(NAMED)
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(", ");
+            let more = if count > NAMED { ", …" } else { "" };
+            format!("{count} of {} regions: {named}{more}", regions.len())
+        }
+    };
+    let mend = if descriptor.names_multi_row_mutation_endpoint() {
+        format!(
+            "the table names it, so its servers don't load it: set hbase.coprocessor.user.enabled and \
+             hbase.coprocessor.enabled to true there; or the regions are older than the setting: disable and enable \
+             '{name}'"
+        )
+    } else {
+        let attached = TableDescriptor::new(name.clone()).with_multi_row_mutation_endpoint();
+        let setting = attached.attribute("coprocessor$1").unwrap_or_default();
+        format!("in HBase's shell: alter '{name}', 'coprocessor' => '{setting}'")
+    };
+    Finding {
+        regions: missing,
+        ..broken(
+            name,
+            "endpoint-missing",
+            format!("MultiRowMutationEndpoint does not answer on {place}"),
+            "it is what applies the mutations of a transaction together",
+            mend,
+        )
+    }
+}
+
+fn weak_durability(descriptor: &TableDescriptor) -> Option<Finding> {
+    let set = match descriptor.durability() {
+        Durability::SkipWal => "SKIP_WAL",
+        Durability::AsyncWal => "ASYNC_WAL",
+        _ => return None,
+    };
+    Some(broken(
+        &descriptor.name,
+        "weak-durability",
+        format!("the table's durability is {set}"),
+        "a crash would lose transactions that were called committed, so the table is not opened for them",
+        format!(
+            "in HBase's shell: alter '{}', DURABILITY => 'SYNC_WAL'",
+            descriptor.name
+        ),
+    ))
+}
+
+fn record_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
+    let family = TableDescriptor::RECORD_FAMILY;
+    if descriptor.family(family).is_some() {
+        return None;
+    }
+    let wanted = TableDescriptor::new(descriptor.name.clone()).with_record_family();
+    let settings: Vec<String> = wanted
+        .families
+        .iter()
+        .flat_map(|family| &family.attributes)
+        .map(|(key, value)| format!("{} => '{}'", BytesBinary(key), BytesBinary(value)))
+        .collect();
+    Some(Finding {
+        grade: Grade::Note,
+        ..broken(
+            &descriptor.name,
+            "record-family-missing",
+            format!("the table has no family {family}"),
+            "transactions with an id have nowhere to keep their record; those without one need none",
+            format!(
+                "in HBase's shell: alter '{}', {{NAME => '{family}', {}}}",
+                descriptor.name,
+                settings.join(", ")
+            ),
+        )
+    })
+}

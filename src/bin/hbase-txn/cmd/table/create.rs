@@ -1,0 +1,220 @@
+//! `hbase-txn table create`.
+
+use bytes::Bytes;
+use clap::{ArgGroup, Args};
+use hbase_txn::{BytesBinary, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableName};
+use serde::Serialize;
+
+use super::RuleObject;
+use crate::{
+    args::{Format, Global},
+    cmd::Outcome,
+    exit::{Exit, Failure},
+    output,
+    values::{self, Ranged},
+};
+
+/// Make a table that transactions are possible on, and prove that they are
+///
+/// The table carries MultiRowMutationEndpoint, a rule that keeps the rows of a partition in one region, and the family
+/// _txn for records of transactions.
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("rule").required(true),
+    after_help = "Example: hbase-txn table create orders --family f --prefix-length 3 --split ggg --split ppp"
+)]
+pub(crate) struct Create {
+    /// The table, with its namespace if it has one
+    name: TableName,
+    /// A column family; may be repeated
+    #[arg(long, value_name = "F", required = true, value_parser = values::bytes)]
+    family: Vec<Bytes>,
+    /// A partition is all rows that begin with the same N bytes
+    #[arg(long, value_name = "N", group = "rule", allow_negative_numbers = true, value_parser = values::whole::<usize>)]
+    prefix_length: Option<Ranged<usize>>,
+    /// A partition is all rows with the same bytes before the first D
+    #[arg(long, value_name = "D", group = "rule", value_parser = values::bytes)]
+    delimiter: Option<Bytes>,
+    /// Begin a region at this row; may be repeated
+    #[arg(long, value_name = "KEY", value_parser = values::bytes)]
+    split: Vec<Bytes>,
+    /// Leave out the family _txn; transactions with an id are not possible then
+    #[arg(long)]
+    no_record_family: bool,
+}
+
+#[derive(Serialize)]
+struct Created {
+    table: String,
+    rule: RuleObject,
+    families: Vec<String>,
+    regions: usize,
+}
+
+impl Create {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let rule = self.rule()?;
+        self.check_splits(&rule)?;
+        let descriptor = self.descriptor(&rule)?;
+        let connection = global.connect().await?;
+        connection.admin().create_table(&descriptor, &self.split).await?;
+        let table = PartitionedTable::open(&connection, self.name)
+            .await
+            .map_err(|error| {
+                Failure::Refused(format!(
+                    "the table is made, but transactions are not possible on it: {error}"
+                ))
+            })?;
+        let regions = self.split.len() + 1;
+        let families: Vec<String> = descriptor.families.iter().map(ToString::to_string).collect();
+        match global.output {
+            Format::Table => output::line(&format!(
+                "{}: made; a partition is {}; families {}; {}",
+                table.name(),
+                table.rule(),
+                families.join(", "),
+                output::counted(regions, "region"),
+            ))?,
+            Format::Json => output::json(&Created {
+                table: table.name().to_string(),
+                rule: table.rule().into(),
+                families,
+                regions,
+            })?,
+        }
+        Ok(Exit::Done)
+    }
+
+    fn rule(&self) -> Result<PartitionRule, Failure> {
+        Ok(match (&self.delimiter, &self.prefix_length) {
+            (_, Some(length)) => PartitionRule::prefix_length(length.get("--prefix-length")?)?,
+            (delimiter, None) => PartitionRule::delimiter(delimiter.clone().unwrap_or_default())?,
+        })
+    }
+
+    /// Refuses boundaries that would part rows of one partition.
+    fn check_splits(&self, rule: &PartitionRule) -> Result<(), Failure> {
+        for key in &self.split {
+            if let Some(partition) = rule.partition_cut_by(key) {
+                return Err(Failure::Refused(format!(
+                    "split key {} cuts partition {partition} in two: a partition is {rule}; split at {} instead",
+                    BytesBinary(key),
+                    BytesBinary(partition.first_key())
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn descriptor(&self, rule: &PartitionRule) -> Result<TableDescriptor, Failure> {
+        let mut descriptor = TableDescriptor::new(self.name.clone())
+            .with_partition_rule(rule)
+            .with_multi_row_mutation_endpoint();
+        for family in &self.family {
+            if family == TableDescriptor::RECORD_FAMILY {
+                return Err(Failure::Refused(format!(
+                    "family {} is reserved for the records of transactions; it is added by itself",
+                    TableDescriptor::RECORD_FAMILY
+                )));
+            }
+            if descriptor.family(family).is_some() {
+                return Err(Failure::Refused(format!(
+                    "family {} is given twice; leave one of the two out",
+                    BytesBinary(family)
+                )));
+            }
+            descriptor = descriptor.with_family(FamilyDescriptor::new(family.clone()));
+        }
+        Ok(if self.no_record_family {
+            descriptor
+        } else {
+            descriptor.with_record_family()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        create: Create,
+    }
+
+    fn create(options: &[&str]) -> Create {
+        let line = [&["create", "orders", "--family", "f"], options].concat();
+        Line::try_parse_from(line).unwrap().create
+    }
+
+    #[rstest]
+    #[case(&["--prefix-length", "3", "--split", "xxxm"], "partition xxx in two", "split at xxx")]
+    #[case(&["--prefix-length", "2", "--split", "a", "--split", r"b\x00\xff"], r"partition b\x00 in two", "the first 2 bytes")]
+    #[case(&["--delimiter", "/", "--split", "c42/7"], "partition c42 in two", "split at c42/")]
+    fn a_split_key_inside_a_partition_is_refused(
+        #[case] options: &[&str],
+        #[case] what: &str,
+        #[case] mend: &str,
+    ) {
+        let create = create(options);
+        let rule = create.rule().unwrap();
+        let refusal = create.check_splits(&rule).unwrap_err().to_string();
+        assert!(refusal.contains(what) && refusal.contains(mend), "{refusal}");
+    }
+
+    #[rstest]
+    #[case(&["--prefix-length", "3", "--split", "xxx", "--split", "a"])]
+    #[case(&["--delimiter", "/", "--split", "c42/", "--split", "c5"])]
+    fn a_split_key_between_partitions_is_taken(#[case] options: &[&str]) {
+        let create = create(options);
+        create.check_splits(&create.rule().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn the_descriptor_states_what_transactions_need() {
+        let create = create(&["--prefix-length", "3"]);
+        let rule = create.rule().unwrap();
+        let descriptor = create.descriptor(&rule).unwrap();
+        assert!(descriptor.names_multi_row_mutation_endpoint());
+        assert_eq!(PartitionRule::from_descriptor(&descriptor).unwrap(), rule);
+        assert!(descriptor.family("_txn").is_some() && descriptor.family("f").is_some());
+    }
+
+    #[test]
+    fn the_record_family_can_be_left_out_but_not_taken() {
+        let without = create(&["--prefix-length", "3", "--no-record-family"]);
+        let descriptor = without.descriptor(&without.rule().unwrap()).unwrap();
+        assert!(descriptor.family("_txn").is_none());
+        let taken = create(&["--prefix-length", "3", "--family", "_txn"]);
+        taken.descriptor(&taken.rule().unwrap()).unwrap_err();
+    }
+
+    #[test]
+    fn a_family_given_twice_is_refused() {
+        let twice = create(&["--prefix-length", "3", "--family", "f"]);
+        let refusal = twice.descriptor(&twice.rule().unwrap()).unwrap_err().to_string();
+        assert!(refusal.contains("family f is given twice"), "{refusal}");
+    }
+
+    #[rstest]
+    #[case("0")]
+    #[case("-1")]
+    #[case("32768")]
+    #[case("99999999999999999999999999")]
+    fn a_length_out_of_range_is_readable_and_refused(#[case] length: &str) {
+        create(&["--prefix-length", length]).rule().unwrap_err();
+    }
+
+    #[rstest]
+    #[case(&["create", "orders", "--family", "f"])]
+    #[case(&["create", "orders", "--prefix-length", "3"])]
+    #[case(&["create", "orders", "--family", "f", "--prefix-length", "3", "--delimiter", "/"])]
+    #[case(&["create", "a:b:c", "--family", "f", "--prefix-length", "3"])]
+    fn one_rule_and_a_family_are_needed(#[case] line: &[&str]) {
+        assert!(Line::try_parse_from(line).is_err());
+    }
+}

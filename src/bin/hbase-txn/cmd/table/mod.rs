@@ -1,0 +1,97 @@
+//! `hbase-txn table`: tables that transactions are possible on.
+//!
+//! | file | what |
+//! |---|---|
+//! | `create` | makes one, and proves it |
+//! | `check` | everything that would stop a transaction on one, graded |
+//! | `finding` | what a check finds, and how it is told |
+//! | `describe` | families, attributes, rule, regions |
+
+mod check;
+mod create;
+mod describe;
+mod finding;
+
+use clap::{Args, Subcommand};
+use hbase_txn::{BytesBinary, PartitionRule, TableName};
+use serde::Serialize;
+
+use crate::{
+    args::{Format, Global},
+    cmd::Outcome,
+    exit::Exit,
+    output,
+};
+
+/// Tables that transactions are possible on
+#[derive(Debug, Args)]
+pub(crate) struct Table {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Create(create::Create),
+    Check(check::Check),
+    Describe(describe::Describe),
+    Drop(Drop),
+}
+
+/// Disable a table and delete it, with all its rows, without asking
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn table drop orders")]
+struct Drop {
+    /// The table, with its namespace if it has one
+    name: TableName,
+}
+
+impl Table {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        match self.action {
+            Action::Create(create) => create.run(global).await,
+            Action::Check(check) => check.run(global).await,
+            Action::Describe(describe) => describe.run(global).await,
+            Action::Drop(drop) => drop.run(global).await,
+        }
+    }
+}
+
+impl Drop {
+    async fn run(self, global: &Global) -> Outcome {
+        #[derive(Serialize)]
+        struct Dropped {
+            table: String,
+            dropped: bool,
+        }
+        global.connect().await?.admin().delete_table(&self.name).await?;
+        match global.output {
+            Format::Table => output::line(&format!("{}: dropped", self.name))?,
+            Format::Json => output::json(&Dropped {
+                table: self.name.to_string(),
+                dropped: true,
+            })?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// A partition rule in JSON: `{"prefix_length":3}` or `{"delimiter":"/"}`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum RuleObject {
+    PrefixLength(usize),
+    Delimiter(String),
+    /// A rule of a later library.
+    Other(String),
+}
+
+impl From<&PartitionRule> for RuleObject {
+    fn from(rule: &PartitionRule) -> Self {
+        match rule {
+            PartitionRule::PrefixLength(length) => Self::PrefixLength(length.get()),
+            PartitionRule::Delimiter(delimiter) => Self::Delimiter(BytesBinary(delimiter).to_string()),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `hbase-txn txn`: transactions from a file.
+//!
+//! | file | what |
+//! |---|---|
+//! | `apply` | reads lines and sends their transactions, a bounded number at a time |
+//! | `answers` | how transactions ended, told in the order of the lines |
+//! | `lines` | the lines of a file or of stdin, bounded |
+//! | `format` | what a line may say |
+//! | `groups` | a line's transactions |
+//! | `turns` | transactions of one partition, one after another |
+
+mod answers;
+mod apply;
+mod format;
+mod groups;
+mod lines;
+mod turns;
+
+use clap::{Args, Subcommand};
+
+use crate::{args::Global, cmd::Outcome};
+
+/// Transactions from a file
+#[derive(Debug, Args)]
+pub(crate) struct Txn {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Apply(apply::Apply),
+}
+
+impl Txn {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        match self.action {
+            Action::Apply(apply) => apply.run(global).await,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! How the command ends.
+
+use std::{fmt, io};
+
+/// Exit statuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// Refused or failed.
+    Failed = 1,
+    /// It can't be parsed; most of this comes from clap.
+    Unparsable = 2,
+    /// A condition was not met, or a thing asked about is not so.
+    NotMet = 3,
+    /// Nobody knows whether it was applied.
+    Unknown = 4,
+}
+
+impl Exit {
+    /// Of two outcomes the one that the command ends with.
+    pub(crate) fn or_graver(self, other: Self) -> Self {
+        [Self::Unknown, Self::Failed, Self::NotMet]
+            .into_iter()
+            .find(|grave| [self, other].contains(grave))
+            .unwrap_or(Self::Done)
+    }
+}
+
+/// Why the command ends early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The library's error.
+    Library(hbase_txn::Error),
+    /// What the command itself refuses.
+    Refused(String),
+    /// What stands in the environment can't be parsed.
+    Unparsable(String),
+    /// Input or output of the command itself.
+    Io(io::Error),
+    /// A signal ended the command.
+    Interrupted,
+}
+
+impl Failure {
+    /// Tells it on stderr, and how to end. A reader of stdout that went away has seen what it wanted: whoever must
+    /// not end so, looks at [`is_closed_pipe`](Self::is_closed_pipe) itself.
+    pub(crate) fn report(&self) -> Exit {
+        if self.is_closed_pipe() {
+            return Exit::Done;
+        }
+        crate::output::complain(&format!("hbase-txn: {self}"));
+        match self {
+            Self::Library(error) if error.is_outcome_unknown() => Exit::Unknown,
+            Self::Unparsable(_) => Exit::Unparsable,
+            _ => Exit::Failed,
+        }
+    }
+
+    /// Whether the reader of stdout went away.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Library(error) => error.fmt(f),
+            Self::Refused(why) | Self::Unparsable(why) => f.write_str(why),
+            Self::Io(error) => error.fmt(f),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl From<hbase_txn::Error> for Failure {
+    fn from(error: hbase_txn::Error) -> Self {
+        Self::Library(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(&[], Exit::Done)]
+    #[case(&[Exit::Done, Exit::NotMet, Exit::Done], Exit::NotMet)]
+    #[case(&[Exit::NotMet, Exit::Failed], Exit::Failed)]
+    #[case(&[Exit::Unknown, Exit::Failed, Exit::Done], Exit::Unknown)]
+    fn the_gravest_outcome_counts(#[case] outcomes: &[Exit], #[case] end: Exit) {
+        assert_eq!(
+            outcomes.iter().fold(Exit::Done, |all, one| all.or_graver(*one)),
+            end
+        );
+    }
+}

@@ -1,0 +1,208 @@
+//! Reads and writes of single rows, and scans.
+
+use std::{borrow::Cow, fmt, time::Duration};
+
+use bytes::Bytes;
+use prost::Message;
+use tokio::time::Instant;
+
+use super::{Connection, ResultScanner};
+use crate::{
+    cluster::{Attempts, CallKind, Operation, RegionLocation},
+    config::bounded,
+    error::Result,
+    model::{Delete, Get, Limits, Mutation, Put, Row, Scan, TableName},
+    rpc::CallError,
+    wire::{cell_block::CellBlockDecoder, convert, pb},
+};
+
+/// A table of a cluster: reads and writes of rows.
+///
+/// Cheap to clone. Every call ends within the operation timeout of the client's [`Config`](crate::Config), or
+/// within the table's own ([`with_operation_timeout`](Self::with_operation_timeout)). A future that is dropped
+/// gives its call up; a write whose request had left may still be applied.
+#[derive(Clone)]
+pub struct Table {
+    pub(super) connection: Connection,
+    pub(super) name: TableName,
+    pub(super) operation_timeout: Duration,
+}
+
+impl Table {
+    pub(super) fn new(connection: Connection, name: TableName) -> Self {
+        let operation_timeout = connection.config().operation_timeout();
+        Self {
+            connection,
+            name,
+            operation_timeout,
+        }
+    }
+
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> &TableName {
+        &self.name
+    }
+
+    /// The client that this table belongs to.
+    #[must_use]
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// The table with another operation timeout.
+    #[must_use]
+    pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
+        self.operation_timeout = bounded(timeout);
+        self
+    }
+
+    /// Reads a row. None when it has no cell that was asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) before anything is sent;
+    /// [`TableNotFound`](crate::ErrorKind::TableNotFound), [`TableDisabled`](crate::ErrorKind::TableDisabled),
+    /// [`FamilyNotFound`](crate::ErrorKind::FamilyNotFound); [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded) with the
+    /// last reason as its source.
+    pub async fn get(&self, get: Get) -> Result<Option<Row>> {
+        get.check()
+            .map_err(|error| error.at_operation("get").at_table(&self.name))?;
+        let message = convert::get_message(&get);
+        let mut attempts = self.attempts("get", Cow::Borrowed(&get.row), CallKind::Read);
+        loop {
+            let location = attempts.locate().await?;
+            let request = pb::GetRequest {
+                region: convert::region_specifier(&location.region),
+                get: message.clone(),
+            };
+            let answer = self
+                .call::<_, pb::GetResponse>(&location, "Get", &request, attempts.attempt_deadline())
+                .await
+                .and_then(|(answer, block)| {
+                    convert::row(
+                        answer.result.unwrap_or_default(),
+                        &mut CellBlockDecoder::new(block),
+                    )
+                    .map_err(|error| CallError::BadAnswer(error.to_string().into()))
+                });
+            match answer {
+                Ok(row) => return Ok(row),
+                Err(failure) => attempts.recover(failure, &location).await?,
+            }
+        }
+    }
+
+    /// Writes cells of a row.
+    ///
+    /// A put that got no answer is sent again only when all its cells carry timestamps of their own: then twice
+    /// is the same as once. Otherwise a second one could overwrite what another client wrote in between, so the
+    /// outcome is reported as unknown.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get); and errors whose [outcome is unknown](crate::Error::is_outcome_unknown).
+    pub async fn put(&self, put: Put) -> Result<()> {
+        let stamped = put.timestamp.is_some() || put.cells.iter().all(|cell| cell.timestamp.is_some());
+        self.mutate("put", put.into(), stamped).await
+    }
+
+    /// Deletes parts of a row, or all of it.
+    ///
+    /// A delete that got no answer is sent again only when it has a timestamp; see [`put`](Self::put).
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub async fn delete(&self, delete: Delete) -> Result<()> {
+        let stamped = delete.timestamp.is_some();
+        self.mutate("delete", delete.into(), stamped).await
+    }
+
+    /// Starts a scan. Nothing is sent before the first row is asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for bounds and batches that can't be.
+    pub fn scan(&self, scan: Scan) -> Result<ResultScanner> {
+        scan.check()
+            .map_err(|error| error.at_operation("scan").at_table(&self.name))?;
+        Ok(ResultScanner::new(self.clone(), scan))
+    }
+
+    async fn mutate(&self, name: &'static str, mutation: Mutation, stamped: bool) -> Result<()> {
+        mutation
+            .check(&self.limits())
+            .map_err(|error| error.at_table(&self.name))?;
+        let message = convert::mutation_message(&mutation);
+        let kind = if stamped {
+            CallKind::IdempotentWrite
+        } else {
+            CallKind::Write
+        };
+        let mut attempts = self.attempts(name, Cow::Borrowed(mutation.row()), kind);
+        loop {
+            let location = attempts.locate().await?;
+            let request = pb::MutateRequest {
+                region: convert::region_specifier(&location.region),
+                mutation: message.clone(),
+                ..pb::MutateRequest::default()
+            };
+            match self
+                .call::<_, pb::MutateResponse>(&location, "Mutate", &request, attempts.attempt_deadline())
+                .await
+            {
+                Ok(_) => return Ok(()),
+                Err(failure) => attempts.recover(failure, &location).await?,
+            }
+        }
+    }
+
+    /// What this client refuses to send.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            max_cell_size: self.connection.config().max_cell_size(),
+            ..Limits::default()
+        }
+    }
+
+    /// When a call that begins now must be over.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.operation_timeout
+    }
+
+    pub(super) fn attempts<'a>(
+        &'a self,
+        name: &'static str,
+        row: Cow<'a, Bytes>,
+        kind: CallKind,
+    ) -> Attempts<'a> {
+        let operation = Operation {
+            name,
+            table: &self.name,
+            row,
+            kind,
+            deadline: self.deadline(),
+        };
+        Attempts::new(&self.connection.cluster, operation)
+    }
+
+    pub(super) async fn call<M: Message, R: Message + Default>(
+        &self,
+        location: &RegionLocation,
+        method: &'static str,
+        request: &M,
+        deadline: Instant,
+    ) -> Result<(R, Bytes), CallError> {
+        self.connection
+            .cluster
+            .call_region_server(location, method, request, deadline)
+            .await
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table({})", self.name)
+    }
+}

@@ -1,0 +1,86 @@
+//! Transactions over rows that share a key prefix, on Apache HBase.
+//!
+//! HBase promises atomicity for one row. Rows that share a key prefix can be kept in one region, and a region can
+//! apply many rows at once: so a prefix is a *partition* in which real transactions are possible. This library speaks
+//! HBase's own RPC, without a JVM or a gateway:
+//!
+//! - [`Connection`], [`Table`], [`ResultScanner`], [`Admin`]: a native asynchronous client;
+//! - [`PartitionedTable`], [`Transaction`], [`Batch`]: rows grouped by partition, each group applied as a whole or not
+//!   at all, with an [`Outcome`] that is never a guess;
+//! - [`Connector`]: how servers are dialled, for tunnels and for tests.
+//!
+//! # Which to use
+//!
+//! Rows that must change together share a prefix: [`PartitionedTable::at`]. Many rows, each partition for itself:
+//! [`PartitionedTable::batch`]. Single rows, and all reads: [`Table`]. A partition is read consistently by one
+//! [`Table::scan`], never by several gets.
+//!
+//! # Promises
+//!
+//! - **Never a silent wrong answer.** What can't be atomic is refused before it is sent; an outcome that is not known
+//!   is called [`Outcome::Unknown`], and nothing is sent twice that could be applied twice.
+//! - **Never a hang.** Every future of this library ends within its deadline (one minute, unless [`Config`] says
+//!   otherwise) or is dropped without harm to any other; the [`Error`] says how far it got.
+//!
+//! # Example
+//!
+//! ```no_run
+//! use hbase_txn::{Connection, Delete, PartitionedTable, Put};
+//!
+//! # async fn example() -> hbase_txn::Result<()> {
+//! let connection = Connection::connect("hbase+zk://127.0.0.1:2181/hbase").await?;
+//! let orders = PartitionedTable::open(&connection, "orders".parse()?).await?;
+//!
+//! let mut transaction = orders.at("xxx")?;
+//! transaction.put(Put::new("xxxabc").cell("f", "q", "1"))?;
+//! transaction.put(Put::new("xxx123").cell("f", "q", "2"))?;
+//! transaction.delete(Delete::new("xxxzzz"))?;
+//! let committed = transaction.commit().await.into_result()?;
+//! assert_eq!(committed.rows, 3);
+//! # Ok(()) }
+//! ```
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
+//! | `local` | [`local`](https://docs.rs/hbase-txn): a real HBase on this machine, for tests |
+//! | `cli` | the command `hbase-txn` |
+
+#![cfg_attr(not(test), deny(missing_docs))]
+
+mod client;
+mod cluster;
+mod config;
+mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
+#[cfg(feature = "local")]
+pub mod local;
+mod model;
+mod rpc;
+mod txn;
+mod wire;
+
+pub use client::{
+    Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, ResultScanner, Table, TableRegion,
+};
+pub use config::{ClusterAddress, Config, HostPort};
+pub use error::{Effect, Error, ErrorKind, RemoteException, Result};
+pub use model::{
+    BytesBinary, Cell, CellKind, Delete, Durability, FamilyDescriptor, Get, Mutation, Partition,
+    PartitionRule, Put, RegionInfo, Row, Scan, ServerName, TableDescriptor, TableName, TableState, TimeRange,
+    parse_bytes_binary,
+};
+pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
+pub use txn::{
+    Batch, Committed, ExplainedGroup, Explanation, GroupOutcome, OpenOptions, Outcome, PartitionedTable,
+    Transaction,
+};
+
+/// The README's examples are compiled like all others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

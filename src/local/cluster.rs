@@ -1,0 +1,381 @@
+//! A local cluster by its name.
+
+use std::{collections::BTreeSet, fmt, path::Path, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    BootOptions, ClusterState, ClusterStatus, Home, Progress, Shape,
+    boot::Boot,
+    failure, jars,
+    java::Java,
+    layout::{Layout, remove},
+    lock::FileLock,
+    process, ready,
+    role::Role,
+    server::Launcher,
+    shutdown,
+    state::{self, Marker, Phase, State, forget_process},
+    status,
+};
+use crate::error::{Error, Result};
+
+/// A real HBase on this machine, by its name.
+///
+/// This is a handle: it holds nothing open, and the cluster neither starts with it nor ends with it. Any number of
+/// handles and programs may use one name; one at a time works on the cluster, the others wait.
+///
+/// When the future of [`up`](Self::up), [`down`](Self::down), [`kill`](Self::kill) or [`start`](Self::start) is
+/// dropped, the work stops where it is; the next `up` or `down` brings the cluster in order.
+///
+/// # Example
+///
+/// ```no_run
+/// use hbase_txn::local::{BootOptions, LocalCluster};
+///
+/// # async fn example() -> hbase_txn::Result<()> {
+/// let cluster = LocalCluster::new("default")?;
+/// let status = cluster.up(&BootOptions::new()).await?;
+/// println!("{}", status.uri.unwrap_or_default());
+/// cluster.down().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct LocalCluster {
+    name: String,
+    home: Home,
+    layout: Layout,
+    timeout: Option<Duration>,
+    progress: Progress,
+}
+
+impl LocalCluster {
+    /// How long `down` and `kill` may take unless told otherwise; `start` may take as long as a boot.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// The cluster of this name, in the user's own folders.
+    ///
+    /// # Errors
+    ///
+    /// When the name can't be a folder name, or the user has no home.
+    pub fn new(name: &str) -> Result<Self> {
+        Self::in_home(name, Home::from_env()?)
+    }
+
+    /// The cluster of this name, in other folders.
+    ///
+    /// # Errors
+    ///
+    /// When the name can't be a folder name, or Java can't use the folders because of their names.
+    pub fn in_home(name: &str, home: Home) -> Result<Self> {
+        Ok(Self {
+            name: name.to_owned(),
+            layout: Layout::new(&home, name)?,
+            home,
+            timeout: None,
+            progress: Arc::new(|_| {}),
+        })
+    }
+
+    /// Tells each step of long work when it begins.
+    #[must_use]
+    pub fn with_progress(mut self, progress: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.progress = Arc::new(progress);
+        self
+    }
+
+    /// How long `down`, `kill` and `start` may take; `up` has its own in [`BootOptions`].
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// The cluster's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The cluster's folder. [`ClusterStatus::folders`] says what is in it.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.layout.root()
+    }
+
+    /// What the cluster is in.
+    ///
+    /// # Errors
+    ///
+    /// When its files can't be read.
+    pub fn status(&self) -> Result<ClusterStatus> {
+        status::read(&self.home, &self.layout, &self.name)
+    }
+
+    /// What the cluster is in, and whether it answers: one that seems to run is asked, for at most five seconds.
+    ///
+    /// # Errors
+    ///
+    /// When its files can't be read.
+    pub async fn probe(&self) -> Result<ClusterStatus> {
+        let mut status = self.status()?;
+        if status.state.is_running()
+            && let Some(ports) = State::load(&self.layout)?.and_then(|state| state.ports)
+            && !ready::answers(&ports).await
+        {
+            // It may have been ended in the meantime.
+            status = self.status()?;
+            if status.state.is_running() {
+                status.state = ClusterState::Unresponsive;
+                (status.uri, status.rpc_uri) = (None, None);
+            }
+        }
+        Ok(status)
+    }
+
+    /// Boots the cluster and waits until it serves. One that runs already is left as it is; missing region servers
+    /// are started.
+    ///
+    /// # Errors
+    ///
+    /// When it runs, or has data, of another release or shape; when Java or Maven is missing; when HBase can't start
+    /// or is not there in time. Then nothing of it is left running.
+    pub async fn up(&self, options: &BootOptions) -> Result<ClusterStatus> {
+        needs_linux()?;
+        options.fresh()?;
+        let lock = self.lock(Instant::now() + options.deadline_after()).await?;
+        // What stops a boot is said before anything is changed.
+        let status = self.status()?;
+        let mut wanted = match State::load(&self.layout)?.filter(|stored| stored.served) {
+            Some(stored) => {
+                if status.state.is_running() {
+                    options.check_running(&self.name, &stored)?;
+                }
+                options.applied_to(&self.name, &stored)?
+            }
+            None => options.fresh()?,
+        };
+        if status.state == ClusterState::Running {
+            return Ok(status);
+        }
+        let java = Java::find().await?;
+        let jars = jars::resolve(&self.home, wanted.version, &java, &self.progress).await?;
+        self.layout.create()?;
+        let marker = Marker::load_or_create(&self.layout)?;
+        let launcher = Launcher {
+            layout: &self.layout,
+            marker: &marker,
+            java,
+            jars,
+            shape: wanted.shape,
+        };
+        let boot = Boot {
+            launcher: &launcher,
+            progress: &self.progress,
+            deadline: Instant::now() + options.deadline_after(),
+            timeout: options.deadline_after(),
+        };
+        if status.state == ClusterState::Degraded {
+            self.add_missing(&boot, &wanted, &status).await?;
+        } else {
+            if !state::all_processes(&marker).is_empty() {
+                (self.progress)("ending what is left of an earlier run");
+                shutdown::leftovers(&self.layout, &marker).await?;
+            }
+            boot.run(&mut wanted).await?;
+        }
+        drop(lock);
+        self.status()
+    }
+
+    /// Ends the cluster and keeps its data. A cluster that does not run, or does not exist, is fine.
+    ///
+    /// # Errors
+    ///
+    /// When a process does not end, or files can't be written.
+    pub async fn down(&self) -> Result<ClusterStatus> {
+        if !self.layout.root().is_dir() {
+            return self.status();
+        }
+        needs_linux()?;
+        let deadline = self.deadline();
+        let _lock = self.lock(deadline).await?;
+        let Some(marker) = Marker::load(&self.layout)? else {
+            return self.status();
+        };
+        match State::load(&self.layout)? {
+            Some(mut state) => {
+                if state::all_processes(&marker).is_empty() {
+                    remove(&self.layout.pids())?;
+                } else if state.served {
+                    (self.progress)("ending HBase");
+                    state.enter(Phase::Stopping, &self.layout)?;
+                    shutdown::gracefully(&self.layout, &marker, &state, deadline).await?;
+                } else {
+                    shutdown::leftovers(&self.layout, &marker).await?;
+                }
+                state.enter(Phase::Stopped, &self.layout)?;
+            }
+            None => shutdown::leftovers(&self.layout, &marker).await?,
+        }
+        self.status()
+    }
+
+    /// Ends the cluster and deletes its data, logs and settings. The jars stay.
+    ///
+    /// # Errors
+    ///
+    /// When a process does not end, or files can't be deleted.
+    pub async fn purge(&self) -> Result<()> {
+        if !self.layout.root().is_dir() {
+            return Ok(());
+        }
+        needs_linux()?;
+        let _lock = self.lock(self.deadline()).await?;
+        (self.progress)("ending HBase and deleting its data");
+        if let Some(marker) = Marker::load(&self.layout)? {
+            // The data go, so nothing needs to be flushed.
+            process::kill(&state::all_processes(&marker), marker.as_str()).await?;
+        }
+        remove(self.layout.root())
+    }
+
+    /// Kills region server `server`, counted from 1, with SIGKILL: it has no time to flush or to say good-bye. Of a
+    /// standalone cluster server 1 is the whole of it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such server, or it does not run.
+    pub async fn kill(&self, server: u16) -> Result<ClusterStatus> {
+        needs_linux()?;
+        // Before the lock, whose file would be all there is of a cluster that does not exist.
+        self.existing()?;
+        let _lock = self.lock(self.deadline()).await?;
+        let (state, marker) = self.existing()?;
+        let role = self.role_of(server, state.shape)?;
+        let live = state::live_processes(&self.layout, &marker, state.shape)?;
+        let process = live.get(&role).ok_or_else(|| {
+            failure(format!(
+                "region server {server} of cluster {} does not run",
+                self.name
+            ))
+        })?;
+        process::kill(&BTreeSet::from([process.clone()]), marker.as_str()).await?;
+        forget_process(&self.layout, role)?;
+        self.status()
+    }
+
+    /// Starts region server `server` again and waits until the master knows it. One that runs is left as it is. Of a
+    /// standalone cluster server 1 is the whole of it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such server, when the rest of the cluster does not run, or when it is not there in time.
+    pub async fn start(&self, server: u16) -> Result<ClusterStatus> {
+        needs_linux()?;
+        self.existing()?;
+        // It is a boot, of a part or of all.
+        let timeout = self.timeout.unwrap_or(BootOptions::DEFAULT_TIMEOUT);
+        let lock = self.lock(Instant::now() + timeout).await?;
+        let (state, marker) = self.existing()?;
+        let role = self.role_of(server, state.shape)?;
+        if role == Role::Standalone {
+            drop(lock);
+            return self.up(&BootOptions::new().timeout(timeout)).await;
+        }
+        let live = state::live_processes(&self.layout, &marker, state.shape)?;
+        if live.contains_key(&role) {
+            return self.status();
+        }
+        let ports = state.ports.as_ref().filter(|_| {
+            let needed = state
+                .shape
+                .roles()
+                .into_iter()
+                .filter(|role| !role.is_expendable());
+            state.phase == Phase::Running && needed.into_iter().all(|role| live.contains_key(&role))
+        });
+        let Some(ports) = ports else {
+            return Err(failure(format!("cluster {} does not run", self.name))
+                .with_hint("start all of it with `dev up`"));
+        };
+        let java = Java::find().await?;
+        let launcher = Launcher {
+            layout: &self.layout,
+            marker: &marker,
+            jars: jars::resolve(&self.home, state.version, &java, &self.progress).await?,
+            java,
+            shape: state.shape,
+        };
+        let boot = Boot {
+            launcher: &launcher,
+            progress: &self.progress,
+            deadline: Instant::now() + timeout,
+            timeout,
+        };
+        (self.progress)(&format!("starting region server {server}"));
+        boot.add_region_servers(&[server], ports).await?;
+        self.status()
+    }
+
+    async fn add_missing(&self, boot: &Boot<'_>, state: &State, status: &ClusterStatus) -> Result<()> {
+        let missing: Vec<u16> = (1..=state.shape.region_servers().unwrap_or(0))
+            .filter(|number| !status.pids.contains_key(&Role::RegionServer(*number).to_string()))
+            .collect();
+        let Some(ports) = &state.ports else {
+            return Ok(());
+        };
+        let numbers: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        (self.progress)(&format!(
+            "starting what is missing: region server {}",
+            numbers.join(", ")
+        ));
+        boot.add_region_servers(&missing, ports).await
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout.unwrap_or(Self::DEFAULT_TIMEOUT)
+    }
+
+    async fn lock(&self, deadline: Instant) -> Result<FileLock> {
+        let what = format!("cluster {}", self.name);
+        FileLock::acquire(&self.layout.lock_file(), &what, deadline).await
+    }
+
+    fn existing(&self) -> Result<(State, Marker)> {
+        let state = State::load(&self.layout)?;
+        let marker = Marker::load(&self.layout)?;
+        state.zip(marker).ok_or_else(|| {
+            failure(format!("there is no local cluster {}", self.name)).with_hint("boot it with `dev up`")
+        })
+    }
+
+    fn role_of(&self, server: u16, shape: Shape) -> Result<Role> {
+        shape.region_server(server).ok_or_else(|| {
+            let count = shape.region_servers().unwrap_or(1);
+            Error::invalid(format!("cluster {} has no region server {server}", self.name))
+                .with_hint(format!("it has {count}, counted from 1"))
+        })
+    }
+}
+
+impl fmt::Debug for LocalCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalCluster")
+            .field("name", &self.name)
+            .field("folder", &self.layout.root())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Processes are known by what `/proc` says about them.
+fn needs_linux() -> Result<()> {
+    if Path::new("/proc/self/stat").exists() {
+        return Ok(());
+    }
+    Err(
+        failure("local clusters need Linux: there is no /proc on this machine")
+            .with_hint("use a Linux machine or a container, and connect to it with --connect"),
+    )
+}

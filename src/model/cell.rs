@@ -1,0 +1,178 @@
+//! A cell, and the cells of one row.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::BytesBinary;
+
+/// One version of one column of a row.
+///
+/// Its parts are slices of the frame that it arrived in: keeping one cell keeps that frame. Copy the parts
+/// that you hold for long.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cell {
+    /// The row key.
+    pub row: Bytes,
+    /// The column family.
+    pub family: Bytes,
+    /// The column qualifier; may be empty.
+    pub qualifier: Bytes,
+    /// The version: milliseconds since 1970 unless a writer chose otherwise.
+    pub timestamp: u64,
+    /// A value, or one of the delete markers.
+    pub kind: CellKind,
+    /// The value; may be empty.
+    pub value: Bytes,
+}
+
+/// What a cell says about its column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CellKind {
+    /// A value.
+    Put,
+    /// One version is deleted.
+    Delete,
+    /// The versions of one timestamp are deleted in the whole family.
+    DeleteFamilyVersion,
+    /// All versions of the column up to the timestamp are deleted.
+    DeleteColumn,
+    /// All versions of the family up to the timestamp are deleted.
+    DeleteFamily,
+    /// A code that this client does not know.
+    Other(u8),
+}
+
+impl CellKind {
+    /// The kind behind a type code of HBase's `KeyValue`.
+    pub(crate) fn from_code(code: u8) -> Self {
+        match code {
+            4 => Self::Put,
+            8 => Self::Delete,
+            10 => Self::DeleteFamilyVersion,
+            12 => Self::DeleteColumn,
+            14 => Self::DeleteFamily,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The type code of HBase's `KeyValue`.
+    #[cfg(test)]
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Put => 4,
+            Self::Delete => 8,
+            Self::DeleteFamilyVersion => 10,
+            Self::DeleteColumn => 12,
+            Self::DeleteFamily => 14,
+            Self::Other(code) => code,
+        }
+    }
+}
+
+impl Cell {
+    pub(crate) fn new(
+        row: Bytes,
+        family: Bytes,
+        qualifier: Bytes,
+        timestamp: u64,
+        kind: CellKind,
+        value: Bytes,
+    ) -> Self {
+        Self {
+            row,
+            family,
+            qualifier,
+            timestamp,
+            kind,
+            value,
+        }
+    }
+
+    /// The bytes of row, family, qualifier and value together.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.row.len() + self.family.len() + self.qualifier.len() + self.value.len()
+    }
+}
+
+impl fmt::Debug for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}:{} @{} {:?} {:?}",
+            BytesBinary(&self.row),
+            BytesBinary(&self.family),
+            BytesBinary(&self.qualifier),
+            self.timestamp,
+            self.kind,
+            BytesBinary(&self.value),
+        )
+    }
+}
+
+/// The cells of one row, as a get or a scan found them. HBase calls this a `Result`.
+///
+/// Cells are in HBase's order: by family, then qualifier, then newest version first.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Row {
+    key: Bytes,
+    cells: Vec<Cell>,
+}
+
+impl Row {
+    pub(crate) fn new(key: Bytes, cells: Vec<Cell>) -> Self {
+        Self { key, cells }
+    }
+
+    pub(crate) fn append(&mut self, cells: Vec<Cell>) {
+        self.cells.extend(cells);
+    }
+
+    /// The row key.
+    #[must_use]
+    pub fn key(&self) -> &Bytes {
+        &self.key
+    }
+
+    /// All cells.
+    #[must_use]
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// Takes the cells out.
+    #[must_use]
+    pub fn into_cells(self) -> Vec<Cell> {
+        self.cells
+    }
+
+    /// The newest cell of a column.
+    #[must_use]
+    pub fn cell(&self, family: impl AsRef<[u8]>, qualifier: impl AsRef<[u8]>) -> Option<&Cell> {
+        let (family, qualifier) = (family.as_ref(), qualifier.as_ref());
+        self.cells
+            .iter()
+            .find(|cell| cell.family == family && cell.qualifier == qualifier)
+    }
+
+    /// The newest value of a column.
+    #[must_use]
+    pub fn value(&self, family: impl AsRef<[u8]>, qualifier: impl AsRef<[u8]>) -> Option<&Bytes> {
+        self.cell(family, qualifier).map(|cell| &cell.value)
+    }
+
+    /// The bytes of all cells together.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.cells.iter().map(Cell::size).sum()
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.cells).finish()
+    }
+}

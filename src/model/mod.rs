@@ -1,0 +1,35 @@
+//! HBase's data model: names, rows, cells, mutations, reads, regions, tables, partitions. No I/O.
+//!
+//! | file | what |
+//! |---|---|
+//! | `bytes_binary` | bytes as HBase's shell writes them |
+//! | `table_name` `server_name` | names, checked when they are made |
+//! | `cell` | a cell, and the cells of a row |
+//! | `mutation` | puts, deletes, durability, and what is refused before sending |
+//! | `read` | gets and scans |
+//! | `region` | a region and its bounds |
+//! | `table_descriptor` | a table's families and attributes |
+//! | `partition` | how a row's prefix decides which rows can change together |
+
+mod bytes_binary;
+mod cell;
+mod mutation;
+mod partition;
+mod read;
+mod region;
+mod server_name;
+mod table_descriptor;
+mod table_name;
+
+pub use bytes_binary::{BytesBinary, parse_bytes_binary};
+pub use cell::{Cell, CellKind, Row};
+pub(crate) use mutation::Limits;
+pub use mutation::{Delete, Durability, Mutation, Put};
+pub(crate) use mutation::{DeleteScope, VISIBILITY_ATTRIBUTE};
+pub use partition::{Partition, PartitionRule};
+pub(crate) use read::Selection;
+pub use read::{Get, Scan, TimeRange};
+pub use region::RegionInfo;
+pub use server_name::ServerName;
+pub use table_descriptor::{FamilyDescriptor, TableDescriptor, TableState};
+pub use table_name::TableName;

@@ -1,0 +1,308 @@
+//! What to read: one row, or a range of rows.
+
+use bytes::Bytes;
+
+use super::{mutation::check_row, partition::key_after_prefix};
+use crate::error::{Error, Result};
+
+/// The server reads counts as signed numbers: `u32::MAX` would be one less than none.
+const MOST: u32 = i32::MAX as u32;
+
+/// The versions from `from` to before `to`, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeRange {
+    /// The first timestamp inside.
+    pub from: u64,
+    /// The first timestamp behind.
+    pub to: u64,
+}
+
+/// What of a row is read: families and columns, versions, a range of time. Shared by gets and scans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    /// Families, each with the qualifiers wanted of it; none means all of them.
+    pub(crate) columns: Vec<(Bytes, Vec<Bytes>)>,
+    pub(crate) max_versions: Option<u32>,
+    pub(crate) time_range: Option<TimeRange>,
+}
+
+/// Reads one row.
+///
+/// # Example
+///
+/// ```
+/// use hbase_txn::Get;
+///
+/// let get = Get::new("xxxabc").column("f", "q").versions(3);
+/// # let _ = get;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a get does nothing until it is given to a table"]
+pub struct Get {
+    pub(crate) row: Bytes,
+    pub(crate) selection: Selection,
+}
+
+/// Reads a range of rows, in order.
+///
+/// # Example
+///
+/// ```
+/// use hbase_txn::Scan;
+///
+/// let whole_table = Scan::new();
+/// let from_a_to_before_c = Scan::new().start("a").stop("c");
+/// let partition = Scan::prefix("xxx");
+/// # let _ = (whole_table, from_a_to_before_c, partition);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a scan does nothing until it is given to a table"]
+pub struct Scan {
+    pub(crate) start: Bytes,
+    pub(crate) stop: Bytes,
+    pub(crate) include_stop: bool,
+    pub(crate) limit: Option<u64>,
+    pub(crate) batch_rows: Option<u32>,
+    pub(crate) batch_bytes: Option<u64>,
+    pub(crate) selection: Selection,
+}
+
+impl Selection {
+    fn family(&mut self, family: Bytes) {
+        self.columns.retain(|(existing, _)| *existing != family);
+        self.columns.push((family, Vec::new()));
+    }
+
+    fn column(&mut self, family: Bytes, qualifier: Bytes) {
+        match self.columns.iter_mut().find(|(existing, _)| *existing == family) {
+            // The whole family is asked for already.
+            Some((_, qualifiers)) if qualifiers.is_empty() => {}
+            Some((_, qualifiers)) => qualifiers.push(qualifier),
+            None => self.columns.push((family, vec![qualifier])),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.max_versions == Some(0) {
+            return Err(Error::invalid("at least one version must be asked for"));
+        }
+        match self.time_range {
+            Some(TimeRange { from, to }) if from >= to || to > i64::MAX as u64 => {
+                Err(Error::invalid(format!("[{from}, {to}) is no range of time")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Get {
+    /// A get of this row: all of it, unless families or columns are named.
+    pub fn new(row: impl Into<Bytes>) -> Self {
+        Self {
+            row: row.into(),
+            selection: Selection::default(),
+        }
+    }
+
+    /// Reads all columns of this family.
+    pub fn family(mut self, family: impl Into<Bytes>) -> Self {
+        self.selection.family(family.into());
+        self
+    }
+
+    /// Reads this column.
+    pub fn column(mut self, family: impl Into<Bytes>, qualifier: impl Into<Bytes>) -> Self {
+        self.selection.column(family.into(), qualifier.into());
+        self
+    }
+
+    /// Reads up to this many versions of each column, newest first; 1 unless said.
+    pub fn versions(mut self, versions: u32) -> Self {
+        self.selection.max_versions = Some(versions.min(MOST));
+        self
+    }
+
+    /// Reads only versions of this range of time.
+    pub fn time_range(mut self, range: TimeRange) -> Self {
+        self.selection.time_range = Some(range);
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        check_row(&self.row)?;
+        self.selection.check()
+    }
+}
+
+impl Scan {
+    /// A scan of the whole table.
+    pub fn new() -> Self {
+        Self {
+            start: Bytes::new(),
+            stop: Bytes::new(),
+            include_stop: false,
+            limit: None,
+            batch_rows: None,
+            batch_bytes: None,
+            selection: Selection::default(),
+        }
+    }
+
+    /// A scan of all rows that begin with these bytes.
+    pub fn prefix(prefix: impl Into<Bytes>) -> Self {
+        let prefix = prefix.into();
+        let stop = key_after_prefix(&prefix);
+        Self::new().start(prefix).stop(stop)
+    }
+
+    /// Begins at this row, or at the first behind it; empty is the table's beginning.
+    pub fn start(mut self, row: impl Into<Bytes>) -> Self {
+        self.start = row.into();
+        self
+    }
+
+    /// Ends before this row; empty is the table's end.
+    pub fn stop(mut self, row: impl Into<Bytes>) -> Self {
+        self.stop = row.into();
+        self.include_stop = false;
+        self
+    }
+
+    /// Ends with this row.
+    pub fn stop_inclusive(mut self, row: impl Into<Bytes>) -> Self {
+        self.stop = row.into();
+        self.include_stop = true;
+        self
+    }
+
+    /// Returns this many rows at most.
+    pub fn limit(mut self, rows: u64) -> Self {
+        self.limit = Some(rows);
+        self
+    }
+
+    /// Asks the server for at most this many rows a call. Calls are cut by size anyway.
+    pub fn batch_rows(mut self, rows: u32) -> Self {
+        self.batch_rows = Some(rows.min(MOST));
+        self
+    }
+
+    /// Asks the server for about this many bytes a call; `hbase.client.scanner.max.result.size`, 2 MiB, unless
+    /// said.
+    pub fn batch_bytes(mut self, bytes: u64) -> Self {
+        self.batch_bytes = Some(bytes);
+        self
+    }
+
+    /// Reads all columns of this family.
+    pub fn family(mut self, family: impl Into<Bytes>) -> Self {
+        self.selection.family(family.into());
+        self
+    }
+
+    /// Reads this column.
+    pub fn column(mut self, family: impl Into<Bytes>, qualifier: impl Into<Bytes>) -> Self {
+        self.selection.column(family.into(), qualifier.into());
+        self
+    }
+
+    /// Reads up to this many versions of each column, newest first; 1 unless said.
+    pub fn versions(mut self, versions: u32) -> Self {
+        self.selection.max_versions = Some(versions.min(MOST));
+        self
+    }
+
+    /// Reads only versions of this range of time.
+    pub fn time_range(mut self, range: TimeRange) -> Self {
+        self.selection.time_range = Some(range);
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        for bound in [&self.start, &self.stop] {
+            if !bound.is_empty() {
+                check_row(bound)?;
+            }
+        }
+        if self.batch_rows == Some(0) || self.batch_bytes == Some(0) {
+            return Err(Error::invalid(
+                "a scan asks for at least one row and one byte a call",
+            ));
+        }
+        self.selection.check()
+    }
+
+    /// Whether the scan is over before this row.
+    pub(crate) fn ends_before(&self, row: &[u8]) -> bool {
+        !self.stop.is_empty() && (row > &self.stop[..] || (row == self.stop && !self.include_stop))
+    }
+}
+
+impl Default for Scan {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_before_the_next_one() {
+        let stop_of = |prefix: &'static [u8]| Scan::prefix(prefix).stop;
+        assert_eq!(stop_of(b"xxx"), "xxy");
+        assert_eq!(&stop_of(b"a\xff")[..], b"b");
+        assert_eq!(stop_of(b"\xff\xff"), "");
+    }
+
+    #[test]
+    fn a_column_of_a_family_that_is_read_whole_adds_nothing() {
+        let get = Get::new("r")
+            .family("f")
+            .column("f", "q")
+            .column("g", "a")
+            .column("g", "b");
+        let expected: Vec<(Bytes, Vec<Bytes>)> =
+            vec![("f".into(), vec![]), ("g".into(), vec!["a".into(), "b".into()])];
+        assert_eq!(get.selection.columns, expected);
+    }
+
+    #[rstest]
+    #[case("b", false, "a", false)]
+    #[case("b", false, "b", true)]
+    #[case("b", true, "b", false)]
+    #[case("b", true, "ba", true)]
+    #[case("", false, "zzz", false)]
+    fn knows_where_it_ends(
+        #[case] stop: &'static str,
+        #[case] inclusive: bool,
+        #[case] row: &str,
+        #[case] over: bool,
+    ) {
+        let scan = if inclusive {
+            Scan::new().stop_inclusive(stop)
+        } else {
+            Scan::new().stop(stop)
+        };
+        assert_eq!(scan.ends_before(row.as_bytes()), over);
+    }
+
+    #[test]
+    fn as_many_as_can_be_said_is_never_a_negative_number_to_the_server() {
+        let most = Some(i32::MAX as u32);
+        assert_eq!(Get::new("r").versions(u32::MAX).selection.max_versions, most);
+        let scan = Scan::new().versions(u32::MAX).batch_rows(u32::MAX);
+        assert_eq!((scan.selection.max_versions, scan.batch_rows), (most, most));
+    }
+
+    #[rstest]
+    #[case(Get::new(""))]
+    #[case(Get::new("r").versions(0))]
+    #[case(Get::new("r").time_range(TimeRange { from: 5, to: 5 }))]
+    fn refuses_what_reads_nothing(#[case] get: Get) {
+        get.check().unwrap_err();
+    }
+}

@@ -1,0 +1,324 @@
+//! What a table is: its families, and its attributes.
+
+use std::{collections::BTreeMap, fmt};
+
+use bytes::Bytes;
+
+use super::{BytesBinary, Durability, PartitionRule, TableName};
+use crate::error::{Error, Result};
+
+/// A table's descriptor: name, families, attributes. HBase keeps attributes as text in bytes.
+///
+/// # Example
+///
+/// A table for transactions, as `hbase-txn table create` makes it:
+///
+/// ```
+/// use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor};
+///
+/// let orders = TableDescriptor::new("orders".parse().unwrap())
+///     .with_family(FamilyDescriptor::new("f"))
+///     .with_partition_rule(&PartitionRule::prefix_length(3).unwrap())
+///     .with_multi_row_mutation_endpoint()
+///     .with_record_family();
+/// assert!(orders.names_multi_row_mutation_endpoint());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableDescriptor {
+    /// The table's name.
+    pub name: TableName,
+    /// Attributes of the table, such as `SPLIT_POLICY` or `coprocessor$1`.
+    pub attributes: BTreeMap<Bytes, Bytes>,
+    /// The column families, in the order of their names.
+    pub families: Vec<FamilyDescriptor>,
+    /// Settings of the older `CONFIGURATION` section. HBase takes what is sent here for attributes, and answers so.
+    pub configuration: BTreeMap<String, String>,
+}
+
+/// A column family: name and attributes such as `VERSIONS` or `TTL`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FamilyDescriptor {
+    /// The family's name.
+    pub name: Bytes,
+    /// Its attributes; what is missing has HBase's default.
+    pub attributes: BTreeMap<Bytes, Bytes>,
+    /// Settings of the older `CONFIGURATION` section.
+    pub configuration: BTreeMap<String, String>,
+}
+
+/// Whether a table is there to be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TableState {
+    /// In use.
+    Enabled,
+    /// Offline.
+    Disabled,
+    /// Going offline.
+    Disabling,
+    /// Coming into use.
+    Enabling,
+}
+
+impl fmt::Display for TableState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Enabled => "enabled",
+            Self::Disabled => "disabled",
+            Self::Disabling => "disabling",
+            Self::Enabling => "enabling",
+        })
+    }
+}
+
+/// The class of the endpoint that makes multi-row transactions; it is in every HBase server.
+const ENDPOINT: &str = "org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint";
+/// The priority of system coprocessors, which HBase itself gives this endpoint where it uses it.
+const SYSTEM_PRIORITY: &str = "536870911";
+
+/// How long a transaction's record outlives its replay window, in seconds: two days.
+const RECORD_TTL: &str = "172800";
+
+impl TableDescriptor {
+    /// The family that is reserved for the records of transactions.
+    pub const RECORD_FAMILY: &'static str = "_txn";
+
+    /// A descriptor without families or attributes.
+    #[must_use]
+    pub fn new(name: TableName) -> Self {
+        Self {
+            name,
+            attributes: BTreeMap::new(),
+            families: Vec::new(),
+            configuration: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a family, or replaces the one of that name.
+    #[must_use]
+    pub fn with_family(mut self, family: FamilyDescriptor) -> Self {
+        self.families.retain(|existing| existing.name != family.name);
+        self.families.push(family);
+        self.families.sort_by(|a, b| a.name.cmp(&b.name));
+        self
+    }
+
+    /// Sets an attribute.
+    #[must_use]
+    pub fn with_attribute(mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
+        self.attributes.insert(key.into(), value.into());
+        self
+    }
+
+    /// States a partition rule: the split restriction, and the older policy for servers without it.
+    #[must_use]
+    pub fn with_partition_rule(mut self, rule: &PartitionRule) -> Self {
+        for (key, value) in rule.attributes() {
+            self = self.with_attribute(key, value);
+        }
+        self
+    }
+
+    /// Attaches `MultiRowMutationEndpoint`, which every HBase server ships, unless it is attached already.
+    #[must_use]
+    pub fn with_multi_row_mutation_endpoint(self) -> Self {
+        if self.names_multi_row_mutation_endpoint() {
+            return self;
+        }
+        let taken: Vec<u32> = self.coprocessors().map(|(number, _)| number).collect();
+        let free = (1..).find(|number| !taken.contains(number)).unwrap_or(1);
+        self.with_attribute(
+            format!("coprocessor${free}"),
+            format!("|{ENDPOINT}|{SYSTEM_PRIORITY}|"),
+        )
+    }
+
+    /// Adds the family that transactions with a record need, [`RECORD_FAMILY`](Self::RECORD_FAMILY), or gives it the
+    /// settings that they need.
+    ///
+    /// One version, because a record is overwritten as its transaction goes on; a TTL, because nobody deletes it;
+    /// `NEW_VERSION_BEHAVIOR`, so that a delete marker does not hide a record that is written after it.
+    #[must_use]
+    pub fn with_record_family(self) -> Self {
+        let family = self
+            .family(Self::RECORD_FAMILY)
+            .cloned()
+            .unwrap_or_else(|| FamilyDescriptor::new(Self::RECORD_FAMILY));
+        self.with_family(
+            family
+                .with_attribute("VERSIONS", "1")
+                .with_attribute("TTL", RECORD_TTL)
+                .with_attribute("NEW_VERSION_BEHAVIOR", "true"),
+        )
+    }
+
+    /// Whether the descriptor names `MultiRowMutationEndpoint`. A server may load it for all tables as well, and
+    /// may have been told to ignore tables' own coprocessors: only a call proves that it answers.
+    #[must_use]
+    pub fn names_multi_row_mutation_endpoint(&self) -> bool {
+        self.coprocessors().any(|(_, class)| class == ENDPOINT)
+    }
+
+    /// Refuses a table that the master would refuse: one without families, or with a family whose name HBase does not
+    /// take.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput), naming the family.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.families.is_empty() {
+            return Err(Error::invalid("a table without column families"));
+        }
+        let illegal = |byte: &u8| matches!(byte, b':' | b'/' | b'\\') || byte.is_ascii_control();
+        for name in self.families.iter().map(|family| &family.name) {
+            if name.is_empty()
+                || name.starts_with(b".")
+                || name.iter().any(illegal)
+                || name.len() > i8::MAX as usize
+            {
+                return Err(Error::invalid(format!(
+                    "{:?} can't be a column family: a name has 1 to 127 bytes, does not begin with a dot, and has no \
+                     colon, slash, backslash or control character",
+                    BytesBinary(name)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The family of this name.
+    #[must_use]
+    pub fn family(&self, name: impl AsRef<[u8]>) -> Option<&FamilyDescriptor> {
+        self.families.iter().find(|family| family.name == name.as_ref())
+    }
+
+    /// An attribute, as text.
+    #[must_use]
+    pub fn attribute(&self, key: &str) -> Option<&str> {
+        self.attributes
+            .get(key.as_bytes())
+            .and_then(|value| std::str::from_utf8(value).ok())
+    }
+
+    /// The durability of writes that don't name one.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        match self.attribute("DURABILITY") {
+            Some("SKIP_WAL") => Durability::SkipWal,
+            Some("ASYNC_WAL") => Durability::AsyncWal,
+            Some("FSYNC_WAL") => Durability::FsyncWal,
+            _ => Durability::SyncWal,
+        }
+    }
+
+    /// The coprocessors attached to the table: number and class. Values are `path|class|priority|arguments`.
+    fn coprocessors(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.attributes.iter().filter_map(|(key, value)| {
+            let key = std::str::from_utf8(key).ok()?;
+            // HBase matches the key without regard to case.
+            let number = key
+                .get(..12)
+                .filter(|start| start.eq_ignore_ascii_case("coprocessor$"))?
+                .len();
+            let class = std::str::from_utf8(value).ok()?.split('|').nth(1)?;
+            Some((key[number..].parse().ok()?, class.trim()))
+        })
+    }
+}
+
+impl FamilyDescriptor {
+    /// A family with HBase's defaults.
+    #[must_use]
+    pub fn new(name: impl Into<Bytes>) -> Self {
+        Self {
+            name: name.into(),
+            attributes: BTreeMap::new(),
+            configuration: BTreeMap::new(),
+        }
+    }
+
+    /// Sets an attribute.
+    #[must_use]
+    pub fn with_attribute(mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
+        self.attributes.insert(key.into(), value.into());
+        self
+    }
+
+    /// An attribute, as text.
+    #[must_use]
+    pub fn attribute(&self, key: &str) -> Option<&str> {
+        self.attributes
+            .get(key.as_bytes())
+            .and_then(|value| std::str::from_utf8(value).ok())
+    }
+}
+
+impl fmt::Display for FamilyDescriptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", BytesBinary(&self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> TableDescriptor {
+        TableDescriptor::new("t".parse().unwrap())
+    }
+
+    #[test]
+    fn a_family_that_hbase_does_not_take_is_refused_by_name() {
+        assert!(table().check().is_err());
+        for name in ["", ".f", "f:x", "a/b", "a\\b", "a\nb"] {
+            let error = table()
+                .with_family(FamilyDescriptor::new(name))
+                .check()
+                .unwrap_err();
+            assert!(error.to_string().contains("can't be a column family"), "{error}");
+        }
+        table()
+            .with_family(FamilyDescriptor::new("_f.g-1"))
+            .check()
+            .unwrap();
+    }
+
+    #[test]
+    fn the_endpoint_takes_the_next_free_number_and_is_attached_once() {
+        let descriptor = table()
+            .with_attribute("coprocessor$1", "|org.example.Other|1|")
+            .with_multi_row_mutation_endpoint()
+            .with_multi_row_mutation_endpoint();
+        assert_eq!(
+            descriptor.attribute("coprocessor$2"),
+            Some("|org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint|536870911|")
+        );
+        assert_eq!(descriptor.attributes.len(), 2);
+    }
+
+    #[test]
+    fn the_record_family_stands_beside_the_others_and_keeps_other_settings_of_its_own() {
+        let own = FamilyDescriptor::new("_txn").with_attribute("COMPRESSION", "SNAPPY");
+        let descriptor = table()
+            .with_family(FamilyDescriptor::new("f"))
+            .with_family(own)
+            .with_record_family();
+        let names: Vec<_> = descriptor.families.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["_txn", "f"]);
+        let family = descriptor.family(TableDescriptor::RECORD_FAMILY).unwrap();
+        assert_eq!(family.attribute("NEW_VERSION_BEHAVIOR"), Some("true"));
+        assert_eq!(family.attribute("COMPRESSION"), Some("SNAPPY"));
+    }
+
+    #[test]
+    fn an_endpoint_attached_with_a_path_or_another_case_is_seen() {
+        let descriptor = table().with_attribute("Coprocessor$7", format!("hdfs:///x.jar|{ENDPOINT}||a=b"));
+        assert!(descriptor.names_multi_row_mutation_endpoint());
+        assert!(
+            !table()
+                .with_attribute("coprocessor$1", "|")
+                .names_multi_row_mutation_endpoint()
+        );
+    }
+}

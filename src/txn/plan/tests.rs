@@ -1,0 +1,116 @@
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::*;
+
+fn terms() -> Terms {
+    Terms {
+        rule: PartitionRule::prefix_length(3).unwrap(),
+        families: ["f", "g"].map(Bytes::from).into(),
+        durability: Durability::SyncWal,
+        limits: Limits::default(),
+        max_mutations: 100,
+        max_bytes: 10_000,
+    }
+}
+
+fn put(row: &'static str) -> Put {
+    Put::new(row).cell("f", "q", "v")
+}
+
+fn check(mutations: impl IntoIterator<Item = Mutation>) -> Result<Durability> {
+    let mut groups = group(mutations, &terms().rule);
+    assert_eq!(groups.len(), 1, "one partition");
+    groups.remove(0).check(&terms())
+}
+
+#[rstest]
+#[case::unknown_family(vec![put("xxx").cell("h", "q", "v").into()], "no family h; it has f, g")]
+#[case::unknown_family_of_a_delete(vec![Delete::new("xxx").family("h").into()], "no family h")]
+#[case::record_family(vec![put("xxx").cell("_txn", "q", "v").into()], "records of transactions")]
+#[case::visibility(vec![put("xxx").attribute("VISIBILITY", "secret").into()], "visibility labels")]
+#[case::empty_row_is_its_own_partition(vec![put("").into()], "empty row key")]
+#[case::skip_wal_beside_default(
+    vec![put("xxxa").into(), put("xxxb").durability(Durability::SkipWal).into()], "SKIP_WAL beside")]
+#[case::skip_wal_beside_async(
+    vec![put("xxxa").durability(Durability::AsyncWal).into(), put("xxxb").durability(Durability::SkipWal).into()],
+    "SKIP_WAL beside")]
+#[case::put_twice(vec![put("xxx").into(), put("xxx").into()], "f:q is put twice")]
+#[case::put_twice_in_one_put(vec![put("xxx").cell("f", "q", "w").into()], "f:q is put twice")]
+#[case::delete_column(vec![put("xxx").into(), Delete::new("xxx").column("f", "q").into()], "put and deleted")]
+#[case::delete_family_first(vec![Delete::new("xxx").family("f").into(), put("xxx").into()], "put and deleted")]
+#[case::delete_row(vec![Delete::new("xxx").into(), put("xxx").into()], "put and deleted")]
+#[case::delete_later_than_the_put(
+    vec![put("xxx").timestamp(5).into(), Delete::new("xxx").timestamp(5).into()], "put and deleted")]
+#[case::delete_at_an_unknown_time(
+    vec![put("xxx").timestamp(5).into(), Delete::new("xxx").into()], "put and deleted")]
+#[case::delete_of_that_version(
+    vec![put("xxx").timestamp(5).into(), Delete::new("xxx").version("f", "q", 5).into()], "put and deleted")]
+#[case::too_many(vec![put("xxx").into(); 101], "101 mutations")]
+#[case::too_large(vec![put("xxx").cell("f", "big", vec![0; 10_001]).into()], "the limit is 10000")]
+fn refuses_and_names_the_reason(#[case] mutations: Vec<Mutation>, #[case] why: &str) {
+    let error = check(mutations).unwrap_err();
+    assert!(error.to_string().contains(why), "{error}");
+}
+
+#[test]
+fn a_refusal_names_the_row_of_the_mutation() {
+    let error = check([put("xxxgood").into(), Put::new("xxxbad").into()]).unwrap_err();
+    assert!(error.to_string().contains("row xxxbad"), "{error}");
+}
+
+#[rstest]
+#[case::different_columns(vec![put("xxx").into(), Delete::new("xxx").column("f", "other").into()])]
+#[case::different_families(vec![put("xxx").into(), Delete::new("xxx").family("g").into()])]
+#[case::different_rows(vec![put("xxxa").into(), Delete::new("xxxb").into()])]
+#[case::an_older_delete(vec![put("xxx").timestamp(6).into(), Delete::new("xxx").timestamp(5).into()])]
+#[case::another_version(vec![put("xxx").timestamp(6).into(), Delete::new("xxx").version("f", "q", 5).into()])]
+#[case::two_deletes(vec![Delete::new("xxx").into(), Delete::new("xxx").family("f").into()])]
+#[case::two_versions(vec![put("xxx").timestamp(6).into(), put("xxx").timestamp(7).into()])]
+fn takes_mutations_of_one_row_whose_order_does_not_matter(#[case] mutations: Vec<Mutation>) {
+    check(mutations).unwrap();
+}
+
+#[rstest]
+#[case(&[Durability::UseDefault, Durability::UseDefault], Durability::SyncWal)]
+#[case(&[Durability::SkipWal, Durability::SkipWal], Durability::SkipWal)]
+#[case(&[Durability::AsyncWal, Durability::UseDefault], Durability::SyncWal)]
+#[case(&[Durability::FsyncWal, Durability::AsyncWal], Durability::FsyncWal)]
+fn one_durability_for_all_is_the_strongest_named(#[case] named: &[Durability], #[case] sent: Durability) {
+    let rows = ["xxxa", "xxxb"];
+    let mutations = rows
+        .iter()
+        .zip(named)
+        .map(|(row, durability)| put(row).durability(*durability).into());
+    assert_eq!(check(mutations).unwrap(), sent);
+}
+
+fn rows() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let row = proptest::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), any::<u8>()], 1..6);
+    proptest::collection::vec(row, 0..40)
+}
+
+proptest! {
+    /// Grouping loses nothing, mixes nothing, and keeps the order within a partition.
+    #[test]
+    fn grouping_is_a_partition_of_the_mutations_that_keeps_their_order(rows in rows()) {
+        let rule = terms().rule;
+        let mutations: Vec<Mutation> = rows
+            .iter()
+            .enumerate()
+            .map(|(at, row)| Put::new(row.clone()).cell("f", "q", at.to_string()).into())
+            .collect();
+        let groups = group(mutations.clone(), &rule);
+        for (at, one) in groups.iter().enumerate() {
+            prop_assert!(!one.mutations.is_empty());
+            prop_assert!(groups[..at].iter().all(|other| other.partition != one.partition));
+            let expected: Vec<Mutation> = mutations
+                .iter()
+                .filter(|mutation| rule.partition_of(mutation.row()) == one.partition)
+                .cloned()
+                .collect();
+            prop_assert_eq!(&one.mutations, &expected);
+        }
+        prop_assert_eq!(groups.iter().map(|one| one.mutations.len()).sum::<usize>(), mutations.len());
+    }
+}

@@ -1,0 +1,173 @@
+//! Cells as they travel behind a message: key-values, one after the other (`KeyValueCodec`).
+//!
+//! ```text
+//! int32 rest of this cell, int32 key, int32 value,
+//! key: int16 row, row, int8 family, family, qualifier, int64 timestamp, int8 kind
+//! value
+//! ```
+
+use bytes::{Buf, Bytes};
+#[cfg(test)]
+use bytes::{BufMut, BytesMut};
+
+use crate::model::{Cell, CellKind};
+
+/// What of a key has a fixed width: the lengths of row and family, the timestamp, the kind.
+#[cfg(test)]
+const KEY_OVERHEAD: usize = 2 + 1 + 8 + 1;
+
+/// A cell to be written.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CellRef<'a> {
+    pub(crate) row: &'a [u8],
+    pub(crate) family: &'a [u8],
+    pub(crate) qualifier: &'a [u8],
+    pub(crate) timestamp: u64,
+    pub(crate) kind: CellKind,
+    pub(crate) value: &'a [u8],
+}
+
+/// Why bytes are not a block of cells, or a cell can't be one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CellBlockError {
+    #[error("the block ends in the middle of a cell")]
+    Truncated,
+    #[error("the {part} of a cell has the negative length {len}")]
+    NegativeLength { part: &'static str, len: i64 },
+    #[error("the lengths of a cell contradict each other: {part}")]
+    Contradiction { part: &'static str },
+    #[cfg(test)]
+    #[error("the {part} is {len} bytes long, and a cell has room for {limit}")]
+    TooLong {
+        part: &'static str,
+        len: usize,
+        limit: usize,
+    },
+}
+
+/// Reads a block cell by cell, without allocating. After an error it ends.
+#[derive(Clone, Debug)]
+pub(crate) struct CellBlockDecoder {
+    rest: Bytes,
+}
+
+impl CellBlockDecoder {
+    /// A reader of this block; an empty one has no cells.
+    pub(crate) const fn new(block: Bytes) -> Self {
+        Self { rest: block }
+    }
+
+    /// Whether all cells were read.
+    #[cfg(test)]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+impl Iterator for CellBlockDecoder {
+    type Item = Result<Cell, CellBlockError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let cell = read_cell(&mut self.rest);
+        if cell.is_err() {
+            self.rest.clear();
+        }
+        Some(cell)
+    }
+}
+
+fn read_cell(block: &mut Bytes) -> Result<Cell, CellBlockError> {
+    let mut cell = {
+        let len = length(block, "whole")?;
+        take(block, len)?
+    };
+    let key_len = length(&mut cell, "key")?;
+    let value_len = length(&mut cell, "value")?;
+    // With this codec nothing follows the value: tags do not travel.
+    if key_len.checked_add(value_len) != Some(cell.len()) {
+        return Err(CellBlockError::Contradiction {
+            part: "key and value are not the whole",
+        });
+    }
+    let mut key = cell.split_to(key_len);
+    let value = cell;
+
+    let too_long = |part| CellBlockError::Contradiction { part };
+    let row_len = key.try_get_i16().map_err(|_| too_long("the key is too short"))?;
+    let row_len = non_negative(row_len.into(), "row")?;
+    let row = take(&mut key, row_len).map_err(|_| too_long("the row is longer than the key"))?;
+    let family_len = key.try_get_i8().map_err(|_| too_long("the key is too short"))?;
+    let family_len = non_negative(family_len.into(), "family")?;
+    let family = take(&mut key, family_len).map_err(|_| too_long("the family is longer than the key"))?;
+    let qualifier_len = key
+        .len()
+        .checked_sub(8 + 1)
+        .ok_or_else(|| too_long("the key is too short"))?;
+    let qualifier = key.split_to(qualifier_len);
+    Ok(Cell::new(
+        row,
+        family,
+        qualifier,
+        key.get_u64(),
+        CellKind::from_code(key.get_u8()),
+        value,
+    ))
+}
+
+fn length(bytes: &mut Bytes, part: &'static str) -> Result<usize, CellBlockError> {
+    let len = bytes.try_get_i32().map_err(|_| CellBlockError::Truncated)?;
+    non_negative(len.into(), part)
+}
+
+fn non_negative(len: i64, part: &'static str) -> Result<usize, CellBlockError> {
+    usize::try_from(len).map_err(|_| CellBlockError::NegativeLength { part, len })
+}
+
+fn take(bytes: &mut Bytes, len: usize) -> Result<Bytes, CellBlockError> {
+    if len <= bytes.len() {
+        Ok(bytes.split_to(len))
+    } else {
+        Err(CellBlockError::Truncated)
+    }
+}
+
+#[cfg(test)]
+/// Writes a cell to the end of a block; an error leaves the block as it was.
+pub(crate) fn encode_cell(block: &mut BytesMut, cell: &CellRef<'_>) -> Result<(), CellBlockError> {
+    let limited = |part, len: usize, limit: usize| {
+        if len <= limit {
+            Ok(len)
+        } else {
+            Err(CellBlockError::TooLong { part, len, limit })
+        }
+    };
+    let row = limited("row", cell.row.len(), i16::MAX as usize)?;
+    let family = limited("family", cell.family.len(), i8::MAX as usize)?;
+    let key = KEY_OVERHEAD + row + family + cell.qualifier.len();
+    let len = limited(
+        "cell",
+        key.saturating_add(cell.value.len()).saturating_add(4 + 4),
+        i32::MAX as usize,
+    )?;
+    block.reserve(4 + len);
+    // All of these fit: they are parts of `len`, which does.
+    block.put_i32(len as i32);
+    block.put_i32(key as i32);
+    block.put_i32(cell.value.len() as i32);
+    block.put_i16(row as i16);
+    block.put_slice(cell.row);
+    block.put_i8(family as i8);
+    block.put_slice(cell.family);
+    block.put_slice(cell.qualifier);
+    block.put_u64(cell.timestamp);
+    block.put_u8(cell.kind.code());
+    block.put_slice(cell.value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+use proptest::{collection::vec, prelude::*};
+
+use super::*;
+
+/// Row `r`, column `f:q`, timestamp 1, a put of `v`.
+const CELL: &[u8] = b"\x00\x00\x00\x18\x00\x00\x00\x0f\x00\x00\x00\x01\
+    \x00\x01r\x01fq\x00\x00\x00\x00\x00\x00\x00\x01\x04v";
+
+fn decode(block: &[u8]) -> Result<Vec<Cell>, CellBlockError> {
+    CellBlockDecoder::new(Bytes::copy_from_slice(block)).collect()
+}
+
+fn parts(cell: &Cell) -> CellRef<'_> {
+    CellRef {
+        row: &cell.row,
+        family: &cell.family,
+        qualifier: &cell.qualifier,
+        timestamp: cell.timestamp,
+        kind: cell.kind,
+        value: &cell.value,
+    }
+}
+
+#[test]
+fn the_bytes_are_those_of_the_protocol() {
+    let cell = CellRef {
+        row: b"r",
+        family: b"f",
+        qualifier: b"q",
+        timestamp: 1,
+        kind: CellKind::Put,
+        value: b"v",
+    };
+    let mut block = BytesMut::new();
+    encode_cell(&mut block, &cell).unwrap();
+    assert_eq!(block, CELL);
+    let found = decode(&CELL.repeat(2)).unwrap();
+    assert_eq!(found.len(), 2);
+    assert_eq!(parts(&found[1]), cell);
+}
+
+#[test]
+fn the_parts_are_slices_of_the_block() {
+    let block = Bytes::from_static(CELL);
+    let cell = CellBlockDecoder::new(block).next().unwrap().unwrap();
+    for part in [&cell.row, &cell.family, &cell.qualifier, &cell.value] {
+        assert!(CELL.as_ptr_range().contains(&part.as_ptr()));
+    }
+}
+
+#[test]
+fn an_empty_block_has_no_cells() {
+    assert_eq!(decode(b""), Ok(Vec::new()));
+    assert!(CellBlockDecoder::new(Bytes::new()).is_at_end());
+}
+
+#[test]
+fn kinds_keep_their_codes() {
+    for code in 0..=u8::MAX {
+        assert_eq!(CellKind::from_code(code).code(), code);
+    }
+    assert_eq!(CellKind::from_code(12), CellKind::DeleteColumn);
+    assert_eq!(CellKind::from_code(9), CellKind::Other(9));
+}
+
+#[test]
+fn every_way_to_cut_a_block_short_is_an_error() {
+    for len in 1..CELL.len() {
+        assert_eq!(decode(&CELL[..len]), Err(CellBlockError::Truncated), "{len}");
+    }
+}
+
+#[test]
+fn the_block_ends_at_the_first_error() {
+    let mut block = CELL.to_vec();
+    block.extend_from_slice(b"\xff\xff\xff\xff");
+    block.extend_from_slice(CELL);
+    let mut cells = CellBlockDecoder::new(block.into());
+    assert!(cells.next().unwrap().is_ok());
+    assert!(cells.next().unwrap().is_err());
+    assert!(cells.next().is_none() && cells.is_at_end());
+}
+
+#[test]
+fn hostile_lengths_are_refused_by_name() {
+    for (at, bytes, wanted) in [
+        (
+            0,
+            b"\xff\xff\xff\xff".as_slice(),
+            "the whole of a cell has the negative length -1",
+        ),
+        (0, b"\x7f\xff\xff\xff", "the block ends in the middle of a cell"),
+        (0, b"\x00\x00\x00\x00", "the block ends in the middle of a cell"),
+        (
+            4,
+            b"\xff\xff\xff\xff",
+            "the key of a cell has the negative length -1",
+        ),
+        (
+            4,
+            b"\x7f\xff\xff\xff\x7f\xff\xff\xff",
+            "key and value are not the whole",
+        ),
+        (
+            8,
+            b"\x80\x00\x00\x00",
+            "the value of a cell has the negative length -2147483648",
+        ),
+        (4, b"\x00\x00\x00\x00\x00\x00\x00\x10", "the key is too short"),
+        (4, b"\x00\x00\x00\x0b\x00\x00\x00\x05", "the key is too short"),
+        (12, b"\xff\xff", "the row of a cell has the negative length -1"),
+        (12, b"\x00\x0e", "the row is longer than the key"),
+        (12, b"\x00\x0d", "the key is too short"),
+        (15, b"\x80", "the family of a cell has the negative length -128"),
+        (15, b"\x0c", "the family is longer than the key"),
+        (15, b"\x05", "the key is too short"),
+    ] {
+        let mut block = CELL.to_vec();
+        block[at..at + bytes.len()].copy_from_slice(bytes);
+        let found = decode(&block).unwrap_err().to_string();
+        assert!(found.ends_with(wanted), "{at} {bytes:x?}: {found}");
+    }
+}
+
+#[test]
+fn tags_are_refused_because_they_were_not_asked_for() {
+    let mut block = CELL.to_vec();
+    block[3] += 5;
+    block.extend_from_slice(b"\x00\x03\x01ab");
+    assert!(matches!(
+        decode(&block),
+        Err(CellBlockError::Contradiction { .. })
+    ));
+}
+
+#[test]
+fn what_is_too_long_for_a_cell_is_not_written() {
+    let (row, family) = (vec![0; 32_768], [0; 128]);
+    let cell = CellRef {
+        row: &row[1..],
+        family: &family[1..],
+        qualifier: b"",
+        timestamp: 0,
+        kind: CellKind::Put,
+        value: b"",
+    };
+    let mut block = BytesMut::new();
+    encode_cell(&mut block, &cell).unwrap();
+    let len = block.len();
+    for (part, cell) in [
+        ("row", CellRef { row: &row, ..cell }),
+        (
+            "family",
+            CellRef {
+                family: &family,
+                ..cell
+            },
+        ),
+    ] {
+        match encode_cell(&mut block, &cell) {
+            Err(CellBlockError::TooLong { part: found, .. }) => assert_eq!(found, part),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(block.len(), len);
+    }
+}
+
+fn cell() -> impl Strategy<Value = Cell> {
+    let bytes = |most| vec(any::<u8>(), 0..most).prop_map(Bytes::from);
+    (
+        bytes(50),
+        bytes(10),
+        bytes(50),
+        any::<u64>(),
+        any::<u8>(),
+        bytes(200),
+    )
+        .prop_map(|(row, family, qualifier, timestamp, kind, value)| {
+            Cell::new(
+                row,
+                family,
+                qualifier,
+                timestamp,
+                CellKind::from_code(kind),
+                value,
+            )
+        })
+}
+
+proptest! {
+    #[test]
+    fn cells_come_back(cells in vec(cell(), 0..10)) {
+        let mut block = BytesMut::new();
+        for cell in &cells {
+            encode_cell(&mut block, &parts(cell)).unwrap();
+        }
+        prop_assert_eq!(decode(&block).unwrap(), cells);
+    }
+
+    #[test]
+    fn a_cell_with_a_few_bytes_changed_is_read_or_refused(at in 0..CELL.len(), bytes in vec(any::<u8>(), 1..8)) {
+        let mut block = CELL.to_vec();
+        for (place, byte) in block[at..].iter_mut().zip(bytes) {
+            *place = byte;
+        }
+        if let Ok(cells) = decode(&block) {
+            prop_assert_eq!(cells.len(), 1);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The first six bytes of a connection.
+
+/// How the client says who it is; the last byte of the preamble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum AuthMethod {
+    /// The user's name in the connection header, and the server believes it.
+    Simple = 80,
+}
+
+/// `HBas`, the version of the protocol (0, ever since), and the way of authentication.
+pub(crate) const fn preamble(auth: AuthMethod) -> [u8; 6] {
+    [b'H', b'B', b'a', b's', 0, auth as u8]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_six_bytes_with_the_authentication_last() {
+        assert_eq!(preamble(AuthMethod::Simple), [0x48, 0x42, 0x61, 0x73, 0x00, 0x50]);
+    }
+}

@@ -1,0 +1,97 @@
+//! What is in a znode: a stored message, with the id of its writer before it or not.
+
+use bytes::{Buf, Bytes};
+use prost::Message;
+
+use super::magic::{MagicError, decode_stored};
+
+/// The first byte of a znode that says who wrote it.
+const WRITER_FOLLOWS: u8 = 0xff;
+
+/// Why a znode does not hold the message that was looked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ZnodeError {
+    #[error("the id of the writer has the length {0}, which is not there")]
+    Writer(i32),
+    #[error("the stored bytes end too early")]
+    Truncated,
+    #[error(transparent)]
+    Stored(#[from] MagicError),
+}
+
+/// Reads the message in a znode, whether or not its writer's id stands before it.
+pub(crate) fn decode_znode<M: Message + Default>(mut data: Bytes) -> Result<M, ZnodeError> {
+    if data.first() == Some(&WRITER_FOLLOWS) {
+        data.advance(1);
+        let announced = data.try_get_i32().map_err(|_| ZnodeError::Truncated)?;
+        match usize::try_from(announced) {
+            Ok(len) if len <= data.len() => data.advance(len),
+            _ => return Err(ZnodeError::Writer(announced)),
+        }
+    }
+    Ok(decode_stored(data)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::pb;
+
+    fn cluster_id(data: &'static [u8]) -> Result<String, ZnodeError> {
+        decode_znode::<pb::ClusterId>(Bytes::from_static(data)).map(|found| found.cluster_id)
+    }
+
+    #[test]
+    fn a_znode_is_read_with_and_without_its_writer() {
+        assert_eq!(
+            cluster_id(b"\xff\x00\x00\x00\x03abcPBUF\x0a\x02id").unwrap(),
+            "id"
+        );
+        assert_eq!(cluster_id(b"\xff\x00\x00\x00\x00PBUF\x0a\x02id").unwrap(), "id");
+        assert_eq!(cluster_id(b"PBUF\x0a\x02id").unwrap(), "id");
+    }
+
+    #[test]
+    fn hostile_znodes_are_refused_by_name() {
+        for (data, wanted) in [
+            (b"".as_slice(), "the stored bytes do not begin with PBUF"),
+            (b"PBU", "the stored bytes do not begin with PBUF"),
+            (b"bare text", "the stored bytes do not begin with PBUF"),
+            (b"\xff\x00\x00\x00", "the stored bytes end too early"),
+            (
+                b"\xff\x00\x00\x00\x09PBUF",
+                "the id of the writer has the length 9,",
+            ),
+            (
+                b"\xff\xff\xff\xff\xffPBUF",
+                "the id of the writer has the length -1,",
+            ),
+            (
+                b"\xff\x7f\xff\xff\xffPBUF",
+                "the id of the writer has the length 2147483647,",
+            ),
+            (
+                b"\xff\x00\x00\x00\x01aPBU",
+                "the stored bytes do not begin with PBUF",
+            ),
+            (b"PBUF\x0a\x09id", "the stored message can't be read:"),
+        ] {
+            let found = cluster_id(data).unwrap_err().to_string();
+            assert!(found.starts_with(wanted), "{data:x?}: {found}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_writer_does_not_matter(writer: Vec<u8>, id: String) {
+            let mut data = vec![0xff];
+            data.extend_from_slice(&i32::try_from(writer.len()).unwrap().to_be_bytes());
+            data.extend_from_slice(&writer);
+            data.extend_from_slice(b"PBUF");
+            pb::ClusterId { cluster_id: id.clone() }.encode(&mut data).unwrap();
+            prop_assert_eq!(decode_znode::<pb::ClusterId>(data.into()).unwrap().cluster_id, id);
+        }
+    }
+}

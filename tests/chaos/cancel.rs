@@ -1,0 +1,248 @@
+//! Futures dropped at every await point.
+
+use std::{
+    pin::{Pin, pin},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use hbase_txn::{Admin, Connection, FamilyDescriptor, Get, PartitionedTable, Put, Scan, TableDescriptor};
+
+use crate::{
+    cluster::{FAMILY, PATIENCE, QUALIFIER, TestCluster, create_table, drop_table, until},
+    history::{GroupId, check_whole, text},
+    proxy::Proxy,
+    settings::Settings,
+};
+
+/// A future that is given up after so many polls.
+struct Polled<F> {
+    future: F,
+    left: usize,
+}
+
+impl<F: Future + Unpin> Future for Polled<F> {
+    /// None when it was given up.
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(output) = Pin::new(&mut self.future).poll(context) {
+            return Poll::Ready(Some(output));
+        }
+        // What it waits for is on its way.
+        self.left -= 1;
+        match self.left {
+            0 => Poll::Ready(None),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+/// Polls a future so many times and then drops it, unless it is over by then.
+async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
+    Polled {
+        future: pin!(future),
+        left: times,
+    }
+    .await
+}
+
+/// Servers and services that a client of three region servers may be connected to, at most: each region server as
+/// such and as a registry, and the master, whose registry is asked as well.
+const MOST_CONNECTIONS: usize = 8;
+/// More polls than any of these calls takes; one that takes more polls itself.
+const ENOUGH: usize = 2_000;
+
+struct Rig {
+    cluster: TestCluster,
+    proxy: Proxy,
+    connection: Connection,
+    table: PartitionedTable,
+    settings: Settings,
+}
+
+impl Rig {
+    async fn new(test: &'static str) -> Self {
+        let cluster = TestCluster::take().await;
+        let settings = Settings::of(test);
+        let proxy = Proxy::new();
+        let connection = Self::client(&cluster, &proxy).await;
+        let split_keys = ["h", "p"].map(str::to_owned);
+        let table = create_table(&connection, &settings, test, &split_keys)
+            .await
+            .unwrap();
+        Self {
+            cluster,
+            proxy,
+            connection,
+            table,
+            settings,
+        }
+    }
+
+    async fn client(cluster: &TestCluster, proxy: &Proxy) -> Connection {
+        Connection::builder(cluster.config())
+            .connector(proxy.clone())
+            .connect()
+            .await
+            .unwrap()
+    }
+
+    /// The client that lost a call works on.
+    async fn still_works(&self, connection: &Connection) {
+        let table = connection.table(self.table.name().clone());
+        for row in ["aaa", "iii", "qqq"] {
+            table.get(Get::new(row)).await.unwrap();
+        }
+        assert!(self.proxy.open() <= 2 * MOST_CONNECTIONS, "{:?}", self.proxy);
+    }
+
+    async fn end(self) {
+        drop_table(&self.connection, &self.table).await;
+        self.connection.close().await;
+        until("end of all connections", Duration::from_secs(10), async || {
+            (self.proxy.open() == 0).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn reads_and_writes_of_a_new_client_can_be_dropped_at_any_point() {
+    let rig = Rig::new("cancel_cold").await;
+    for call in ["get", "put", "scan"] {
+        let times = first_to_complete(async |times| {
+            // Nothing is known or dialled yet, so every stage is gone through.
+            let connection = Rig::client(&rig.cluster, &rig.proxy).await;
+            let table = connection.table(rig.table.name().clone());
+            let row = format!("iii-{call}-{times:04}");
+            let done = match call {
+                "get" => polled(times, table.get(Get::new(row)))
+                    .await
+                    .map(|got| drop(got.unwrap())),
+                "put" => {
+                    let put = Put::new(row).cell(FAMILY, QUALIFIER, "v");
+                    polled(times, table.put(put)).await.map(Result::unwrap)
+                }
+                _ => {
+                    let mut scanner = table.scan(Scan::new()).unwrap();
+                    let next = polled(times, scanner.next()).await;
+                    // A call that was dropped loses nothing: the scanner goes on.
+                    while scanner.next().await.unwrap().is_some() {}
+                    next.map(|row| drop(row.unwrap()))
+                }
+            };
+            rig.still_works(&connection).await;
+            if times % 2 == 0 {
+                connection.close().await;
+            }
+            done
+        })
+        .await;
+        println!("{call}: complete after {times} polls");
+        assert!(times > 3, "{call} has more await points than {times}");
+    }
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_dropped_at_any_point_is_there_whole_or_not_at_all() {
+    let rig = Rig::new("cancel_commit").await;
+    let mut groups = Vec::new();
+    for round in 0..8 * rig.settings.rounds {
+        let times = first_to_complete(async |times| {
+            let group = GroupId {
+                partition: ["aaa", "iii", "qqq"][round as usize % 3].to_owned(),
+                writer: round,
+                number: u32::try_from(times).unwrap(),
+            };
+            let mut transaction = rig.table.at(group.partition.clone()).unwrap();
+            for index in 0..3 {
+                let put = Put::new(group.row(index)).cell(FAMILY, QUALIFIER, group.value(3));
+                transaction.put(put).unwrap();
+            }
+            let outcome = polled(times, transaction.commit()).await;
+            let committed = outcome.map(|outcome| assert!(outcome.is_committed(), "{outcome}"));
+            groups.push((group, committed.is_some()));
+            rig.still_works(&rig.connection).await;
+            committed
+        })
+        .await;
+        assert!(times > 1, "a commit waits for its answer");
+    }
+    let mut scanner = rig.table.table().scan(Scan::new()).unwrap();
+    let mut rows = Vec::new();
+    while let Some(row) = scanner.next().await.unwrap() {
+        rows.push(row);
+    }
+    check_whole(&rows);
+    let found: Vec<String> = rows.iter().map(|row| text(row).0).collect();
+    for (group, committed) in &groups {
+        assert!(
+            !committed || found.contains(&group.row(0)),
+            "{group} was acknowledged"
+        );
+    }
+    assert!(rig.proxy.open() <= MOST_CONNECTIONS, "{:?}", rig.proxy);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn making_a_table_can_be_dropped_at_any_point() {
+    let rig = Rig::new("cancel_create").await;
+    let admin = rig.connection.admin().with_operation_timeout(PATIENCE);
+    let descriptor = |times: usize| {
+        let name = format!("{}_{times}", rig.table.name()).parse().unwrap();
+        TableDescriptor::new(name).with_family(FamilyDescriptor::new(FAMILY))
+    };
+    // Most await points are pauses between questions whether the master is done; the short form skips some.
+    let mut tried = Vec::new();
+    let mut times = 1;
+    loop {
+        tried.push(times);
+        let descriptor = descriptor(times);
+        let done = polled(times, admin.create_table(&descriptor, &[])).await;
+        rig.still_works(&rig.connection).await;
+        if let Some(created) = done {
+            created.unwrap();
+            break;
+        }
+        assert!(times < ENOUGH);
+        times += if rig.settings.rounds > 1 {
+            1
+        } else {
+            times.div_ceil(2)
+        };
+    }
+    println!(
+        "create_table: complete after {times} polls, dropped {} times",
+        tried.len() - 1
+    );
+    assert!(tried.len() > 2);
+    for times in tried {
+        remove(&admin, &descriptor(times)).await;
+    }
+    assert!(rig.proxy.open() <= MOST_CONNECTIONS, "{:?}", rig.proxy);
+    rig.end().await;
+}
+
+/// Deletes a table that may not be there, or not be there yet.
+async fn remove(admin: &Admin, descriptor: &TableDescriptor) {
+    until("end of a table", PATIENCE, async || {
+        if !admin.exists(&descriptor.name).await.ok()? {
+            return Some(());
+        }
+        admin.delete_table(&descriptor.name).await.ok()
+    })
+    .await;
+}
+
+/// Calls with one poll, with two, and so on, until one completes; returns how many that took.
+async fn first_to_complete(mut call: impl AsyncFnMut(usize) -> Option<()>) -> usize {
+    for times in 1..ENOUGH {
+        if call(times).await.is_some() {
+            return times;
+        }
+    }
+    panic!("not complete after {ENOUGH} polls");
+}

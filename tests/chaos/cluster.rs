@@ -1,0 +1,127 @@
+//! The cluster that the tests break, one test at a time.
+
+use std::{env, time::Duration};
+
+use hbase_txn::{
+    ClusterInfo, Config, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Result,
+    TableDescriptor, TableName,
+    local::{ClusterState, LocalCluster},
+};
+use tokio::{
+    sync::{Mutex, MutexGuard},
+    time::{Instant, sleep},
+};
+
+use crate::settings::Settings;
+
+/// Tests kill servers and count sockets, so only one runs at a time.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// How long HBase may take for what it does by itself: recover a server, open regions, compact.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The column that all tests write.
+pub(crate) const FAMILY: &str = "f";
+pub(crate) const QUALIFIER: &str = "q";
+
+/// A local cluster with several region servers, ours until this is dropped.
+pub(crate) struct TestCluster {
+    local: LocalCluster,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl TestCluster {
+    /// Waits for its turn, and brings back servers that an earlier test left dead.
+    pub(crate) async fn take() -> Self {
+        const NONE: &str = "no HBase to test against: run make test";
+        let turn = TURN.lock().await;
+        let name = env::var("HBASE_TXN_TEST_DISTRIBUTED").expect(NONE);
+        let local = LocalCluster::new(&name).expect(NONE).with_timeout(PATIENCE);
+        let cluster = Self { local, _turn: turn };
+        let state = cluster.local.status().expect(NONE).state;
+        assert!(state.is_running(), "{NONE} ({name} is {})", state.as_str());
+        if state == ClusterState::Degraded {
+            for server in 1..=3 {
+                cluster.start(server).await;
+            }
+        }
+        cluster.settle(&cluster.connect().await).await;
+        cluster
+    }
+
+    /// The settings of the tests' clients. Short pauses: a client that sleeps through the end of a fault only costs
+    /// time.
+    pub(crate) fn config(&self) -> Config {
+        let uri = self.local.status().unwrap().uri.unwrap();
+        Config::from_uri(&uri)
+            .unwrap()
+            .with_pause(Duration::from_millis(20))
+    }
+
+    /// The same, with the servers themselves as the registry.
+    pub(crate) fn rpc_config(&self) -> Config {
+        let uri = self.local.status().unwrap().rpc_uri.unwrap();
+        self.config().with_address(uri.parse().unwrap())
+    }
+
+    pub(crate) async fn connect(&self) -> Connection {
+        Connection::builder(self.config()).connect().await.unwrap()
+    }
+
+    /// Ends a region server as a power cut would.
+    pub(crate) async fn kill(&self, server: u16) {
+        self.local.kill(server).await.unwrap();
+    }
+
+    pub(crate) async fn start(&self, server: u16) {
+        self.local.start(server).await.unwrap();
+    }
+
+    /// Waits until all three servers are known to the master, each in one life only.
+    pub(crate) async fn settle(&self, connection: &Connection) -> ClusterInfo {
+        let admin = connection.admin();
+        until("three live servers", PATIENCE, async || {
+            let info = admin.cluster_info().await.ok()?;
+            (info.live_servers.len() == 3).then_some(info)
+        })
+        .await
+    }
+}
+
+/// Asks again and again until there is an answer; fails the test when there is none in time.
+pub(crate) async fn until<T>(what: &str, patience: Duration, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "no {what} within {patience:?}");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// A table of its own for one test: partitions by three bytes, with a region boundary at each split key.
+pub(crate) async fn create_table(
+    connection: &Connection,
+    settings: &Settings,
+    test: &str,
+    split_keys: &[String],
+) -> Result<PartitionedTable> {
+    let name: TableName = format!("{test}_{}_{:x}", settings.seed, fastrand::u32(..)).parse()?;
+    let mut descriptor = TableDescriptor::new(name.clone())
+        .with_family(FamilyDescriptor::new(FAMILY))
+        .with_multi_row_mutation_endpoint();
+    for (key, value) in PartitionRule::prefix_length(3)?.attributes() {
+        descriptor = descriptor.with_attribute(key, value);
+    }
+    let split_keys: Vec<_> = split_keys.iter().map(|key| key.clone().into()).collect();
+    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    admin.create_table(&descriptor, &split_keys).await?;
+    PartitionedTable::open(connection, name).await
+}
+
+/// Deletes a test's table; a leftover one would only cost the next tests time.
+pub(crate) async fn drop_table(connection: &Connection, table: &PartitionedTable) {
+    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    admin.delete_table(table.name()).await.unwrap();
+}

@@ -1,0 +1,158 @@
+//! Silence, and many calls in flight.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use hbase_txn::{Connection, Error, ErrorKind, Get, Outcome, Put, Scan, ServiceKind};
+use tokio::time::Instant;
+
+use super::{COMMIT, Rig, commit};
+use crate::{
+    cluster::{FAMILY, QUALIFIER},
+    history::GroupId,
+    proxy::Action,
+    settings::Settings,
+};
+
+const DEADLINE: Duration = Duration::from_secs(2);
+/// How much later than its deadline a call may be seen to end on a busy machine.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// Fails the test unless the error is about the deadline, and says where the call was.
+fn check_error(what: &str, error: &Error) {
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{what}: {error}");
+    let text = error.to_string();
+    assert!(text.contains("stage: "), "{what}, no stage: {text}");
+    assert!(
+        error.server().is_some() && text.contains("127.0.0.1:"),
+        "{what}, no server: {text}"
+    );
+    assert!(
+        error.attempts().is_some() && text.contains("attempt "),
+        "{what}, no attempt: {text}"
+    );
+}
+
+#[tokio::test]
+async fn every_call_to_silent_servers_ends_by_its_deadline_and_says_where_it_was() {
+    const TEST: &str = "silence";
+    let settings = Settings::of(TEST);
+    let mut rig = Rig::new(TEST, &settings, |config| config).await;
+    // Old connections fall silent, then new ones too; each time the client recovers by itself.
+    for action in [Action::Blackhole, Action::DropRequest] {
+        rig.proxy.rule(move |request| match request.service {
+            ServiceKind::Client => action,
+            _ => Action::Pass,
+        });
+        let quick = rig.table.clone().with_operation_timeout(DEADLINE);
+        let table = quick.table();
+        let began = Instant::now();
+        let scan = async {
+            let mut scanner = table.scan(Scan::new()).unwrap();
+            scanner.next().await.map(drop)
+        };
+        let group = rig.group("iii");
+        let put = Put::new("aaa-put").cell(FAMILY, QUALIFIER, "v");
+        let (get, put, scan, outcome) = tokio::join!(
+            async { table.get(Get::new("qqq")).await.map(drop) },
+            table.put(put),
+            scan,
+            commit(&quick, &group),
+        );
+        assert!(
+            began.elapsed() < DEADLINE + SLACK,
+            "over after {:?}",
+            began.elapsed()
+        );
+        check_error("get", &get.unwrap_err());
+        check_error("scan", &scan.unwrap_err());
+        let put = put.unwrap_err();
+        check_error("put", &put);
+        assert!(put.is_outcome_unknown(), "{put}");
+        assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome}");
+        check_error("commit", outcome.error().unwrap());
+        rig.still_works().await;
+        assert!(!rig.is_there(&group).await);
+    }
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn of_a_thousand_calls_in_flight_only_those_without_an_answer_fail() {
+    const TEST: &str = "thousand_calls";
+    const CALLS: usize = 1_000;
+    let settings = Settings::of(TEST);
+    let mut rig = Rig::new(TEST, &settings, |config| config).await;
+    let before = rig.proxy.requests(COMMIT);
+    rig.proxy.rule(move |request| match request.method == COMMIT {
+        true => match (request.earlier - before) % 20 {
+            3 => Action::DropAnswer,
+            13 => Action::DelayAnswer(3 * DEADLINE),
+            _ => Action::Pass,
+        },
+        false => Action::Pass,
+    });
+    // Long enough for a thousand commits on a busy machine.
+    let patient = rig.table.clone().with_operation_timeout(3 * DEADLINE);
+    let groups: Vec<GroupId> = (0..CALLS)
+        .map(|call| rig.group(["aaa", "iii", "qqq"][call % 3]))
+        .collect();
+    let dialled = rig.proxy.dialled();
+    let outcomes = join_all(groups.iter().map(|group| commit(&patient, group))).await;
+    assert_eq!(rig.proxy.requests(COMMIT) - before, CALLS, "each was sent once");
+    let unknown = outcomes
+        .iter()
+        .filter(|outcome| matches!(outcome, Outcome::Unknown(_)))
+        .count();
+    let committed = outcomes.iter().filter(|outcome| outcome.is_committed()).count();
+    assert_eq!((unknown, committed), (CALLS / 10, CALLS - CALLS / 10));
+    assert_eq!(
+        rig.proxy.dialled(),
+        dialled,
+        "a connection that others are answered on was left"
+    );
+    rig.proxy.pass_all();
+    // Dropped or late, each was applied: the server had them all.
+    for chunk in groups.chunks(100) {
+        for there in join_all(chunk.iter().map(|group| rig.is_there(group))).await {
+            assert!(there);
+        }
+    }
+    rig.still_works().await;
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn registry_master_and_hbase_meta_may_be_away_for_longer_than_the_registrys_own_timeout() {
+    const TEST: &str = "registry_away";
+    const AWAY: Duration = Duration::from_secs(2);
+    let settings = Settings::of(TEST);
+    let mut rig = Rig::new(TEST, &settings, |config| config).await;
+    let config = rig.cluster.rpc_config().with_registry_timeout(AWAY / 10);
+    // An address that never led anywhere is reported at once.
+    rig.proxy.refuse_dials(usize::MAX);
+    let began = Instant::now();
+    let connect = Connection::builder(config.clone()).connector(rig.proxy.clone());
+    assert_eq!(
+        connect.connect().await.unwrap_err().kind(),
+        ErrorKind::Unreachable
+    );
+    assert!(began.elapsed() < AWAY);
+
+    rig.proxy.refuse_dials(0);
+    let connect = Connection::builder(config).connector(rig.proxy.clone());
+    let connection = connect.connect().await.unwrap();
+    let (table, admin) = (connection.table(rig.table.name().clone()), connection.admin());
+    let back = Instant::now() + AWAY;
+    rig.proxy.rule(move |_| match Instant::now() < back {
+        true => Action::CutBeforeRequest,
+        false => Action::Pass,
+    });
+    let (row, exists) = tokio::join!(table.get(Get::new("aaa")), admin.exists(rig.table.name()));
+    row.unwrap();
+    assert!(exists.unwrap());
+    assert!(Instant::now() >= back, "nothing was away");
+    connection.close().await;
+    rig.still_works().await;
+    rig.end().await;
+}

@@ -1,0 +1,114 @@
+//! Answers get lost, connections are cut, servers fall silent: what the client then says and does.
+//!
+//! | file | what |
+//! |---|---|
+//! | `commits` | one fault, one commit: what it is told to be, and how often it was sent |
+//! | `deadlines` | silence, and many calls in flight at once |
+//! | `mixed` | faults by chance under readers and writers |
+
+mod commits;
+mod deadlines;
+mod mixed;
+
+use hbase_txn::{Config, Connection, Outcome, PartitionedTable, Put, Scan};
+
+use crate::{
+    cluster::{FAMILY, QUALIFIER, TestCluster, create_table, drop_table},
+    history::GroupId,
+    proxy::Proxy,
+    settings::Settings,
+};
+
+/// The method that transactions go by.
+const COMMIT: &str = "ExecService";
+
+/// A client behind the proxy, and a table that it has used already.
+struct Rig {
+    proxy: Proxy,
+    connection: Connection,
+    table: PartitionedTable,
+    next_group: u32,
+    cluster: TestCluster,
+}
+
+impl Rig {
+    async fn new(test: &str, settings: &Settings, configure: impl FnOnce(Config) -> Config) -> Self {
+        let cluster = TestCluster::take().await;
+        let proxy = Proxy::new();
+        let config = configure(cluster.config());
+        let connection = Connection::builder(config)
+            .connector(proxy.clone())
+            .connect()
+            .await
+            .unwrap();
+        let split_keys = ["h", "p"].map(str::to_owned);
+        let table = create_table(&connection, settings, test, &split_keys)
+            .await
+            .unwrap();
+        let mut rig = Self {
+            proxy,
+            connection,
+            table,
+            next_group: 0,
+            cluster,
+        };
+        // One commit in each region: nothing has to be found out or dialled any more.
+        for partition in ["aaa", "iii", "qqq"] {
+            assert!(rig.commit(partition).await.0.is_committed());
+        }
+        rig
+    }
+
+    /// Commits a group of three rows.
+    async fn commit(&mut self, partition: &str) -> (Outcome, GroupId) {
+        let group = self.group(partition);
+        (commit(&self.table, &group).await, group)
+    }
+
+    fn group(&mut self, partition: &str) -> GroupId {
+        self.next_group += 1;
+        GroupId {
+            partition: partition.to_owned(),
+            writer: 0,
+            number: self.next_group,
+        }
+    }
+
+    /// Whether the group is there whole; half of it fails the test.
+    async fn is_there(&self, group: &GroupId) -> bool {
+        let mut scanner = self.table.table().scan(Scan::prefix(group.to_string())).unwrap();
+        let mut rows = 0;
+        while scanner.next().await.unwrap().is_some() {
+            rows += 1;
+        }
+        assert!(rows == 0 || rows == ROWS, "{rows} of {ROWS} rows of {group}");
+        rows == ROWS
+    }
+
+    /// The same client works as if nothing had been.
+    async fn still_works(&mut self) {
+        self.proxy.pass_all();
+        for partition in ["aaa", "iii", "qqq"] {
+            let (outcome, group) = self.commit(partition).await;
+            assert!(outcome.is_committed(), "{outcome}");
+            assert!(self.is_there(&group).await);
+        }
+    }
+
+    async fn end(self) {
+        drop_table(&self.connection, &self.table).await;
+        self.connection.close().await;
+        assert_eq!(self.proxy.open(), 0, "connections are left after close");
+    }
+}
+
+const ROWS: u32 = 3;
+
+async fn commit(table: &PartitionedTable, group: &GroupId) -> Outcome {
+    let mut transaction = table.at(group.partition.clone()).unwrap();
+    for index in 0..ROWS {
+        let put = Put::new(group.row(index)).cell(FAMILY, QUALIFIER, group.value(ROWS));
+        transaction.put(put).unwrap();
+    }
+    transaction.commit().await
+}

@@ -1,0 +1,24 @@
+//! The client against everything that moves, breaks, lies and dies.
+//!
+//! Needs a local cluster with three region servers, whose *name* is in `HBASE_TXN_TEST_DISTRIBUTED`: servers are
+//! killed and regions moved, so no other cluster will do. Each test prints its seed; `CHAOS_SEED` sets it.
+//! `CHAOS_ROUNDS` is how many times the short form is run: 1 unless set, 10 where `HBASE_TXN_TEST_LONG` is.
+//!
+//! What a test claims is checked by code: every commit's outcome is recorded, and compared with what a scan of the
+//! whole table finds afterwards (`history`).
+
+#![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
+
+mod cancel;
+mod cluster;
+mod fault_proxy;
+mod history;
+mod killed_server;
+mod leaks;
+mod moving_regions;
+#[path = "../proxy/mod.rs"]
+mod proxy;
+mod regions;
+mod rolling_restart;
+mod settings;
+mod workload;

@@ -1,0 +1,151 @@
+//! Moves, splits and merges the regions of a table.
+
+use std::{slice::from_ref, time::Duration};
+
+use fastrand::Rng;
+use futures::future::join_all;
+use hbase_txn::{Admin, Connection, RegionInfo, ServerName, TableName, TableRegion};
+use tokio::time::Instant;
+
+use crate::cluster::{PATIENCE, until};
+
+/// Changes where the rows of a table live.
+pub(crate) struct Shuffler {
+    admin: Admin,
+    table: TableName,
+    pub(crate) rng: Rng,
+    pub(crate) done: Changes,
+}
+
+/// What was changed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) moved: usize,
+    pub(crate) split: usize,
+    pub(crate) merged: usize,
+    /// Splits and merges that the master put off, mostly because files of an earlier split are still shared.
+    pub(crate) put_off: usize,
+}
+
+impl Shuffler {
+    pub(crate) fn new(connection: &Connection, table: &TableName, rng: Rng) -> Self {
+        Self {
+            admin: connection.admin().with_operation_timeout(PATIENCE),
+            table: table.clone(),
+            rng,
+            done: Changes::default(),
+        }
+    }
+
+    /// The regions, in order and without a hole; in the middle of a change it waits for its end.
+    pub(crate) async fn regions(&self) -> Vec<TableRegion> {
+        until("region map without holes", PATIENCE, async || {
+            let regions = self.admin.regions(&self.table).await.ok()?;
+            let ends = regions.iter().map(|region| &region.region.end_key);
+            let starts = regions.iter().skip(1).map(|region| &region.region.start_key);
+            let covers = ends.zip(starts).all(|(end, start)| end == start)
+                && regions.first()?.region.start_key.is_empty()
+                && regions.last()?.region.end_key.is_empty();
+            (covers && regions.iter().all(|region| region.server.is_some())).then_some(regions)
+        })
+        .await
+    }
+
+    /// Moves some region to some other server.
+    pub(crate) async fn move_one(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let regions = self.regions().await;
+            let found = self.rng.choice(&regions).unwrap().clone();
+            if self.move_away(&found).await {
+                return;
+            }
+            assert!(Instant::now() < deadline, "no region could be moved");
+        }
+    }
+
+    /// Moves a region to some other server; one in transition can't be moved.
+    pub(crate) async fn move_away(&mut self, found: &TableRegion) -> bool {
+        let servers = self.admin.cluster_info().await.unwrap().live_servers;
+        let others: Vec<ServerName> = servers
+            .into_iter()
+            .filter(|server| Some(server) != found.server.as_ref())
+            .collect();
+        let to = self.rng.choice(&others).unwrap();
+        let moved = self.admin.move_region(&found.region, to).await.is_ok();
+        self.done.moved += usize::from(moved);
+        moved
+    }
+
+    /// Splits the region that has the row, at the row, unless there is a boundary already.
+    pub(crate) async fn split_at(&mut self, row: &str, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        loop {
+            let regions = self.regions().await;
+            let found = regions
+                .iter()
+                .find(|found| found.region.contains(row.as_bytes()))
+                .unwrap();
+            if found.region.start_key == row {
+                return false;
+            }
+            let row = bytes::Bytes::copy_from_slice(row.as_bytes());
+            match self.admin.split_region(&found.region, Some(row)).await {
+                Ok(()) => {
+                    self.done.split += 1;
+                    return true;
+                }
+                Err(error) => self.clean(from_ref(found), &error, deadline).await,
+            }
+        }
+    }
+
+    /// Merges some neighbours, so many at a time; none when there are fewer regions.
+    pub(crate) async fn merge_some(&mut self, count: usize, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        loop {
+            let regions = self.regions().await;
+            if regions.len() < count {
+                return false;
+            }
+            let first = self.rng.usize(..=regions.len() - count);
+            let chosen = &regions[first..first + count];
+            let neighbours: Vec<RegionInfo> = chosen.iter().map(|found| found.region.clone()).collect();
+            match self.admin.merge_regions(&neighbours).await {
+                Ok(()) => {
+                    self.done.merged += 1;
+                    return true;
+                }
+                Err(error) => self.clean(chosen, &error, deadline).await,
+            }
+        }
+    }
+
+    /// Merges all regions of a table that was never split, so many into one, all at the same time.
+    pub(crate) async fn merge_all(&mut self, count: usize) {
+        let neighbours: Vec<Vec<RegionInfo>> = self
+            .regions()
+            .await
+            .chunks(count)
+            .map(|chunk| chunk.iter().map(|found| found.region.clone()).collect())
+            .collect();
+        let merges = neighbours
+            .iter()
+            .map(|neighbours| self.admin.merge_regions(neighbours));
+        for merged in join_all(merges).await {
+            merged.unwrap();
+            self.done.merged += 1;
+        }
+    }
+
+    /// Daughters share files with their parent until they are compacted, and the old files are let go when a region
+    /// closes, or minutes later: so regions whose turn was put off are moved, and will be free the sooner.
+    async fn clean(&mut self, regions: &[TableRegion], error: &hbase_txn::Error, deadline: Instant) {
+        self.done.put_off += 1;
+        assert!(Instant::now() < deadline, "still put off: {error}");
+        for found in regions {
+            self.move_away(found).await;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}

@@ -1,0 +1,84 @@
+//! The recipe that asynchbase was tested with, in small: a table of many regions is merged down, split again and
+//! moved, and every server is restarted, while writers and readers run.
+
+use std::time::Duration;
+
+use hbase_txn::Get;
+
+use crate::{
+    cluster::{PATIENCE, TestCluster, create_table, drop_table},
+    regions::Shuffler,
+    settings::Settings,
+    workload::{Load, Workload},
+};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+const REGIONS: usize = 32;
+const MERGED: usize = 4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_outlives_its_deadline_through_merges_splits_moves_and_a_rolling_restart() {
+    const TEST: &str = "rolling_restart";
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(TEST);
+    let connection = cluster.connect().await;
+    let mut partitions: Vec<String> = (0..REGIONS).map(|number| format!("p{number:02}")).collect();
+    let table = create_table(&connection, &settings, TEST, &partitions[1..])
+        .await
+        .unwrap();
+    let mut workload = Workload::start(
+        &table,
+        &settings,
+        Load {
+            partitions: partitions.clone(),
+            writers: 3,
+            readers: 1,
+            deadline: DEADLINE,
+            may_run_out: true,
+        },
+    );
+    let shuffler_connection = cluster.connect().await;
+    let mut shuffler = Shuffler::new(&shuffler_connection, table.name(), settings.rng(77));
+    workload.goes_on(100, PATIENCE).await;
+
+    shuffler.merge_all(MERGED).await;
+    assert_eq!(shuffler.regions().await.len(), REGIONS / MERGED);
+    workload.goes_on(50, PATIENCE).await;
+    // In the long form to the last region; a few are enough to be hit.
+    let splits = if settings.rounds > 1 {
+        REGIONS - REGIONS / MERGED
+    } else {
+        2
+    };
+    shuffler.rng.shuffle(&mut partitions);
+    for partition in &partitions {
+        if shuffler.done.split < splits {
+            shuffler.split_at(partition, PATIENCE).await;
+        }
+    }
+    assert_eq!(shuffler.done.split, splits);
+    for _ in 0..2 * settings.rounds {
+        shuffler.move_one().await;
+    }
+    workload.goes_on(50, PATIENCE).await;
+    for server in 1..=3 {
+        cluster.kill(server).await;
+        cluster.start(server).await;
+        workload.goes_on(50, PATIENCE).await;
+    }
+    workload.touches_all_partitions(PATIENCE).await;
+    let done = workload.stop().await;
+    println!(
+        "{TEST}: {:?}, {} scans saw {} groups",
+        shuffler.done, done.scans, done.groups_seen
+    );
+    done.history.check(TEST, table.table()).await;
+
+    // The same client is healthy: every partition answers at once.
+    for partition in &partitions {
+        table.table().get(Get::new(partition.clone())).await.unwrap();
+    }
+    cluster.settle(&connection).await;
+    drop_table(&connection, &table).await;
+    connection.close().await;
+}

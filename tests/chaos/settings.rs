@@ -1,0 +1,58 @@
+//! How much of a test is run, and with which luck.
+
+use std::{env, str::FromStr, time::Instant};
+
+use fastrand::Rng;
+
+/// One test's seed, and how much of it is run.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    test: &'static str,
+    began: Instant,
+    pub(crate) seed: u64,
+    /// How many times the short form.
+    pub(crate) rounds: u32,
+}
+
+impl Settings {
+    /// Reads the environment, and prints what a failed run is repeated with.
+    pub(crate) fn of(test: &'static str) -> Self {
+        let settings = Self {
+            test,
+            began: Instant::now(),
+            seed: from_env("CHAOS_SEED").unwrap_or_else(|| fastrand::u64(1..1 << 32)),
+            rounds: from_env("CHAOS_ROUNDS").unwrap_or_else(default_rounds).max(1),
+        };
+        println!(
+            "{test}: CHAOS_SEED={} CHAOS_ROUNDS={}",
+            settings.seed, settings.rounds
+        );
+        settings
+    }
+
+    /// A source of chance that this seed decides; `part` keeps those of one test apart.
+    pub(crate) fn rng(&self, part: u64) -> Rng {
+        Rng::with_seed(self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(part))
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        println!("{}: {:.1?}", self.test, self.began.elapsed());
+    }
+}
+
+fn default_rounds() -> u32 {
+    match env::var_os("HBASE_TXN_TEST_LONG") {
+        Some(_) => 10,
+        None => 1,
+    }
+}
+
+fn from_env<T: FromStr>(name: &str) -> Option<T> {
+    let text = env::var(name).ok().filter(|text| !text.is_empty())?;
+    match text.parse() {
+        Ok(value) => Some(value),
+        Err(_) => panic!("{name}={text} is not a number"),
+    }
+}

@@ -1,0 +1,190 @@
+//! Which cluster is meant, and what becomes of a wrong one.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+    time::Duration,
+};
+
+use rstest::rstest;
+
+use crate::harness::{TestTable, answer, command, run, run_alone, uri};
+
+/// An error within this is in time.
+const IN_TIME: Duration = Duration::from_secs(10);
+
+/// A server that does this with every connection, as long as the test runs.
+fn server(serve: impl Fn(TcpStream) + Send + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            serve(stream.unwrap());
+        }
+    });
+    port
+}
+
+#[rstest]
+fn nobody_listening_is_reported_in_time(#[values("hbase+zk", "hbase+rpc")] scheme: &str) {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = format!("{scheme}://{free}");
+    let answer = run_alone(&["get", "orders", "r", "--connect", &address]);
+    answer.refused(1, &["hbase-txn: ", "finding hbase:meta", &free.to_string()]);
+    assert!(answer.took < IN_TIME && answer.stdout.is_empty(), "{answer:?}");
+}
+
+#[rstest]
+fn a_port_that_answers_garbage_is_reported_in_time(#[values("hbase+zk", "hbase+rpc")] scheme: &str) {
+    let port = server(|mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        let _ = stream.read(&mut [0; 1024]);
+    });
+    let address = format!("{scheme}://127.0.0.1:{port}");
+    let answer = run_alone(&["get", "orders", "r", "--connect", &address]);
+    answer.refused(1, &["hbase-txn: ", &format!("127.0.0.1:{port}")]);
+    assert!(answer.took < IN_TIME, "{answer:?}");
+}
+
+#[rstest]
+fn a_port_that_never_answers_is_reported_in_time(#[values("hbase+zk", "hbase+rpc")] scheme: &str) {
+    let port = server(|mut stream| {
+        thread::spawn(move || while stream.read(&mut [0; 1024]).is_ok_and(|read| read > 0) {});
+    });
+    let address = format!("{scheme}://127.0.0.1:{port}");
+    let answer = run_alone(&["scan", "orders", "--connect", &address]);
+    answer.refused(1, &["hbase-txn: ", &format!("127.0.0.1:{port}")]);
+    assert!(answer.took < IN_TIME, "{answer:?}");
+}
+
+#[test]
+fn the_timeout_bounds_a_silent_port_too() {
+    let port = server(|mut stream| {
+        thread::spawn(move || while stream.read(&mut [0; 1024]).is_ok_and(|read| read > 0) {});
+    });
+    let address = format!("hbase+rpc://127.0.0.1:{port}");
+    let answer = run_alone(&["get", "orders", "r", "--connect", &address, "--timeout", "500ms"]);
+    answer.refused(1, &["hbase-txn: "]);
+    assert!(answer.took < Duration::from_secs(3), "{answer:?}");
+}
+
+#[rstest]
+#[case(&["get", "orders", "r"], 1, &["--connect", "HBASE_TXN_CONNECT", "--config", "hbase-txn dev up"])]
+#[case(&["get", "orders", "r", "--connect", "http://x"], 2, &["--connect", "http://x"])]
+#[case(&["get", "orders", "r", "--connect", "foo"], 2, &["--connect", "foo"])]
+#[case(&["get", "orders", "r", "--connect", "hbase+zk://localhost:notaport/hbase"], 2, &["--connect", "notaport"])]
+#[case(&["get", "orders", "r", "--config", "/no/such/file"], 1, &["/no/such/file", "No such file"])]
+#[case(&["table", "create", "t", "--family", "f", "--prefix-length", "0"], 1, &["prefix length of 0"])]
+#[case(&["table", "create", "t", "--family", "f", "--prefix-length", "3", "--split", "xxxm"], 1, &["xxxm", "partition xxx"])]
+#[case(&["table", "create", "t", "--family", "_txn", "--prefix-length", "3"], 1, &["_txn is reserved"])]
+#[case(&["table", "create", "t", "--family", "f", "--family", "f", "--prefix-length", "3"], 1, &["family f is given twice"])]
+#[case(&["table", "create", "t", "--family", "f", "--prefix-length", "-1"], 1, &["--prefix-length -1 is out of range"])]
+#[case(&["scan", "orders", "--limit", "-1"], 1, &["--limit -1 is out of range"])]
+#[case(&["get", "orders", "r", "--versions", "-1"], 1, &["--versions -1 is out of range"])]
+#[case(&["put", "orders", "r", "f:q=v", "--timestamp", "-5"], 1, &["--timestamp -5 is out of range"])]
+#[case(&["put", "orders", "r", "f:q=v", "--timestamp", "99999999999999999999"], 1, &["--timestamp 99999999999999999999 is out of range"])]
+#[case(&["put", "orders", "r", "f:q=v", "--ttl", "-1s"], 1, &["--ttl -1s is out of range"])]
+#[case(&["scan", "orders", "--connect", "hbase+rpc://m", "--timeout", "-1s"], 1, &["--timeout -1s is out of range"])]
+#[case(&["dev", "up", "--region-servers", "-1"], 1, &["--region-servers -1 is out of range"])]
+#[case(&["txn", "apply", "orders", "/no/such/file"], 1, &["reading /no/such/file"])]
+#[case(&["put", "orders", "a", "f:q=1", "f:q=2"], 1, &["row a", "cell f:q is put twice"])]
+#[case(&["table", "create", "t", "--prefix-length", "3"], 2, &["--family"])]
+#[case(&["table", "create", "t", "--family", "f"], 2, &["--prefix-length", "--delimiter"])]
+#[case(&["get", "a:b:c", "r"], 2, &["can't be a table's name"])]
+#[case(&["get", "orders", r"a\n"], 2, &["stray backslash"])]
+#[case(&["scan", "orders", "--timeout", "soon"], 2, &["500ms, 30s, 5m or 1h"])]
+#[case(&["frobnicate"], 2, &["frobnicate"])]
+fn what_needs_no_server_to_be_refused(#[case] line: &[&str], #[case] code: i32, #[case] why: &[&str]) {
+    let answer = run_alone(line);
+    answer.refused(code, why);
+    assert!(answer.stdout.is_empty(), "{answer:?}");
+}
+
+#[test]
+fn a_malformed_uri_in_the_environment_can_t_be_parsed_either() {
+    let malformed = command(["get", "orders", "r"])
+        .env("HBASE_TXN_CONNECT", "foo")
+        .spawn();
+    answer(malformed.unwrap()).refused(2, &["HBASE_TXN_CONNECT", "foo"]);
+    let usage = command(["get"]).env("HBASE_TXN_CONNECT", "hbase+rpc://m").spawn();
+    answer(usage.unwrap()).refused(2, &["Usage: hbase-txn get <TABLE> <ROW>"]);
+    let empty = command(["get", "orders", "r"])
+        .env("HBASE_TXN_CONNECT", "")
+        .spawn();
+    answer(empty.unwrap()).refused(1, &["no cluster is named"]);
+}
+
+#[rstest]
+#[case(&["table", "create"])]
+#[case(&["table", "check"])]
+#[case(&["table", "describe"])]
+#[case(&["table", "drop"])]
+#[case(&["txn", "apply"])]
+#[case(&["get"])]
+#[case(&["scan"])]
+#[case(&["put"])]
+#[case(&["delete"])]
+fn help_shows_an_example(#[case] command: &[&str]) {
+    let help = run_alone(&[command, &["--help"]].concat()).done();
+    assert!(
+        help.contains(&format!("Example: hbase-txn {}", command.join(" "))),
+        "{help}"
+    );
+}
+
+#[test]
+fn the_version_is_told() {
+    let version = run_alone(&["--version"]).done();
+    assert_eq!(version, format!("hbase-txn {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn options_stand_before_or_after_the_command_and_beat_the_environment_and_the_file() {
+    let table = TestTable::new("options");
+    run(&["put", &table.0, "r", "f:q=1", "--timestamp", "7"]).done();
+    let row = "{\"row\":\"r\",\"cells\":[{\"family\":\"f\",\"qualifier\":\"q\",\"timestamp\":7,\"value\":\"1\"}]}\n";
+    let folder = tempfile::tempdir().unwrap();
+    let site = folder.path().join("hbase-site.xml");
+    let property =
+        |name: &str, value: &str| format!("<property><name>{name}</name><value>{value}</value></property>");
+    let quorum = uri()
+        .strip_prefix("hbase+zk://")
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap();
+    let (host, port) = quorum.split_once(':').unwrap();
+    let properties =
+        property("hbase.zookeeper.quorum", host) + &property("hbase.zookeeper.property.clientPort", port);
+    fs::write(&site, format!("<configuration>{properties}</configuration>")).unwrap();
+    let site = site.to_str().unwrap();
+    let nowhere = "hbase+rpc://127.0.0.1:1";
+    let lines: [(&[&str], &str); 5] = [
+        (
+            &["--connect", uri(), "--output", "json", "get", &table.0, "r"],
+            nowhere,
+        ),
+        (
+            &["get", "--output", "json", "--connect", uri(), &table.0, "r"],
+            nowhere,
+        ),
+        (
+            &["get", &table.0, "r", "--output", "json", "--connect", uri()],
+            nowhere,
+        ),
+        (&["get", &table.0, "r", "--output", "json"], uri()),
+        (&["get", &table.0, "r", "--output", "json", "--config", site], ""),
+    ];
+    for (line, environment) in lines {
+        let child = command(line)
+            .env("HBASE_TXN_CONNECT", environment)
+            .spawn()
+            .unwrap();
+        assert_eq!(answer(child).done(), row, "{line:?}");
+    }
+    let line = ["get", &table.0, "r", "--config", site, "--timeout", "2s"];
+    let beaten = answer(command(line).env("HBASE_TXN_CONNECT", nowhere).spawn().unwrap());
+    beaten.refused(1, &["127.0.0.1:1"]);
+}

@@ -1,0 +1,191 @@
+//! Runs the binary, and finds the cluster to run it against.
+
+use std::{
+    env,
+    fmt::Display,
+    future::Future,
+    io::Write,
+    process::{Child, Command, Stdio},
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use hbase_txn::{Admin, Connection, TableDescriptor, TableName};
+use serde_json::Value;
+
+const STANDALONE: &str = "HBASE_TXN_TEST_STANDALONE";
+/// No run takes longer, or it hangs.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A run of the binary that ended.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
+}
+
+/// The binary, without a cluster in its environment.
+pub(crate) fn command<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hbase-txn"));
+    command
+        .args(arguments)
+        .env_remove("HBASE_TXN_CONNECT")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Runs the binary without a cluster in its environment.
+pub(crate) fn run_alone(arguments: &[&str]) -> Answer {
+    answer(command(arguments).spawn().unwrap())
+}
+
+/// Runs the binary against the cluster.
+pub(crate) fn run(arguments: &[&str]) -> Answer {
+    run_with_input(arguments, "")
+}
+
+/// Runs the binary against the cluster, with this on its stdin.
+pub(crate) fn run_with_input(arguments: &[&str], input: &str) -> Answer {
+    let mut child = start(arguments);
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    // A child that ends early does not read everything.
+    let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let answer = answer(child);
+    let _ = writer.join().unwrap();
+    answer
+}
+
+/// Starts the binary against the cluster, with all its streams in our hands.
+pub(crate) fn start(arguments: &[&str]) -> Child {
+    command(arguments)
+        .env("HBASE_TXN_CONNECT", uri())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits for the end of a run.
+pub(crate) fn answer(child: Child) -> Answer {
+    let (began, pid) = (Instant::now(), child.id());
+    let (done, wait) = mpsc::channel();
+    thread::spawn(move || done.send(child.wait_with_output()));
+    let output = wait
+        .recv_timeout(PATIENCE)
+        .unwrap_or_else(|_| panic!("process {pid} hangs"))
+        .unwrap();
+    Answer {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+        took: began.elapsed(),
+    }
+}
+
+impl Answer {
+    /// What a run wrote that did what it was asked for.
+    #[track_caller]
+    pub(crate) fn done(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.stdout
+    }
+
+    /// The objects of its stdout.
+    #[track_caller]
+    pub(crate) fn objects(&self) -> Vec<Value> {
+        let objects = self.stdout.lines().map(serde_json::from_str);
+        objects
+            .collect::<Result<_, _>>()
+            .unwrap_or_else(|_| panic!("{self:?}"))
+    }
+
+    /// That it ended so, and said on stderr why.
+    #[track_caller]
+    pub(crate) fn refused(&self, code: i32, why: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        for part in why {
+            assert!(self.stderr.contains(part), "{part:?} is not in {self:?}");
+        }
+    }
+}
+
+/// The cluster's URI.
+pub(crate) fn uri() -> &'static str {
+    static URI: OnceLock<String> = OnceLock::new();
+    URI.get_or_init(|| {
+        let name = env::var(STANDALONE)
+            .unwrap_or_else(|_| panic!("{STANDALONE} names no local cluster; run make test"));
+        let status = run_alone(&["dev", "status", "--name", &name, "--output", "json"]);
+        assert_eq!(status.code, 0, "cluster {name} does not run; run make test");
+        let status: Value = serde_json::from_str(&status.stdout).unwrap();
+        status["uri"].as_str().unwrap().to_owned()
+    })
+}
+
+/// A name that no other test and no other run has.
+pub(crate) fn unique_name(label: impl Display) -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("command_{}_{count}_{label}", std::process::id())
+}
+
+/// A table, which is dropped with this.
+pub(crate) struct TestTable(pub(crate) String);
+
+impl TestTable {
+    /// A table with the family `f` and partitions of three bytes.
+    pub(crate) fn new(label: &str) -> Self {
+        Self::with(label, &["--family", "f", "--prefix-length", "3"])
+    }
+
+    /// A table that is made with these options.
+    pub(crate) fn with(label: &str, options: &[&str]) -> Self {
+        let table = Self(unique_name(label));
+        run(&[&["table", "create", &table.0], options].concat()).done();
+        table
+    }
+
+    /// A table that the command would not make.
+    pub(crate) fn odd(
+        label: &str,
+        describe: impl FnOnce(TableDescriptor) -> TableDescriptor,
+        splits: &[&'static str],
+    ) -> Self {
+        let table = Self(unique_name(label));
+        let descriptor = describe(TableDescriptor::new(table.0.parse().unwrap()));
+        let splits: Vec<_> = splits.iter().map(|key| bytes::Bytes::from(*key)).collect();
+        with_admin(async |admin| admin.create_table(&descriptor, &splits).await.unwrap());
+        table
+    }
+
+    pub(crate) fn name(&self) -> TableName {
+        self.0.parse().unwrap()
+    }
+}
+
+impl Drop for TestTable {
+    fn drop(&mut self) {
+        run(&["table", "drop", &self.0]);
+    }
+}
+
+/// Does what the command has no word for.
+pub(crate) fn with_admin<T, F: Future<Output = T>>(work: impl FnOnce(Admin) -> F) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let connection = Connection::connect(uri()).await.unwrap();
+        work(connection.admin()).await
+    })
+}

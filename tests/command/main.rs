@@ -1,0 +1,15 @@
+//! The command, run as users and scripts run it: arguments, exit statuses, JSON.
+//!
+//! Most tests need an HBase: `HBASE_TXN_TEST_STANDALONE` names a local cluster, which `make test` boots. With
+//! `HBASE_TXN_TEST_LONG` set the load has ten times as many rows.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
+
+mod apply;
+mod checks;
+mod connecting;
+mod harness;
+mod load;
+mod pipes;
+mod rows;
+mod tables;

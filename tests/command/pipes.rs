@@ -1,0 +1,66 @@
+//! A reader that goes away, and one that waits for each answer.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Write},
+};
+
+use crate::harness::{TestTable, answer, command, run, run_with_input, start, uri};
+
+fn line(row: usize, value: &str) -> String {
+    format!(
+        "{{\"mutations\":[{{\"op\":\"put\",\"row\":\"{row:03}\",\"family\":\"f\",\"qualifier\":\"q\",\"value\":\"{value}\"}}]}}\n"
+    )
+}
+
+#[test]
+fn a_scan_whose_reader_has_seen_enough_ends_well() {
+    let table = TestTable::new("head");
+    let value = "v".repeat(10_000);
+    let input: String = (0..100).map(|row| line(row, &value)).collect();
+    run_with_input(&["txn", "apply", &table.0], &input).done();
+    let mut child = start(&["scan", &table.0]);
+    let mut first = String::new();
+    BufReader::with_capacity(64, child.stdout.take().unwrap())
+        .read_line(&mut first)
+        .unwrap();
+    assert!(first.starts_with("000  f:q"), "{first:.40}");
+    let end = answer(child);
+    assert!(end.code == 0 && end.stderr.is_empty(), "{end:?}");
+}
+
+#[test]
+fn a_full_disk_is_told_as_one() {
+    let table = TestTable::new("full");
+    run(&["put", &table.0, "r", "f:q=v"]).done();
+    for format in ["table", "json"] {
+        let full = command(["scan", &table.0, "--output", format])
+            .env("HBASE_TXN_CONNECT", uri())
+            .stdout(File::create("/dev/full").unwrap())
+            .spawn();
+        answer(full.unwrap()).refused(1, &["writing to stdout: No space left on device"]);
+    }
+}
+
+#[test]
+fn answers_come_at_once_and_a_load_without_a_reader_stops() {
+    let table = TestTable::new("dialogue");
+    let mut child = start(&["txn", "apply", &table.0, "--output", "json"]);
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    for number in 1..=3 {
+        stdin.write_all(line(number, "v").as_bytes()).unwrap();
+        let mut said = String::new();
+        stdout.read_line(&mut said).unwrap();
+        assert!(
+            said.starts_with(&format!("{{\"line\":{number},")) && said.contains("committed"),
+            "{said}"
+        );
+    }
+    drop(stdout);
+    stdin.write_all(line(4, "v").as_bytes()).unwrap();
+    // Its stdin stays open: it must not wait for more.
+    let end = answer(child);
+    end.refused(1, &["the answers can't be written", "1 answer"]);
+    drop(stdin);
+}

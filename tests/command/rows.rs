@@ -1,0 +1,120 @@
+//! `get`, `scan`, `put` and `delete`.
+
+use rstest::rstest;
+
+use crate::harness::{TestTable, run};
+
+#[test]
+fn rows_are_written_read_and_deleted() {
+    let table = TestTable::with(
+        "rows",
+        &["--family", "f", "--family", "g", "--prefix-length", "3"],
+    );
+    let t = table.0.as_str();
+    run(&["put", t, r"a\x00\xfF", "f:q=é\\x5C", "g:=", "--timestamp", "5"]).done();
+    run(&["put", t, "b", "f:q=1", "f:r=2", "--timestamp", "6"]).done();
+    run(&["put", t, "c", "f:q=3", "--timestamp", "7"]).done();
+
+    let a = r#"{"row":"a\\x00\\xFF","cells":[{"family":"f","qualifier":"q","timestamp":5,"value":"\\xC3\\xA9\\x5C"},{"family":"g","qualifier":"","timestamp":5,"value":""}]}"#;
+    let b = r#"{"row":"b","cells":[{"family":"f","qualifier":"q","timestamp":6,"value":"1"},{"family":"f","qualifier":"r","timestamp":6,"value":"2"}]}"#;
+    let b_r = r#"{"row":"b","cells":[{"family":"f","qualifier":"r","timestamp":6,"value":"2"}]}"#;
+    let c = r#"{"row":"c","cells":[{"family":"f","qualifier":"q","timestamp":7,"value":"3"}]}"#;
+    let json: &[(&[&str], &[&str])] = &[
+        (&["get", t, r"a\x00\xff"], &[a]),
+        (&["get", t, "b", "--column", "f:r"], &[b_r]),
+        (&["get", t, "b", "--family", "g"], &[]),
+        (&["get", t, "absent"], &[]),
+        (&["scan", t], &[a, b, c]),
+        (&["scan", t, "--limit", "2"], &[a, b]),
+        (&["scan", t, "--limit", "0"], &[]),
+        (&["scan", t, "--start", "b", "--stop", "c"], &[b]),
+        (&["scan", t, "--prefix", r"a\x00"], &[a]),
+        (&["scan", t, "--column", "f:r"], &[b_r]),
+    ];
+    for (line, expected) in json {
+        let out = run(&[line, &["--output", "json"][..]].concat()).done();
+        assert_eq!(out.lines().collect::<Vec<_>>(), *expected, "{line:?}");
+    }
+    assert_eq!(
+        run(&["scan", t, "--start", "b"]).done(),
+        "b  f:q  6  1\nb  f:r  6  2\nc  f:q  7  3\n"
+    );
+    assert_eq!(run(&["get", t, "absent"]).done(), "");
+
+    run(&["delete", t, "b", "f:r"]).done();
+    assert_eq!(run(&["get", t, "b"]).done(), "b  f:q  6  1\n");
+    run(&["delete", t, "b", "f", "--timestamp", "5"]).done();
+    assert_eq!(
+        run(&["get", t, "b"]).done(),
+        "b  f:q  6  1\n",
+        "it is stamped after that"
+    );
+    run(&["delete", t, "b", "f", "g"]).done();
+    run(&["delete", t, "c"]).done();
+    assert_eq!(run(&["scan", t]).done().lines().count(), 2);
+}
+
+#[test]
+fn versions_and_ttl() {
+    let table = TestTable::odd(
+        "versions",
+        |table| table.with_family(hbase_txn::FamilyDescriptor::new("f").with_attribute("VERSIONS", "3")),
+        &[],
+    );
+    for stamp in ["1", "2", "3"] {
+        run(&[
+            "put",
+            &table.0,
+            "r",
+            &format!("f:q={stamp}"),
+            "--timestamp",
+            stamp,
+        ])
+        .done();
+    }
+    assert_eq!(run(&["get", &table.0, "r"]).done(), "r  f:q  3  3\n");
+    assert_eq!(
+        run(&["get", &table.0, "r", "--versions", "2"]).done(),
+        "r  f:q  3  3\nr  f:q  2  2\n"
+    );
+    assert_eq!(
+        run(&["scan", &table.0, "--versions", "99999999999"])
+            .done()
+            .lines()
+            .count(),
+        3
+    );
+    // Stamped long ago, so it has expired when it arrives.
+    run(&[
+        "put",
+        &table.0,
+        "gone",
+        "f:q=v",
+        "--timestamp",
+        "1",
+        "--ttl",
+        "1s",
+    ])
+    .done();
+    run(&["put", &table.0, "stays", "f:q=v", "--ttl", "1h"]).done();
+    assert_eq!(run(&["get", &table.0, "gone"]).done(), "");
+    assert_eq!(run(&["get", &table.0, "stays"]).done().lines().count(), 1);
+}
+
+#[rstest]
+#[case(&["get", "TABLE", "r", "--versions", "0"], &["at least one version"])]
+#[case(&["get", "TABLE", ""], &["empty row key"])]
+#[case(&["get", "TABLE", "r", "--family", "x"], &["x", "NoSuchColumnFamily"])]
+#[case(&["put", "TABLE", "r", "x:q=v"], &["x", "NoSuchColumnFamily"])]
+#[case(&["put", "TABLE", "r", "f:q=v", "--ttl", "0s"], &["whole millisecond"])]
+#[case(&["put", "TABLE", "r", "f:q=v", "--timestamp", "9223372036854775807"], &["out of range"])]
+#[case(&["put", "TABLE", "r", "f:q=v", "--timestamp", "99999999999999999999999"], &["out of range"])]
+#[case(&["delete", "TABLE", "r", "x"], &["x", "NoSuchColumnFamily"])]
+fn a_value_out_of_range_fails(#[case] line: &[&str], #[case] why: &[&str]) {
+    let table = TestTable::new("range");
+    let line: Vec<_> = line
+        .iter()
+        .map(|word| if *word == "TABLE" { &table.0 } else { *word })
+        .collect();
+    run(&line).refused(1, why);
+}

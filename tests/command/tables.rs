@@ -1,0 +1,101 @@
+//! `table create`, `describe` and `drop`.
+
+use serde_json::json;
+
+use crate::harness::{TestTable, run, unique_name};
+
+#[test]
+fn create_makes_a_table_that_transactions_are_possible_on() {
+    let name = unique_name("create");
+    let made = run(&[
+        "table",
+        "create",
+        &name,
+        "--family",
+        "f",
+        "--family",
+        "g",
+        "--prefix-length",
+        "3",
+        "--split",
+        "ppp",
+        "--split",
+        r"gg\xfF",
+        "--output",
+        "json",
+    ]);
+    let expected = json!({
+        "table": name, "rule": {"prefix_length": 3}, "families": ["_txn", "f", "g"], "regions": 3
+    });
+    assert_eq!(made.objects(), [expected]);
+    assert_eq!(run(&["table", "check", &name, "--output", "json"]).done(), "");
+    let described = run(&["table", "describe", &name, "--output", "json"])
+        .objects()
+        .remove(0);
+    assert_eq!(described["state"], "enabled");
+    assert_eq!(described["rule"], json!({"prefix_length": 3}));
+    let attributes = &described["attributes"];
+    assert_eq!(
+        attributes["hbase.regionserver.region.split_restriction.type"],
+        "KeyPrefix"
+    );
+    assert_eq!(attributes["KeyPrefixRegionSplitPolicy.prefix_length"], "3");
+    let family = &described["families"][0];
+    assert_eq!(family["family"], "_txn");
+    assert_eq!(family["attributes"]["NEW_VERSION_BEHAVIOR"], "true");
+    assert_eq!(family["attributes"]["TTL"], "172800");
+    assert_eq!(family["attributes"]["VERSIONS"], "1");
+    let regions = described["regions"].as_array().unwrap();
+    let starts: Vec<_> = regions
+        .iter()
+        .map(|region| region["start"].as_str().unwrap())
+        .collect();
+    assert_eq!(starts, ["", r"gg\xFF", "ppp"]);
+    assert!(
+        regions.iter().all(|region| region["server"].is_string()),
+        "{regions:?}"
+    );
+
+    run(&["table", "create", &name, "--family", "f", "--prefix-length", "3"])
+        .refused(1, &["TableExists", &name]);
+
+    let dropped = run(&["table", "drop", &name, "--output", "json"]);
+    assert_eq!(dropped.objects(), [json!({"table": name, "dropped": true})]);
+    run(&["table", "drop", &name]).refused(1, &["TableNotFound", &name]);
+    for gone in [["table", "check", &name], ["table", "describe", &name]] {
+        run(&gone).refused(1, &["no such table", &name]);
+    }
+    run(&["get", &name, "r"]).refused(1, &["no such table", &name]);
+    run(&["txn", "apply", &name]).refused(1, &["no such table", &name]);
+}
+
+#[test]
+fn a_delimiter_and_a_table_without_the_record_family() {
+    let options = [
+        "--family",
+        "f",
+        "--delimiter",
+        "/",
+        "--split",
+        "c5/",
+        "--no-record-family",
+    ];
+    let table = TestTable::with("delimiter", &options);
+    let described = run(&["table", "describe", &table.0, "--output", "json"])
+        .objects()
+        .remove(0);
+    assert_eq!(described["rule"], json!({"delimiter": "/"}));
+    assert_eq!(described["families"].as_array().unwrap().len(), 1);
+    let page = run(&["table", "describe", &table.0]).done();
+    assert!(
+        page.contains("the bytes before the first /") && page.contains("[c5/, ∞)"),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_missing_namespace_is_named() {
+    let name = format!("absent_{}:t", std::process::id());
+    run(&["table", "create", &name, "--family", "f", "--prefix-length", "3"])
+        .refused(1, &["NamespaceNotFound", &name]);
+}

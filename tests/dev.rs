@@ -1,0 +1,451 @@
+//! `hbase-txn dev` against real processes: what users and continuous integration rely on.
+//!
+//! Needs Linux, Java, and Maven when the jars are not in the cache yet.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
+
+use std::{
+    env, fs,
+    net::TcpListener,
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A cluster in a folder of its own, which is ended and deleted whatever becomes of the test.
+struct Cluster {
+    name: &'static str,
+    state: TempDir,
+}
+
+impl Cluster {
+    fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            state: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hbase-txn"));
+        command
+            .args(["dev", "--name", self.name])
+            .args(arguments)
+            .env("XDG_STATE_HOME", self.state.path())
+            .env_remove("HBASE_TXN_CONNECT")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Answer {
+        Answer::of(self.command(arguments).output().unwrap())
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        self.command(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn status(&self) -> (i32, Value) {
+        let answer = self.run(&["status", "--output", "json"]);
+        let status = serde_json::from_str(&answer.stdout).unwrap();
+        (answer.code, status)
+    }
+
+    fn pid_file(&self, role: &str) -> PathBuf {
+        self.folder().join("pids").join(role)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.state.path().join("hbase-txn/dev").join(self.name)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let purged = self.run(&["down", "--purge"]);
+        if !std::thread::panicking() {
+            assert_eq!(purged.code, 0, "{purged:?}");
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Answer {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Answer {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn uri(&self) -> &str {
+        assert_eq!(self.code, 0, "{self:?}");
+        let uri = self.stdout.strip_suffix('\n').unwrap();
+        assert!(
+            uri.starts_with("hbase+zk://127.0.0.1:") && uri.ends_with("/hbase"),
+            "{self:?}"
+        );
+        assert!(!uri.contains('\n'), "{self:?}");
+        uri
+    }
+}
+
+/// A process that has nothing to do with any cluster.
+struct Stranger(Child);
+
+impl Stranger {
+    fn new() -> Self {
+        Self(
+            Command::new("sleep")
+                .arg("300")
+                .stdin(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
+    }
+
+    fn lives(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+
+    /// What a pid file of this process would say.
+    fn record(&self) -> String {
+        let pid = self.0.id();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let start = stat
+            .rsplit_once(')')
+            .unwrap()
+            .1
+            .split_whitespace()
+            .nth(19)
+            .unwrap();
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        format!("{pid} {start} {boot}")
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn kill_9(pid: i64) {
+    send("-9", pid);
+}
+
+fn send(signal: &str, pid: i64) {
+    assert!(
+        // A shell has it built in; the program may not be installed.
+        Command::new("sh")
+            .args(["-c", &format!("kill {signal} {pid}")])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// A process that has ended may still wait for whoever inherited it.
+fn is_alive(pid: i64) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, fields)| !fields.trim_start().starts_with('Z'))
+}
+
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        // Waiting for another process; there is nothing to be told by.
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_cluster_goes_up_and_down_and_up_again() {
+    let cluster = Cluster::new("life");
+    let booted = cluster.run(&["up"]);
+    let uri = booted.uri().to_owned();
+    assert!(booted.stderr.contains("starting HBase"), "{booted:?}");
+
+    let (code, status) = cluster.status();
+    assert_eq!(code, 0);
+    assert_eq!(status["name"], "life");
+    assert_eq!(status["uri"], uri.as_str());
+    assert_eq!(
+        status["rpc_uri"],
+        format!("hbase+rpc://127.0.0.1:{}", status["ports"]["master"])
+    );
+    assert_eq!(status["version"], "2.6.4-hadoop3");
+    assert_eq!(status["state"], "running");
+    assert_eq!(status.as_object().unwrap().len(), 8);
+    for folder in status["folders"].as_object().unwrap().values() {
+        assert!(PathBuf::from(folder.as_str().unwrap()).is_dir(), "{folder}");
+    }
+    assert_eq!(cluster.run(&["status"]).uri(), uri);
+
+    // What runs is left as it is, and what was asked for is never silently something else.
+    assert_eq!(cluster.run(&["up"]).uri(), uri);
+    for other in [
+        &["up", "--version", "2.4.18"][..],
+        &["up", "--region-servers", "2"],
+        &["up", "--set", "hbase.regionserver.handler.count=5"],
+    ] {
+        let refused = cluster.run(other);
+        assert_eq!(refused.code, 1, "{refused:?}");
+        assert!(refused.stderr.contains("cluster life"), "{refused:?}");
+    }
+    assert_eq!(cluster.status().1, status);
+    everything_listens_on_loopback(&status);
+
+    // Stopped behind its back, which no process table tells.
+    let pid = status["pids"]["standalone"].as_i64().unwrap();
+    send("-STOP", pid);
+    let (code, hung) = cluster.status();
+    send("-CONT", pid);
+    assert_eq!(
+        (code, &hung["state"], &hung["uri"]),
+        (3, &"unresponsive".into(), &Value::Null)
+    );
+    let table = cluster.run(&["status"]).stderr;
+    let row = table
+        .lines()
+        .find(|line| line.trim_start().starts_with("standalone"))
+        .unwrap();
+    for server in ["master", "region-server", "zookeeper"] {
+        let port = format!("{server} {}", status["ports"][server]);
+        assert!(row.contains(&port) && row.contains(&pid.to_string()), "{table}");
+    }
+
+    // Killed behind its back.
+    kill_9(status["pids"]["standalone"].as_i64().unwrap());
+    wait_for("its death", || cluster.status().0 == 3);
+    assert_eq!(cluster.status().1["state"], "broken");
+    assert_eq!(cluster.run(&["up"]).uri(), uri, "the ports are kept");
+
+    let down = cluster.run(&["down"]);
+    assert_eq!((down.code, down.stdout.as_str()), (0, ""), "{down:?}");
+    let (code, stopped) = cluster.status();
+    assert_eq!(
+        (code, &stopped["state"], &stopped["uri"]),
+        (3, &"stopped".into(), &Value::Null)
+    );
+    assert!(stopped["pids"].as_object().unwrap().is_empty());
+    let again = cluster.run(&["down"]);
+    assert!(
+        again.code == 0 && again.stderr.contains("did not run"),
+        "{again:?}"
+    );
+    let other = cluster.run(&["up", "--version", "2.5.12"]);
+    assert!(other.code == 1 && other.stderr.contains("--purge"), "{other:?}");
+}
+
+/// Neither IPv4 nor IPv6 sockets of the cluster's processes accept from other machines.
+fn everything_listens_on_loopback(status: &Value) {
+    const LISTENING: &str = "0A";
+    for pid in status["pids"].as_object().unwrap().values() {
+        let folder = PathBuf::from(format!("/proc/{pid}"));
+        let sockets: Vec<String> = fs::read_dir(folder.join("fd"))
+            .unwrap()
+            .filter_map(|entry| {
+                let target = fs::read_link(entry.ok()?.path()).ok()?;
+                let inode = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+                Some(inode.to_owned())
+            })
+            .collect();
+        let mut seen = 0;
+        for table in ["tcp", "tcp6"] {
+            let lines = fs::read_to_string(folder.join("net").join(table)).unwrap_or_default();
+            for line in lines.lines().skip(1) {
+                let fields: Vec<&str> = line.split_whitespace().collect();
+                if fields[3] == LISTENING && sockets.iter().any(|inode| inode == fields[9]) {
+                    let address = fields[1].rsplit_once(':').unwrap().0;
+                    assert!(address.ends_with("0100007F"), "{pid} listens on {line}");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen >= 1, "process {pid} listens nowhere");
+    }
+}
+
+#[test]
+fn an_interrupted_up_is_brought_in_order_and_two_at_once_make_one_cluster() {
+    let cluster = Cluster::new("interrupted");
+    let mut interrupted = cluster.start(&["up"]);
+    wait_for("the start of Java", || cluster.pid_file("standalone").exists());
+    let (code, booting) = cluster.status();
+    assert_eq!((code, &booting["state"]), (3, &"booting".into()));
+    kill_9(interrupted.id().into());
+    interrupted.wait().unwrap();
+    let (code, broken) = cluster.status();
+    assert_eq!((code, &broken["state"]), (3, &"broken".into()));
+    let leftover = broken["pids"]["standalone"].as_i64().unwrap();
+
+    let both = [cluster.start(&["up"]), cluster.start(&["up"])];
+    let [first, second] = both.map(|child| Answer::of(child.wait_with_output().unwrap()));
+    assert_eq!(first.uri(), second.uri());
+    let (_, running) = cluster.status();
+    let pid = running["pids"]["standalone"].as_i64().unwrap();
+    assert_ne!(pid, leftover);
+    assert!(!is_alive(leftover));
+
+    // Its pid file names a stranger now, with the stranger's own start time: it is left alone, and the cluster's
+    // process is found all the same.
+    let mut stranger = Stranger::new();
+    fs::write(cluster.pid_file("standalone"), stranger.record()).unwrap();
+    assert_eq!(cluster.status().0, 3);
+    let down = cluster.run(&["down"]);
+    assert_eq!(down.code, 0, "{down:?}");
+    assert!(stranger.lives());
+    assert!(!is_alive(pid));
+}
+
+#[test]
+fn region_servers_die_and_come_back() {
+    let cluster = Cluster::new("servers");
+    let uri = cluster.run(&["up", "--region-servers", "2"]).uri().to_owned();
+    let (_, before) = cluster.status();
+    assert_eq!(before["pids"].as_object().unwrap().len(), 6);
+    everything_listens_on_loopback(&before);
+
+    assert_eq!(cluster.run(&["kill", "--server", "2"]).code, 0);
+    let (code, degraded) = cluster.status();
+    assert_eq!((code, &degraded["state"]), (0, &"degraded".into()));
+    assert_eq!(degraded["pids"]["region-server-2"], Value::Null);
+    assert_eq!(cluster.run(&["kill", "--server", "2"]).code, 1);
+    assert_eq!(cluster.run(&["kill", "--server", "3"]).code, 1);
+
+    let started = cluster.run(&["start", "--server", "2"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    let (_, after) = cluster.status();
+    assert_eq!(
+        (&after["state"], &after["ports"]),
+        (&"running".into(), &before["ports"])
+    );
+    assert_eq!(
+        after["pids"]["region-server-1"],
+        before["pids"]["region-server-1"]
+    );
+    assert_ne!(
+        after["pids"]["region-server-2"],
+        before["pids"]["region-server-2"]
+    );
+    assert_eq!(cluster.run(&["up"]).uri(), uri);
+}
+
+#[test]
+fn nothing_is_there_yet() {
+    let cluster = Cluster::new("absent");
+    let (code, status) = cluster.status();
+    assert_eq!(
+        (code, &status["state"], &status["uri"]),
+        (3, &"absent".into(), &Value::Null)
+    );
+    let text = cluster.run(&["status"]);
+    assert_eq!((text.code, text.stdout.as_str()), (3, ""), "{text:?}");
+    for fine in [&["down"][..], &["down", "--purge"]] {
+        let down = cluster.run(fine);
+        assert!(
+            down.code == 0 && down.stderr.contains("there is no cluster absent"),
+            "{down:?}"
+        );
+    }
+    assert_eq!(cluster.run(&["kill"]).code, 1);
+    assert_eq!(cluster.run(&["start"]).code, 1);
+    assert!(!cluster.folder().exists(), "asking for it must not make it");
+
+    // What an `up` leaves that found no Java.
+    fs::create_dir_all(cluster.folder()).unwrap();
+    fs::write(cluster.folder().join("lock"), "").unwrap();
+    assert_eq!(cluster.run(&["down", "--purge"]).code, 0);
+    assert!(!cluster.folder().exists());
+}
+
+#[test]
+fn what_is_missing_or_taken_is_named_with_what_to_do() {
+    let cluster = Cluster::new("refused");
+    let empty = tempfile::tempdir().unwrap();
+    let without_java = cluster
+        .command(&["up"])
+        .env("PATH", empty.path())
+        .env_remove("JAVA_HOME")
+        .output();
+    let without_java = Answer::of(without_java.unwrap());
+    assert_eq!(without_java.code, 1);
+    assert!(
+        without_java.stderr.contains("no Java") && without_java.stderr.contains("openjdk-17"),
+        "{without_java:?}"
+    );
+
+    // Java is there, but neither Maven nor jars.
+    let java =
+        env::var_os("JAVA_HOME").map_or_else(java_on_path, |home| PathBuf::from(home).join("bin/java"));
+    std::os::unix::fs::symlink(java, empty.path().join("java")).unwrap();
+    let without_maven = cluster
+        .command(&["up"])
+        .env("PATH", empty.path())
+        .env("XDG_CACHE_HOME", empty.path())
+        .output();
+    let without_maven = Answer::of(without_maven.unwrap());
+    assert_eq!(without_maven.code, 1);
+    assert!(
+        without_maven.stderr.contains("no Maven") && without_maven.stderr.contains("install"),
+        "{without_maven:?}"
+    );
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let taken = cluster.run(&["up", "--set", &format!("hbase.master.port={port}")]);
+    assert_eq!(taken.code, 1);
+    assert!(
+        taken.stderr.contains(&port.to_string()) && taken.stderr.contains("listens there already"),
+        "{taken:?}"
+    );
+
+    let died = cluster.run(&["up", "--set", "hbase.regionserver.handler.count=abc"]);
+    assert_eq!(died.code, 1);
+    assert!(
+        died.stderr.contains("NumberFormatException") && died.stderr.contains("standalone.log"),
+        "{died:?}"
+    );
+    assert_eq!(cluster.status().1["state"], "stopped");
+
+    for (arguments, code) in [
+        (&["up", "--version", "9"][..], 1),
+        (&["up", "--set", "hbase.rootdir=/x"], 1),
+        (&["up", "--region-servers", "1000"], 1),
+        (&["up", "--set", "x"], 2),
+        (&["up", "--timeout", "soon"], 2),
+        (&["sideways"], 2),
+    ] {
+        let refused = cluster.run(arguments);
+        assert_eq!(refused.code, code, "{refused:?}");
+        assert!(
+            refused.stdout.is_empty() && !refused.stderr.is_empty(),
+            "{refused:?}"
+        );
+    }
+}
+
+fn java_on_path() -> PathBuf {
+    env::split_paths(&env::var_os("PATH").unwrap())
+        .map(|folder| folder.join("java"))
+        .find(|java| java.is_file())
+        .unwrap()
+}

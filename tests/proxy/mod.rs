@@ -1,0 +1,194 @@
+//! A fault proxy between client and real servers, put in by the client's own `Connector` hook.
+//!
+//! It runs in the test's process: each stream that the client dials is a pipe to a relay, which knows HBase's
+//! frames, asks the rule what to do with each request, and carries the rest to the server and back unchanged.
+//!
+//! | file | what |
+//! |---|---|
+//! | `frames` | cuts requests and answers out of a stream, and reads what the rule wants to know of them |
+//! | `relay` | one connection: both directions, and what the rule does to them |
+//! | `client_end` | the stream that the client gets; its writes can be made to fail |
+
+mod client_end;
+mod frames;
+mod relay;
+
+use std::{
+    collections::HashMap,
+    fmt, io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use hbase_txn::{Connector, DialTarget, Io, ServiceKind};
+use tokio::net::TcpStream;
+
+use client_end::ClientEnd;
+
+/// A request, as the rule sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) service: ServiceKind,
+    pub(crate) method: String,
+    /// How many requests of this method came before it.
+    pub(crate) earlier: usize,
+}
+
+/// What is done with a request and its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Pass,
+    /// The server does it; nobody hears of it.
+    DropAnswer,
+    /// The server never sees it.
+    DropRequest,
+    DelayRequest(Duration),
+    DelayAnswer(Duration),
+    /// The server gets it twice, and answers twice.
+    Duplicate,
+    /// The connection ends before the server gets anything of the request.
+    CutBeforeRequest,
+    /// The connection ends with half the request at the server.
+    CutInRequest,
+    /// The connection ends as soon as the server has the request, which it may do or not.
+    CutAfterRequest,
+    /// The server does it, and the connection ends in place of its answer.
+    CutBeforeAnswer,
+    /// The server does it, and the connection ends with half the answer at the client.
+    CutInAnswer,
+    /// From now on nothing passes on this connection, and it stays open.
+    Blackhole,
+}
+
+type Rule = Box<dyn FnMut(&Request) -> Action + Send>;
+
+/// The proxy: a connector for the client, and the test's hand on it.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    rule: Mutex<Rule>,
+    requests: Mutex<HashMap<String, usize>>,
+    open: AtomicUsize,
+    dialled: AtomicUsize,
+    /// How many of the next dials fail.
+    refused_dials: AtomicUsize,
+    /// The next write to a region server takes so many bytes and then fails.
+    break_write: Mutex<Option<usize>>,
+}
+
+impl Proxy {
+    /// A proxy that lets everything pass.
+    pub(crate) fn new() -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                rule: Mutex::new(Box::new(|_| Action::Pass)),
+                requests: Mutex::default(),
+                open: AtomicUsize::new(0),
+                dialled: AtomicUsize::new(0),
+                refused_dials: AtomicUsize::new(0),
+                break_write: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Decides from now on over every request, on old connections and new ones.
+    pub(crate) fn rule(&self, rule: impl FnMut(&Request) -> Action + Send + 'static) {
+        *self.shared.rule.lock().unwrap() = Box::new(rule);
+    }
+
+    /// Does this to the next request of a method, and lets all others pass.
+    pub(crate) fn once(&self, method: &'static str, action: Action) {
+        let mut left = Some(action);
+        self.rule(move |request| match request.method == method {
+            true => left.take().unwrap_or(Action::Pass),
+            false => Action::Pass,
+        });
+    }
+
+    pub(crate) fn pass_all(&self) {
+        self.rule(|_| Action::Pass);
+    }
+
+    /// Makes the next write to a region server take so many bytes and then fail.
+    pub(crate) fn break_next_write_after(&self, bytes: usize) {
+        *self.shared.break_write.lock().unwrap() = Some(bytes);
+    }
+
+    pub(crate) fn refuse_dials(&self, count: usize) {
+        self.shared.refused_dials.store(count, Ordering::Relaxed);
+    }
+
+    /// How many whole requests of a method the client has handed over, over all connections.
+    pub(crate) fn requests(&self, method: &str) -> usize {
+        self.shared
+            .requests
+            .lock()
+            .unwrap()
+            .get(method)
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// How many connections the client holds open.
+    pub(crate) fn open(&self) -> usize {
+        self.shared.open.load(Ordering::Relaxed)
+    }
+
+    /// How many connections were ever made.
+    pub(crate) fn dialled(&self) -> usize {
+        self.shared.dialled.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    fn decide(&self, service: ServiceKind, method: String) -> Action {
+        let earlier = {
+            let mut requests = self.requests.lock().unwrap();
+            let count = requests.entry(method.clone()).or_default();
+            *count += 1;
+            *count - 1
+        };
+        let request = Request {
+            service,
+            method,
+            earlier,
+        };
+        (self.rule.lock().unwrap())(&request)
+    }
+
+    fn refuses_dial(&self) -> bool {
+        self.refused_dials
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+            .is_ok()
+    }
+}
+
+impl Connector for Proxy {
+    fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        let (shared, target) = (Arc::clone(&self.shared), target.clone());
+        Box::pin(async move {
+            if shared.refuses_dial() {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            let server = TcpStream::connect((target.address.host.as_str(), target.address.port)).await?;
+            server.set_nodelay(true)?;
+            shared.dialled.fetch_add(1, Ordering::Relaxed);
+            let (ours, theirs) = tokio::io::duplex(1 << 20);
+            tokio::spawn(relay::relay(Arc::clone(&shared), target.service, theirs, server));
+            Ok(Box::new(ClientEnd::new(ours, target.service, shared)) as Box<dyn Io>)
+        })
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Proxy({} open)", self.open())
+    }
+}

@@ -1,0 +1,161 @@
+//! One connection through the proxy.
+
+use std::{
+    collections::HashMap,
+    future::pending,
+    io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hbase_txn::ServiceKind;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, split},
+    net::TcpStream,
+    select,
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+};
+
+use super::{
+    Action, Shared,
+    frames::{self, RequestHeader, ResponseHeader},
+};
+
+/// What the writing half of a direction is told.
+enum Order {
+    Write(Bytes),
+    Cut,
+}
+
+/// What both directions of one connection know.
+#[derive(Default)]
+struct Link {
+    /// What is to become of the next answer to a call.
+    answers: Mutex<HashMap<u32, Action>>,
+    blackhole: AtomicBool,
+}
+
+/// Carries one connection until an end closes it or the rule cuts it.
+pub(super) async fn relay(
+    shared: Arc<Shared>,
+    service: ServiceKind,
+    client: DuplexStream,
+    server: TcpStream,
+) {
+    let link = Link::default();
+    let (from_client, to_client) = split(client);
+    let (from_server, to_server) = server.into_split();
+    let (server_orders, server_inbox) = unbounded_channel();
+    let (client_orders, client_inbox) = unbounded_channel();
+    let requests = requests(&shared, &link, service, from_client, server_orders);
+    let answers = answers(&link, from_server, client_orders);
+    // A reader that ends drops its sender, so that the writer carries out what is left before it ends.
+    let reading = async {
+        let _ = futures::join!(requests, answers);
+        pending::<()>().await;
+    };
+    select! {
+        () = obey(server_inbox, to_server) => {}
+        () = obey(client_inbox, to_client) => {}
+        () = reading => {}
+    }
+}
+
+async fn requests(
+    shared: &Shared,
+    link: &Link,
+    service: ServiceKind,
+    mut client: impl AsyncRead + Unpin,
+    server: UnboundedSender<Order>,
+) -> io::Result<()> {
+    write(&server, frames::opening(&mut client).await?);
+    loop {
+        let frame = frames::frame(&mut client).await?;
+        let header: RequestHeader = frames::header(&frame)?;
+        let action = shared.decide(service, header.method_name.unwrap_or_default());
+        if link.blackhole.load(Ordering::Relaxed) {
+            continue;
+        }
+        match action {
+            Action::Pass => write(&server, frame),
+            Action::DropAnswer | Action::DelayAnswer(_) | Action::CutBeforeAnswer | Action::CutInAnswer => {
+                let call_id = header.call_id.unwrap_or_default();
+                link.answers.lock().unwrap().insert(call_id, action);
+                write(&server, frame);
+            }
+            Action::DropRequest => {}
+            Action::DelayRequest(time) => later(&server, time, frame),
+            Action::Duplicate => {
+                write(&server, frame.clone());
+                write(&server, frame);
+            }
+            Action::CutBeforeRequest => cut(&server),
+            Action::CutInRequest => {
+                write(&server, frame.slice(..frame.len() / 2));
+                cut(&server);
+            }
+            Action::CutAfterRequest => {
+                write(&server, frame);
+                cut(&server);
+            }
+            Action::Blackhole => link.blackhole.store(true, Ordering::Relaxed),
+        }
+    }
+}
+
+async fn answers(
+    link: &Link,
+    mut server: impl AsyncRead + Unpin,
+    client: UnboundedSender<Order>,
+) -> io::Result<()> {
+    loop {
+        let frame = frames::frame(&mut server).await?;
+        if link.blackhole.load(Ordering::Relaxed) {
+            continue;
+        }
+        let header: ResponseHeader = frames::header(&frame)?;
+        let call_id = header.call_id.unwrap_or_default();
+        let action = link.answers.lock().unwrap().remove(&call_id);
+        match action {
+            Some(Action::DropAnswer) => {}
+            Some(Action::DelayAnswer(time)) => later(&client, time, frame),
+            Some(Action::CutBeforeAnswer) => cut(&client),
+            Some(Action::CutInAnswer) => {
+                write(&client, frame.slice(..frame.len() / 2));
+                cut(&client);
+            }
+            _ => write(&client, frame),
+        }
+    }
+}
+
+/// Writes as it is told; the connection is over when it returns.
+async fn obey(mut inbox: UnboundedReceiver<Order>, mut to: impl AsyncWrite + Unpin) {
+    while let Some(Order::Write(bytes)) = inbox.recv().await {
+        if to.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+// A direction that is over takes no more orders; nobody misses them.
+
+fn write(to: &UnboundedSender<Order>, bytes: Bytes) {
+    let _ = to.send(Order::Write(bytes));
+}
+
+fn cut(to: &UnboundedSender<Order>) {
+    let _ = to.send(Order::Cut);
+}
+
+fn later(to: &UnboundedSender<Order>, time: Duration, bytes: Bytes) {
+    let to = to.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(time).await;
+        write(&to, bytes);
+    });
+}

@@ -1,0 +1,100 @@
+//! Seen from outside: a transaction is there or it is not.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use futures::future::join_all;
+use hbase_txn::Scan;
+
+use crate::support::{
+    connect, put, rows,
+    table::{TestTable, by_three},
+};
+
+const TRANSACTIONS: usize = 10_000;
+const WRITERS: usize = 16;
+const READERS: usize = 2;
+
+/// Every transaction writes its number into two rows of one partition, and all writers use the same two rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_scans_the_partition_never_sees_half_of_any_of_ten_thousand_transactions() {
+    let table = TestTable::create("atomicity", by_three, &[]).await;
+    let connection = connect().await;
+    let opened = table.open(&connection).await;
+    let next = AtomicUsize::new(0);
+    let done = AtomicBool::new(false);
+    let writer = async || {
+        while let number @ ..TRANSACTIONS = next.fetch_add(1, Ordering::SeqCst) {
+            let mut transaction = opened.at("xxx").unwrap();
+            for row in ["xxxa", "xxxb"] {
+                transaction.put(put(row, number.to_string())).unwrap();
+            }
+            let outcome = transaction.commit().await;
+            assert!(outcome.is_committed(), "{outcome}");
+        }
+    };
+    let reader = async || {
+        // A connection of its own: its scans are not in step with the writers.
+        let table = table.of(&connect().await);
+        let (mut scans, mut states) = (0, std::collections::HashSet::new());
+        while !done.load(Ordering::SeqCst) {
+            let found = rows(&table, Scan::prefix("xxx")).await;
+            let values: Vec<_> = found.iter().map(|row| row.value("f", "q").unwrap()).collect();
+            match values[..] {
+                // Nothing was committed yet; once a state was seen there is always one.
+                [] if states.is_empty() => {}
+                [a, b] => {
+                    assert_eq!(a, b, "half of a transaction");
+                    states.insert(a.clone());
+                }
+                _ => panic!("half of a transaction: {values:?}"),
+            }
+            scans += 1;
+        }
+        (scans, states.len())
+    };
+    let writers = async {
+        join_all((0..WRITERS).map(|_| writer())).await;
+        done.store(true, Ordering::SeqCst);
+    };
+    let (readers, ()) = tokio::join!(join_all((0..READERS).map(|_| reader())), writers);
+    for (scans, states) in readers {
+        // One that saw little would prove little.
+        assert!(scans >= 100 && states >= 50, "{scans} scans saw {states} states");
+    }
+}
+
+/// The same with rows that come and go: both are there, or neither.
+#[tokio::test]
+async fn rows_that_are_put_and_deleted_together_come_and_go_together() {
+    let table = TestTable::create("comeandgo", by_three, &[]).await;
+    let connection = connect().await;
+    let opened = table.open(&connection).await;
+    let done = AtomicBool::new(false);
+    let writer = async {
+        for number in 0..400_u64 {
+            let mut transaction = opened.at("xxx").unwrap();
+            for row in ["xxxa", "xxxm", "xxxz"] {
+                // Stamped in order: within one millisecond a delete would hide the put behind it.
+                match number % 2 {
+                    0 => transaction.put(put(row, "v").timestamp(number + 1)).unwrap(),
+                    _ => transaction
+                        .delete(hbase_txn::Delete::new(row).timestamp(number + 1))
+                        .unwrap(),
+                };
+            }
+            assert!(transaction.commit().await.is_committed());
+        }
+        done.store(true, Ordering::SeqCst);
+    };
+    let reader = async {
+        let table = table.of(&connect().await);
+        let mut seen = [0; 4];
+        while !done.load(Ordering::SeqCst) {
+            seen[rows(&table, Scan::prefix("xxx")).await.len()] += 1;
+        }
+        seen
+    };
+    let (seen, ()) = tokio::join!(reader, writer);
+    assert_eq!((seen[1], seen[2]), (0, 0), "{seen:?}");
+    assert!(seen[0] > 0 && seen[3] > 0, "{seen:?}");
+}

@@ -1,0 +1,8 @@
+//! What bad input gets: an error that says what is wrong, before anything is sent where that is possible, and always
+//! within the deadline.
+
+mod addresses;
+mod mutations;
+mod partitions;
+mod stale_map;
+mod tables;

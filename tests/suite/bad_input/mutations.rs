@@ -1,0 +1,239 @@
+//! Mutations that are refused before anything is sent, each naming the mutation.
+
+use std::time::Duration;
+
+use hbase_txn::{Connection, Delete, Durability, ErrorKind, Mutation, OpenOptions, Put, Scan, Table};
+use rstest::rstest;
+
+use crate::support::{
+    connect, put, rows, says,
+    spy::Spy,
+    standalone,
+    table::{SharedTable, TestTable, by_three},
+};
+
+static TABLE: SharedTable = SharedTable::new("mutations", by_three, &[]);
+
+fn long_row() -> Vec<u8> {
+    let mut row = b"bad".to_vec();
+    row.resize(32_768, b'x');
+    row
+}
+
+/// What no transaction takes: the mutation, the kind of the error, and what it says.
+fn refused() -> Vec<(Mutation, ErrorKind, &'static [&'static str])> {
+    use ErrorKind::{FamilyNotFound, InvalidInput};
+    let secret = put("bad1", "v").attribute("VISIBILITY", "secret");
+    let ttl = 1_000_u64.to_be_bytes().to_vec();
+    vec![
+        (
+            Put::new("bad1").cell("g", "q", "v").into(),
+            FamilyNotFound,
+            &["put", "row bad1", "no family g; it has f"],
+        ),
+        (
+            Delete::new("bad1").column("g", "q").into(),
+            FamilyNotFound,
+            &["delete", "row bad1", "no family g"],
+        ),
+        (put("", "v").into(), InvalidInput, &["put", "empty row key"]),
+        (Delete::new("").into(), InvalidInput, &["delete", "empty row key"]),
+        (
+            put(long_row(), "v").into(),
+            InvalidInput,
+            &["put", "row badxxx", "32768 bytes; HBase takes 32767"],
+        ),
+        (
+            put("bad1", vec![0; 10 << 20]).into(),
+            InvalidInput,
+            &["put", "row bad1", "cell f:q", "over the limit of 10485760"],
+        ),
+        (
+            Delete::new("bad1").attribute("_ttl", ttl).into(),
+            InvalidInput,
+            &["delete", "row bad1", "can't have a TTL"],
+        ),
+        (
+            put("bad1", "v").ttl(Duration::from_nanos(1)).into(),
+            InvalidInput,
+            &["row bad1", "at least one whole millisecond"],
+        ),
+        (
+            secret.into(),
+            InvalidInput,
+            &["put", "row bad1", "visibility labels"],
+        ),
+        (
+            Put::new("bad1").into(),
+            InvalidInput,
+            &["row bad1", "put without cells"],
+        ),
+        (
+            put("bad1", "v").timestamp(u64::MAX).into(),
+            InvalidInput,
+            &["row bad1", "out of range"],
+        ),
+    ]
+}
+
+async fn spied() -> (Connection, Spy) {
+    let spy = Spy::default();
+    let connection = Connection::builder(standalone().config())
+        .connector(spy.clone())
+        .connect()
+        .await
+        .unwrap();
+    (connection, spy)
+}
+
+async fn nothing_was_written(table: &Table, prefix: &'static str) {
+    assert_eq!(rows(table, Scan::prefix(prefix)).await, []);
+}
+
+#[tokio::test]
+async fn a_transaction_refuses_each_when_it_is_added_and_names_it() {
+    let (connection, spy) = spied().await;
+    let shared = TestTable::create("refused", by_three, &[]).await;
+    let table = shared.open(&connection).await;
+    let opened = spy.endpoint_calls();
+    for (mutation, kind, words) in refused() {
+        let mut transaction = table.at_row(mutation.row().clone());
+        let error = transaction.add(mutation).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().len() < 600, "{error}");
+        says(&error, words);
+        // What is left is a transaction of nothing, which is refused as well.
+        says(&transaction.commit().await, &["refused", "without mutations"]);
+    }
+    assert_eq!(spy.endpoint_calls(), opened);
+    nothing_was_written(table.table(), "bad").await;
+}
+
+#[tokio::test]
+async fn a_batch_refuses_the_groups_that_have_one_and_sends_the_others() {
+    let (connection, spy) = spied().await;
+    let shared = TestTable::create("refused", by_three, &[]).await;
+    let table = shared.open(&connection).await;
+    for (at, (mutation, kind, words)) in refused().into_iter().enumerate() {
+        let opened = spy.endpoint_calls();
+        let mut batch = table.batch();
+        let good = format!("ok{at:x}");
+        batch.put(put("bad0", "beside it"));
+        batch.put(put(good.clone(), "v"));
+        let alone = mutation.row().is_empty();
+        batch.add(mutation);
+        let groups = batch.commit().await;
+        let refused = if alone { 2 } else { 0 };
+        assert_eq!(groups[1].outcome.name(), "committed", "{}", groups[1].outcome);
+        assert_eq!(
+            groups[refused].outcome.name(),
+            "refused",
+            "{}",
+            groups[refused].outcome
+        );
+        let error = groups[refused].outcome.error().unwrap();
+        assert_eq!(error.kind(), kind, "{error}");
+        says(error, words);
+        let sent = if alone { 2 } else { 1 };
+        assert_eq!(spy.endpoint_calls(), opened + sent);
+        if alone {
+            table.table().delete(Delete::new("bad0")).await.unwrap();
+        }
+    }
+    nothing_was_written(table.table(), "bad").await;
+}
+
+#[rstest]
+#[case::beside_the_default(Durability::UseDefault)]
+#[case::beside_async(Durability::AsyncWal)]
+#[case::beside_sync(Durability::SyncWal)]
+#[case::beside_fsync(Durability::FsyncWal)]
+#[tokio::test]
+async fn skip_wal_beside_anything_else_is_refused_and_nothing_is_sent(#[case] other: Durability) {
+    let (connection, spy) = spied().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    let opened = spy.endpoint_calls();
+    let mut transaction = table.at("wal").unwrap();
+    transaction.put(put("wal1", "v").durability(other)).unwrap();
+    transaction
+        .put(put("wal2", "v").durability(Durability::SkipWal))
+        .unwrap();
+    let outcome = transaction.commit().await;
+    assert_eq!(outcome.name(), "refused");
+    says(
+        &outcome,
+        &["row wal2", "SKIP_WAL beside mutations that are logged"],
+    );
+    assert_eq!(spy.endpoint_calls(), opened);
+    nothing_was_written(table.table(), "wal").await;
+}
+
+#[tokio::test]
+async fn mutations_whose_order_the_server_would_not_keep_are_refused_and_nothing_is_sent() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    let mut transaction = table.at("ord").unwrap();
+    transaction.delete(Delete::new("ord1")).unwrap();
+    transaction.put(put("ord1", "v")).unwrap();
+    let outcome = transaction.commit().await;
+    assert_eq!(outcome.name(), "refused");
+    says(&outcome, &["row ord1", "f:q is put and deleted"]);
+    nothing_was_written(table.table(), "ord").await;
+}
+
+#[tokio::test]
+async fn a_transaction_over_the_limits_it_was_opened_with_is_refused() {
+    let connection = connect().await;
+    let options = OpenOptions::new().max_mutations(2).max_bytes(100);
+    let shared = TABLE.get().await;
+    let table = shared.open_with(&connection, options).await;
+    let mut many = table.at("lim").unwrap();
+    for row in ["lim1", "lim2", "lim3"] {
+        many.put(put(row, "v")).unwrap();
+    }
+    let mut large = table.at("lim").unwrap();
+    large.put(put("lim1", vec![0; 100])).unwrap();
+    for (transaction, why) in [
+        (many, "of 3 mutations; the limit is 2"),
+        (large, "the limit is 100"),
+    ] {
+        let outcome = transaction.commit().await;
+        assert_eq!(outcome.error().unwrap().kind(), ErrorKind::LimitExceeded);
+        says(&outcome, &["refused", why]);
+    }
+    nothing_was_written(table.table(), "lim").await;
+}
+
+#[tokio::test]
+async fn single_puts_and_deletes_are_refused_alike_but_for_what_only_transactions_forbid() {
+    let connection = connect().await;
+    let shared = TestTable::create("refused", by_three, &[]).await;
+    let table = shared.of(&connection);
+    for (mutation, kind, words) in refused() {
+        let result = match mutation {
+            Mutation::Put(put) => table.put(put).await,
+            Mutation::Delete(delete) => table.delete(delete).await,
+            other => panic!("{other:?}"),
+        };
+        if words.contains(&"visibility labels") {
+            // The server judges labels; here it does not know them, and the put is as good as any.
+            let _ = result;
+            table.delete(Delete::new("bad1")).await.unwrap();
+            continue;
+        }
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(!error.is_outcome_unknown(), "{error}");
+        let named: Vec<_> = words
+            .iter()
+            .filter(|word| !word.contains("it has"))
+            .copied()
+            .collect();
+        if kind == ErrorKind::InvalidInput {
+            says(&error, &named);
+        }
+    }
+    nothing_was_written(&table, "bad").await;
+}

@@ -1,0 +1,116 @@
+//! A client's map of regions that is no longer true.
+
+use hbase_txn::{Connection, ErrorKind, OpenOptions, Scan};
+
+use crate::support::{
+    connect, keys, put, says,
+    spy::Spy,
+    standalone,
+    table::{TestTable, by_three_of_old},
+};
+
+#[tokio::test]
+async fn a_cut_behind_an_open_clients_back_is_its_own_error_and_nothing_is_sent() {
+    let spy = Spy::default();
+    let connection = Connection::builder(standalone().config())
+        .connector(spy.clone())
+        .connect()
+        .await
+        .unwrap();
+    let elsewhere = connect().await;
+    let table = TestTable::create("stalecut", by_three_of_old, &[]).await;
+    let opened = table.open(&connection).await;
+    let commit = async |value: &'static str| {
+        let mut transaction = opened.at("xxx").unwrap();
+        transaction.put(put("xxxa", value)).unwrap();
+        transaction.put(put("xxxz", value)).unwrap();
+        transaction.commit().await
+    };
+    assert!(commit("before").await.is_committed());
+
+    table.split_at(&elsewhere, "xxxm").await;
+    let outcome = commit("after").await;
+    assert_eq!(outcome.name(), "refused", "{outcome}");
+    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::PartitionCut);
+    says(
+        &outcome,
+        &[
+            "partition xxx is cut in two",
+            "[-∞, xxxm)",
+            "merge the two regions",
+            table.name.qualifier(),
+        ],
+    );
+
+    // It knows the cut now, and does not even ask.
+    let sent = spy.endpoint_calls();
+    let outcome = commit("later").await;
+    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::PartitionCut);
+    assert_eq!(spy.endpoint_calls(), sent);
+    for row in opened
+        .table()
+        .scan(Scan::new())
+        .map(crate::support::collect)
+        .unwrap()
+        .await
+    {
+        assert_eq!(row.value("f", "q").unwrap(), "before");
+    }
+
+    // Other partitions are not harmed.
+    let mut transaction = opened.at("aaa").unwrap();
+    transaction.put(put("aaa1", "v")).unwrap();
+    assert!(transaction.commit().await.is_committed());
+}
+
+#[tokio::test]
+async fn a_map_that_says_cut_although_the_regions_were_merged_is_read_again() {
+    let (connection, elsewhere) = (connect().await, connect().await);
+    let table = TestTable::create("stalemerge", by_three_of_old, &["xxxm"]).await;
+    let opened = table
+        .open_with(&connection, OpenOptions::new().allow_cut_partitions())
+        .await;
+    let commit = async || {
+        let mut transaction = opened.at("xxx").unwrap();
+        transaction.put(put("xxxa", "v")).unwrap();
+        transaction.put(put("xxxz", "v")).unwrap();
+        transaction.commit().await
+    };
+    assert_eq!(commit().await.error().unwrap().kind(), ErrorKind::PartitionCut);
+    assert_eq!(keys(opened.table(), Scan::new()).await, [""; 0]);
+
+    table.merge_both(&elsewhere).await;
+    let outcome = commit().await;
+    assert!(outcome.is_committed(), "{outcome}");
+    assert_eq!(keys(opened.table(), Scan::new()).await, ["xxxa", "xxxz"]);
+}
+
+#[tokio::test]
+async fn a_split_between_partitions_behind_an_open_clients_back_is_followed() {
+    let (connection, elsewhere) = (connect().await, connect().await);
+    let table = TestTable::create("stalesplit", by_three_of_old, &[]).await;
+    let opened = table.open(&connection).await;
+    let mut batch = opened.batch();
+    for row in ["aaa1", "aaa2", "xxx1", "xxx2"] {
+        batch.put(put(row, "before"));
+    }
+    assert!(
+        batch
+            .commit()
+            .await
+            .iter()
+            .all(|group| group.outcome.is_committed())
+    );
+
+    table.split_at(&elsewhere, "xxx").await;
+    let mut batch = opened.batch();
+    for row in ["aaa1", "aaa2", "xxx1", "xxx2"] {
+        batch.put(put(row, "after"));
+    }
+    for group in batch.commit().await {
+        assert!(group.outcome.is_committed(), "{}", group.outcome);
+    }
+    for row in crate::support::rows(opened.table(), Scan::new()).await {
+        assert_eq!(row.value("f", "q").unwrap(), "after");
+    }
+}

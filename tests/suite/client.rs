@@ -1,0 +1,161 @@
+//! One client: its connections, its end, and another way to dial.
+
+use std::{
+    io,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use futures::future::{BoxFuture, join_all};
+use hbase_txn::{Connection, Connector, DialTarget, ErrorKind, Get, Io, Scan, ServiceKind, TcpConnector};
+
+use crate::support::{
+    connect, eventually,
+    forwarder::Forwarder,
+    keys, put,
+    spy::Spy,
+    standalone,
+    table::{SharedTable, plain},
+    value,
+};
+
+static TABLE: SharedTable = SharedTable::new("client", plain, &["m"]);
+
+async fn spied(spy: &Spy) -> Connection {
+    Connection::builder(standalone().config())
+        .connector(spy.clone())
+        .connect()
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn one_connection_carries_a_thousand_outstanding_calls() {
+    let spy = Spy::default();
+    let connection = spied(&spy).await;
+    let shared = TABLE.get().await;
+    let table = shared.of(&connection);
+    let row = |number: usize| format!("t{number:04}");
+    // All at once from a cold client: one dial, one look-up, and everybody waits for it.
+    let puts = join_all((0..1_000).map(|number| table.put(put(row(number), row(number))))).await;
+    for result in puts {
+        result.unwrap();
+    }
+    let gets = join_all((0..1_000).map(|number| value(&table, row(number)))).await;
+    for (number, found) in gets.into_iter().enumerate() {
+        assert_eq!(found, Some(row(number)));
+    }
+    assert_eq!(spy.dials(ServiceKind::Client), 1, "{:?}", spy.targets());
+    assert_eq!(keys(&table, Scan::prefix("t")).await.len(), 1_000);
+}
+
+#[tokio::test]
+async fn a_closed_client_answers_what_was_in_flight_and_refuses_what_comes_later() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.of(&connection);
+    table.put(put("close", "warm")).await.unwrap();
+    let row = |number: usize| format!("close{number:03}");
+    let puts = join_all((0..200).map(|number| table.put(put(row(number), "v"))));
+    // The puts are polled first, so that all of them are on their way.
+    let (results, ()) = tokio::join!(puts, connection.close());
+    for result in results {
+        result.unwrap();
+    }
+    let began = Instant::now();
+    let mut scanner = table.scan(Scan::new()).unwrap();
+    for error in [
+        table.get(Get::new("r")).await.unwrap_err(),
+        table.put(put("r", "v")).await.unwrap_err(),
+        scanner.next().await.unwrap_err(),
+        connection.admin().tables().await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+        assert!(!error.is_outcome_unknown() && !error.is_retryable());
+    }
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    connection.close().await;
+    let again = shared.of(&connect().await);
+    assert_eq!(
+        keys(&again, Scan::new().start("close0").stop("close9"))
+            .await
+            .len(),
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_connector_leads_connections_where_it_wants() {
+    let cluster = standalone();
+    let forwarder = Forwarder::to(cluster.status.ports["region-server"]).await;
+    let spy = Spy::with_detour(forwarder.port);
+    let connection = spied(&spy).await;
+    let shared = TABLE.get().await;
+    let table = shared.of(&connection);
+    table.put(put("forward", "v")).await.unwrap();
+    assert_eq!(value(&table, "forward").await.as_deref(), Some("v"));
+    assert_eq!(forwarder.accepted(), 1);
+    // It is asked by the cluster's own names.
+    let target = spy.targets().remove(0);
+    assert_eq!(target.address.port, cluster.status.ports["region-server"]);
+    assert_eq!(target.service, ServiceKind::Client);
+}
+
+#[tokio::test]
+async fn reads_survive_a_connection_that_falls_silent_or_speaks_nonsense() {
+    let cluster = standalone();
+    let forwarder = Forwarder::to(cluster.status.ports["region-server"]).await;
+    let config = cluster.config().with_read_timeout(Duration::from_millis(500));
+    let connection = Connection::builder(config)
+        .connector(Spy::with_detour(forwarder.port))
+        .connect()
+        .await
+        .unwrap();
+    let shared = TABLE.get().await;
+    let table = shared.of(&connection);
+    table.put(put("survive", "v")).await.unwrap();
+
+    forwarder.mute(true);
+    let (found, ()) = tokio::join!(value(&table, "survive"), async {
+        eventually("the silent connection is left", async || {
+            (forwarder.accepted() > 1).then_some(())
+        })
+        .await;
+        forwarder.mute(false);
+    });
+    assert_eq!(found.as_deref(), Some("v"));
+
+    // Nonsense is not tried again, but it ends no more than the connection it came over.
+    forwarder.garble();
+    let error = table.get(Get::new("survive")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    assert_eq!(value(&table, "survive").await.as_deref(), Some("v"));
+}
+
+/// Panics at the first dial for rows.
+#[derive(Debug, Default)]
+struct Panicking {
+    panicked: AtomicBool,
+}
+
+impl Connector for Panicking {
+    fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        assert!(
+            self.panicked.swap(true, Ordering::SeqCst),
+            "the first dial panics"
+        );
+        TcpConnector.connect(target)
+    }
+}
+
+#[tokio::test]
+async fn a_connector_that_panics_once_is_a_failed_dial_and_is_asked_again() {
+    let connection = Connection::builder(standalone().config())
+        .connector(Panicking::default())
+        .connect()
+        .await
+        .unwrap();
+    let shared = TABLE.get().await;
+    let table = shared.of(&connection);
+    table.put(put("panic", "v")).await.unwrap();
+}

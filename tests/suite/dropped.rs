@@ -1,0 +1,158 @@
+//! Futures that are dropped at every place where they wait: nothing is lost, nothing is half, and the client works.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    task::{Context, Poll},
+};
+
+use hbase_txn::{Connection, Scan};
+
+use crate::support::{
+    collect, connect, key, keys, put,
+    table::{SharedTable, by_three},
+    value,
+};
+
+static TABLE: SharedTable = SharedTable::new("dropped", by_three, &["m"]);
+/// More waits than any call has.
+const WAITS: usize = 200;
+
+/// Polls a future this often, and drops it when it is not over by then.
+async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = times;
+    poll_fn(|cx: &mut Context<'_>| {
+        let polled = future.as_mut().poll(cx);
+        left -= 1;
+        match polled {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Does it with a client of its own for each number of polls, until the future runs to its end: then it was dropped
+/// at every place where it waits, from the first look-up and the first dial on.
+async fn at_every_wait(mut attempt: impl AsyncFnMut(usize, Connection) -> bool) {
+    for times in 1..WAITS {
+        if attempt(times, connect().await).await {
+            assert!(times > 1, "it never waited");
+            return;
+        }
+    }
+    panic!("not over after {WAITS} polls");
+}
+
+#[tokio::test]
+async fn a_dropped_next_loses_no_row() {
+    let shared = TABLE.get().await;
+    let written: Vec<String> = (0..10)
+        .flat_map(|row| [format!("dn{row}"), format!("zn{row}")])
+        .collect();
+    let table = shared.of(&connect().await);
+    for row in &written {
+        table.put(put(row.clone(), "v")).await.unwrap();
+    }
+    let mut expected = written.clone();
+    expected.sort_unstable();
+    let scan = || Scan::new().start("dn").stop("zo").batch_rows(3);
+    at_every_wait(async |times, connection| {
+        let mut scanner = shared.of(&connection).scan(scan()).unwrap();
+        let mut read = Vec::new();
+        let mut whole = true;
+        // Every next is dropped once and then asked again.
+        for _ in 0..expected.len() {
+            match polled(scanner.next(), times).await {
+                Some(row) => read.push(key(&row.unwrap().unwrap())),
+                None => {
+                    whole = false;
+                    read.push(key(&scanner.next().await.unwrap().unwrap()));
+                }
+            }
+        }
+        read.extend(collect(scanner).await.iter().map(key));
+        let mine: Vec<_> = read
+            .into_iter()
+            .filter(|row| row.starts_with("dn") || row.starts_with("zn"))
+            .collect();
+        assert_eq!(mine, expected, "dropped after {times} polls");
+        whole
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_put_is_applied_or_not_and_the_client_still_works() {
+    let shared = TABLE.get().await;
+    at_every_wait(async |times, connection| {
+        let table = shared.of(&connection);
+        let row = format!("dp{times}");
+        let done = polled(table.put(put(row.clone(), "new")), times).await;
+        let found = value(&table, row.clone()).await;
+        assert!(matches!(found.as_deref(), None | Some("new")), "{found:?}");
+        if let Some(result) = &done {
+            assert!(result.is_ok());
+            assert_eq!(found.as_deref(), Some("new"));
+        }
+        table.put(put(format!("{row}-next"), "v")).await.unwrap();
+        assert_eq!(value(&table, format!("{row}-next")).await.as_deref(), Some("v"));
+        done.is_some()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_commit_is_applied_whole_or_not_at_all_and_the_client_still_works() {
+    let shared = TABLE.get().await;
+    at_every_wait(async |times, connection| {
+        let table = shared.open(&connection).await;
+        // A client that knows nothing yet, so that the commit has to find everything out.
+        let fresh = connect().await;
+        let prefix = format!("c{times:02}");
+        let rows = [format!("{prefix}a"), format!("{prefix}b")];
+        let opened = shared.open(&fresh).await;
+        let mut transaction = opened.at(prefix.clone()).unwrap();
+        for row in &rows {
+            transaction.put(put(row.clone(), "v")).unwrap();
+        }
+        let done = polled(transaction.commit(), times).await;
+        let found = keys(table.table(), Scan::prefix(prefix.clone())).await;
+        assert!(found.is_empty() || found == rows, "{found:?}");
+        if let Some(outcome) = &done {
+            assert!(outcome.is_committed(), "{outcome}");
+            assert_eq!(found, rows);
+        }
+        let mut transaction = opened.at("cok").unwrap();
+        transaction.put(put("cok1", "v")).unwrap();
+        assert!(transaction.commit().await.is_committed());
+        done.is_some()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_batch_leaves_each_group_whole_or_absent() {
+    let shared = TABLE.get().await;
+    let groups = 8;
+    at_every_wait(async |times, connection| {
+        let table = shared.open(&connection).await;
+        let mut batch = table.batch();
+        let prefixes: Vec<String> = (0..groups).map(|group| format!("{group}{times:02}")).collect();
+        for prefix in &prefixes {
+            for row in ["a", "b", "c"] {
+                batch.put(put(format!("{prefix}{row}"), "v"));
+            }
+        }
+        let done = polled(batch.commit(), times).await;
+        for prefix in &prefixes {
+            let found = keys(table.table(), Scan::prefix(prefix.clone())).await;
+            assert!(matches!(found.len(), 0 | 3), "{found:?}");
+            assert!(done.is_none() || found.len() == 3, "{found:?}");
+        }
+        done.is_some()
+    })
+    .await;
+}

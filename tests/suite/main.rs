@@ -1,0 +1,20 @@
+//! The library against a real HBase, by theme. `HBASE_TXN_TEST_STANDALONE` names a local cluster; `make test` boots
+//! one. Where a real server can't be made to do what is tested, a peer of our own does it (`peer`).
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod atomicity;
+mod bad_input;
+mod batches;
+mod changes;
+mod client;
+mod dropped;
+mod peer;
+mod registries;
+mod rows;
+mod rules;
+mod scans;
+mod transactions;

@@ -1,0 +1,287 @@
+//! A peer that no HBase would be: what it sends ends a call with an error in time, or is passed over.
+
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use hbase_txn::{Config, Connection, Error, ErrorKind};
+use prost::Message;
+use rstest::rstest;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::support::{says, within};
+
+const DEADLINE: Duration = Duration::from_secs(2);
+
+#[derive(Message)]
+struct ResponseHeader {
+    #[prost(uint32, optional, tag = "1")]
+    call_id: Option<u32>,
+    #[prost(message, optional, tag = "2")]
+    exception: Option<Exception>,
+}
+
+#[derive(Message)]
+struct Exception {
+    #[prost(string, tag = "1")]
+    class: String,
+    #[prost(string, tag = "2")]
+    trace: String,
+}
+
+#[derive(Message)]
+struct RequestHeader {
+    #[prost(uint32, tag = "1")]
+    call_id: u32,
+}
+
+#[derive(Message)]
+struct MetaLocations {
+    #[prost(message, repeated, tag = "1")]
+    locations: Vec<MetaLocation>,
+}
+
+#[derive(Message)]
+struct MetaLocation {
+    #[prost(message, tag = "1")]
+    region: Option<Region>,
+    #[prost(message, tag = "2")]
+    server: Option<Server>,
+}
+
+#[derive(Message)]
+struct Region {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(message, tag = "2")]
+    table: Option<TableName>,
+}
+
+#[derive(Message)]
+struct TableName {
+    #[prost(string, tag = "1")]
+    namespace: String,
+    #[prost(string, tag = "2")]
+    qualifier: String,
+}
+
+#[derive(Message)]
+struct Server {
+    #[prost(string, tag = "1")]
+    host: String,
+    #[prost(uint32, tag = "2")]
+    port: u32,
+}
+
+fn frame(call_id: u32, exception: Option<Exception>, message: Option<&[u8]>) -> Bytes {
+    let header = ResponseHeader {
+        call_id: Some(call_id),
+        exception,
+    };
+    let mut body = header.encode_length_delimited_to_vec();
+    if let Some(message) = message {
+        prost::encode_length_delimiter(message.len(), &mut body).unwrap();
+        body.put_slice(message);
+    }
+    let mut out = BytesMut::new();
+    out.put_u32(body.len().try_into().unwrap());
+    out.put_slice(&body);
+    out.freeze()
+}
+
+fn exception(call_id: u32, class: &str, message: &str) -> Bytes {
+    let exception = Exception {
+        class: class.to_owned(),
+        trace: format!("{class}: {message}\n\tat a.B.c(B.java:1)"),
+    };
+    frame(call_id, Some(exception), None)
+}
+
+/// The answer of a registry that works.
+fn meta_location(call_id: u32) -> Bytes {
+    let answer = MetaLocations {
+        locations: vec![MetaLocation {
+            region: Some(Region {
+                id: 1,
+                table: Some(TableName {
+                    namespace: "hbase".into(),
+                    qualifier: "meta".into(),
+                }),
+            }),
+            server: Some(Server {
+                host: "127.0.0.1".into(),
+                port: 1,
+            }),
+        }],
+    };
+    frame(call_id, None, Some(&answer.encode_to_vec()))
+}
+
+/// Takes connections; reads one request from each, and says what it is told to with the call's id in it.
+async fn peer(words: impl Fn(u32) -> Bytes + Send + Sync + 'static, stay: bool) -> Config {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let Ok(call_id) = request(&mut stream).await else {
+                continue;
+            };
+            // The client may leave in the middle of it.
+            let _ = stream.write_all(&words(call_id)).await;
+            if stay {
+                let mut rest = [0; 64];
+                while let Ok(1..) = stream.read(&mut rest).await {}
+            }
+        }
+    });
+    Config::from_uri(&format!("hbase+rpc://127.0.0.1:{port}"))
+        .unwrap()
+        .with_registry_timeout(DEADLINE)
+}
+
+/// Reads preamble, connection header and a request; tells its call id.
+async fn request(stream: &mut TcpStream) -> std::io::Result<u32> {
+    let mut preamble = [0; 6];
+    stream.read_exact(&mut preamble).await?;
+    assert_eq!(&preamble, b"HBas\x00\x50");
+    let mut frames = Vec::new();
+    for _ in 0..2 {
+        let length = stream.read_u32().await?;
+        let mut frame = vec![0; length as usize];
+        stream.read_exact(&mut frame).await?;
+        frames.push(frame);
+    }
+    let header = RequestHeader::decode_length_delimited(&frames[1][..]).unwrap();
+    Ok(header.call_id)
+}
+
+async fn refused(config: Config) -> Error {
+    let error = within(DEADLINE, Connection::builder(config).connect())
+        .await
+        .unwrap_err();
+    says(
+        &error,
+        &["finding hbase:meta", "127.0.0.1:", "stage: ", "attempt "],
+    );
+    assert!(error.to_string().len() < 1_000, "{error}");
+    error
+}
+
+#[rstest]
+#[case::oversized(b"\x7f\xff\xff\xff", "2147483647 bytes was announced")]
+#[case::negative(b"\xff\xff\xff\xfe", "negative length was announced: -2")]
+#[case::wrong_varint(b"\x00\x00\x00\x08\xff\xff\xff\xff\xff\xff\xff\xff", "protocol")]
+#[case::header_past_the_frame(b"\x00\x00\x00\x02\x7f\x08", "does not fit into its frame")]
+#[case::web_page(b"HTTP/1.1 400 Bad Request\r\n\r\n", "1213486160 bytes was announced")]
+#[tokio::test]
+async fn what_is_no_frame_is_named_and_not_tried_again(
+    #[case] bytes: &'static [u8],
+    #[case] why: &str,
+    #[values(false, true)] stay: bool,
+) {
+    let error = refused(peer(move |_| Bytes::from_static(bytes), stay).await).await;
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    says(&error, &[why, "attempt 1", "an HBase RPC port"]);
+}
+
+#[tokio::test]
+async fn a_frame_that_is_cut_off_is_a_lost_connection_and_tried_again() {
+    let cut = |call_id| meta_location(call_id).slice(..20);
+    let error = refused(peer(cut, false).await).await;
+    assert_eq!(error.kind(), ErrorKind::ConnectionLost, "{error}");
+    assert!(error.attempts().unwrap() > 1);
+}
+
+#[tokio::test]
+async fn a_frame_that_never_ends_is_silence() {
+    let cut = |call_id| meta_location(call_id).slice(..20);
+    let error = refused(peer(cut, true).await).await;
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+}
+
+#[tokio::test]
+async fn answers_to_calls_that_nobody_made_are_passed_over_and_the_real_one_arrives() {
+    let words = |call_id: u32| {
+        let mut words = BytesMut::new();
+        for stranger in [call_id + 1, 77, u32::MAX - 1] {
+            words.put_slice(&meta_location(stranger));
+            words.put_slice(&exception(stranger, "java.io.IOException", "not yours"));
+        }
+        words.put_slice(&meta_location(call_id));
+        words.freeze()
+    };
+    within(DEADLINE, Connection::builder(peer(words, true).await).connect())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_message_is_named() {
+    let error = refused(peer(|call_id| frame(call_id, None, Some(b"\x0a\x7f")), true).await).await;
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    says(&error, &["can't be read"]);
+}
+
+#[rstest]
+#[case::authentication(
+    "security.AccessDeniedException",
+    "Authentication is required",
+    ErrorKind::AuthenticationRequired,
+    "Kerberos"
+)]
+#[case::bad_auth(
+    "ipc.BadAuthException",
+    "no such auth",
+    ErrorKind::AuthenticationRequired,
+    "SIMPLE"
+)]
+#[case::service(
+    "ipc.UnknownServiceException",
+    "ClientMetaService",
+    ErrorKind::Protocol,
+    "ClientMetaService"
+)]
+#[case::fatal(
+    "ipc.FatalConnectionException",
+    "Expected HEADER=",
+    ErrorKind::Protocol,
+    "Expected HEADER"
+)]
+#[tokio::test]
+async fn an_exception_about_the_connection_is_final_and_says_what_the_cluster_wants(
+    #[case] class: &'static str,
+    #[case] message: &'static str,
+    #[case] kind: ErrorKind,
+    #[case] hint: &str,
+) {
+    let words = move |_| exception(u32::MAX, &format!("org.apache.hadoop.hbase.{class}"), message);
+    let error = refused(peer(words, false).await).await;
+    assert_eq!(error.kind(), kind, "{error}");
+    says(&error, &[message, hint, "attempt 1"]);
+}
+
+#[tokio::test]
+async fn a_server_with_a_lot_to_say_is_quoted_briefly() {
+    let long = |call_id| {
+        let class = "org.apache.hadoop.hbase.DoNotRetryIOException";
+        exception(call_id, class, &"blah ".repeat(10_000))
+    };
+    let error = refused(peer(long, true).await).await;
+    assert!(error.remote().unwrap().message.len() > 40_000);
+}
+
+#[tokio::test]
+async fn random_bytes_are_an_error_in_time() {
+    for seed in 0..30 {
+        let words = move |_| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            std::iter::repeat_with(|| random.u8(..)).take(200).collect()
+        };
+        let config = peer(words, false)
+            .await
+            .with_registry_timeout(Duration::from_millis(300));
+        refused(config).await;
+    }
+}

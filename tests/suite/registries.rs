@@ -1,0 +1,82 @@
+//! Every way to find the cluster, each for the whole round.
+
+use std::time::{Duration, Instant};
+
+use hbase_txn::{Config, Connection, Delete, Get, PartitionedTable, Scan};
+use rstest::rstest;
+
+use crate::support::{
+    Cluster,
+    forwarder::{nobody, stranger},
+    keys, put, standalone,
+    table::{TestTable, by_three},
+    value,
+};
+
+/// Opens, commits, reads, deletes; and the master's part: describes and alters.
+async fn whole_round(uri: &str, table: &TestTable) {
+    let connection = Connection::connect(uri).await.unwrap();
+    let opened = PartitionedTable::open(&connection, table.name.clone())
+        .await
+        .unwrap();
+    let mut transaction = opened.at("xxx").unwrap();
+    transaction.put(put("xxxa", "1")).unwrap();
+    transaction.put(put("xxxb", "2")).unwrap();
+    assert!(transaction.commit().await.is_committed());
+    let rows = opened.table();
+    assert_eq!(value(rows, "xxxb").await.as_deref(), Some("2"));
+    assert_eq!(keys(rows, Scan::new()).await, ["xxxa", "xxxb"]);
+    for row in ["xxxa", "xxxb"] {
+        rows.delete(Delete::new(row)).await.unwrap();
+    }
+    assert_eq!(rows.get(Get::new("xxxa")).await.unwrap(), None);
+    let admin = connection.admin();
+    assert!(admin.tables().await.unwrap().contains(&table.name));
+    assert_eq!(admin.cluster_info().await.unwrap().live_servers.len(), 1);
+    connection.close().await;
+}
+
+fn port(cluster: &Cluster, name: &str) -> u16 {
+    cluster.status.ports[name]
+}
+
+#[tokio::test]
+async fn zookeeper_the_master_and_a_region_server_each_lead_to_the_cluster() {
+    let cluster = standalone();
+    let table = TestTable::create("registries", by_three, &[]).await;
+    let region_server = format!("hbase+rpc://127.0.0.1:{}", port(&cluster, "region-server"));
+    for uri in [&cluster.uri, &cluster.rpc_uri, &region_server] {
+        whole_round(uri, &table).await;
+    }
+}
+
+/// The first hosts of the list are dead; the cluster is the last.
+#[rstest]
+#[tokio::test]
+async fn dead_hosts_before_the_right_one_cost_time_but_not_the_answer(
+    #[values("zookeeper", "master")] role: &str,
+    #[values(false, true)] silent: bool,
+) {
+    let cluster = standalone();
+    let mut hosts = Vec::new();
+    for _ in 0..3 {
+        let dead = if silent {
+            stranger(b"").await
+        } else {
+            nobody().await
+        };
+        hosts.push(format!("127.0.0.1:{dead}"));
+    }
+    hosts.push(format!("127.0.0.1:{}", port(&cluster, role)));
+    let uri = match role {
+        "zookeeper" => format!("hbase+zk://{}/hbase", hosts.join(",")),
+        _ => format!("hbase+rpc://{}", hosts.join(",")),
+    };
+    let began = Instant::now();
+    let connection = Connection::builder(Config::from_uri(&uri).unwrap())
+        .connect()
+        .await
+        .unwrap();
+    connection.admin().cluster_info().await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(16), "{:?}", began.elapsed());
+}

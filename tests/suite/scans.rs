@@ -1,0 +1,157 @@
+//! Scans: complete and in order, over all regions, whatever happens to them meanwhile.
+
+use std::sync::Arc;
+
+use hbase_txn::{Connection, Put, Scan, Table};
+use rstest::rstest;
+
+use crate::support::{
+    collect, connect, eventually, key, keys, put, rows,
+    table::{SharedTable, TestTable, by_three, plain},
+};
+
+static SIX: SharedTable = SharedTable::new("scans", plain, &["b", "c", "d", "e", "f"]);
+
+async fn six() -> (Table, Arc<TestTable>) {
+    let shared = SIX.get().await;
+    let table = shared.of(&connect().await);
+    for row in ["a1", "a2", "b", "c1", "e1", "e2", "f9"] {
+        table.put(put(row, "v")).await.unwrap();
+    }
+    (table, shared)
+}
+
+#[rstest]
+#[case::all(Scan::new(), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
+#[case::a_row_at_a_time(Scan::new().batch_rows(1), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
+#[case::a_byte_at_a_time(Scan::new().batch_bytes(1), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
+#[case::from(Scan::new().start("a2"), &["a2", "b", "c1", "e1", "e2", "f9"])]
+#[case::stop_excluded(Scan::new().stop("b"), &["a1", "a2"])]
+#[case::stop_included(Scan::new().stop_inclusive("b"), &["a1", "a2", "b"])]
+#[case::stop_included_where_no_row_is(Scan::new().stop_inclusive("d"), &["a1", "a2", "b", "c1"])]
+#[case::between(Scan::new().start("b").stop("e2"), &["b", "c1", "e1"])]
+#[case::prefix(Scan::prefix("e"), &["e1", "e2"])]
+#[case::prefix_of_nothing(Scan::prefix("d"), &[])]
+#[case::one(Scan::new().limit(1), &["a1"])]
+#[case::over_regions(Scan::new().limit(4), &["a1", "a2", "b", "c1"])]
+#[case::limit_at_a_regions_end(Scan::new().limit(2), &["a1", "a2"])]
+#[case::more_than_there_are(Scan::new().limit(100), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
+#[case::limit_row_by_row(Scan::new().limit(3).batch_rows(1), &["a1", "a2", "b"])]
+#[case::none(Scan::new().limit(0), &[])]
+#[tokio::test]
+async fn a_scan_finds_what_it_asks_for_in_order(#[case] scan: Scan, #[case] expected: &[&str]) {
+    let (table, _shared) = six().await;
+    assert_eq!(keys(&table, scan).await, expected);
+}
+
+#[tokio::test]
+async fn an_empty_table_has_no_rows_and_the_end_is_told_again() {
+    let table = TestTable::create("empty", plain, &["m"]).await;
+    let rows = table.of(&connect().await);
+    let mut scanner = rows.scan(Scan::new()).unwrap();
+    for _ in 0..3 {
+        assert_eq!(scanner.next().await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_row_larger_than_a_batch_comes_glued_whole() {
+    let owned = TestTable::create("glued", plain, &["e"]).await;
+    let table = owned.of(&connect().await);
+    let big = "d-big";
+    for cell in 0..20_u8 {
+        let put = Put::new(big).cell("f", vec![cell], vec![cell; 300 << 10]);
+        table.put(put).await.unwrap();
+    }
+    table.put(put("d-after", "v")).await.unwrap();
+    table.put(put("d-zlast", "v")).await.unwrap();
+    let rows = rows(&table, Scan::prefix("d-").batch_bytes(1 << 20)).await;
+    assert_eq!(
+        rows.iter().map(key).collect::<Vec<_>>(),
+        ["d-after", big, "d-zlast"]
+    );
+    let cells = rows[1].cells();
+    assert_eq!(cells.len(), 20);
+    for (at, cell) in cells.iter().enumerate() {
+        assert_eq!(cell.qualifier, [at as u8][..]);
+        assert!(cell.value == vec![at as u8; 300 << 10]);
+    }
+}
+
+/// Many rows, a scan that has read some of them, and its connection.
+async fn begun(what: &str) -> (TestTable, Connection, hbase_txn::ResultScanner, Vec<String>) {
+    let table = TestTable::create(what, by_three, &[]).await;
+    let connection = connect().await;
+    let opened = table.open(&connection).await;
+    let mut batch = opened.batch();
+    let written: Vec<String> = (0..600).map(|row| format!("{row:03}row")).collect();
+    for row in &written {
+        batch.put(put(row.clone(), vec![0; 100]));
+    }
+    for group in batch.commit().await {
+        assert!(group.outcome.is_committed(), "{}", group.outcome);
+    }
+    let mut scanner = opened.table().scan(Scan::new().batch_rows(50)).unwrap();
+    for expected in &written[..120] {
+        assert_eq!(key(&scanner.next().await.unwrap().unwrap()), *expected);
+    }
+    (table, connection, scanner, written)
+}
+
+async fn ends_complete(scanner: hbase_txn::ResultScanner, written: &[String]) {
+    let rest: Vec<String> = collect(scanner).await.iter().map(key).collect();
+    assert_eq!(rest, written[120..]);
+}
+
+#[tokio::test]
+async fn a_region_that_is_reopened_in_the_middle_of_a_scan_costs_no_row() {
+    let (table, connection, scanner, written) = begun("reopened").await;
+    let admin = connection.admin();
+    let descriptor = admin.descriptor(&table.name).await.unwrap();
+    let descriptor = descriptor.with_attribute("MAX_FILESIZE", "10737418240");
+    admin.modify_table(&descriptor).await.unwrap();
+    ends_complete(scanner, &written).await;
+}
+
+#[rstest]
+#[case::before_what_was_read("050")]
+#[case::at_the_last_row_that_was_handed_out("119")]
+#[case::behind_it("400")]
+#[tokio::test]
+async fn a_region_that_is_split_in_the_middle_of_a_scan_costs_no_row(#[case] at: &'static str) {
+    let (table, connection, scanner, written) = begun("split").await;
+    table.split_at(&connection, at).await;
+    ends_complete(scanner, &written).await;
+}
+
+#[tokio::test]
+async fn regions_that_are_merged_in_the_middle_of_a_scan_cost_no_row() {
+    let table = TestTable::create("merged", by_three, &["005"]).await;
+    let connection = connect().await;
+    let opened = table.of(&connection);
+    let written: Vec<String> = (0..9).map(|row| format!("{row:03}row")).collect();
+    for row in &written {
+        opened.put(put(row.clone(), "v")).await.unwrap();
+    }
+    let mut scanner = opened.scan(Scan::new().batch_rows(1)).unwrap();
+    let mut read = Vec::new();
+    for _ in 0..4 {
+        read.push(key(&scanner.next().await.unwrap().unwrap()));
+    }
+    table.merge_both(&connection).await;
+    read.extend(collect(scanner).await.iter().map(key));
+    assert_eq!(read, written);
+}
+
+#[tokio::test]
+async fn a_split_behind_the_back_of_a_warm_client_costs_no_row_of_a_new_scan() {
+    let (table, connection, scanner, written) = begun("warm").await;
+    ends_complete(scanner, &written).await;
+    table.split_at(&connect().await, "300").await;
+    let found = keys(&table.of(&connection), Scan::new()).await;
+    assert_eq!(found, written);
+    eventually("the client has both halves", async || {
+        (table.regions(&connection).await.len() == 2).then_some(())
+    })
+    .await;
+}

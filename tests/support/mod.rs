@@ -1,0 +1,155 @@
+//! What tests against a real HBase have in common: finding it, tables that go away, waiting, and what stands
+//! between client and server.
+//!
+//! | file | what |
+//! |---|---|
+//! | `table` | tables of a test's own, and tables that the tests of a file share |
+//! | `spy` | a connector that counts dials and calls, and can lead elsewhere |
+//! | `forwarder` | a port that leads to a server, and can be told to misbehave |
+//! | `forge` | messages that the library itself would never send |
+//!
+//! Never green by absence: without a server every test fails, and says what to do.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "every test binary has this module, and uses a part of it"
+)]
+
+pub(crate) mod forge;
+pub(crate) mod forwarder;
+pub(crate) mod spy;
+pub(crate) mod table;
+
+use std::{
+    fmt::Debug,
+    time::{Duration, Instant},
+};
+
+use hbase_txn::{
+    Config, Connection, Get, Put, ResultScanner, Row, Scan, Table,
+    local::{ClusterStatus, LocalCluster},
+};
+
+/// The name of the standalone cluster that the suite runs on.
+const STANDALONE: &str = "HBASE_TXN_TEST_STANDALONE";
+/// The names of clusters, one of each release, with commas between them.
+const VERSIONS: &str = "HBASE_TXN_TEST_VERSIONS";
+const NO_HBASE: &str = "no HBase to test against: run make test";
+
+/// A cluster to test against.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    pub(crate) uri: String,
+    pub(crate) rpc_uri: String,
+    pub(crate) status: ClusterStatus,
+}
+
+/// The cluster that the suite runs on.
+pub(crate) fn standalone() -> Cluster {
+    let name = std::env::var(STANDALONE).unwrap_or_else(|_| panic!("{NO_HBASE} ({STANDALONE} is not set)"));
+    cluster(&name)
+}
+
+/// The clusters of `HBASE_TXN_TEST_VERSIONS`.
+pub(crate) fn versions() -> Vec<Cluster> {
+    let names = std::env::var(VERSIONS).unwrap_or_else(|_| panic!("{NO_HBASE} ({VERSIONS} is not set)"));
+    names.split(',').map(|name| cluster(name.trim())).collect()
+}
+
+fn cluster(name: &str) -> Cluster {
+    let status = LocalCluster::new(name)
+        .and_then(|cluster| cluster.status())
+        .unwrap_or_else(|error| panic!("{NO_HBASE} ({error})"));
+    match (status.uri.clone(), status.rpc_uri.clone()) {
+        (Some(uri), Some(rpc_uri)) => Cluster { uri, rpc_uri, status },
+        _ => panic!("{NO_HBASE} (cluster {name} is {})", status.state.as_str()),
+    }
+}
+
+impl Cluster {
+    /// The settings of a client of this cluster. The first split or merge after another pauses for a region in
+    /// transition; a short pause finds it sooner.
+    pub(crate) fn config(&self) -> Config {
+        Config::from_uri(&self.uri).unwrap()
+    }
+
+    pub(crate) fn rpc_config(&self) -> Config {
+        Config::from_uri(&self.rpc_uri).unwrap()
+    }
+
+    pub(crate) async fn connect(&self) -> Connection {
+        Connection::builder(self.config())
+            .connect()
+            .await
+            .unwrap_or_else(|error| panic!("{NO_HBASE} ({error})"))
+    }
+}
+
+/// A client of the suite's cluster.
+pub(crate) async fn connect() -> Connection {
+    standalone().connect().await
+}
+
+/// Asks again and again until there is an answer; fails when there is none in half a minute.
+pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Runs what must be over within its time, and a little more for a busy machine; tells how long it took.
+pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> T {
+    let began = Instant::now();
+    tokio::time::timeout(limit + Duration::from_secs(2), future)
+        .await
+        .unwrap_or_else(|_| panic!("not over after {:?}; the deadline was {limit:?}", began.elapsed()))
+}
+
+/// A put of `f:q`.
+pub(crate) fn put(row: impl Into<bytes::Bytes>, value: impl Into<bytes::Bytes>) -> Put {
+    Put::new(row).cell("f", "q", value)
+}
+
+/// The text of `f:q`.
+pub(crate) async fn value(table: &Table, row: impl Into<bytes::Bytes>) -> Option<String> {
+    let row = table.get(Get::new(row)).await.unwrap()?;
+    row.value("f", "q")
+        .map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+/// All rows that a scan finds.
+pub(crate) async fn rows(table: &Table, scan: Scan) -> Vec<Row> {
+    collect(table.scan(scan).unwrap()).await
+}
+
+/// The keys of all rows that a scan finds.
+pub(crate) async fn keys(table: &Table, scan: Scan) -> Vec<String> {
+    rows(table, scan).await.iter().map(key).collect()
+}
+
+pub(crate) fn key(row: &Row) -> String {
+    String::from_utf8(row.key().to_vec()).unwrap()
+}
+
+pub(crate) async fn collect(mut scanner: ResultScanner) -> Vec<Row> {
+    let mut rows = Vec::new();
+    while let Some(row) = scanner.next().await.unwrap() {
+        rows.push(row);
+    }
+    rows
+}
+
+/// Fails unless the text has all of these parts.
+#[track_caller]
+pub(crate) fn says(text: &dyn std::fmt::Display, parts: &[&str]) {
+    let text = text.to_string();
+    for part in parts {
+        assert!(text.contains(part), "does not say {part:?}: {text}");
+    }
+}

@@ -1,0 +1,107 @@
+//! A connector that counts, and can lead elsewhere.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use futures::future::BoxFuture;
+use hbase_txn::{Connector, DialTarget, Io, ServiceKind};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+
+/// Dials as the library does, notes for what, and counts the calls of endpoints that go over the wire.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spy {
+    dials: Arc<Mutex<Vec<DialTarget>>>,
+    endpoint_calls: Arc<AtomicUsize>,
+    /// Where servers' ports lead instead.
+    detour: Option<u16>,
+}
+
+impl Spy {
+    /// Leads every connection for rows to this port of this machine.
+    pub(crate) fn with_detour(port: u16) -> Self {
+        Self {
+            detour: Some(port),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn dials(&self, service: ServiceKind) -> usize {
+        let dials = self.dials.lock().unwrap();
+        dials.iter().filter(|target| target.service == service).count()
+    }
+
+    pub(crate) fn targets(&self) -> Vec<DialTarget> {
+        self.dials.lock().unwrap().clone()
+    }
+
+    pub(crate) fn endpoint_calls(&self) -> usize {
+        self.endpoint_calls.load(Ordering::SeqCst)
+    }
+}
+
+impl Connector for Spy {
+    fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        self.dials.lock().unwrap().push(target.clone());
+        let address = match self.detour {
+            Some(port) if target.service == ServiceKind::Client => ("127.0.0.1".to_owned(), port),
+            _ => (target.address.host.clone(), target.address.port),
+        };
+        let endpoint_calls = Arc::clone(&self.endpoint_calls);
+        Box::pin(async move {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Ok(Box::new(Watched {
+                stream,
+                endpoint_calls,
+            }) as Box<dyn Io>)
+        })
+    }
+}
+
+struct Watched {
+    stream: TcpStream,
+    endpoint_calls: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(count)) = &written {
+            let method = b"ExecService";
+            let calls = bytes[..*count]
+                .windows(method.len())
+                .filter(|part| part == method)
+                .count();
+            self.endpoint_calls.fetch_add(calls, Ordering::SeqCst);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

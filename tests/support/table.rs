@@ -1,0 +1,201 @@
+//! Tables of a test's own.
+
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicU32, Ordering},
+};
+
+use bytes::Bytes;
+use hbase_txn::{
+    Config, Connection, FamilyDescriptor, OpenOptions, PartitionRule, PartitionedTable, RegionInfo, Table,
+    TableDescriptor, TableName,
+};
+use tokio::sync::Mutex;
+
+use super::{Cluster, eventually, standalone};
+
+const POLICY_PACKAGE: &str = "org.apache.hadoop.hbase.regionserver.";
+
+/// A name that no other test, and no other run, has.
+pub(crate) fn unique_name(what: &str) -> TableName {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let run = fastrand::u32(..);
+    format!("suite_{what}_{run:08x}_{number}").parse().unwrap()
+}
+
+/// A descriptor with the family `f`.
+pub(crate) fn plain(name: TableName) -> TableDescriptor {
+    TableDescriptor::new(name).with_family(FamilyDescriptor::new("f"))
+}
+
+/// The same with the endpoint.
+pub(crate) fn with_endpoint(name: TableName) -> TableDescriptor {
+    plain(name).with_multi_row_mutation_endpoint()
+}
+
+/// A descriptor with everything that this rule needs.
+pub(crate) fn ruled(name: TableName, rule: &PartitionRule) -> TableDescriptor {
+    rule.attributes()
+        .into_iter()
+        .fold(with_endpoint(name), |descriptor, (key, value)| {
+            descriptor.with_attribute(key, value)
+        })
+}
+
+/// Partitions by the first three bytes.
+pub(crate) fn by_three(name: TableName) -> TableDescriptor {
+    ruled(name, &PartitionRule::prefix_length(3).unwrap())
+}
+
+/// Partitions by the first three bytes as old tables have them: the policy, and no restriction. A manual split with
+/// a row of its own cuts there.
+pub(crate) fn by_three_of_old(name: TableName) -> TableDescriptor {
+    with_endpoint(name)
+        .with_attribute(
+            "SPLIT_POLICY",
+            format!("{POLICY_PACKAGE}KeyPrefixRegionSplitPolicy"),
+        )
+        .with_attribute("KeyPrefixRegionSplitPolicy.prefix_length", "3")
+}
+
+/// A table that is deleted when this is dropped, also by a test that fails.
+#[derive(Debug)]
+pub(crate) struct TestTable {
+    pub(crate) name: TableName,
+    config: Config,
+}
+
+impl TestTable {
+    pub(crate) async fn create(
+        what: &str,
+        descriptor: impl FnOnce(TableName) -> TableDescriptor,
+        split_keys: &[&'static str],
+    ) -> Self {
+        Self::create_on(&standalone(), what, descriptor, split_keys).await
+    }
+
+    pub(crate) async fn create_on(
+        cluster: &Cluster,
+        what: &str,
+        descriptor: impl FnOnce(TableName) -> TableDescriptor,
+        split_keys: &[&'static str],
+    ) -> Self {
+        // It is made first, so that a table that was half created is deleted as well.
+        let table = Self {
+            name: unique_name(what),
+            config: cluster.config(),
+        };
+        let split_keys: Vec<Bytes> = split_keys.iter().copied().map(Bytes::from).collect();
+        cluster
+            .connect()
+            .await
+            .admin()
+            .create_table(&descriptor(table.name.clone()), &split_keys)
+            .await
+            .unwrap();
+        table
+    }
+
+    pub(crate) fn of(&self, connection: &Connection) -> Table {
+        connection.table(self.name.clone())
+    }
+
+    pub(crate) async fn open(&self, connection: &Connection) -> PartitionedTable {
+        PartitionedTable::open(connection, self.name.clone())
+            .await
+            .unwrap()
+    }
+
+    pub(crate) async fn open_with(&self, connection: &Connection, options: OpenOptions) -> PartitionedTable {
+        options.open(connection, self.name.clone()).await.unwrap()
+    }
+
+    pub(crate) async fn regions(&self, connection: &Connection) -> Vec<RegionInfo> {
+        let regions = connection.admin().regions(&self.name).await.unwrap();
+        regions.into_iter().map(|found| found.region).collect()
+    }
+
+    /// Splits the region of a row at that row, and waits until both halves are served. A half of an earlier split has
+    /// references to the files of the whole for minutes, and can't be split again before.
+    pub(crate) async fn split_at(&self, connection: &Connection, row: &'static str) {
+        let regions = self.regions(connection).await;
+        let region = regions.iter().find(|region| region.contains(row.as_bytes()));
+        connection
+            .admin()
+            .split_region(region.unwrap(), Some(row.into()))
+            .await
+            .unwrap();
+        eventually("the halves are served", async || {
+            let regions = connection.admin().regions(&self.name).await.ok()?;
+            let split = regions.iter().any(|found| found.region.start_key == row);
+            (split && regions.iter().all(|found| found.server.is_some())).then_some(())
+        })
+        .await;
+    }
+
+    /// Merges the table's two regions, and waits until that is done.
+    pub(crate) async fn merge_both(&self, connection: &Connection) {
+        let regions = self.regions(connection).await;
+        connection.admin().merge_regions(&regions).await.unwrap();
+        eventually("the merged region is served", async || {
+            let regions = connection.admin().regions(&self.name).await.ok()?;
+            (regions.len() == 1 && regions[0].server.is_some()).then_some(())
+        })
+        .await;
+    }
+}
+
+impl Drop for TestTable {
+    fn drop(&mut self) {
+        // A test's runtime can't be waited for in here, and is about to end.
+        let (name, config) = (self.name.clone(), self.config.clone());
+        let deletion = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let connection = Connection::builder(config).connect().await?;
+                connection.admin().delete_table(&name).await
+            })
+        });
+        if let Ok(Err(error)) = deletion.join() {
+            eprintln!("table {} was not deleted: {error}", self.name);
+        }
+    }
+}
+
+/// A table that the tests of one file share, each with rows of its own. It is made for the first of them and deleted
+/// behind the last; a runtime ends with its test, so connections are not shared.
+pub(crate) struct SharedTable {
+    what: &'static str,
+    descriptor: fn(TableName) -> TableDescriptor,
+    split_keys: &'static [&'static str],
+    current: Mutex<Weak<TestTable>>,
+}
+
+impl SharedTable {
+    pub(crate) const fn new(
+        what: &'static str,
+        descriptor: fn(TableName) -> TableDescriptor,
+        split_keys: &'static [&'static str],
+    ) -> Self {
+        Self {
+            what,
+            descriptor,
+            split_keys,
+            current: Mutex::const_new(Weak::new()),
+        }
+    }
+
+    pub(crate) async fn get(&self) -> Arc<TestTable> {
+        let mut current = self.current.lock().await;
+        if let Some(table) = current.upgrade() {
+            return table;
+        }
+        let table = Arc::new(TestTable::create(self.what, self.descriptor, self.split_keys).await);
+        *current = Arc::downgrade(&table);
+        table
+    }
+}
