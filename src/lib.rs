@@ -70,9 +70,9 @@ pub use client::{
 pub use config::{ClusterAddress, Config, HostPort};
 pub use error::{Effect, Error, ErrorKind, RemoteException, Result};
 pub use model::{
-    BytesBinary, Cell, CellKind, Delete, Durability, FamilyDescriptor, Get, Mutation, Partition,
-    PartitionRule, Put, RegionInfo, Row, Scan, ServerName, TableDescriptor, TableName, TableState, TimeRange,
-    parse_bytes_binary,
+    Append, BytesBinary, Cell, CellKind, Delete, Durability, FamilyDescriptor, Get, Increment, Mutation,
+    Partition, PartitionRule, Put, RegionInfo, Row, Scan, ServerName, TableDescriptor, TableName, TableState,
+    TimeRange, parse_bytes_binary,
 };
 pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
 pub use txn::{

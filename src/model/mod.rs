@@ -5,14 +5,16 @@
 //! | `bytes_binary` | bytes as HBase's shell writes them |
 //! | `table_name` `server_name` | names, checked when they are made |
 //! | `cell` | a cell, and the cells of a row |
-//! | `mutation` | puts, deletes, durability, and what is refused before sending |
+//! | `mutation` `increment` `append` | puts, deletes, increments, appends, durability, and what is refused before sending |
 //! | `read` | gets and scans |
 //! | `region` | a region and its bounds |
 //! | `table_descriptor` | a table's families and attributes |
 //! | `partition` | how a row's prefix decides which rows can change together |
 
+mod append;
 mod bytes_binary;
 mod cell;
+mod increment;
 mod mutation;
 mod partition;
 mod read;
@@ -21,8 +23,10 @@ mod server_name;
 mod table_descriptor;
 mod table_name;
 
+pub use append::Append;
 pub use bytes_binary::{BytesBinary, parse_bytes_binary};
 pub use cell::{Cell, CellKind, Row};
+pub use increment::Increment;
 pub(crate) use mutation::Limits;
 pub use mutation::{Delete, Durability, Mutation, Put};
 pub(crate) use mutation::{DeleteScope, VISIBILITY_ATTRIBUTE};

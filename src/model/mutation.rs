@@ -1,10 +1,10 @@
-//! Puts and deletes, and what is refused before anything is sent.
+//! Changes of one row, and what is refused before anything is sent.
 
 use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 
-use super::BytesBinary;
+use super::{Append, BytesBinary, Increment, increment::Counter};
 use crate::error::{Error, Result};
 
 /// The attribute that carries a visibility expression.
@@ -32,6 +32,10 @@ pub enum Mutation {
     Put(Put),
     /// Removes cells, columns, families, or the row.
     Delete(Delete),
+    /// Adds to counters.
+    Increment(Increment),
+    /// Adds to the end of values.
+    Append(Append),
 }
 
 /// Writes cells of one row.
@@ -133,6 +137,23 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Refuses a cell that is too large.
+    pub(super) fn check_cell(&self, row: &[u8], family: &[u8], qualifier: &[u8], value: usize) -> Result<()> {
+        let size = CELL_OVERHEAD + row.len() + family.len() + qualifier.len() + value;
+        if size <= self.max_cell_size {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "cell {}:{} of {size} bytes is over the limit of {}",
+            BytesBinary(family),
+            BytesBinary(qualifier),
+            self.max_cell_size
+        ))
+        .with_hint("hbase.client.keyvalue.maxsize raises it, if the server takes as much"))
+    }
+}
+
 impl Put {
     /// A put on this row; it needs at least one [`cell`](Self::cell).
     pub fn new(row: impl Into<Bytes>) -> Self {
@@ -187,9 +208,9 @@ impl Put {
 
     /// Lets the cells expire this long after their timestamp, judged by the server's clock. Whole milliseconds;
     /// never longer than the family's own TTL.
-    pub fn ttl(self, ttl: Duration) -> Self {
-        let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-        self.attribute(TTL_ATTRIBUTE, Bytes::copy_from_slice(&millis.to_be_bytes()))
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        set_ttl(&mut self.attributes, ttl);
+        self
     }
 
     /// How durable the write is when the server answers.
@@ -216,30 +237,11 @@ impl Put {
             return Err(Error::invalid("a put without cells"));
         }
         check_timestamp(self.timestamp)?;
-        if let Some((_, value)) = self.attributes.iter().find(|(name, _)| name == TTL_ATTRIBUTE) {
-            match value.first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes)) {
-                Some(millis) if value.len() == 8 && (1..=LONGEST_TTL).contains(&millis) => {}
-                _ => {
-                    return Err(Error::invalid(
-                        "a TTL is at least one whole millisecond, and at most 146 million years",
-                    ));
-                }
-            }
-        }
+        check_attributes(&self.attributes)?;
         for cell in &self.cells {
             check_family(&cell.family)?;
             check_timestamp(cell.timestamp)?;
-            let parts = [&self.row, &cell.family, &cell.qualifier, &cell.value];
-            let size = CELL_OVERHEAD + parts.iter().map(|part| part.len()).sum::<usize>();
-            if size > limits.max_cell_size {
-                return Err(Error::invalid(format!(
-                    "cell {}:{} of {size} bytes is over the limit of {}",
-                    BytesBinary(&cell.family),
-                    BytesBinary(&cell.qualifier),
-                    limits.max_cell_size
-                ))
-                .with_hint("hbase.client.keyvalue.maxsize raises it, if the server takes as much"));
-            }
+            limits.check_cell(&self.row, &cell.family, &cell.qualifier, cell.value.len())?;
         }
         Ok(())
     }
@@ -352,6 +354,8 @@ impl Mutation {
         match self {
             Self::Put(put) => &put.row,
             Self::Delete(delete) => &delete.row,
+            Self::Increment(increment) => &increment.row,
+            Self::Append(append) => &append.row,
         }
     }
 
@@ -361,38 +365,59 @@ impl Mutation {
         match self {
             Self::Put(put) => put.durability,
             Self::Delete(delete) => delete.durability,
+            Self::Increment(increment) => increment.durability,
+            Self::Append(append) => append.durability,
+        }
+    }
+
+    pub(crate) fn attributes(&self) -> &[(String, Bytes)] {
+        match self {
+            Self::Put(put) => &put.attributes,
+            Self::Delete(delete) => &delete.attributes,
+            Self::Increment(increment) => &increment.attributes,
+            Self::Append(append) => &append.attributes,
         }
     }
 
     /// Whether an attribute of this name travels with the mutation.
     pub(crate) fn has_attribute(&self, wanted: &str) -> bool {
-        let (Self::Put(Put { attributes, .. }) | Self::Delete(Delete { attributes, .. })) = self;
-        attributes.iter().any(|(name, _)| name == wanted)
+        self.attributes().iter().any(|(name, _)| name == wanted)
     }
 
     /// The families that the mutation names; none for a delete of a whole row.
     pub(crate) fn families(&self) -> impl Iterator<Item = &Bytes> {
-        let (cells, scopes): (&[Column], &[DeleteScope]) = match self {
-            Self::Put(put) => (&put.cells, &[]),
-            Self::Delete(delete) => (&[], &delete.scopes),
+        let (cells, scopes, counters): (&[Column], &[DeleteScope], &[Counter]) = match self {
+            Self::Put(put) => (&put.cells, &[], &[]),
+            Self::Delete(delete) => (&[], &delete.scopes, &[]),
+            Self::Increment(increment) => (&[], &[], &increment.columns),
+            Self::Append(append) => (&append.cells, &[], &[]),
         };
         cells
             .iter()
             .map(|cell| &cell.family)
             .chain(scopes.iter().map(DeleteScope::family))
+            .chain(counters.iter().map(|counter| &counter.family))
     }
 
     /// The bytes of keys and values together, without the protocol's own.
     #[must_use]
     pub fn size(&self) -> usize {
+        let of_cells = |cells: &[Column]| {
+            cells
+                .iter()
+                .map(|cell| cell.family.len() + cell.qualifier.len() + cell.value.len())
+                .sum::<usize>()
+        };
         self.row().len()
             + match self {
-                Self::Put(put) => put
-                    .cells
-                    .iter()
-                    .map(|cell| cell.family.len() + cell.qualifier.len() + cell.value.len())
-                    .sum::<usize>(),
+                Self::Put(put) => of_cells(&put.cells),
+                Self::Append(append) => of_cells(&append.cells),
                 Self::Delete(delete) => delete.scopes.iter().map(DeleteScope::size).sum(),
+                Self::Increment(increment) => increment
+                    .columns
+                    .iter()
+                    .map(|counter| counter.family.len() + counter.qualifier.len() + size_of::<i64>())
+                    .sum(),
             }
     }
 
@@ -405,6 +430,8 @@ impl Mutation {
         match self {
             Self::Put(put) => put.check(limits),
             Self::Delete(delete) => delete.check(),
+            Self::Increment(increment) => increment.check(limits),
+            Self::Append(append) => append.check(limits),
         }
         .map_err(|error| self.blame(error))
     }
@@ -414,14 +441,19 @@ impl Mutation {
         let operation = match self {
             Self::Put(_) => "put",
             Self::Delete(_) => "delete",
+            Self::Increment(_) => "increment",
+            Self::Append(_) => "append",
         };
-        let error = error.at_operation(operation);
-        // A row that is refused for its length would fill the screen.
-        match self.row().len() {
-            0 => error,
-            1..=SHOWN_ROW => error.at_row(&BytesBinary(self.row())),
-            _ => error.at_row(&format_args!("{}…", BytesBinary(&self.row()[..SHOWN_ROW]))),
-        }
+        blame_row(error.at_operation(operation), self.row())
+    }
+}
+
+/// Says that an error is about a row. A row that is refused for its length would fill the screen.
+pub(crate) fn blame_row(error: Error, row: &Bytes) -> Error {
+    match row.len() {
+        0 => error,
+        1..=SHOWN_ROW => error.at_row(&BytesBinary(row)),
+        _ => error.at_row(&format_args!("{}…", BytesBinary(&row[..SHOWN_ROW]))),
     }
 }
 
@@ -437,7 +469,25 @@ impl From<Delete> for Mutation {
     }
 }
 
-fn set_attribute(attributes: &mut Vec<(String, Bytes)>, name: String, value: Bytes) {
+impl From<Increment> for Mutation {
+    fn from(increment: Increment) -> Self {
+        Self::Increment(increment)
+    }
+}
+
+impl From<Append> for Mutation {
+    fn from(append: Append) -> Self {
+        Self::Append(append)
+    }
+}
+
+pub(super) fn set_ttl(attributes: &mut Vec<(String, Bytes)>, ttl: Duration) {
+    let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+    let value = Bytes::copy_from_slice(&millis.to_be_bytes());
+    set_attribute(attributes, TTL_ATTRIBUTE.to_owned(), value);
+}
+
+pub(super) fn set_attribute(attributes: &mut Vec<(String, Bytes)>, name: String, value: Bytes) {
     attributes.retain(|(existing, _)| *existing != name);
     attributes.push((name, value));
 }
@@ -452,7 +502,20 @@ pub(super) fn check_row(row: &Bytes) -> Result<()> {
     }
 }
 
-fn check_family(family: &Bytes) -> Result<()> {
+/// Refuses a TTL that the server could not read, or would read as one of long ago.
+pub(super) fn check_attributes(attributes: &[(String, Bytes)]) -> Result<()> {
+    let Some((_, value)) = attributes.iter().find(|(name, _)| name == TTL_ATTRIBUTE) else {
+        return Ok(());
+    };
+    match value.first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes)) {
+        Some(millis) if value.len() == 8 && (1..=LONGEST_TTL).contains(&millis) => Ok(()),
+        _ => Err(Error::invalid(
+            "a TTL is at least one whole millisecond, and at most 146 million years",
+        )),
+    }
+}
+
+pub(super) fn check_family(family: &Bytes) -> Result<()> {
     match family.len() {
         0 => Err(Error::invalid("an empty column family")),
         1..=MAX_FAMILY => Ok(()),

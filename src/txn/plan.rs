@@ -198,7 +198,7 @@ fn check_overlaps(mutations: &[Mutation]) -> Result<()> {
         let deletes = || {
             mutations.iter().filter_map(|mutation| match mutation {
                 Mutation::Delete(delete) => Some(delete),
-                Mutation::Put(_) => None,
+                _ => None,
             })
         };
         for mutation in &mutations {

@@ -12,8 +12,8 @@ use super::{
     pb,
 };
 use crate::model::{
-    Cell, CellKind, Delete, DeleteScope, Durability, FamilyDescriptor, Get, Mutation, Put, RegionInfo, Row,
-    Scan, Selection, ServerName, TableDescriptor, TableName, TableState, TimeRange,
+    Append, Cell, CellKind, Delete, DeleteScope, Durability, FamilyDescriptor, Get, Increment, Mutation, Put,
+    RegionInfo, Row, Scan, Selection, ServerName, TableDescriptor, TableName, TableState, TimeRange,
 };
 
 /// An answer that parses but can't be meant.
@@ -178,6 +178,8 @@ pub(crate) fn mutation_message(mutation: &Mutation) -> pb::MutationProto {
     match mutation {
         Mutation::Put(put) => put_message(put),
         Mutation::Delete(delete) => delete_message(delete),
+        Mutation::Increment(increment) => increment_message(increment),
+        Mutation::Append(append) => append_message(append),
     }
 }
 
@@ -252,6 +254,50 @@ fn delete_message(delete: &Delete) -> pb::MutationProto {
         timestamp: delete.timestamp,
         attribute: attributes(&delete.attributes),
         durability: Some(durability_code(delete.durability)),
+        ..Default::default()
+    }
+}
+
+fn increment_message(increment: &Increment) -> pb::MutationProto {
+    let mut families = ByFamily::default();
+    for counter in &increment.columns {
+        families.add(
+            &counter.family,
+            pb::mutation_proto::column_value::QualifierValue {
+                qualifier: Some(counter.qualifier.clone()),
+                value: Some(Bytes::copy_from_slice(&counter.amount.to_be_bytes())),
+                ..Default::default()
+            },
+        );
+    }
+    pb::MutationProto {
+        row: Some(increment.row.clone()),
+        mutate_type: Some(pb::mutation_proto::MutationType::Increment.into()),
+        column_value: families.values,
+        attribute: attributes(&increment.attributes),
+        durability: Some(durability_code(increment.durability)),
+        ..Default::default()
+    }
+}
+
+fn append_message(append: &Append) -> pb::MutationProto {
+    let mut families = ByFamily::default();
+    for cell in &append.cells {
+        families.add(
+            &cell.family,
+            pb::mutation_proto::column_value::QualifierValue {
+                qualifier: Some(cell.qualifier.clone()),
+                value: Some(cell.value.clone()),
+                ..Default::default()
+            },
+        );
+    }
+    pb::MutationProto {
+        row: Some(append.row.clone()),
+        mutate_type: Some(pb::mutation_proto::MutationType::Append.into()),
+        column_value: families.values,
+        attribute: attributes(&append.attributes),
+        durability: Some(durability_code(append.durability)),
         ..Default::default()
     }
 }
