@@ -45,6 +45,24 @@ pub enum ErrorKind {
     EndpointMissing,
     /// The table's durability is too weak for what was asked.
     WeakDurability,
+    /// A condition of the transaction did not hold, so nothing was applied.
+    ConditionNotMet,
+    /// A region server does not honour conditions of multi-row transactions (HBase before 2.4.5).
+    ConditionsUnsupported,
+    /// A region server does not apply a `Multi` over several rows as a whole.
+    AtomicityUnsupported,
+    /// The table can't hold records of transactions: it has no record family, or one that would lose them.
+    RecordFamilyMissing,
+    /// Somebody else settled the transaction as not applied while it was being committed.
+    Aborted,
+    /// The id of a transaction was used before, for other contents.
+    IdReused,
+    /// The clocks of this machine and of a region server are too far apart for records of transactions.
+    ClockSkew,
+    /// Other writers changed what was read, each time it was tried.
+    Conflict,
+    /// The transaction is older than its table remembers.
+    OutcomeForgotten,
     /// The table does not exist.
     TableNotFound,
     /// A table of that name exists already.

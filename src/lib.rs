@@ -6,14 +6,16 @@
 //!
 //! - [`Connection`], [`Table`], [`ResultScanner`], [`Admin`]: a native asynchronous client;
 //! - [`PartitionedTable`], [`Transaction`], [`Batch`]: rows grouped by partition, each group applied as a whole or not
-//!   at all, with an [`Outcome`] that is never a guess;
+//!   at all, under [`Condition`]s, with an [`Outcome`] that is never a guess and can be settled when an answer was lost;
+//! - [`Snapshot`], [`PartitionedTable::update`]: a partition as it is at one moment, and changes that depend on it;
 //! - [`Connector`]: how servers are dialled, for tunnels and for tests.
 //!
 //! # Which to use
 //!
-//! Rows that must change together share a prefix: [`PartitionedTable::at`]. Many rows, each partition for itself:
-//! [`PartitionedTable::batch`]. Single rows, and all reads: [`Table`]. A partition is read consistently by one
-//! [`Table::scan`], never by several gets.
+//! Rows that must change together share a prefix: [`PartitionedTable::at`]. Only if something is so:
+//! [`Transaction::condition`]. Depending on what is there: [`PartitionedTable::update`]. Once, however often it is sent:
+//! [`Transaction::id`]. Many rows, each partition for itself: [`PartitionedTable::batch`]. A partition is read by
+//! [`PartitionedTable::snapshot`], never by several gets. Single rows, and all other reads: [`Table`].
 //!
 //! # Promises
 //!
@@ -70,14 +72,15 @@ pub use client::{
 pub use config::{ClusterAddress, Config, HostPort};
 pub use error::{Effect, Error, ErrorKind, RemoteException, Result};
 pub use model::{
-    Append, BytesBinary, Cell, CellKind, Delete, Durability, FamilyDescriptor, Get, Increment, Mutation,
-    Partition, PartitionRule, Put, RegionInfo, Row, Scan, ServerName, TableDescriptor, TableName, TableState,
-    TimeRange, parse_bytes_binary,
+    Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Delete, Durability,
+    FamilyDescriptor, Filter, Get, Increment, Mutation, Partition, PartitionRule, Put, RegionInfo, Row, Scan,
+    ServerName, TableDescriptor, TableName, TableState, TimeRange, parse_bytes_binary,
 };
 pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
 pub use txn::{
-    Batch, Committed, ExplainedGroup, Explanation, GroupOutcome, OpenOptions, Outcome, PartitionedTable,
-    Transaction,
+    Batch, Committed, ExplainedGroup, Explanation, FailedCondition, GroupOutcome, OpenOptions, Outcome,
+    PartitionedTable, Recorded, Rejection, Settled, Snapshot, SnapshotOptions, Transaction, TransactionId,
+    Unsettled, UpdateOptions, UpdateView, Updated,
 };
 
 /// The README's examples are compiled like all others.

@@ -5,10 +5,13 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::Table;
+use super::{
+    Table,
+    region_call::{AnyRegion, RegionGuard},
+};
 use crate::{
-    cluster::{Attempts, CallKind, Operation},
-    error::{Error, Result},
+    cluster::{CallKind, Operation},
+    error::Result,
     model::RegionInfo,
     rpc::CallError,
     wire::{convert, pb},
@@ -56,38 +59,6 @@ impl EndpointCall {
     }
 }
 
-/// What must be true of the region before a call goes there.
-pub(crate) trait RegionGuard: Sync {
-    /// Judges the region that the call is about to go to.
-    fn check(&self, serving: ServingRegion<'_>) -> Verdict;
-}
-
-/// A region, and which opening of it a call would meet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ServingRegion<'a> {
-    pub(crate) region: &'a RegionInfo,
-    /// Grows each time the region is opened: after a move, a change of the table, a crash.
-    pub(crate) opening: i64,
-}
-
-/// Whether a call may go to a region.
-#[derive(Debug)]
-pub(crate) enum Verdict {
-    Pass,
-    /// Not as things look; but the map may be stale, so the region is looked up again, and judged once more.
-    LookAgain(Error),
-    Stop(Error),
-}
-
-/// No region is refused.
-struct AnyRegion;
-
-impl RegionGuard for AnyRegion {
-    fn check(&self, _: ServingRegion<'_>) -> Verdict {
-        Verdict::Pass
-    }
-}
-
 impl Table {
     /// Calls a coprocessor endpoint on the region that has a row, and returns its answer, serialized.
     ///
@@ -108,68 +79,31 @@ impl Table {
         guard: &dyn RegionGuard,
         deadline: Instant,
     ) -> Result<Bytes> {
-        let kind = if call.idempotent {
-            CallKind::IdempotentWrite
-        } else {
-            CallKind::Write
-        };
         let operation = Operation {
             name,
             table: &self.name,
             row: Cow::Borrowed(&call.row),
-            kind,
+            kind: match call.idempotent {
+                true => CallKind::IdempotentWrite,
+                false => CallKind::Write,
+            },
             deadline,
         };
-        let mut attempts = Attempts::new(&self.connection.cluster, operation);
-        let mut looked_again = false;
-        loop {
-            let location = attempts.locate().await?;
-            let serving = ServingRegion {
-                region: &location.region,
-                opening: location.open_sequence,
-            };
-            match guard.check(serving) {
-                Verdict::Pass => {}
-                Verdict::LookAgain(_) if !looked_again => {
-                    looked_again = true;
-                    self.connection.cluster.forget(&location);
-                    continue;
-                }
-                Verdict::LookAgain(refusal) | Verdict::Stop(refusal) => {
-                    return Err(refusal
-                        .with_effect(attempts.effect())
-                        .at_server(&location.server.address()));
-                }
-            }
-            let request = pb::CoprocessorServiceRequest {
-                region: convert::region_specifier(&location.region),
-                call: pb::CoprocessorServiceCall {
-                    row: call.row.clone(),
-                    service_name: call.service.clone(),
-                    method_name: call.method.clone(),
-                    request: call.request.clone(),
-                },
-            };
-            let answer = self
-                .call::<_, pb::CoprocessorServiceResponse>(
-                    &location,
-                    "ExecService",
-                    &request,
-                    attempts.attempt_deadline(),
-                )
-                .await
-                // An answer without a value is none: an empty message has a value too, of no bytes.
-                .and_then(|(answer, _)| {
-                    let missing = || CallError::BadAnswer("an endpoint's answer without a value".into());
-                    answer.value.value.ok_or_else(missing)
-                });
-            match answer {
-                Ok(answer) => return Ok(answer),
-                Err(failure) => {
-                    looked_again = false;
-                    attempts.recover(failure, &location).await?;
-                }
-            }
-        }
+        let request = |region: &RegionInfo| pb::CoprocessorServiceRequest {
+            region: convert::region_specifier(region),
+            call: pb::CoprocessorServiceCall {
+                row: call.row.clone(),
+                service_name: call.service.clone(),
+                method_name: call.method.clone(),
+                request: call.request.clone(),
+            },
+        };
+        // An answer without a value is none: an empty message has a value too, of no bytes.
+        let read = |answer: pb::CoprocessorServiceResponse, _| {
+            let missing = || CallError::BadAnswer("an endpoint's answer without a value".into());
+            answer.value.value.ok_or_else(missing)
+        };
+        self.call_region_where(operation, "ExecService", guard, request, read)
+            .await
     }
 }

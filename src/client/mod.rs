@@ -4,21 +4,30 @@
 //! |---|---|
 //! | `connection` | [`Connection`]: a client of one cluster; everything else is made from it |
 //! | `table` | [`Table`]: get, put, delete, scan, calls of endpoints |
-//! | `scanner` | [`ResultScanner`]: rows in order, over all regions |
+//! | `counters` | increments and appends |
+//! | `scanner` | [`ResultScanner`]: rows in order, over all regions; rows of one region as they were at one moment |
+//! | `region_call` | calls of the region that has a row, where a guard lets them pass |
 //! | `endpoint` | calls of coprocessor endpoints, by row |
+//! | `multi` | several actions of one region in one call |
 //! | `admin` | [`Admin`]: tables, regions, the cluster |
 //! | `procedure` | waiting for what a master does |
 
 mod admin;
 mod connection;
+mod counters;
 mod endpoint;
+mod multi;
 mod procedure;
+mod region_call;
 mod scanner;
 mod table;
 
+pub(crate) use crate::cluster::CallKind;
 pub use admin::{Admin, ClusterInfo, TableRegion};
 pub use connection::{Connection, ConnectionBuilder};
 pub use endpoint::EndpointCall;
-pub(crate) use endpoint::{RegionGuard, ServingRegion, Verdict};
+pub(crate) use multi::{ActionAnswer, MultiCall, RegionAction};
+pub(crate) use region_call::{RegionGuard, ServingRegion, Verdict};
+pub(crate) use scanner::AtOnce;
 pub use scanner::ResultScanner;
 pub use table::Table;

@@ -1,4 +1,6 @@
-//! Rows in order, over all regions of a table.
+//! Rows in order, over all regions of a table. `at_once` is the scan of one region that never goes on elsewhere.
+
+mod at_once;
 
 use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
@@ -6,6 +8,7 @@ use bytes::Bytes;
 use futures::{Stream, stream};
 use tokio::time::Instant;
 
+pub(crate) use self::at_once::AtOnce;
 use super::Table;
 use crate::{
     cluster::{CallKind, RegionLocation},
@@ -27,7 +30,7 @@ const CLOSE: Duration = Duration::from_secs(5);
 ///
 /// # What it does not promise
 ///
-/// A scan is no snapshot. Within one region and without such a change every row is as it was when the region was
+/// A scan is no snapshot; [`PartitionedTable::snapshot`](crate::PartitionedTable::snapshot) is one. Within one region and without such a change every row is as it was when the region was
 /// opened; over several regions, or over a change, rows are read at different times. A row itself is always whole.
 #[derive(Debug)]
 pub struct ResultScanner {

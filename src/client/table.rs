@@ -79,13 +79,7 @@ impl Table {
             let answer = self
                 .call::<_, pb::GetResponse>(&location, "Get", &request, attempts.attempt_deadline())
                 .await
-                .and_then(|(answer, block)| {
-                    convert::row(
-                        answer.result.unwrap_or_default(),
-                        &mut CellBlockDecoder::new(block),
-                    )
-                    .map_err(|error| CallError::BadAnswer(error.to_string().into()))
-                });
+                .and_then(|(answer, block)| row(answer.result, block));
             match answer {
                 Ok(row) => return Ok(row),
                 Err(failure) => attempts.recover(failure, &location).await?,
@@ -104,7 +98,7 @@ impl Table {
     /// As [`get`](Self::get); and errors whose [outcome is unknown](crate::Error::is_outcome_unknown).
     pub async fn put(&self, put: Put) -> Result<()> {
         let stamped = put.timestamp.is_some() || put.cells.iter().all(|cell| cell.timestamp.is_some());
-        self.mutate("put", put.into(), stamped).await
+        self.mutate("put", put.into(), stamped).await.map(drop)
     }
 
     /// Deletes parts of a row, or all of it.
@@ -116,7 +110,7 @@ impl Table {
     /// As [`put`](Self::put).
     pub async fn delete(&self, delete: Delete) -> Result<()> {
         let stamped = delete.timestamp.is_some();
-        self.mutate("delete", delete.into(), stamped).await
+        self.mutate("delete", delete.into(), stamped).await.map(drop)
     }
 
     /// Starts a scan. Nothing is sent before the first row is asked for.
@@ -130,7 +124,13 @@ impl Table {
         Ok(ResultScanner::new(self.clone(), scan))
     }
 
-    async fn mutate(&self, name: &'static str, mutation: Mutation, stamped: bool) -> Result<()> {
+    /// Changes a row, and returns its cells that the answer has.
+    pub(super) async fn mutate(
+        &self,
+        name: &'static str,
+        mutation: Mutation,
+        stamped: bool,
+    ) -> Result<Option<Row>> {
         mutation
             .check(&self.limits())
             .map_err(|error| error.at_table(&self.name))?;
@@ -148,11 +148,12 @@ impl Table {
                 mutation: message.clone(),
                 ..pb::MutateRequest::default()
             };
-            match self
+            let answer = self
                 .call::<_, pb::MutateResponse>(&location, "Mutate", &request, attempts.attempt_deadline())
                 .await
-            {
-                Ok(_) => return Ok(()),
+                .and_then(|(answer, block)| row(answer.result, block));
+            match answer {
+                Ok(row) => return Ok(row),
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }
@@ -199,6 +200,12 @@ impl Table {
             .call_region_server(location, method, request, deadline)
             .await
     }
+}
+
+/// The row of an answer; its cells are inside the message or in the block behind it.
+fn row(result: Option<pb::Result>, block: Bytes) -> Result<Option<Row>, CallError> {
+    convert::row(result.unwrap_or_default(), &mut CellBlockDecoder::new(block))
+        .map_err(|error| CallError::BadAnswer(error.to_string().into()))
 }
 
 impl fmt::Debug for Table {

@@ -150,7 +150,8 @@ impl<'a> Attempts<'a> {
         };
         self.may_be_applied |= effect == Effect::Unknown;
         // A region that is not served may be one of a disabled table; silence says nothing of the kind.
-        let unserved = ruling.recovery == Recovery::Relocate && matches!(failure, CallError::Remote(_));
+        let unserved = ruling.recovery == Recovery::Relocate
+            && matches!(failure, CallError::Remote(_) | CallError::Action { .. });
         let error = failure
             .into_error()
             .with_effect(effect)

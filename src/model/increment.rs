@@ -38,6 +38,8 @@ pub(crate) struct Counter {
     pub(crate) family: Bytes,
     pub(crate) qualifier: Bytes,
     pub(crate) amount: i64,
+    /// Where the cell is stamped if the column is absent; an existing cell is always stamped past by the server.
+    pub(crate) timestamp: Option<u64>,
 }
 
 impl Increment {
@@ -57,6 +59,7 @@ impl Increment {
             family: family.into(),
             qualifier: qualifier.into(),
             amount,
+            timestamp: None,
         });
         self
     }

@@ -7,6 +7,8 @@
 //! | `cell` | a cell, and the cells of a row |
 //! | `mutation` `increment` `append` | puts, deletes, increments, appends, durability, and what is refused before sending |
 //! | `read` | gets and scans |
+//! | `comparison` `filter` | how bytes are compared, and which cells of a row are wanted |
+//! | `condition` | what must be true of a row for a transaction to be applied |
 //! | `region` | a region and its bounds |
 //! | `table_descriptor` | a table's families and attributes |
 //! | `partition` | how a row's prefix decides which rows can change together |
@@ -14,6 +16,9 @@
 mod append;
 mod bytes_binary;
 mod cell;
+mod comparison;
+mod condition;
+mod filter;
 mod increment;
 mod mutation;
 mod partition;
@@ -26,10 +31,16 @@ mod table_name;
 pub use append::Append;
 pub use bytes_binary::{BytesBinary, parse_bytes_binary};
 pub use cell::{Cell, CellKind, Row};
+pub(crate) use comparison::{BitOperation, ComparatorKind};
+pub use comparison::{Comparator, Comparison};
+pub(crate) use condition::Check;
+pub use condition::Condition;
+pub use filter::Filter;
+pub(crate) use filter::FilterKind;
+pub(crate) use increment::Counter;
 pub use increment::Increment;
-pub(crate) use mutation::Limits;
+pub(crate) use mutation::{Column, DeleteScope, LATEST_TIMESTAMP, Limits, VISIBILITY_ATTRIBUTE};
 pub use mutation::{Delete, Durability, Mutation, Put};
-pub(crate) use mutation::{DeleteScope, VISIBILITY_ATTRIBUTE};
 pub use partition::{Partition, PartitionRule};
 pub(crate) use read::Selection;
 pub use read::{Get, Scan, TimeRange};

@@ -22,7 +22,7 @@ const MAX_FAMILY: usize = i8::MAX as usize;
 /// What HBase counts for a cell besides row, family, qualifier and value: lengths, timestamp, type.
 const CELL_OVERHEAD: usize = 24;
 /// Java's `Long.MAX_VALUE`, which HBase reads as "now".
-const LATEST_TIMESTAMP: u64 = i64::MAX as u64;
+pub(crate) const LATEST_TIMESTAMP: u64 = i64::MAX as u64;
 
 /// A change of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -46,6 +46,9 @@ pub struct Partition {
     lone_row: bool,
 }
 
+/// Stands behind the first key of a partition in the keys of the toolkit's own rows.
+const RESERVED: &[u8] = b"\xff_txn\xff";
+
 const RESTRICTION_TYPE: &str = "hbase.regionserver.region.split_restriction.type";
 const RESTRICTION_LENGTH: &str = "hbase.regionserver.region.split_restriction.prefix_length";
 const RESTRICTION_DELIMITER: &str = "hbase.regionserver.region.split_restriction.delimiter";
@@ -243,6 +246,32 @@ impl Partition {
     #[must_use]
     pub fn first_key(&self) -> &Bytes {
         &self.start
+    }
+
+    /// Whether a row is in the partition, whether or not it exists.
+    #[must_use]
+    pub fn contains(&self, row: &[u8]) -> bool {
+        match self.lone_row {
+            true => self.start == row,
+            // The rule cuts every row that begins so where it cut this one.
+            false => row.starts_with(&self.start),
+        }
+    }
+
+    /// The key of a row that the toolkit keeps in the partition for itself: behind the first key `\xFF_txn\xFF`, and
+    /// then what it is for. So it lies in the partition's region, is known from the prefix alone, and no key of printable
+    /// text is like it. None for a row of its own: every other key is in another partition; and where no row key is long
+    /// enough.
+    #[must_use]
+    pub fn reserved_row(&self, what: &[u8]) -> Option<Bytes> {
+        let fits = self.start.len() + RESERVED.len() + what.len() <= i16::MAX as usize;
+        (!self.lone_row && fits).then(|| [&self.start[..], RESERVED, what].concat().into())
+    }
+
+    /// Whether a row of the partition is one that the toolkit keeps for itself.
+    pub(crate) fn reserves(&self, row: &[u8]) -> bool {
+        let behind = row.strip_prefix(&self.start[..]);
+        !self.lone_row && behind.is_some_and(|behind| behind.starts_with(RESERVED))
     }
 
     /// Whether every row that the partition has or may ever get lies in this region.

@@ -1,8 +1,10 @@
 //! What to read: one row, or a range of rows.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
-use super::{mutation::check_row, partition::key_after_prefix};
+use super::{Filter, mutation::check_row, partition::key_after_prefix};
 use crate::error::{Error, Result};
 
 /// The server reads counts as signed numbers: `u32::MAX` would be one less than none.
@@ -17,13 +19,14 @@ pub struct TimeRange {
     pub to: u64,
 }
 
-/// What of a row is read: families and columns, versions, a range of time. Shared by gets and scans.
+/// What of a row is read: families and columns, versions, a range of time, a filter. Shared by gets and scans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
     /// Families, each with the qualifiers wanted of it; none means all of them.
     pub(crate) columns: Vec<(Bytes, Vec<Bytes>)>,
     pub(crate) max_versions: Option<u32>,
     pub(crate) time_range: Option<TimeRange>,
+    pub(crate) filter: Option<Filter>,
 }
 
 /// Reads one row.
@@ -64,6 +67,10 @@ pub struct Scan {
     pub(crate) limit: Option<u64>,
     pub(crate) batch_rows: Option<u32>,
     pub(crate) batch_bytes: Option<u64>,
+    /// Of the range only these rows; empty for all of them.
+    pub(crate) rows: BTreeSet<Bytes>,
+    /// Whether all versions and delete markers are read, as long as they are there.
+    pub(crate) raw: bool,
     pub(crate) selection: Selection,
 }
 
@@ -88,10 +95,11 @@ impl Selection {
         }
         match self.time_range {
             Some(TimeRange { from, to }) if from >= to || to > i64::MAX as u64 => {
-                Err(Error::invalid(format!("[{from}, {to}) is no range of time")))
+                return Err(Error::invalid(format!("[{from}, {to}) is no range of time")));
             }
-            _ => Ok(()),
+            _ => {}
         }
+        self.filter.as_ref().map_or(Ok(()), Filter::check)
     }
 }
 
@@ -128,6 +136,16 @@ impl Get {
         self
     }
 
+    /// Reads only cells that pass the filter; a second one replaces the first.
+    ///
+    /// As in HBase's own client, a filter is asked about all versions that the family keeps, and the newest that pass are
+    /// read: where it keeps several, an older version may be found because the newest does not pass (not so in a family
+    /// with `NEW_VERSION_BEHAVIOR`).
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.selection.filter = Some(filter);
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         check_row(&self.row)?;
         self.selection.check()
@@ -144,6 +162,8 @@ impl Scan {
             limit: None,
             batch_rows: None,
             batch_bytes: None,
+            rows: BTreeSet::new(),
+            raw: false,
             selection: Selection::default(),
         }
     }
@@ -172,6 +192,19 @@ impl Scan {
     pub fn stop_inclusive(mut self, row: impl Into<Bytes>) -> Self {
         self.stop = row.into();
         self.include_stop = true;
+        self
+    }
+
+    /// Reads only these rows of the range.
+    pub(crate) fn only_rows(mut self, rows: BTreeSet<Bytes>) -> Self {
+        self.rows = rows;
+        self
+    }
+
+    /// Reads all versions, and delete markers, as long as they are there. A raw scan takes families, but no columns.
+    pub(crate) fn raw(mut self) -> Self {
+        self.raw = true;
+        self.selection.max_versions = Some(MOST);
         self
     }
 
@@ -215,6 +248,16 @@ impl Scan {
     /// Reads only versions of this range of time.
     pub fn time_range(mut self, range: TimeRange) -> Self {
         self.selection.time_range = Some(range);
+        self
+    }
+
+    /// Reads only cells that pass the filter, and rows that have such cells; a second one replaces the first.
+    ///
+    /// As in HBase's own client, a filter is asked about all versions that the family keeps, and the newest that pass are
+    /// read: where it keeps several, an older version may be found because the newest does not pass (not so in a family
+    /// with `NEW_VERSION_BEHAVIOR`).
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.selection.filter = Some(filter);
         self
     }
 

@@ -1,11 +1,11 @@
 //! What a table is: its families, and its attributes.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use bytes::Bytes;
 
 use super::{BytesBinary, Durability, PartitionRule, TableName};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// A table's descriptor: name, families, attributes. HBase keeps attributes as text in bytes.
 ///
@@ -79,10 +79,22 @@ const SYSTEM_PRIORITY: &str = "536870911";
 
 /// How long a transaction's record outlives its replay window, in seconds: two days.
 const RECORD_TTL: &str = "172800";
+/// A family with a shorter TTL could lose records that are still asked for.
+const SHORTEST_RECORD_TTL: u64 = 3_600;
+/// The replay window of a table that names none: a day.
+const DEFAULT_REPLAY_WINDOW: Duration = Duration::from_secs(24 * 3_600);
 
 impl TableDescriptor {
     /// The family that is reserved for the records of transactions.
     pub const RECORD_FAMILY: &'static str = "_txn";
+    /// The family that is reserved for the version cells of partitions.
+    pub const VERSION_FAMILY: &'static str = "_version";
+    /// The attribute that says, as `true`, that every transaction of the table changes its partition's version cell.
+    pub const PARTITION_VERSION: &'static str = "hbase-txn.partition-version";
+
+    /// The attribute with the table's replay window: how long a transaction's record is sure to be found, in whole
+    /// seconds. 86,400, a day, where there is none.
+    pub const REPLAY_WINDOW: &'static str = "hbase-txn.replay-window.seconds";
 
     /// A descriptor without families or attributes.
     #[must_use]
@@ -151,6 +163,68 @@ impl TableDescriptor {
                 .with_attribute("TTL", RECORD_TTL)
                 .with_attribute("NEW_VERSION_BEHAVIOR", "true"),
         )
+    }
+
+    /// Gives each partition a version cell, which every transaction of this toolkit changes: adds the family
+    /// [`VERSION_FAMILY`](Self::VERSION_FAMILY), and says so in the attribute
+    /// [`PARTITION_VERSION`](Self::PARTITION_VERSION).
+    ///
+    /// With it a read-modify-write notices whatever another one changed in the partition, rows and columns that were added
+    /// meanwhile included; without it, what it read. The price is one more cell in each transaction, and that
+    /// any two of one partition that overlap in time are in each other's way. Tables that are open do not notice a
+    /// change of this; open them again before the first use that counts on it.
+    #[must_use]
+    pub fn with_partition_version(self) -> Self {
+        let family = self
+            .family(Self::VERSION_FAMILY)
+            .cloned()
+            .unwrap_or_else(|| FamilyDescriptor::new(Self::VERSION_FAMILY));
+        self.with_family(family.with_attribute("VERSIONS", "1"))
+            .with_attribute(Self::PARTITION_VERSION, "true")
+    }
+
+    /// Whether every transaction of the table changes its partition's version cell.
+    #[must_use]
+    pub fn has_partition_version(&self) -> bool {
+        self.attribute(Self::PARTITION_VERSION)
+            .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// Whether a family is kept for the toolkit itself.
+    pub(crate) fn reserves_family(family: &[u8]) -> bool {
+        family == Self::RECORD_FAMILY.as_bytes() || family == Self::VERSION_FAMILY.as_bytes()
+    }
+
+    /// How long a transaction's record is sure to be found; none without the family for records. Shorten it only when
+    /// no client has the table open, and no older transaction will be asked about.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordFamilyMissing`](ErrorKind::RecordFamilyMissing) for a family that would lose records, and an attribute
+    /// [`REPLAY_WINDOW`](Self::REPLAY_WINDOW) that is no number of seconds.
+    pub fn replay_window(&self) -> Result<Option<Duration>> {
+        let Some(family) = self.family(Self::RECORD_FAMILY) else {
+            return Ok(None);
+        };
+        let bad = |what: String| Error::new(ErrorKind::RecordFamilyMissing, what).at_table(&self.name);
+        if let Some(ttl) = family.attribute("TTL")
+            && ttl.parse::<u64>().is_ok_and(|ttl| ttl < SHORTEST_RECORD_TTL)
+        {
+            return Err(bad(format!(
+                "family {} forgets records after {ttl} s; it must keep them for {SHORTEST_RECORD_TTL} s at least",
+                Self::RECORD_FAMILY
+            )));
+        }
+        match self.attribute(Self::REPLAY_WINDOW) {
+            None => Ok(Some(DEFAULT_REPLAY_WINDOW)),
+            Some(text) => match text.parse::<u32>() {
+                Ok(seconds) if seconds > 0 => Ok(Some(Duration::from_secs(seconds.into()))),
+                _ => Err(bad(format!(
+                    "attribute {} is {text:?}, which is no number of seconds",
+                    Self::REPLAY_WINDOW
+                ))),
+            },
+        }
     }
 
     /// Whether the descriptor names `MultiRowMutationEndpoint`. A server may load it for all tables as well, and
@@ -309,6 +383,16 @@ mod tests {
         let family = descriptor.family(TableDescriptor::RECORD_FAMILY).unwrap();
         assert_eq!(family.attribute("NEW_VERSION_BEHAVIOR"), Some("true"));
         assert_eq!(family.attribute("COMPRESSION"), Some("SNAPPY"));
+    }
+
+    #[test]
+    fn the_version_of_partitions_is_a_family_and_an_attribute_that_says_true() {
+        let descriptor = table().with_partition_version();
+        assert!(descriptor.has_partition_version() && !table().has_partition_version());
+        let family = descriptor.family(TableDescriptor::VERSION_FAMILY).unwrap();
+        assert_eq!(family.attribute("VERSIONS"), Some("1"));
+        let off = descriptor.with_attribute(TableDescriptor::PARTITION_VERSION, "false");
+        assert!(!off.has_partition_version());
     }
 
     #[test]

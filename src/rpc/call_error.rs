@@ -51,6 +51,13 @@ pub(crate) enum CallError {
     /// The server answered with an exception.
     #[error("{}", .0.class)]
     Remote(Arc<RemoteFault>),
+    /// The server took the call, but one of its actions failed with an exception, which carries no flags.
+    #[error("{}", .fault.class)]
+    Action {
+        fault: Arc<RemoteFault>,
+        /// What the call as a whole left behind: another action may have been applied all the same.
+        effect: Effect,
+    },
     /// The server refused the whole connection, with an exception that names no call.
     #[error("the server refused the connection: {}", .fault.class)]
     Refused { sent: bool, fault: Arc<RemoteFault> },
@@ -94,6 +101,10 @@ impl CallError {
                     _ => ruling,
                 }
             }
+            Self::Action { fault, effect } => Ruling {
+                effect: *effect,
+                ..Ruling::of(&fault.class, &fault.message, fault.do_not_retry)
+            },
             Self::Refused { fault, .. } => {
                 let ruling = Ruling::of(&fault.class, &fault.message, fault.do_not_retry);
                 match ruling.kind {
@@ -124,6 +135,9 @@ impl CallError {
         };
         match self {
             Self::Remote(fault) => Error::new(kind, "the server answered").with_remote(remote(&fault)),
+            Self::Action { fault, .. } => {
+                Error::new(kind, "one action of the call failed").with_remote(remote(&fault))
+            }
             Self::Refused { fault, .. } => {
                 let error = Error::new(kind, "the server refused the connection").with_remote(remote(&fault));
                 match kind {

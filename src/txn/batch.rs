@@ -8,10 +8,11 @@ use super::{
     outcome::GroupOutcome,
     partitioned_table::PartitionedTable,
     plan::{self, ExplainedGroup, Explanation, Group},
+    sequence::Sequence,
 };
 use crate::{
     error::Result,
-    model::{Delete, Mutation, Put},
+    model::{Append, Delete, Increment, Mutation, Put},
 };
 
 /// Mutations of any rows, grouped by partition: each group is one transaction.
@@ -60,6 +61,16 @@ impl Batch {
         self.add(delete)
     }
 
+    /// Adds an increment.
+    pub fn increment(&mut self, increment: Increment) -> &mut Self {
+        self.add(increment)
+    }
+
+    /// Adds an append.
+    pub fn append(&mut self, append: Append) -> &mut Self {
+        self.add(append)
+    }
+
     /// Adds a mutation.
     pub fn add(&mut self, mutation: impl Into<Mutation>) -> &mut Self {
         self.mutations.push(mutation.into());
@@ -99,7 +110,12 @@ impl Batch {
                 let place = regions
                     .iter()
                     .find(|place| place.region.contains(group.partition.first_key()));
-                let refusal = match (group.check(self.table.terms()), place) {
+                let terms = self.table.terms();
+                let sequence = group
+                    .check(terms)
+                    .and_then(|_| Sequence::fold(&group.mutations, &terms.limits));
+                let folded = sequence.as_ref().map_or(0, Sequence::folded);
+                let refusal = match (sequence, place) {
                     (Err(error), _) => Some(error.to_string()),
                     (Ok(_), Some(place)) if !group.partition.is_whole_in(&place.region) => {
                         Some("the partition is cut in two by a region boundary".to_owned())
@@ -109,6 +125,7 @@ impl Batch {
                 ExplainedGroup {
                     rows: group.rows(),
                     mutations: group.mutations.len(),
+                    folded,
                     bytes: group.bytes(),
                     region: place.map(|place| place.region.clone()),
                     server: place.and_then(|place| place.server.clone()),
@@ -133,11 +150,10 @@ impl Batch {
             .map(|group: Group| {
                 let table = &table;
                 async move {
-                    let outcome = table.commit_group(&group, deadline).await;
                     GroupOutcome {
                         rows: group.rows(),
-                        partition: group.partition,
-                        outcome,
+                        partition: group.partition.clone(),
+                        outcome: table.commit_group(group, deadline).await,
                     }
                 }
             })

@@ -1,17 +1,20 @@
 //! What a group of mutations is, and why one may not be sent. No I/O.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     fmt,
+    time::Duration,
 };
 
 use bytes::Bytes;
 
+use super::record::TransactionId;
+
 use crate::{
     error::{Error, ErrorKind, Result},
     model::{
-        BytesBinary, Delete, DeleteScope, Durability, Limits, Mutation, Partition, PartitionRule, Put,
-        RegionInfo, ServerName, TableDescriptor, VISIBILITY_ATTRIBUTE,
+        BytesBinary, Condition, Durability, Limits, Mutation, Partition, PartitionRule, RegionInfo,
+        ServerName, TableDescriptor, VISIBILITY_ATTRIBUTE,
     },
 };
 
@@ -25,13 +28,51 @@ pub(super) struct Terms {
     pub(super) limits: Limits,
     pub(super) max_mutations: usize,
     pub(super) max_bytes: usize,
+    pub(super) max_conditions: usize,
+    /// How long records are kept; none when the table has no family for them.
+    pub(super) replay_window: Option<Duration>,
+    /// Whether each transaction changes the version cell of its partition.
+    pub(super) partition_version: bool,
+    /// Whether transactions go through the endpoint, or through `Multi`.
+    pub(super) endpoint: bool,
 }
 
-/// The mutations of one partition, in the order they were added.
+/// What is to change in one partition, and under which conditions; each in the order in which they were added.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) partition: Partition,
     pub(super) mutations: Vec<Mutation>,
+    pub(super) conditions: Vec<Condition>,
+    pub(super) guard_timestamps: bool,
+    pub(super) record: Option<RecordWish>,
+}
+
+/// That a transaction is to be recorded, and as what.
+#[derive(Clone, Debug)]
+pub(super) struct RecordWish {
+    pub(super) id: TransactionId,
+    /// Whether somebody else may know the id.
+    pub(super) of_caller: bool,
+    /// Whether the contents are the same in every attempt.
+    pub(super) fixed_contents: bool,
+}
+
+impl RecordWish {
+    pub(super) fn of_caller(id: TransactionId) -> Self {
+        Self {
+            id,
+            of_caller: true,
+            fixed_contents: true,
+        }
+    }
+
+    pub(super) fn own() -> Self {
+        Self {
+            id: TransactionId::unique(),
+            of_caller: false,
+            fixed_contents: true,
+        }
+    }
 }
 
 impl Group {
@@ -39,7 +80,50 @@ impl Group {
         Self {
             partition,
             mutations: Vec::new(),
+            conditions: Vec::new(),
+            guard_timestamps: false,
+            record: None,
         }
+    }
+
+    /// Adds a mutation that can be part of it.
+    pub(super) fn add(&mut self, mutation: Mutation, terms: &Terms) -> Result<()> {
+        check_mutation(&mutation, terms)?;
+        self.check_row(mutation.row(), terms)
+            .map_err(|error| mutation.blame(error))?;
+        self.mutations.push(mutation);
+        Ok(())
+    }
+
+    /// Adds a condition that can be part of it.
+    pub(super) fn require(&mut self, condition: Condition, terms: &Terms) -> Result<()> {
+        self.check_condition(&condition, terms)?;
+        self.conditions.push(condition);
+        Ok(())
+    }
+
+    /// Refuses a condition that can't be part of it.
+    pub(super) fn check_condition(&self, condition: &Condition, terms: &Terms) -> Result<()> {
+        check_condition(condition, terms)?;
+        self.check_row(condition.row(), terms)
+            .map_err(|error| condition.blame(error))
+    }
+
+    /// Refuses a row of another partition.
+    pub(super) fn check_row(&self, row: &[u8], terms: &Terms) -> Result<()> {
+        if self.partition.contains(row) {
+            return Ok(());
+        }
+        let of_row = terms.rule.partition_of(&Bytes::copy_from_slice(row));
+        Err(Error::new(
+            ErrorKind::OtherPartition,
+            format!(
+                "row {} is in partition {of_row}; this transaction is in partition {}",
+                BytesBinary(row),
+                self.partition
+            ),
+        )
+        .with_hint("rows of several partitions go into a batch: one transaction each"))
     }
 
     /// The number of different rows.
@@ -52,37 +136,63 @@ impl Group {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.mutations.iter().map(Mutation::size).sum()
+        let mutations: usize = self.mutations.iter().map(Mutation::size).sum();
+        let conditions: usize = self.conditions.iter().map(Condition::size).sum();
+        mutations + conditions
     }
 
     /// Refuses a group that the endpoint would refuse, or would take and mean something else by. Returns the one
     /// durability that all its mutations are sent with.
     pub(super) fn check(&self, terms: &Terms) -> Result<Durability> {
-        if self.mutations.is_empty() {
-            return Err(Error::invalid("a transaction without mutations"));
+        if self.mutations.is_empty() && self.conditions.is_empty() {
+            return Err(Error::invalid("a transaction without mutations and conditions"));
         }
-        let too_large = |what: String| {
-            Error::new(ErrorKind::LimitExceeded, what).with_hint("split it, or raise the limit")
-        };
-        if self.mutations.len() > terms.max_mutations {
-            return Err(too_large(format!(
-                "a transaction of {} mutations; the limit is {}",
-                self.mutations.len(),
-                terms.max_mutations
-            )));
-        }
-        if self.bytes() > terms.max_bytes {
-            return Err(too_large(format!(
-                "a transaction of {} bytes; the limit is {}",
-                self.bytes(),
-                terms.max_bytes
-            )));
+        for (what, have, limit) in [
+            ("mutations", self.mutations.len(), terms.max_mutations),
+            ("conditions", self.conditions.len(), terms.max_conditions),
+            ("bytes", self.bytes(), terms.max_bytes),
+        ] {
+            if have > limit {
+                let error = Error::new(
+                    ErrorKind::LimitExceeded,
+                    format!("a transaction of {have} {what}; the limit is {limit}"),
+                );
+                return Err(error.with_hint("split it, or raise the limit"));
+            }
         }
         for mutation in &self.mutations {
             check_mutation(mutation, terms)?;
         }
-        check_overlaps(&self.mutations)?;
-        self.durability(terms)
+        // Their families were checked when they were added; an update adds one on a family that is reserved.
+        for condition in &self.conditions {
+            condition.check()?;
+        }
+        if !terms.endpoint && (!self.conditions.is_empty() || self.record.is_some() || self.guard_timestamps)
+        {
+            return Err(Error::invalid(
+                "conditions, records and guarded timestamps need the endpoint, and the table was opened to do without it",
+            ));
+        }
+        let durability = self.durability(terms)?;
+        self.check_record(terms, durability)?;
+        Ok(durability)
+    }
+
+    /// Refuses a record where it could be lost, or could not be kept at all.
+    fn check_record(&self, terms: &Terms, durability: Durability) -> Result<()> {
+        if self.record.is_none() {
+            return Ok(());
+        }
+        if terms.replay_window.is_none() {
+            return Err(no_record_family());
+        }
+        match durability {
+            Durability::SkipWal | Durability::AsyncWal => Err(Error::new(
+                ErrorKind::WeakDurability,
+                "a transaction with a record must be SYNC_WAL: a crash would lose the record, or what it tells of",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The strongest durability that is named. One cell edit that skips the log among others that don't would be
@@ -103,7 +213,8 @@ impl Group {
             .iter()
             .map(named)
             .max_by_key(|durability| strength(*durability))
-            .unwrap_or_default();
+            // Conditions alone; their record is a mutation like any other.
+            .unwrap_or(terms.durability);
         match self
             .mutations
             .iter()
@@ -120,6 +231,21 @@ impl Group {
     }
 }
 
+/// The error of a table that can't keep records, with what adds the family.
+pub(super) fn no_record_family() -> Error {
+    Error::new(
+        ErrorKind::RecordFamilyMissing,
+        format!(
+            "the table has no family {} that keeps the records of transactions",
+            TableDescriptor::RECORD_FAMILY
+        ),
+    )
+    .with_hint(
+        "make tables with hbase-txn table create, or add it in HBase's shell: alter 'TABLE', {NAME => '_txn', VERSIONS => \
+         1, TTL => 172800, NEW_VERSION_BEHAVIOR => true}; then open the table again",
+    )
+}
+
 /// Refuses a mutation that can't be part of any transaction of this table.
 pub(super) fn check_mutation(mutation: &Mutation, terms: &Terms) -> Result<()> {
     mutation.check(&terms.limits)?;
@@ -128,35 +254,47 @@ pub(super) fn check_mutation(mutation: &Mutation, terms: &Terms) -> Result<()> {
             "visibility labels in a transaction: with an invalid one the server drops that mutation and applies the rest",
         )));
     }
-    if mutation
-        .families()
-        .any(|family| family == TableDescriptor::RECORD_FAMILY)
-    {
-        return Err(mutation.blame(Error::invalid(format!(
-            "family {} is kept for the records of transactions",
-            TableDescriptor::RECORD_FAMILY
-        ))));
-    }
-    if let Some(family) = mutation
-        .families()
-        .find(|family| !terms.families.contains(*family))
-    {
-        let mut known: Vec<_> = terms
-            .families
-            .iter()
-            .map(|family| BytesBinary(family).to_string())
-            .collect();
-        known.sort_unstable();
-        return Err(mutation.blame(Error::new(
-            ErrorKind::FamilyNotFound,
-            format!(
-                "the table has no family {}; it has {}",
-                BytesBinary(family),
-                known.join(", ")
-            ),
+    if terms.rule.partition_of(mutation.row()).reserves(mutation.row()) {
+        return Err(mutation.blame(Error::invalid(
+            "the row is kept for what this package notes about transactions",
         )));
     }
-    Ok(())
+    check_families(mutation.families(), terms).map_err(|error| mutation.blame(error))
+}
+
+/// Refuses a condition that can't be part of any transaction of this table.
+pub(super) fn check_condition(condition: &Condition, terms: &Terms) -> Result<()> {
+    condition.check()?;
+    check_families(condition.families(), terms).map_err(|error| condition.blame(error))
+}
+
+fn check_families<'a>(mut families: impl Iterator<Item = &'a Bytes>, terms: &Terms) -> Result<()> {
+    let wrong =
+        |family: &&Bytes| TableDescriptor::reserves_family(family) || !terms.families.contains(*family);
+    let Some(family) = families.find(wrong) else {
+        return Ok(());
+    };
+    if TableDescriptor::reserves_family(family) {
+        return Err(Error::invalid(format!(
+            "family {} is kept for what this package notes about transactions",
+            BytesBinary(family)
+        )));
+    }
+    let mut known: Vec<_> = terms
+        .families
+        .iter()
+        .filter(|family| !TableDescriptor::reserves_family(family))
+        .map(|family| BytesBinary(family).to_string())
+        .collect();
+    known.sort_unstable();
+    Err(Error::new(
+        ErrorKind::FamilyNotFound,
+        format!(
+            "the table has no family {}; it has {}",
+            BytesBinary(family),
+            known.join(", ")
+        ),
+    ))
 }
 
 /// Groups mutations by partition, in the order in which the partitions first appear.
@@ -172,79 +310,6 @@ pub(super) fn group(mutations: impl IntoIterator<Item = Mutation>, rule: &Partit
         groups[place].mutations.push(mutation);
     }
     groups
-}
-
-/// Refuses mutations of the same cells whose order the endpoint would not keep: it stamps all of one call alike,
-/// so a delete hides a put whatever their order, and of two puts one is lost.
-fn check_overlaps(mutations: &[Mutation]) -> Result<()> {
-    let mut rows: BTreeMap<&Bytes, Vec<&Mutation>> = BTreeMap::new();
-    for mutation in mutations {
-        rows.entry(mutation.row()).or_default().push(mutation);
-    }
-    for mutations in rows.into_values() {
-        let mut cells = HashSet::new();
-        for mutation in &mutations {
-            let Mutation::Put(put) = mutation else { continue };
-            for cell in &put.cells {
-                let timestamp = cell.timestamp.or(put.timestamp);
-                if !cells.insert((&cell.family, &cell.qualifier, timestamp)) {
-                    return Err(mutation.blame(overlap(&cell.family, &cell.qualifier, "is put twice")));
-                }
-            }
-        }
-        if mutations.len() == 1 {
-            continue;
-        }
-        let deletes = || {
-            mutations.iter().filter_map(|mutation| match mutation {
-                Mutation::Delete(delete) => Some(delete),
-                _ => None,
-            })
-        };
-        for mutation in &mutations {
-            let Mutation::Put(put) = mutation else { continue };
-            if let Some(cell) = deletes().find_map(|delete| hidden_cell(put, delete)) {
-                return Err(mutation.blame(overlap(cell.0, cell.1, "is put and deleted")));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn overlap(family: &Bytes, qualifier: &Bytes, what: &str) -> Error {
-    Error::invalid(format!(
-        "cell {}:{} {what} in one transaction, and the server does not keep their order",
-        BytesBinary(family),
-        BytesBinary(qualifier)
-    ))
-    .with_hint("leave one of the two out, or give them timestamps that say the order")
-}
-
-/// A cell of the put that the delete of the same row would hide.
-fn hidden_cell<'a>(put: &'a Put, delete: &Delete) -> Option<(&'a Bytes, &'a Bytes)> {
-    // Without a timestamp both get the server's time, the same one.
-    let hides = |put: Option<u64>, delete: Option<u64>| match (put, delete) {
-        (Some(put), Some(delete)) => put <= delete,
-        _ => true,
-    };
-    let cell = put.cells.iter().find(|cell| {
-        let timestamp = cell.timestamp.or(put.timestamp);
-        delete.scopes.is_empty() && hides(timestamp, delete.timestamp)
-            || delete.scopes.iter().any(|scope| match scope {
-                DeleteScope::Family(family) => cell.family == *family && hides(timestamp, delete.timestamp),
-                DeleteScope::Column { family, qualifier } => {
-                    cell.family == *family
-                        && cell.qualifier == *qualifier
-                        && hides(timestamp, delete.timestamp)
-                }
-                DeleteScope::Version {
-                    family,
-                    qualifier,
-                    timestamp: version,
-                } => cell.family == *family && cell.qualifier == *qualifier && timestamp == Some(*version),
-            })
-    })?;
-    Some((&cell.family, &cell.qualifier))
 }
 
 /// What a batch would do: its groups, where each would go, and what would be refused.
@@ -265,6 +330,9 @@ pub struct ExplainedGroup {
     pub rows: usize,
     /// How many mutations it has.
     pub mutations: usize,
+    /// How many operations of these are folded into others of the same cell: of two puts the last is sent, of two
+    /// increments the sum.
+    pub folded: usize,
     /// The bytes of their keys and values.
     pub bytes: usize,
     /// The region that it would go to, as far as it is known now.
@@ -302,6 +370,9 @@ impl fmt::Display for ExplainedGroup {
             counted(self.rows, "row"),
             counted(self.bytes, "byte")
         )?;
+        if self.folded > 0 {
+            write!(f, ", {} of them folded", self.folded)?;
+        }
         if let Some(region) = &self.region {
             write!(f, ", region {}", region.range_text())?;
         }

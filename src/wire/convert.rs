@@ -9,10 +9,11 @@ use bytes::Bytes;
 
 use super::{
     cell_block::{CellBlockDecoder, CellBlockError},
-    pb,
+    filter::{self, filter_message},
+    pb::{self, mutation_proto::column_value::QualifierValue},
 };
 use crate::model::{
-    Append, Cell, CellKind, Delete, DeleteScope, Durability, FamilyDescriptor, Get, Increment, Mutation, Put,
+    Cell, CellKind, Column, Counter, Delete, DeleteScope, Durability, FamilyDescriptor, Get, Mutation,
     RegionInfo, Row, Scan, Selection, ServerName, TableDescriptor, TableName, TableState, TimeRange,
 };
 
@@ -140,6 +141,7 @@ pub(crate) fn get_message(get: &Get) -> pb::Get {
         column: columns(&get.selection),
         time_range: get.selection.time_range.map(time_range),
         max_versions: get.selection.max_versions,
+        filter: get.selection.filter.as_ref().map(filter_message),
         ..pb::Get::default()
     }
 }
@@ -154,11 +156,33 @@ pub(crate) fn scan_message(scan: &Scan, start: &Bytes, include_start: bool, batc
         include_stop_row: Some(scan.include_stop),
         time_range: scan.selection.time_range.map(time_range),
         max_versions: scan.selection.max_versions,
+        filter: scan_filter(scan),
+        attribute: raw_attribute(scan.raw),
         max_result_size: Some(batch_bytes),
         caching: scan.batch_rows,
         need_cursor_result: Some(true),
         ..pb::Scan::default()
     }
+}
+
+fn scan_filter(scan: &Scan) -> Option<pb::Filter> {
+    let filter = scan.selection.filter.as_ref().map(filter_message);
+    match (scan.rows.len(), filter) {
+        // One row is the range itself.
+        (0 | 1, filter) => filter,
+        (_, None) => Some(filter::only_rows(&scan.rows)),
+        (_, Some(filter)) => Some(filter::all(vec![filter::only_rows(&scan.rows), filter])),
+    }
+}
+
+fn raw_attribute(raw: bool) -> Vec<pb::NameBytesPair> {
+    /// `Bytes.toBytes(true)`.
+    const TRUE: &[u8] = &[0xff];
+    let attribute = pb::NameBytesPair {
+        name: "_raw_".to_owned(),
+        value: Some(Bytes::from_static(TRUE)),
+    };
+    raw.then_some(attribute).into_iter().collect()
 }
 
 pub(crate) fn durability_code(durability: Durability) -> i32 {
@@ -175,11 +199,21 @@ pub(crate) fn durability_code(durability: Durability) -> i32 {
 
 /// A mutation with its cells inside the message: the only form that the multi-row endpoint takes.
 pub(crate) fn mutation_message(mutation: &Mutation) -> pb::MutationProto {
-    match mutation {
-        Mutation::Put(put) => put_message(put),
-        Mutation::Delete(delete) => delete_message(delete),
-        Mutation::Increment(increment) => increment_message(increment),
-        Mutation::Append(append) => append_message(append),
+    use pb::mutation_proto::MutationType;
+    let (kind, families, timestamp) = match mutation {
+        Mutation::Put(put) => (MutationType::Put, values(&put.cells), put.timestamp),
+        Mutation::Delete(delete) => (MutationType::Delete, markers(delete), delete.timestamp),
+        Mutation::Increment(increment) => (MutationType::Increment, amounts(&increment.columns), None),
+        Mutation::Append(append) => (MutationType::Append, values(&append.cells), None),
+    };
+    pb::MutationProto {
+        row: Some(mutation.row().clone()),
+        mutate_type: Some(kind.into()),
+        column_value: families.values,
+        timestamp,
+        attribute: attributes(mutation.attributes()),
+        durability: Some(durability_code(mutation.durability())),
+        ..pb::MutationProto::default()
     }
 }
 
@@ -193,31 +227,39 @@ fn attributes(attributes: &[(String, Bytes)]) -> Vec<pb::NameBytesPair> {
         .collect()
 }
 
-fn put_message(put: &Put) -> pb::MutationProto {
+fn values(columns: &[Column]) -> ByFamily {
     let mut families = ByFamily::default();
-    for cell in &put.cells {
+    for cell in columns {
         families.add(
             &cell.family,
-            pb::mutation_proto::column_value::QualifierValue {
+            QualifierValue {
                 qualifier: Some(cell.qualifier.clone()),
                 value: Some(cell.value.clone()),
                 timestamp: cell.timestamp,
-                ..Default::default()
+                ..QualifierValue::default()
             },
         );
     }
-    pb::MutationProto {
-        row: Some(put.row.clone()),
-        mutate_type: Some(pb::mutation_proto::MutationType::Put.into()),
-        column_value: families.values,
-        timestamp: put.timestamp,
-        attribute: attributes(&put.attributes),
-        durability: Some(durability_code(put.durability)),
-        ..Default::default()
-    }
+    families
 }
 
-fn delete_message(delete: &Delete) -> pb::MutationProto {
+fn amounts(counters: &[Counter]) -> ByFamily {
+    let mut families = ByFamily::default();
+    for counter in counters {
+        families.add(
+            &counter.family,
+            QualifierValue {
+                qualifier: Some(counter.qualifier.clone()),
+                value: Some(Bytes::copy_from_slice(&counter.amount.to_be_bytes())),
+                timestamp: counter.timestamp,
+                ..QualifierValue::default()
+            },
+        );
+    }
+    families
+}
+
+fn markers(delete: &Delete) -> ByFamily {
     use pb::mutation_proto::DeleteType;
     let mut families = ByFamily::default();
     for scope in &delete.scopes {
@@ -238,68 +280,16 @@ fn delete_message(delete: &Delete) -> pb::MutationProto {
         };
         families.add(
             scope.family(),
-            pb::mutation_proto::column_value::QualifierValue {
+            QualifierValue {
                 qualifier,
                 timestamp,
                 // Absent reads as "one version", which deletes something else than what was asked.
                 delete_type: Some(kind.into()),
-                ..Default::default()
+                ..QualifierValue::default()
             },
         );
     }
-    pb::MutationProto {
-        row: Some(delete.row.clone()),
-        mutate_type: Some(pb::mutation_proto::MutationType::Delete.into()),
-        column_value: families.values,
-        timestamp: delete.timestamp,
-        attribute: attributes(&delete.attributes),
-        durability: Some(durability_code(delete.durability)),
-        ..Default::default()
-    }
-}
-
-fn increment_message(increment: &Increment) -> pb::MutationProto {
-    let mut families = ByFamily::default();
-    for counter in &increment.columns {
-        families.add(
-            &counter.family,
-            pb::mutation_proto::column_value::QualifierValue {
-                qualifier: Some(counter.qualifier.clone()),
-                value: Some(Bytes::copy_from_slice(&counter.amount.to_be_bytes())),
-                ..Default::default()
-            },
-        );
-    }
-    pb::MutationProto {
-        row: Some(increment.row.clone()),
-        mutate_type: Some(pb::mutation_proto::MutationType::Increment.into()),
-        column_value: families.values,
-        attribute: attributes(&increment.attributes),
-        durability: Some(durability_code(increment.durability)),
-        ..Default::default()
-    }
-}
-
-fn append_message(append: &Append) -> pb::MutationProto {
-    let mut families = ByFamily::default();
-    for cell in &append.cells {
-        families.add(
-            &cell.family,
-            pb::mutation_proto::column_value::QualifierValue {
-                qualifier: Some(cell.qualifier.clone()),
-                value: Some(cell.value.clone()),
-                ..Default::default()
-            },
-        );
-    }
-    pb::MutationProto {
-        row: Some(append.row.clone()),
-        mutate_type: Some(pb::mutation_proto::MutationType::Append.into()),
-        column_value: families.values,
-        attribute: attributes(&append.attributes),
-        durability: Some(durability_code(append.durability)),
-        ..Default::default()
-    }
+    families
 }
 
 /// Cells of a mutation, gathered by family as the message has them.
@@ -309,7 +299,7 @@ struct ByFamily {
 }
 
 impl ByFamily {
-    fn add(&mut self, family: &Bytes, value: pb::mutation_proto::column_value::QualifierValue) {
+    fn add(&mut self, family: &Bytes, value: QualifierValue) {
         match self.values.iter_mut().rev().find(|group| group.family == *family) {
             Some(group) => group.qualifier_value.push(value),
             None => self.values.push(pb::mutation_proto::ColumnValue {
@@ -320,17 +310,23 @@ impl ByFamily {
     }
 }
 
-/// The cells of a result: inside the message, or the next ones of the cell block. None when the row has none.
+/// The cells of a result, all of one row. None when it has none.
 pub(crate) fn row(result: pb::Result, block: &mut CellBlockDecoder) -> Result<Option<Row>, ConvertError> {
+    row_of(cells(result, block)?)
+}
+
+/// The cells of a result: inside the message, or the next ones of the cell block.
+pub(crate) fn cells(result: pb::Result, block: &mut CellBlockDecoder) -> Result<Vec<Cell>, ConvertError> {
     let mut cells: Vec<Cell> = result.cell.into_iter().map(inline_cell).collect();
     cells.extend(take_cells(
         block,
         usize::try_from(result.associated_cell_count.unwrap_or(0)).unwrap_or(0),
     )?);
-    row_of(cells)
+    Ok(cells)
 }
 
-fn row_of(cells: Vec<Cell>) -> Result<Option<Row>, ConvertError> {
+/// The row that all of the cells are of.
+pub(crate) fn row_of(cells: Vec<Cell>) -> Result<Option<Row>, ConvertError> {
     let Some(first) = cells.first() else {
         return Ok(None);
     };

@@ -5,6 +5,7 @@
 //! - [`cell_block`]: the cells that travel behind a message instead of inside it;
 //! - [`call_table`]: which waiter an answer belongs to;
 //! - [`convert`]: between messages and the model;
+//! - [`condition`] and `filter`: what is asked of rows and cells, in forms that mean the same on the server;
 //! - [`magic`] and `znode`: what stands before messages that are stored in `hbase:meta` and in ZooKeeper;
 //! - [`pb`]: the messages themselves.
 //!
@@ -13,8 +14,10 @@
 
 pub(crate) mod call_table;
 pub(crate) mod cell_block;
+pub(crate) mod condition;
 pub(crate) mod connection_header;
 pub(crate) mod convert;
+mod filter;
 pub(crate) mod frame;
 pub(crate) mod magic;
 pub(crate) mod preamble;

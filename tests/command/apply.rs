@@ -29,8 +29,8 @@ fn lines_are_answered_in_their_order_and_a_bad_one_stops_no_other() {
         r#"{"prefix":"xxx","mutations":[{"op":"put","row":"xxx9","family":"nope","qualifier":"q","value":"v"}]}"#.to_owned(),
         r#"{"prefix":"xxx","mutatoins":[]}"#.to_owned(),
         r#"{"prefix":"xxx","id":"1","mutations":[]}"#.to_owned(),
-        r#"{"prefix":"xxx","conditions":[],"mutations":[]}"#.to_owned(),
-        r#"{"mutations":[{"op":"increment","row":"xxx1","family":"f","qualifier":"q","amount":1}]}"#.to_owned(),
+        r#"{"prefix":"xxx","conditions":[{"op":"absent","row":"yyy1","family":"f","qualifier":"q"}]}"#.to_owned(),
+        r#"{"mutations":[{"op":"increment","row":"xxx1","family":"f","qualifier":"q"}]}"#.to_owned(),
         r#"{"prefix":"xxx\\q","mutations":[]}"#.to_owned(),
         r#"{"prefix":"too long","mutations":[{"op":"delete","row":"too long"}]}"#.to_owned(),
         "not JSON".to_owned(),
@@ -44,11 +44,11 @@ fn lines_are_answered_in_their_order_and_a_bad_one_stops_no_other() {
         r#"{"line":3,"prefix":"zzz","outcome":"committed","rows":1}"#,
         r#"{"line":3,"prefix":"a","outcome":"committed","rows":1}"#,
         r#"{"line":4,"prefix":"xxx","outcome":"refused","rows":1,"error":"put, table TABLE, row yyy1: row yyy1 is in partition yyy; this transaction is in partition xxx; rows of several partitions go into a batch: one transaction each"}"#,
-        r#"{"line":5,"prefix":"xxx","outcome":"refused","rows":1,"error":"put, table TABLE, row xxx9: the table has no family nope; it has _txn, f"}"#,
+        r#"{"line":5,"prefix":"xxx","outcome":"refused","rows":1,"error":"put, table TABLE, row xxx9: the table has no family nope; it has f"}"#,
         r#"{"line":6,"outcome":"refused","error":"line 6, column 27: unknown field `mutatoins`, expected one of `prefix`, `id`, `conditions`, `mutations`"}"#,
-        r#"{"line":7,"outcome":"refused","error":"line 7, column 21: `id`, a transaction with a record, is not supported in this version"}"#,
-        r#"{"line":8,"outcome":"refused","error":"line 8, column 29: `conditions`, a transaction with conditions, is not supported in this version"}"#,
-        r#"{"line":9,"outcome":"refused","error":"line 9, column 31: op `increment` is not supported in this version"}"#,
+        r#"{"line":7,"outcome":"refused","error":"line 7, column 40: neither mutations nor conditions"}"#,
+        r#"{"line":8,"prefix":"xxx","outcome":"refused","rows":0,"error":"condition yyy1 f:q absent, table TABLE: row yyy1 is in partition yyy; this transaction is in partition xxx; rows of several partitions go into a batch: one transaction each"}"#,
+        r#"{"line":9,"outcome":"refused","error":"line 9, column 74: an increment needs `amount`"}"#,
         r#"{"line":10,"outcome":"refused","error":"line 10, column 18: `prefix`: a stray backslash at column 4, in \"xxx\\\\q\"; write a byte as \\xNN and a backslash itself as \\x5C"}"#,
         r#"{"line":11,"prefix":"too long","outcome":"refused","rows":1,"error":"transaction, table TABLE: prefix too long has 8 bytes; this table's partitions have 3"}"#,
         r#"{"line":12,"outcome":"refused","error":"line 12, column 2: not a JSON object"}"#,
@@ -120,10 +120,9 @@ fn puts_deletes_stamps_and_times_to_live() {
     "out of range"
 )]
 #[case(
-    r#"{"op":"put","row":"xxx","family":"f","qualifier":"q","value":"v"},{"op":"delete","row":"xxx"}"#,
-    "is put and deleted"
+    r#"{"op":"put","row":"xxx","family":"_txn","qualifier":"q","value":"v"}"#,
+    "family _txn is kept for"
 )]
-#[case(r#"{"op":"put","row":"xxx","family":"f","qualifier":"q","value":"1"},{"op":"put","row":"xxx","family":"f","qualifier":"q","value":"2"}"#, "is put twice")]
 #[case(r#"{"op":"delete","row":"xxx","ttl_ms":5}"#, "come back")]
 fn what_the_library_refuses_is_a_refused_line(#[case] mutations: &str, #[case] why: &str) {
     let table = TestTable::new("refused");
@@ -139,11 +138,76 @@ fn what_the_library_refuses_is_a_refused_line(#[case] mutations: &str, #[case] w
     assert_eq!(run(&["scan", &table.0]).done(), "");
 }
 
+#[test]
+fn what_a_line_changes_means_what_it_means_in_sequence() {
+    let table = TestTable::new("sequence");
+    let lines = [
+        r#"{"op":"put","row":"xxxabc","family":"f","qualifier":"q","value":"old"}"#,
+        r#"{"op":"delete","row":"xxxabc"}"#,
+        r#"{"op":"put","row":"xxxabc","family":"f","qualifier":"q","value":"a"}"#,
+        r#"{"op":"append","row":"xxxabc","family":"f","qualifier":"q","value":"b"}"#,
+        r#"{"op":"increment","row":"xxxabc","family":"f","qualifier":"n","amount":3}"#,
+        r#"{"op":"increment","row":"xxxabc","family":"f","qualifier":"n","amount":-1}"#,
+    ];
+    let input = format!(r#"{{"mutations":[{}]}}"#, lines.join(","));
+    run_with_input(&["txn", "apply", &table.0], &input).done();
+    let row = run(&["get", &table.0, "xxxabc", "--output", "json"])
+        .objects()
+        .remove(0);
+    let values: Vec<_> = (0..2)
+        .map(|cell| row["cells"][cell]["value"].as_str().unwrap())
+        .collect();
+    assert_eq!(values, [r"\x00\x00\x00\x00\x00\x00\x00\x02", "ab"]);
+}
+
+#[test]
+fn without_the_endpoint_increments_and_appends_are_answered() {
+    let table = TestTable::new("results");
+    let input = r#"{"prefix":"xxx","mutations":[{"op":"increment","row":"xxx1","family":"f","qualifier":"n","amount":258},{"op":"append","row":"xxx2","family":"f","qualifier":"log","value":"a"},{"op":"put","row":"xxx3","family":"f","qualifier":"q","value":"v"}]}
+{"prefix":"xxx","conditions":[{"op":"absent","row":"xxx9","family":"f","qualifier":"q"}]}"#;
+    let apply = ["txn", "apply", &table.0, "--without-endpoint", "--output", "json"];
+    let answer = run_with_input(&apply, input);
+    assert_eq!(answer.code, 1, "{answer:?}");
+    let lines: Vec<_> = answer.stdout.lines().collect();
+    let results = r#""results":[{"row":"xxx1","family":"f","qualifier":"n","value":"\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x02"},{"row":"xxx2","family":"f","qualifier":"log","value":"a"}]"#;
+    assert_eq!(
+        lines[0],
+        format!(r#"{{"line":1,"prefix":"xxx","outcome":"committed","rows":3,{results}}}"#)
+    );
+    assert!(
+        lines[1].contains("refused") && lines[1].contains("need the endpoint"),
+        "{answer:?}"
+    );
+    let people = run_with_input(&apply[..4], input.lines().next().unwrap()).done();
+    let expected = "line 1: partition xxx, 3 rows, committed; xxx1 f:n is \\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x04; \
+                    xxx2 f:log is aa\n";
+    assert_eq!(people, expected);
+}
+
+#[test]
+fn a_guarded_put_is_seen_over_what_is_stamped_in_the_future() {
+    let table = TestTable::new("guard");
+    let (t, future) = (table.0.as_str(), "9000000000000");
+    for row in ["xxx1", "xxx2"] {
+        run(&["put", t, row, "f:q=future", "--timestamp", future]).done();
+    }
+    let line = |row| format!(r#"{{"mutations":[{}]}}"#, put(row, "now"));
+    run_with_input(&["txn", "apply", t, "--guard-timestamps"], &line("xxx1")).done();
+    run_with_input(&["txn", "apply", t], &line("xxx2")).done();
+    let found = run(&["scan", t, "--prefix", "xxx"]).done();
+    assert_eq!(
+        found,
+        format!("xxx1  f:q  9000000000001  now\nxxx2  f:q  {future}  future\n")
+    );
+}
+
 /// A delete and a put of one row in one millisecond would leave nothing, because the server stamps both with its
 /// time and a delete hides what is stamped alike.
-#[test]
-fn lines_of_one_partition_are_applied_in_their_order() {
-    let table = TestTable::new("order");
+#[rstest]
+#[case::waiting("order", &[])]
+#[case::guarded("guarded", &["--guard-timestamps"])]
+fn lines_of_one_partition_are_applied_in_their_order(#[case] label: &str, #[case] options: &[&str]) {
+    let table = TestTable::new(label);
     let mut input = String::new();
     for partition in 0..200 {
         let row = format!("{partition:03}row");
@@ -154,7 +218,8 @@ fn lines_of_one_partition_are_applied_in_their_order() {
             }
         }
     }
-    let answer = run_with_input(&["txn", "apply", &table.0, "--output", "json"], &input);
+    let apply = [&["txn", "apply", &table.0, "--output", "json"], options].concat();
+    let answer = run_with_input(&apply, &input);
     let lines: Vec<_> = answer
         .objects()
         .iter()

@@ -1,6 +1,7 @@
 //! `table check`: each thing that stops a transaction, on a table that has it.
 
 use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::harness::{TestTable, run, run_with_input, with_admin};
@@ -130,4 +131,46 @@ fn a_missing_record_family_is_a_note() {
     assert_eq!(keys, ["finding", "grade", "mend", "table", "what", "why"]);
     assert_eq!(objects[0]["grade"], json!("note"));
     run_with_input(&["txn", "apply", &table.0], "").done();
+}
+
+#[rstest]
+#[case::forgetful(
+    "forgetful",
+    |table: TableDescriptor| {
+        let family = FamilyDescriptor::new(TableDescriptor::RECORD_FAMILY).with_attribute("TTL", "60");
+        whole(table).with_family(family)
+    },
+    "forgets records after 60 s",
+    "{NAME => '_txn', TTL => '172800'}"
+)]
+#[case::window(
+    "window",
+    |table| whole(table).with_attribute(TableDescriptor::REPLAY_WINDOW, "a day"),
+    "no number of seconds",
+    "METADATA => {'hbase-txn.replay-window.seconds' => '86400'}"
+)]
+fn settings_by_which_records_would_be_lost(
+    #[case] label: &str,
+    #[case] spoil: fn(TableDescriptor) -> TableDescriptor,
+    #[case] what: &str,
+    #[case] mend: &str,
+) {
+    let table = TestTable::odd(label, spoil, &[]);
+    let (names, objects) = findings(&table, 1);
+    assert_eq!(names, named(&[("broken", "records-unusable")]));
+    for (key, part) in [("what", what), ("mend", mend)] {
+        assert!(objects[0][key].as_str().unwrap().contains(part), "{objects:?}");
+    }
+    run_with_input(&["txn", "apply", &table.0], "").refused(1, &[what]);
+}
+
+#[test]
+fn versions_of_partitions_without_a_place() {
+    let spoil = |table| whole(table).with_attribute(TableDescriptor::PARTITION_VERSION, "true");
+    let table = TestTable::odd("unversioned", spoil, &[]);
+    assert_eq!(
+        findings(&table, 1).0,
+        named(&[("broken", "version-family-missing")])
+    );
+    run_with_input(&["txn", "apply", &table.0], "").refused(1, &["_version"]);
 }

@@ -11,5 +11,6 @@ mod connecting;
 mod harness;
 mod load;
 mod pipes;
+mod records;
 mod rows;
 mod tables;

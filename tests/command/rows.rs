@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 
-use crate::harness::{TestTable, run};
+use crate::harness::{TestTable, run, run_with_input};
 
 #[test]
 fn rows_are_written_read_and_deleted() {
@@ -52,6 +52,48 @@ fn rows_are_written_read_and_deleted() {
     run(&["delete", t, "b", "f", "g"]).done();
     run(&["delete", t, "c"]).done();
     assert_eq!(run(&["scan", t]).done().lines().count(), 2);
+}
+
+#[test]
+fn what_the_toolkit_notes_is_shown_only_when_its_family_is_named() {
+    let options = ["--family", "f", "--prefix-length", "3", "--partition-version"];
+    let table = TestTable::with("notes", &options);
+    let t = table.0.as_str();
+    for (id, row) in [("1", "xxx1"), ("2", "xxx2")] {
+        let line = format!(
+            r#"{{"id":"{id}","mutations":[{{"op":"put","row":"{row}","family":"f","qualifier":"q","value":"v","timestamp":5}}]}}"#
+        );
+        run_with_input(&["txn", "apply", t], &line).done();
+    }
+    let both = "xxx1  f:q  5  v\nxxx2  f:q  5  v\n";
+    assert_eq!(run(&["scan", t]).done(), both);
+    assert_eq!(run(&["scan", t, "--limit", "2"]).done(), both);
+    assert_eq!(
+        run(&["scan", t, "--start", "xxx3"]).done(),
+        "",
+        "behind them are only notes"
+    );
+    assert_eq!(run(&["get", t, "xxx1"]).done(), "xxx1  f:q  5  v\n");
+    let record = r"xxx\xFF_txn\xFFr1";
+    assert_eq!(run(&["get", t, record]).done(), "");
+    assert!(
+        run(&["get", t, record, "--family", "_txn"])
+            .done()
+            .starts_with(record)
+    );
+    assert!(
+        run(&["get", t, record, "--column", "_txn:r"])
+            .done()
+            .starts_with(record)
+    );
+    for (part, lines) in [
+        (&["--column", "_txn:r"][..], 2),
+        (&["--family", "_version"], 1),
+        (&["--column", "_txn:r", "--family", "f"], 4),
+    ] {
+        let found = run(&[&["scan", t], part].concat()).done();
+        assert_eq!(found.lines().count(), lines, "{part:?}: {found}");
+    }
 }
 
 #[test]

@@ -94,6 +94,47 @@ fn a_delimiter_and_a_table_without_the_record_family() {
 }
 
 #[test]
+fn a_replay_window_and_the_version_of_partitions() {
+    let options = [
+        "--family",
+        "f",
+        "--prefix-length",
+        "3",
+        "--replay-window",
+        "2h",
+        "--partition-version",
+    ];
+    let table = TestTable::with("versioned", &options);
+    let described = run(&["table", "describe", &table.0, "--output", "json"])
+        .objects()
+        .remove(0);
+    let attributes = &described["attributes"];
+    assert_eq!(attributes["hbase-txn.replay-window.seconds"], "7200");
+    assert_eq!(attributes["hbase-txn.partition-version"], "true");
+    let families: Vec<_> = described["families"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|family| &family["family"])
+        .collect();
+    assert_eq!(families, ["_txn", "_version", "f"]);
+    assert_eq!(run(&["table", "check", &table.0, "--output", "json"]).done(), "");
+    let name = unique_name("short");
+    run(&[
+        "table",
+        "create",
+        &name,
+        "--family",
+        "f",
+        "--prefix-length",
+        "3",
+        "--replay-window",
+        "0s",
+    ])
+    .refused(1, &["--replay-window 0s is out of range"]);
+}
+
+#[test]
 fn a_missing_namespace_is_named() {
     let name = format!("absent_{}:t", std::process::id());
     run(&["table", "create", &name, "--family", "f", "--prefix-length", "3"])

@@ -6,15 +6,19 @@ use std::{
     task::{Context, Poll},
 };
 
-use hbase_txn::{Connection, Scan};
+use hbase_txn::{
+    Connection, Get, Increment, Outcome, PartitionedTable, Recorded, Scan, Settled, Transaction,
+    TransactionId,
+};
 
 use crate::support::{
     collect, connect, key, keys, put,
-    table::{SharedTable, by_three},
+    table::{SharedTable, by_three, recorded},
     value,
 };
 
 static TABLE: SharedTable = SharedTable::new("dropped", by_three, &["m"]);
+static RECORDED: SharedTable = SharedTable::new("dropped_records", recorded, &["m"]);
 /// More waits than any call has.
 const WAITS: usize = 200;
 
@@ -155,4 +159,97 @@ async fn a_dropped_batch_leaves_each_group_whole_or_absent() {
         done.is_some()
     })
     .await;
+}
+
+/// Adds one to the partition's count, once for each id.
+fn count_once(table: &PartitionedTable, prefix: &str, id: &TransactionId) -> Transaction {
+    let mut transaction = table.at(prefix.to_owned()).unwrap();
+    let increment = Increment::new(format!("{prefix}n")).column("f", "n", 1);
+    transaction.id(id.clone()).increment(increment).unwrap();
+    transaction
+}
+
+async fn counted(table: &PartitionedTable, prefix: &str) -> i64 {
+    let row = table.table().get(Get::new(format!("{prefix}n"))).await.unwrap();
+    row.map_or(0, |row| {
+        let value = row.value("f", "n").unwrap();
+        i64::from_be_bytes(value[..].try_into().unwrap())
+    })
+}
+
+#[tokio::test]
+async fn a_dropped_commit_with_a_record_is_applied_once_or_never_and_settling_tells_which() {
+    let shared = RECORDED.get().await;
+    let observer = connect().await;
+    let observed = shared.open(&observer).await;
+    let (mut applied, mut settled) = (Vec::new(), Vec::new());
+    at_every_wait(async |times, connection| {
+        let table = shared.open(&connection).await;
+        let (prefix, id) = (format!("r{times:02}"), TransactionId::new("id").unwrap());
+        let done = polled(count_once(&table, &prefix, &id).commit(), times).await;
+        // The request may still be on its way: what is told now must stay true.
+        let told = observed.settle(prefix.clone(), &id).await.unwrap();
+        let (count, recorded) = match told {
+            Settled::Committed => (1, Recorded::Committed),
+            _ => (0, Recorded::Aborted),
+        };
+        assert_eq!(
+            counted(&observed, &prefix).await,
+            count,
+            "dropped after {times} polls"
+        );
+        assert_eq!(observed.outcome(prefix.clone(), &id).await.unwrap(), recorded);
+        if let Some(outcome) = &done {
+            assert!(outcome.is_committed(), "{outcome}");
+            assert_eq!(told, Settled::Committed);
+        }
+        applied.push(prefix.clone());
+        settled.push(count);
+        // The same client goes on: it is replayed, or tried again.
+        let again = count_once(&table, &prefix, &id).commit().await;
+        let Outcome::Committed(again) = again else {
+            panic!("{again}");
+        };
+        assert_eq!(i64::from(again.replayed), count);
+        done.is_some()
+    })
+    .await;
+    assert!(settled.contains(&0) && settled.contains(&1), "{settled:?}");
+    for prefix in applied {
+        assert_eq!(counted(&observed, &prefix).await, 1, "{prefix}");
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_settlement_stands_or_not_and_the_next_one_tells_the_truth() {
+    let shared = RECORDED.get().await;
+    let observer = connect().await;
+    let observed = shared.open(&observer).await;
+    for (letter, committed) in [("s", false), ("t", true)] {
+        at_every_wait(async |times, connection| {
+            let table = shared.open(&connection).await;
+            let (prefix, id) = (format!("{letter}{times:02}"), TransactionId::new("id").unwrap());
+            if committed {
+                let outcome = count_once(&observed, &prefix, &id).commit().await;
+                assert!(outcome.is_committed(), "{outcome}");
+            }
+            let expected = match committed {
+                true => Settled::Committed,
+                false => Settled::NotApplied,
+            };
+            let done = polled(table.settle(prefix.clone(), &id), times).await;
+            let settled = done.map(|settled| assert_eq!(settled.unwrap(), expected));
+            let recorded = observed.outcome(prefix.clone(), &id).await.unwrap();
+            match (committed, settled) {
+                (true, _) => assert_eq!(recorded, Recorded::Committed),
+                (false, Some(())) => assert_eq!(recorded, Recorded::Aborted),
+                // Its fence may be on its way.
+                (false, None) => assert_ne!(recorded, Recorded::Committed),
+            }
+            assert_eq!(table.settle(prefix.clone(), &id).await.unwrap(), expected);
+            assert_eq!(counted(&observed, &prefix).await, i64::from(committed));
+            settled.is_some()
+        })
+        .await;
+    }
 }

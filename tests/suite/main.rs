@@ -6,15 +6,23 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod admission;
 mod atomicity;
 mod bad_input;
 mod batches;
 mod changes;
 mod client;
+mod conditions;
 mod dropped;
+mod filters;
 mod peer;
+mod records;
 mod registries;
 mod rows;
 mod rules;
 mod scans;
+mod sequences;
+mod snapshots;
 mod transactions;
+mod updates;
+mod without_endpoint;

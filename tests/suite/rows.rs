@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Delete, FamilyDescriptor, Get, Put, Row, TableDescriptor, TableName, TimeRange};
+use hbase_txn::{
+    Append, Delete, ErrorKind, FamilyDescriptor, Get, Increment, Put, Row, TableDescriptor, TableName,
+    TimeRange,
+};
 use rstest::rstest;
 
 use crate::support::{connect, eventually, put, table::SharedTable, value};
@@ -122,6 +125,60 @@ async fn cells_of_one_put_can_have_timestamps_of_their_own() {
     let row = table.get(Get::new("stamps")).await.unwrap().unwrap();
     assert_eq!(row.cell("f", "a").unwrap().timestamp, 7);
     assert_eq!(row.cell("f", "b").unwrap().timestamp, 9);
+}
+
+#[tokio::test]
+async fn increments_add_up_and_answer_with_the_new_cells() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.of(&connection);
+    let number = |value: i64| value.to_be_bytes().to_vec();
+    for (amount, sum) in [(5, 5), (-7, -2), (i64::MAX, i64::MAX - 2), (3, i64::MIN)] {
+        let increment = Increment::new("counters")
+            .column("f", "a", amount)
+            .column("g", "b", 1);
+        let row = table.increment(increment).await.unwrap();
+        assert_eq!((row.key(), row.cells().len()), (&"counters".into(), 2));
+        assert_eq!(row.value("f", "a").unwrap(), &number(sum));
+        let stored = table.get(Get::new("counters")).await.unwrap().unwrap();
+        assert_eq!(stored, row);
+    }
+    // Increments of one millisecond are stamped ahead of it, one behind the other; a plain put could be hidden.
+    let row = table.get(Get::new("counters")).await.unwrap().unwrap();
+    let later = row.cell("f", "a").unwrap().timestamp + 1;
+    table
+        .put(Put::new("counters").cell("f", "a", "text").timestamp(later))
+        .await
+        .unwrap();
+    let increment = Increment::new("counters").column("g", "b", 1).column("f", "a", 1);
+    let error = table.increment(increment).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Server, "{error}");
+    assert!(!error.is_outcome_unknown() && !error.is_retryable(), "{error}");
+    let stored = table.get(Get::new("counters")).await.unwrap().unwrap();
+    assert_eq!(stored.value("g", "b").unwrap(), &number(4));
+}
+
+#[tokio::test]
+async fn appends_grow_values_and_answer_with_the_new_cells() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.of(&connection);
+    for (suffix, grown) in [("a", "a"), ("", "a"), (";b", "a;b")] {
+        let append = Append::new("appends").cell("f", "log", suffix);
+        let row = table.append(append).await.unwrap();
+        assert_eq!(row.value("f", "log").unwrap(), grown);
+    }
+    let quiet = Append::new("appends")
+        .cell("f", "log", "!")
+        .attribute("_rr_", vec![0]);
+    assert_eq!(table.append(quiet).await.unwrap().cells(), []);
+    let row = table.get(Get::new("appends")).await.unwrap().unwrap();
+    assert_eq!(row.value("f", "log").unwrap(), "a;b!");
+    let error = table
+        .append(Append::new("appends").cell("nope", "q", "v"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FamilyNotFound, "{error}");
 }
 
 #[tokio::test]

@@ -17,13 +17,33 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Dials as the library does, notes for what, and counts the calls of endpoints that go over the wire.
+/// Calls by method.
+#[derive(Debug, Default)]
+struct Calls {
+    endpoint: AtomicUsize,
+    multi: AtomicUsize,
+}
+
+/// Dials as the library does, notes for what, and counts the calls of endpoints and of `Multi` that go over the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spy {
     dials: Arc<Mutex<Vec<DialTarget>>>,
-    endpoint_calls: Arc<AtomicUsize>,
+    calls: Arc<Calls>,
     /// Where servers' ports lead instead.
     detour: Option<u16>,
+}
+
+impl Calls {
+    fn count(&self, written: &[u8]) {
+        // With the length before it, as in a request's header: other names begin alike.
+        for (method, counter) in [
+            (&b"\x0bExecService"[..], &self.endpoint),
+            (b"\x05Multi", &self.multi),
+        ] {
+            let calls = written.windows(method.len()).filter(|part| *part == method);
+            counter.fetch_add(calls.count(), Ordering::SeqCst);
+        }
+    }
 }
 
 impl Spy {
@@ -45,7 +65,11 @@ impl Spy {
     }
 
     pub(crate) fn endpoint_calls(&self) -> usize {
-        self.endpoint_calls.load(Ordering::SeqCst)
+        self.calls.endpoint.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn multi_calls(&self) -> usize {
+        self.calls.multi.load(Ordering::SeqCst)
     }
 }
 
@@ -56,21 +80,18 @@ impl Connector for Spy {
             Some(port) if target.service == ServiceKind::Client => ("127.0.0.1".to_owned(), port),
             _ => (target.address.host.clone(), target.address.port),
         };
-        let endpoint_calls = Arc::clone(&self.endpoint_calls);
+        let calls = Arc::clone(&self.calls);
         Box::pin(async move {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
-            Ok(Box::new(Watched {
-                stream,
-                endpoint_calls,
-            }) as Box<dyn Io>)
+            Ok(Box::new(Watched { stream, calls }) as Box<dyn Io>)
         })
     }
 }
 
 struct Watched {
     stream: TcpStream,
-    endpoint_calls: Arc<AtomicUsize>,
+    calls: Arc<Calls>,
 }
 
 impl AsyncRead for Watched {
@@ -87,12 +108,7 @@ impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if let Poll::Ready(Ok(count)) = &written {
-            let method = b"ExecService";
-            let calls = bytes[..*count]
-                .windows(method.len())
-                .filter(|part| part == method)
-                .count();
-            self.endpoint_calls.fetch_add(calls, Ordering::SeqCst);
+            self.calls.count(&bytes[..*count]);
         }
         written
     }

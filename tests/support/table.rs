@@ -48,6 +48,16 @@ pub(crate) fn by_three(name: TableName) -> TableDescriptor {
     ruled(name, &PartitionRule::prefix_length(3).unwrap())
 }
 
+/// Partitions by the first three bytes, and no endpoint.
+pub(crate) fn by_three_without_endpoint(name: TableName) -> TableDescriptor {
+    plain(name).with_partition_rule(&PartitionRule::prefix_length(3).unwrap())
+}
+
+/// Partitions by the first three bytes, with the family for records.
+pub(crate) fn recorded(name: TableName) -> TableDescriptor {
+    by_three(name).with_record_family()
+}
+
 /// Partitions by the first three bytes as old tables have them: the policy, and no restriction. A manual split with
 /// a row of its own cuts there.
 pub(crate) fn by_three_of_old(name: TableName) -> TableDescriptor {
@@ -95,6 +105,14 @@ impl TestTable {
             .await
             .unwrap();
         table
+    }
+
+    /// The name of a table that the test's subject makes.
+    pub(crate) fn unmade(what: &str) -> Self {
+        Self {
+            name: unique_name(what),
+            config: standalone().config(),
+        }
     }
 
     pub(crate) fn of(&self, connection: &Connection) -> Table {

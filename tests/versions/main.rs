@@ -6,6 +6,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod records;
+mod sequences;
+mod truth_table;
+mod without_endpoint;
+
 use std::collections::BTreeSet;
 
 use hbase_txn::{
@@ -15,7 +20,7 @@ use hbase_txn::{
 
 use support::{
     Cluster, collect, forge, key, keys, put, says,
-    table::{TestTable, by_three, by_three_of_old, plain, unique_name},
+    table::{TestTable, by_three, by_three_of_old, by_three_without_endpoint, plain, unique_name},
     value, versions,
 };
 
@@ -98,14 +103,7 @@ async fn tables_that_transactions_are_not_possible_on() {
         assert_eq!(refused(&unique_name("none")).await, ErrorKind::TableNotFound);
         let table = TestTable::create_on(cluster, "norule", plain, &[]).await;
         assert_eq!(refused(&table.name).await, ErrorKind::NoPartitionRule);
-        let unplugged = |name| {
-            let mut descriptor = by_three(name);
-            descriptor
-                .attributes
-                .retain(|key, _| !key.starts_with(b"coprocessor"));
-            descriptor
-        };
-        let table = TestTable::create_on(cluster, "noendpoint", unplugged, &[]).await;
+        let table = TestTable::create_on(cluster, "noendpoint", by_three_without_endpoint, &[]).await;
         assert_eq!(refused(&table.name).await, ErrorKind::EndpointMissing);
         let table = TestTable::create_on(cluster, "cut", by_three, &["xxxm"]).await;
         assert_eq!(refused(&table.name).await, ErrorKind::PartitionCut);

@@ -59,7 +59,7 @@ pub(crate) enum Command {
     Dev(dev::Dev),
     /// Tables that transactions are possible on: make, check, describe, drop them
     Table(table::Table),
-    /// Transactions from a file
+    /// Transactions from a file, and how they ended
     Txn(txn::Txn),
     Get(rows::Get),
     Scan(rows::Scan),
@@ -150,6 +150,9 @@ mod tests {
     #[case(&["hbase-txn", "scan", "orders", "--limit", "few"])]
     #[case(&["hbase-txn", "table"])]
     #[case(&["hbase-txn", "txn", "apply"])]
+    #[case(&["hbase-txn", "txn", "apply", "orders", "--guard-timestamps", "--without-endpoint"])]
+    #[case(&["hbase-txn", "txn", "outcome", "orders", "xxx"])]
+    #[case(&["hbase-txn", "txn", "outcome", "orders", "xxx", r"\n"])]
     #[case(&["hbase-txn", "--connect", "foo", "get", "orders", "r"])]
     #[case(&["hbase-txn", "--connect", "hbase+zk://localhost:notaport/hbase", "get", "orders", "r"])]
     #[case(&["hbase-txn"])]

@@ -20,6 +20,16 @@ pub(crate) fn parse(text: &str) -> Result<Ranged<Duration>, String> {
     Ok(Ranged::new(text, number.value().and_then(of)))
 }
 
+/// Reads a duration of whole seconds, one at least.
+pub(crate) fn seconds(text: &str) -> Result<Ranged<u32>, String> {
+    let whole = |duration: Duration| {
+        let seconds = u32::try_from(duration.as_secs()).ok()?;
+        (seconds > 0 && duration.subsec_nanos() == 0).then_some(seconds)
+    };
+    let seconds = parse(text)?.value().and_then(whole);
+    Ok(Ranged::new(text, seconds))
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -43,6 +53,16 @@ mod tests {
     #[case("9999999999999999999h")]
     fn what_no_duration_can_be_is_out_of_range(#[case] text: &str) {
         assert_eq!(parse(text), Ok(Ranged::new(text, None)));
+    }
+
+    #[rstest]
+    #[case("24h", Some(86_400))]
+    #[case("2000ms", Some(2))]
+    #[case("0s", None)]
+    #[case("1500ms", None)]
+    #[case("2000000h", None)]
+    fn seconds_are_whole_and_not_none(#[case] text: &str, #[case] expected: Option<u32>) {
+        assert_eq!(seconds(text), Ok(Ranged::new(text, expected)));
     }
 
     #[rstest]

@@ -163,6 +163,42 @@ fn a_boundary_inside_a_partition_is_seen(
     );
 }
 
+#[rstest]
+#[case(PartitionRule::prefix_length(3).unwrap(), "xxxabc", Some(&b"xxx\xff_txn\xffversion"[..]))]
+#[case(PartitionRule::prefix_length(3).unwrap(), "xx", None)]
+#[case(PartitionRule::delimiter("::").unwrap(), "a::b", Some(&b"a::\xff_txn\xffversion"[..]))]
+#[case(PartitionRule::delimiter("::").unwrap(), "a:b", None)]
+// With a delimiter that is in the reserved bytes too: the first one still is the prefix's.
+#[case(PartitionRule::delimiter("_").unwrap(), "a_b", Some(&b"a_\xff_txn\xffversion"[..]))]
+fn a_reserved_row_is_in_the_partition_that_it_is_kept_for(
+    #[case] rule: PartitionRule,
+    #[case] row: &'static str,
+    #[case] expected: Option<&[u8]>,
+) {
+    let partition = rule.partition_of(&row.into());
+    let reserved = partition.reserved_row(b"version");
+    assert_eq!(reserved.as_deref(), expected);
+    if let Some(row) = reserved {
+        assert_eq!(rule.partition_of(&row), partition);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_partition_contains_the_rows_that_the_rule_puts_there(
+        rule in prop_oneof![
+            (1..4_usize).prop_map(|length| PartitionRule::prefix_length(length).unwrap()),
+            "[a:]{1,2}".prop_map(|delimiter| PartitionRule::delimiter(delimiter).unwrap()),
+        ],
+        one in "[a:b]{0,5}",
+        other in "[a:b]{0,5}",
+    ) {
+        let partition = rule.partition_of(&one.into());
+        let other = Bytes::from(other);
+        prop_assert_eq!(partition.contains(&other), rule.partition_of(&other) == partition);
+    }
+}
+
 #[test]
 fn a_partition_is_whole_only_where_all_rows_it_may_get_are() {
     let xxx = PartitionRule::prefix_length(3).unwrap().partition("xxx").unwrap();

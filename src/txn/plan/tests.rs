@@ -2,15 +2,20 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
+use crate::model::{Delete, Put};
 
 fn terms() -> Terms {
     Terms {
         rule: PartitionRule::prefix_length(3).unwrap(),
         families: ["f", "g"].map(Bytes::from).into(),
         durability: Durability::SyncWal,
+        partition_version: false,
         limits: Limits::default(),
         max_mutations: 100,
         max_bytes: 10_000,
+        max_conditions: 100,
+        replay_window: None,
+        endpoint: true,
     }
 }
 
@@ -27,7 +32,7 @@ fn check(mutations: impl IntoIterator<Item = Mutation>) -> Result<Durability> {
 #[rstest]
 #[case::unknown_family(vec![put("xxx").cell("h", "q", "v").into()], "no family h; it has f, g")]
 #[case::unknown_family_of_a_delete(vec![Delete::new("xxx").family("h").into()], "no family h")]
-#[case::record_family(vec![put("xxx").cell("_txn", "q", "v").into()], "records of transactions")]
+#[case::record_family(vec![put("xxx").cell("_txn", "q", "v").into()], "kept for what this package notes")]
 #[case::visibility(vec![put("xxx").attribute("VISIBILITY", "secret").into()], "visibility labels")]
 #[case::empty_row_is_its_own_partition(vec![put("").into()], "empty row key")]
 #[case::skip_wal_beside_default(
@@ -35,17 +40,6 @@ fn check(mutations: impl IntoIterator<Item = Mutation>) -> Result<Durability> {
 #[case::skip_wal_beside_async(
     vec![put("xxxa").durability(Durability::AsyncWal).into(), put("xxxb").durability(Durability::SkipWal).into()],
     "SKIP_WAL beside")]
-#[case::put_twice(vec![put("xxx").into(), put("xxx").into()], "f:q is put twice")]
-#[case::put_twice_in_one_put(vec![put("xxx").cell("f", "q", "w").into()], "f:q is put twice")]
-#[case::delete_column(vec![put("xxx").into(), Delete::new("xxx").column("f", "q").into()], "put and deleted")]
-#[case::delete_family_first(vec![Delete::new("xxx").family("f").into(), put("xxx").into()], "put and deleted")]
-#[case::delete_row(vec![Delete::new("xxx").into(), put("xxx").into()], "put and deleted")]
-#[case::delete_later_than_the_put(
-    vec![put("xxx").timestamp(5).into(), Delete::new("xxx").timestamp(5).into()], "put and deleted")]
-#[case::delete_at_an_unknown_time(
-    vec![put("xxx").timestamp(5).into(), Delete::new("xxx").into()], "put and deleted")]
-#[case::delete_of_that_version(
-    vec![put("xxx").timestamp(5).into(), Delete::new("xxx").version("f", "q", 5).into()], "put and deleted")]
 #[case::too_many(vec![put("xxx").into(); 101], "101 mutations")]
 #[case::too_large(vec![put("xxx").cell("f", "big", vec![0; 10_001]).into()], "the limit is 10000")]
 fn refuses_and_names_the_reason(#[case] mutations: Vec<Mutation>, #[case] why: &str) {
@@ -57,18 +51,6 @@ fn refuses_and_names_the_reason(#[case] mutations: Vec<Mutation>, #[case] why: &
 fn a_refusal_names_the_row_of_the_mutation() {
     let error = check([put("xxxgood").into(), Put::new("xxxbad").into()]).unwrap_err();
     assert!(error.to_string().contains("row xxxbad"), "{error}");
-}
-
-#[rstest]
-#[case::different_columns(vec![put("xxx").into(), Delete::new("xxx").column("f", "other").into()])]
-#[case::different_families(vec![put("xxx").into(), Delete::new("xxx").family("g").into()])]
-#[case::different_rows(vec![put("xxxa").into(), Delete::new("xxxb").into()])]
-#[case::an_older_delete(vec![put("xxx").timestamp(6).into(), Delete::new("xxx").timestamp(5).into()])]
-#[case::another_version(vec![put("xxx").timestamp(6).into(), Delete::new("xxx").version("f", "q", 5).into()])]
-#[case::two_deletes(vec![Delete::new("xxx").into(), Delete::new("xxx").family("f").into()])]
-#[case::two_versions(vec![put("xxx").timestamp(6).into(), put("xxx").timestamp(7).into()])]
-fn takes_mutations_of_one_row_whose_order_does_not_matter(#[case] mutations: Vec<Mutation>) {
-    check(mutations).unwrap();
 }
 
 #[rstest]
@@ -113,4 +95,24 @@ proptest! {
         }
         prop_assert_eq!(groups.iter().map(|one| one.mutations.len()).sum::<usize>(), mutations.len());
     }
+}
+
+#[rstest]
+#[case::of_the_table(Durability::AsyncWal, None)]
+#[case::enough(Durability::SyncWal, Some(Durability::SyncWal))]
+#[case::stronger(Durability::FsyncWal, Some(Durability::FsyncWal))]
+fn an_assertion_with_a_record_is_logged_as_everything_with_a_record(
+    #[case] of_table: Durability,
+    #[case] expected: Option<Durability>,
+) {
+    let terms = Terms {
+        durability: of_table,
+        replay_window: Some(Duration::from_secs(3_600)),
+        ..terms()
+    };
+    let mut group = Group::new(terms.rule.partition("xxx").unwrap());
+    group.require(Condition::absent("xxx", "f", "q"), &terms).unwrap();
+    group.record = Some(RecordWish::own());
+    let checked = group.check(&terms);
+    assert_eq!(checked.as_ref().ok(), expected.as_ref(), "{checked:?}");
 }

@@ -18,7 +18,6 @@ pub(crate) struct RemoteFault {
     pub(crate) server_overloaded: bool,
 }
 
-#[cfg(any(test, feature = "fuzzing"))]
 impl RemoteFault {
     /// The exception of one action of a `Multi`, which comes without any of the flags.
     pub(crate) fn of_action(pair: &pb::NameBytesPair) -> Self {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Connection, Delete, Durability, ErrorKind, Mutation, OpenOptions, Put, Scan, Table};
+use hbase_txn::{
+    Append, Connection, Delete, Durability, ErrorKind, Increment, Mutation, OpenOptions, Put, Scan, Table,
+};
 use rstest::rstest;
 
 use crate::support::{
@@ -170,16 +172,20 @@ async fn skip_wal_beside_anything_else_is_refused_and_nothing_is_sent(#[case] ot
 }
 
 #[tokio::test]
-async fn mutations_whose_order_the_server_would_not_keep_are_refused_and_nothing_is_sent() {
+async fn operations_that_no_call_can_do_one_after_the_other_are_refused_and_nothing_is_sent() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
     let mut transaction = table.at("ord").unwrap();
-    transaction.delete(Delete::new("ord1")).unwrap();
-    transaction.put(put("ord1", "v")).unwrap();
+    transaction
+        .increment(Increment::new("ord1").column("f", "q", 1))
+        .unwrap();
+    transaction
+        .append(Append::new("ord1").cell("f", "q", "v"))
+        .unwrap();
     let outcome = transaction.commit().await;
     assert_eq!(outcome.name(), "refused");
-    says(&outcome, &["row ord1", "f:q is put and deleted"]);
+    says(&outcome, &["row ord1", "f:q"]);
     nothing_was_written(table.table(), "ord").await;
 }
 

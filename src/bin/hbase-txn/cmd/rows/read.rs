@@ -5,7 +5,9 @@ use std::{pin::pin, task::Poll};
 use bytes::Bytes;
 use clap::Args;
 use futures::poll;
-use hbase_txn::{BytesBinary, ResultScanner, Row, TableName};
+use hbase_txn::{
+    BytesBinary, Comparator, Comparison, Filter, ResultScanner, Row, TableDescriptor, TableName,
+};
 use serde::Serialize;
 
 use crate::{
@@ -19,7 +21,8 @@ use crate::{
 
 /// Read a row
 ///
-/// One without cells prints nothing, and the exit status is 0.
+/// One without cells prints nothing, and the exit status is 0. What this toolkit notes in the families _txn and _version
+/// is shown only when they are named.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn get orders xxxabc --column f:q")]
 pub(crate) struct Get {
@@ -35,7 +38,8 @@ pub(crate) struct Get {
 /// Read rows in order
 ///
 /// A row is printed when it has come; there is no limit unless one is given. Rows of several regions are read at
-/// different times: a scan is no snapshot.
+/// different times: a scan is no snapshot. What this toolkit notes in the families _txn and _version is shown only when
+/// they are named.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn scan orders --prefix xxx --limit 10 --output json")]
 pub(crate) struct Scan {
@@ -71,9 +75,25 @@ struct Selection {
     versions: Option<Ranged<u64>>,
 }
 
+impl Selection {
+    /// Leaves out the families that are kept for the toolkit, where no family is asked for. The table's own families could
+    /// be named instead, but only the master knows them, and not everybody may ask it.
+    fn filter(&self) -> Option<Filter> {
+        let other_than = |family: &'static str| {
+            Filter::family(Comparison::NotEqual, Comparator::binary(family.as_bytes()))
+        };
+        let kept = [TableDescriptor::RECORD_FAMILY, TableDescriptor::VERSION_FAMILY];
+        let all = self.family.is_empty() && self.column.is_empty();
+        all.then(|| Filter::all(kept.map(other_than)))
+    }
+}
+
 impl Get {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let mut get = hbase_txn::Get::new(self.row);
+        if let Some(filter) = self.cells.filter() {
+            get = get.filter(filter);
+        }
         for family in self.cells.family {
             get = get.family(family);
         }
@@ -101,6 +121,9 @@ impl Scan {
                 .start(self.start.unwrap_or_default())
                 .stop(self.stop.unwrap_or_default()),
         };
+        if let Some(filter) = self.cells.filter() {
+            scan = scan.filter(filter);
+        }
         for family in self.cells.family {
             scan = scan.family(family);
         }

@@ -9,6 +9,7 @@ use super::RuleObject;
 use crate::{
     args::{Format, Global},
     cmd::Outcome,
+    durations,
     exit::{Exit, Failure},
     output,
     values::{self, Ranged},
@@ -41,7 +42,26 @@ pub(crate) struct Create {
     /// Leave out the family _txn; transactions with an id are not possible then
     #[arg(long)]
     no_record_family: bool,
+    /// Remember transactions with an id for this long, in whole seconds; at least 3 minutes longer than a commit may take
+    /// [default: 24h]
+    #[arg(long, value_name = "DURATION", conflicts_with = "no_record_family", allow_hyphen_values = true, value_parser = durations::seconds)]
+    replay_window: Option<Ranged<u32>>,
+    /// Let each transaction change a version of its partition, in the family _version: then updates notice every change
+    #[arg(long)]
+    partition_version: bool,
 }
+
+/// Families that are kept for this toolkit, and what adds them.
+const RESERVED: [(&str, &str); 2] = [
+    (
+        TableDescriptor::RECORD_FAMILY,
+        "the records of transactions; it is added by itself",
+    ),
+    (
+        TableDescriptor::VERSION_FAMILY,
+        "the versions of partitions; --partition-version adds it",
+    ),
+];
 
 #[derive(Serialize)]
 struct Created {
@@ -111,11 +131,8 @@ impl Create {
             .with_partition_rule(rule)
             .with_multi_row_mutation_endpoint();
         for family in &self.family {
-            if family == TableDescriptor::RECORD_FAMILY {
-                return Err(Failure::Refused(format!(
-                    "family {} is reserved for the records of transactions; it is added by itself",
-                    TableDescriptor::RECORD_FAMILY
-                )));
+            if let Some((name, what)) = RESERVED.iter().find(|(name, _)| family == *name) {
+                return Err(Failure::Refused(format!("family {name} is reserved for {what}")));
             }
             if descriptor.family(family).is_some() {
                 return Err(Failure::Refused(format!(
@@ -125,11 +142,17 @@ impl Create {
             }
             descriptor = descriptor.with_family(FamilyDescriptor::new(family.clone()));
         }
-        Ok(if self.no_record_family {
-            descriptor
-        } else {
-            descriptor.with_record_family()
-        })
+        if !self.no_record_family {
+            descriptor = descriptor.with_record_family();
+        }
+        if let Some(window) = &self.replay_window {
+            let seconds = window.get("--replay-window")?;
+            descriptor = descriptor.with_attribute(TableDescriptor::REPLAY_WINDOW, seconds.to_string());
+        }
+        if self.partition_version {
+            descriptor = descriptor.with_partition_version();
+        }
+        Ok(descriptor)
     }
 }
 
@@ -185,12 +208,43 @@ mod tests {
     }
 
     #[test]
-    fn the_record_family_can_be_left_out_but_not_taken() {
+    fn the_record_family_can_be_left_out() {
         let without = create(&["--prefix-length", "3", "--no-record-family"]);
         let descriptor = without.descriptor(&without.rule().unwrap()).unwrap();
         assert!(descriptor.family("_txn").is_none());
-        let taken = create(&["--prefix-length", "3", "--family", "_txn"]);
-        taken.descriptor(&taken.rule().unwrap()).unwrap_err();
+    }
+
+    #[test]
+    fn the_replay_window_and_the_version_of_partitions_are_stated() {
+        let create = create(&[
+            "--prefix-length",
+            "3",
+            "--replay-window",
+            "2h",
+            "--partition-version",
+        ]);
+        let descriptor = create.descriptor(&create.rule().unwrap()).unwrap();
+        assert_eq!(
+            descriptor.replay_window().unwrap(),
+            Some(std::time::Duration::from_secs(7_200))
+        );
+        assert!(descriptor.has_partition_version() && descriptor.family("_version").is_some());
+    }
+
+    #[rstest]
+    #[case(&["--replay-window", "1500ms"], "--replay-window 1500ms is out of range")]
+    #[case(&["--replay-window", "0s"], "--replay-window 0s is out of range")]
+    #[case(&["--replay-window", "-1h"], "--replay-window -1h is out of range")]
+    #[case(&["--replay-window", "2000000h"], "out of range")]
+    #[case(&["--family", "_txn"], "family _txn is reserved for the records")]
+    #[case(&["--family", "_version"], "--partition-version adds it")]
+    fn what_no_table_can_have_is_refused(#[case] options: &[&str], #[case] why: &str) {
+        let create = create(&[&["--prefix-length", "3"], options].concat());
+        let refusal = create
+            .descriptor(&create.rule().unwrap())
+            .unwrap_err()
+            .to_string();
+        assert!(refusal.contains(why), "{refusal}");
     }
 
     #[test]
@@ -213,6 +267,7 @@ mod tests {
     #[case(&["create", "orders", "--family", "f"])]
     #[case(&["create", "orders", "--prefix-length", "3"])]
     #[case(&["create", "orders", "--family", "f", "--prefix-length", "3", "--delimiter", "/"])]
+    #[case(&["create", "orders", "--family", "f", "--prefix-length", "3", "--no-record-family", "--replay-window", "1h"])]
     #[case(&["create", "a:b:c", "--family", "f", "--prefix-length", "3"])]
     fn one_rule_and_a_family_are_needed(#[case] line: &[&str]) {
         assert!(Line::try_parse_from(line).is_err());

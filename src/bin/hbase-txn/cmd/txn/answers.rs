@@ -2,27 +2,62 @@
 
 use std::io;
 
-use serde::Serialize;
+use hbase_txn::{BytesBinary, Outcome, Rejection, Row};
+use serde::{Serialize, Serializer};
 
 use crate::{
     args::Format,
     exit::Exit,
-    output::{self, Lines},
+    output::{self, Lines, Shown},
     progress::Progress,
 };
 
 /// How a transaction ended. The keys and their order are fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Answer {
-    pub(super) line: u64,
+    line: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) prefix: Option<String>,
-    pub(super) outcome: &'static str,
-    /// How many different rows the transaction has.
+    prefix: Option<String>,
+    outcome: &'static str,
+    /// How many different rows the transaction changes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) rows: Option<usize>,
+    rows: Option<usize>,
+    /// Whether an earlier commit of the same id had applied it.
+    #[serde(skip_serializing_if = "is_false")]
+    replayed: bool,
+    /// The conditions that did not hold.
+    #[serde(
+        rename = "failed",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "failed"
+    )]
+    rejection: Option<Rejection>,
+    /// What increments and appends made, where the server told it.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "cells")]
+    results: Vec<Row>,
+    /// The id by which an unknown outcome can be settled.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<String>,
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// A condition that did not hold.
+#[derive(Serialize)]
+struct FailedObject<'a> {
+    label: &'a str,
+    row: Shown<'a>,
+    /// The value that was found.
+    found: Option<Shown<'a>>,
+}
+
+/// A cell that an increment or an append made.
+#[derive(Serialize)]
+struct CellObject<'a> {
+    row: Shown<'a>,
+    family: Shown<'a>,
+    qualifier: Shown<'a>,
+    value: Shown<'a>,
 }
 
 /// Tells answers, and remembers the gravest.
@@ -96,43 +131,115 @@ impl Answers {
 impl Answer {
     pub(super) fn refused(line: u64, prefix: Option<String>, rows: Option<usize>, error: String) -> Self {
         Self {
+            error: Some(error),
+            ..Self::new(line, prefix, rows, "refused")
+        }
+    }
+
+    pub(super) fn of(line: u64, prefix: String, rows: usize, outcome: Outcome) -> Self {
+        let answer = Self {
+            error: outcome.error().map(ToString::to_string),
+            ..Self::new(line, Some(prefix), Some(rows), outcome.name())
+        };
+        match outcome {
+            Outcome::Committed(committed) => Self {
+                replayed: committed.replayed,
+                results: committed.results,
+                ..answer
+            },
+            Outcome::Rejected(rejection) => Self {
+                rejection: Some(rejection),
+                ..answer
+            },
+            Outcome::Unknown(unsettled) => Self {
+                id: unsettled.id().map(ToString::to_string),
+                ..answer
+            },
+            _ => answer,
+        }
+    }
+
+    fn new(line: u64, prefix: Option<String>, rows: Option<usize>, outcome: &'static str) -> Self {
+        Self {
             line,
             prefix,
-            outcome: "refused",
+            outcome,
             rows,
-            error: Some(error),
+            replayed: false,
+            rejection: None,
+            results: Vec::new(),
+            id: None,
+            error: None,
         }
     }
 
     fn exit(&self) -> Exit {
         match self.outcome {
             "committed" => Exit::Done,
+            "rejected" => Exit::NotMet,
             "unknown" => Exit::Unknown,
             _ => Exit::Failed,
         }
     }
+
+    /// For people.
+    fn text(&self) -> String {
+        let mut text = format!("line {}: ", self.line);
+        if let Some(prefix) = &self.prefix {
+            text += &format!("partition {prefix}, ");
+        }
+        if let Some(rows) = self.rows {
+            text += &format!("{}, ", output::counted(rows, "row"));
+        }
+        text += self.outcome;
+        if self.replayed {
+            text += " before";
+        }
+        for cell in self.results.iter().flat_map(Row::cells) {
+            let (row, family) = (BytesBinary(&cell.row), BytesBinary(&cell.family));
+            let (qualifier, value) = (BytesBinary(&cell.qualifier), BytesBinary(&cell.value));
+            text += &format!("; {row} {family}:{qualifier} is {value}");
+        }
+        if let Some(why) = self
+            .rejection
+            .as_ref()
+            .map(ToString::to_string)
+            .or_else(|| self.error.clone())
+        {
+            text += &format!(": {why}");
+        }
+        text
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn failed<S: Serializer>(rejection: &Option<Rejection>, serializer: S) -> Result<S::Ok, S::Error> {
+    let failed = rejection.iter().flat_map(|rejection| &rejection.failed);
+    serializer.collect_seq(failed.map(|condition| FailedObject {
+        label: &condition.label,
+        row: Shown(&condition.row),
+        found: condition.found.as_ref().map(|cell| Shown(&cell.value)),
+    }))
+}
+
+fn cells<S: Serializer>(rows: &[Row], serializer: S) -> Result<S::Ok, S::Error> {
+    let cells = rows.iter().flat_map(Row::cells);
+    serializer.collect_seq(cells.map(|cell| CellObject {
+        row: Shown(&cell.row),
+        family: Shown(&cell.family),
+        qualifier: Shown(&cell.qualifier),
+        value: Shown(&cell.value),
+    }))
 }
 
 fn write(lines: &mut Lines, answer: &Answer, format: Format) -> io::Result<()> {
-    let Answer {
-        line,
-        prefix,
-        outcome,
-        rows,
-        error,
-    } = answer;
-    if format == Format::Json {
-        lines.json(answer)?;
-    } else {
-        let partition = prefix.as_ref().map(|prefix| format!("partition {prefix}, "));
-        let rows = rows.map(|rows| format!("{}, ", output::counted(rows, "row")));
-        let error = error.as_ref().map(|error| format!(": {error}"));
-        let (partition, rows, error) = (
-            partition.unwrap_or_default(),
-            rows.unwrap_or_default(),
-            error.unwrap_or_default(),
-        );
-        lines.line(format_args!("line {line}: {partition}{rows}{outcome}{error}"))?;
+    match format {
+        Format::Json => lines.json(answer)?,
+        Format::Table => lines.line(format_args!("{}", answer.text()))?,
     }
     lines.flush()
 }
@@ -152,6 +259,7 @@ mod tests {
 
     #[rstest]
     #[case("committed", Exit::Done)]
+    #[case("rejected", Exit::NotMet)]
     #[case("refused", Exit::Failed)]
     #[case("failed", Exit::Failed)]
     #[case("unknown", Exit::Unknown)]
@@ -163,5 +271,20 @@ mod tests {
     fn keys_that_say_nothing_are_left_out() {
         let json = serde_json::to_string(&answer("unknown")).unwrap();
         assert_eq!(json, r#"{"line":1,"outcome":"unknown","error":"why"}"#);
+    }
+
+    #[test]
+    fn an_unknown_outcome_names_the_id_that_settles_it() {
+        let unknown = Answer {
+            id: Some("order-4711".to_owned()),
+            prefix: Some("xxx".to_owned()),
+            rows: Some(2),
+            ..answer("unknown")
+        };
+        let json = serde_json::to_string(&unknown).unwrap();
+        let expected =
+            r#"{"line":1,"prefix":"xxx","outcome":"unknown","rows":2,"id":"order-4711","error":"why"}"#;
+        assert_eq!(json, expected);
+        assert_eq!(unknown.text(), "line 1: partition xxx, 2 rows, unknown: why");
     }
 }

@@ -4,7 +4,7 @@ use std::{future::ready, io, path::PathBuf, pin::pin, sync::Arc, time::Duration}
 
 use clap::Args;
 use futures::{Stream, StreamExt, TryStreamExt, future::Either, stream};
-use hbase_txn::{PartitionedTable, TableName};
+use hbase_txn::{OpenOptions, PartitionedTable, TableName};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
@@ -32,17 +32,31 @@ pub(crate) struct Apply {
     table: TableName,
     /// The lines; stdin without it and for -
     file: Option<PathBuf>,
+    /// Show what is put also over cells that are stamped in the future; each row that is written is read first
+    #[arg(long, conflicts_with = "without_endpoint")]
+    guard_timestamps: bool,
+    /// Send through HBase's Multi, and answer what increments and appends made; no ids, no conditions
+    #[arg(long)]
+    without_endpoint: bool,
 }
 
 const EXAMPLE: &str = r#"Example: hbase-txn txn apply orders lines.json --output json, with lines such as
 
 {"prefix":"xxx","mutations":[{"op":"put","row":"xxxabc","family":"f","qualifier":"q","value":"v","ttl_ms":60000},{"op":"delete","row":"xxx123"}]}
+{"id":"order-4711","conditions":[{"label":"order is new","row":"xxxabc","family":"f","qualifier":"state","op":"absent"}],"mutations":[{"op":"put","row":"xxxabc","family":"f","qualifier":"state","value":"placed"},{"op":"increment","row":"xxxsum","family":"f","qualifier":"orders","amount":1},{"op":"append","row":"xxxsum","family":"f","qualifier":"log","value":";4711"}]}
 
-A delete without `qualifier` is of the family, without `family` of the row; with `timestamp`, of what is stamped at or before it. Bytes are written as in HBase's shell, \xNN, which JSON spells "\\xNN". It answers
+What a line changes means what it means in sequence. A put, an increment and an append take `ttl_ms`, a put and a delete `timestamp`, both in milliseconds. A delete without `qualifier` is of the family, without `family` of the row; with `timestamp`, of what is stamped at or before it. Bytes are written as in HBase's shell, \xNN, which JSON spells "\\xNN".
+
+Conditions must all hold, or nothing is applied: `op` is absent or present, or eq, ne, lt, le, gt, ge with a `value`, to which the stored one is compared byte by byte. An empty value counts as absent; of what is absent only ne holds. `label` is the condition's name in answers. A line may have conditions alone.
+
+With `id`, 1 to 64 bytes, the transaction is recorded in its partition: it is applied once, however often the line is sent within the table's replay window, 24 hours unless said otherwise. An `id` stands for one list of mutations and conditions. A line with `id` or `conditions` is one transaction, so without `prefix` all rows that it names must be of one partition.
+
+It answers, one object for each transaction,
 
 {"line":1,"prefix":"xxx","outcome":"committed","rows":2}
+{"line":2,"prefix":"xxx","outcome":"rejected","rows":2,"failed":[{"label":"order is new","row":"xxxabc","found":"placed"}]}
 
-The outcome is committed, refused (not sent), failed (not applied) or unknown (applied or not, nobody knows). Exit status: 0 when all are committed, 1 with any refused or failed, 4 with any unknown."#;
+`rows` is how many rows it changes. The outcome is committed (with "replayed":true when an earlier commit of the id had applied it, with `results` where increments and appends told theirs), rejected (`failed` has the conditions that did not hold; `found` is null where there was no cell), refused (not sent), failed (not applied) or unknown (applied or not, nobody knows; with `id`, hbase-txn txn outcome finds out). Exit status: 0 when all are committed, 3 with any rejected, 1 with any refused or failed, 4 with any unknown; of several the gravest: 4, 1, 3."#;
 
 /// Transactions on their way at a time. Each holds one of a server's handlers, of which it has 30.
 const IN_FLIGHT: usize = 16;
@@ -56,22 +70,31 @@ impl Apply {
         // A file that can't be read is told before anybody waits for a server.
         let lines = InputLines::open(self.file.as_deref()).await?;
         let connection = global.connect().await?;
-        let table = PartitionedTable::open(&connection, self.table).await?;
-        apply(table, lines, global.output).await
+        let mut options = OpenOptions::new();
+        if self.without_endpoint {
+            options = options.without_endpoint();
+        }
+        let table = options.open(&connection, self.table).await?;
+        apply(table, lines, self.guard_timestamps, global.output).await
     }
 }
 
-async fn apply(table: PartitionedTable, lines: InputLines, format: Format) -> Outcome {
+async fn apply(
+    table: PartitionedTable,
+    lines: InputLines,
+    guard_timestamps: bool,
+    format: Format,
+) -> Outcome {
     let (stop, stopped) = oneshot::channel::<()>();
     let mut turns = Turns::default();
     let mut answers = pin!(
-        read(table, lines)
+        read(table, lines, guard_timestamps)
             .take_until(stopped)
             .map(|step| match step {
                 // Turns are taken here, where lines come in their order.
                 Ok(Step::Commit(group)) => {
                     let turn = turns.take(&group.partition);
-                    Either::Left(async move { Ok(commit(group, turn).await) })
+                    Either::Left(async move { Ok(commit(group, turn, guard_timestamps).await) })
                 }
                 Ok(Step::Refused(answer)) => Either::Right(ready(Ok(answer))),
                 Err(error) => Either::Right(ready(Err(error))),
@@ -95,9 +118,13 @@ async fn apply(table: PartitionedTable, lines: InputLines, format: Format) -> Ou
 }
 
 /// The lines' transactions, read as they are asked for.
-fn read(table: PartitionedTable, lines: InputLines) -> impl Stream<Item = io::Result<Step>> {
+fn read(
+    table: PartitionedTable,
+    lines: InputLines,
+    guard_timestamps: bool,
+) -> impl Stream<Item = io::Result<Step>> {
     let held = Arc::new(Semaphore::new(HELD));
-    stream::try_unfold((table, lines, held), async |(table, mut lines, held)| {
+    stream::try_unfold((table, lines, held), move |(table, mut lines, held)| async move {
         let Some(line) = lines.next().await? else {
             return Ok::<_, io::Error>(None);
         };
@@ -106,7 +133,7 @@ fn read(table: PartitionedTable, lines: InputLines) -> impl Stream<Item = io::Re
             .acquire_many_owned(share(&line))
             .await
             .map_err(io::Error::other)?;
-        let steps = stream::iter(steps(&table, line, share)).map(Ok);
+        let steps = stream::iter(steps(&table, line, share, guard_timestamps)).map(Ok);
         Ok(Some((steps, (table, lines, held))))
     })
     .try_flatten()
@@ -117,13 +144,14 @@ fn share(line: &InputLine) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-async fn commit(group: Group, mut turn: Turn) -> Answer {
+async fn commit(group: Group, mut turn: Turn, guard_timestamps: bool) -> Answer {
     turn.comes().await;
     let deletes_now = group.deletes_now;
     let answer = group.commit().await;
-    if deletes_now {
+    if deletes_now && !guard_timestamps {
         // The server stamps a delete with its time, and hides what is put with the same stamp afterwards: the next
-        // transaction of the partition must not come in the same millisecond.
+        // transaction of the partition must not come in the same millisecond. A guarded one stamps what it puts behind
+        // the delete that it finds.
         tokio::time::sleep(MILLISECOND).await;
     }
     answer

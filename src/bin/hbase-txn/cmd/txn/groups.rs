@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use hbase_txn::{BytesBinary, Mutation, Partition, PartitionedTable};
+use hbase_txn::{BytesBinary, Condition, Mutation, Partition, PartitionedTable};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
@@ -37,76 +37,94 @@ pub(super) struct Group {
 }
 
 /// The transactions of a line, or its refusal.
-pub(super) fn steps(table: &PartitionedTable, line: InputLine, held: OwnedSemaphorePermit) -> Vec<Step> {
+pub(super) fn steps(
+    table: &PartitionedTable,
+    line: InputLine,
+    held: OwnedSemaphorePermit,
+    guard_timestamps: bool,
+) -> Vec<Step> {
     let InputLine { number, text } = line;
     let parsed = match text {
         Ok(text) => Transaction::parse(number, &text),
         Err(TooLong { longest }) => Err(format!("line {number} is longer than {longest} bytes")),
     };
-    let Transaction { prefix, mutations } = match parsed {
-        Ok(transaction) => transaction,
+    let line = match parsed {
+        Ok(line) => line,
         Err(error) => return vec![Step::Refused(Answer::refused(number, None, None, error))],
     };
     let held = Arc::new(held);
-    let group = |partition: Partition, transaction, mutations: Vec<LineMutation>| {
-        let group = Group {
+    let start = |mut transaction: hbase_txn::Transaction, rows| {
+        if guard_timestamps {
+            transaction.guard_timestamps();
+        }
+        Group {
             line: number,
-            rows: rows(&mutations),
-            deletes_now: mutations.iter().any(|line| line.deletes_now),
+            rows,
+            deletes_now: false,
             _held: Arc::clone(&held),
-            partition,
+            partition: transaction.partition().clone(),
             transaction,
-        };
-        group.fill(mutations)
+        }
     };
-    if let Some(prefix) = prefix {
-        return vec![match table.at(prefix.clone()) {
-            Ok(transaction) => group(transaction.partition().clone(), transaction, mutations),
-            Err(error) => Step::Refused(Answer::refused(
-                number,
-                Some(BytesBinary(&prefix).to_string()),
-                Some(rows(&mutations)),
-                error.to_string(),
-            )),
-        }];
+    if !line.is_whole() {
+        return by_partition(table, line.mutations)
+            .into_iter()
+            .map(|(partition, mutations)| {
+                let transaction = table.at_row(partition.first_key().clone());
+                start(transaction, rows(&mutations)).fill(Vec::new(), mutations)
+            })
+            .collect();
     }
-    by_partition(table, mutations)
-        .into_iter()
-        .map(|(partition, mutations)| {
-            let transaction = table.at_row(partition.first_key().clone());
-            group(partition, transaction, mutations)
-        })
-        .collect()
+    let rows = rows(&line.mutations);
+    let transaction = match &line.prefix {
+        Some(prefix) => table.at(prefix.clone()).map_err(|error| error.to_string()),
+        None => only_partition(table, &line)
+            .map(|partition| table.at_row(partition.first_key().clone()))
+            .map_err(|why| format!("line {number}: {why}")),
+    };
+    vec![match transaction {
+        Ok(mut transaction) => {
+            if let Some(id) = line.id {
+                transaction.id(id);
+            }
+            start(transaction, rows).fill(line.conditions, line.mutations)
+        }
+        Err(error) => {
+            let prefix = line.prefix.map(|prefix| BytesBinary(&prefix).to_string());
+            Step::Refused(Answer::refused(number, prefix, Some(rows), error))
+        }
+    }]
 }
 
 impl Group {
-    /// Adds the mutations. One that can't be part of the transaction refuses all of it.
-    fn fill(mut self, mutations: Vec<LineMutation>) -> Step {
-        for LineMutation { mutation, .. } in mutations {
-            if let Err(error) = self.transaction.add(mutation) {
-                let prefix = self.prefix();
-                return Step::Refused(Answer::refused(
-                    self.line,
-                    Some(prefix),
-                    Some(self.rows),
-                    error.to_string(),
-                ));
+    /// Adds conditions and mutations. One that can't be part of the transaction refuses all of it.
+    fn fill(mut self, conditions: Vec<Condition>, mutations: Vec<LineMutation>) -> Step {
+        self.deletes_now = mutations.iter().any(|line| line.deletes_now);
+        let add = || {
+            for condition in conditions {
+                self.transaction.condition(condition)?;
             }
+            for LineMutation { mutation, .. } in mutations {
+                self.transaction.add(mutation)?;
+            }
+            Ok::<_, hbase_txn::Error>(())
+        };
+        match add() {
+            Ok(()) => Step::Commit(self),
+            Err(error) => Step::Refused(Answer::refused(
+                self.line,
+                Some(self.prefix()),
+                Some(self.rows),
+                error.to_string(),
+            )),
         }
-        Step::Commit(self)
     }
 
     /// Sends it.
     pub(super) async fn commit(self) -> Answer {
         let prefix = self.prefix();
         let outcome = self.transaction.commit().await;
-        Answer {
-            line: self.line,
-            prefix: Some(prefix),
-            outcome: outcome.name(),
-            rows: Some(self.rows),
-            error: outcome.error().map(ToString::to_string),
-        }
+        Answer::of(self.line, prefix, self.rows, outcome)
     }
 
     fn prefix(&self) -> String {
@@ -117,6 +135,27 @@ impl Group {
 fn rows(mutations: &[LineMutation]) -> usize {
     let rows: HashSet<_> = mutations.iter().map(|line| line.mutation.row()).collect();
     rows.len()
+}
+
+/// The partition of all rows that a line names.
+fn only_partition(table: &PartitionedTable, line: &Transaction) -> Result<Partition, String> {
+    let conditions = line.conditions.iter().map(Condition::row);
+    let mutations = line.mutations.iter().map(|line| line.mutation.row());
+    let mut rows = mutations
+        .chain(conditions)
+        .map(|row| (row, table.partition_of(row)));
+    let Some((row, partition)) = rows.next() else {
+        return Err("neither mutations nor conditions".to_owned());
+    };
+    match rows.find(|(_, of_other)| *of_other != partition) {
+        None => Ok(partition),
+        Some((other, of_other)) => Err(format!(
+            "row {} is in partition {partition}, row {} in partition {of_other}; what has an `id` or `conditions` is one \
+             transaction, of one partition: write a line for each",
+            BytesBinary(row),
+            BytesBinary(other)
+        )),
+    }
 }
 
 /// The mutations by partition, in the order in which the partitions first appear.

@@ -1,4 +1,4 @@
-//! `hbase-txn txn`: transactions from a file.
+//! `hbase-txn txn`: transactions from a file, and how they ended.
 //!
 //! | file | what |
 //! |---|---|
@@ -8,19 +8,21 @@
 //! | `format` | what a line may say |
 //! | `groups` | a line's transactions |
 //! | `turns` | transactions of one partition, one after another |
+//! | `outcome` | how a transaction with an id ended |
 
 mod answers;
 mod apply;
 mod format;
 mod groups;
 mod lines;
+mod outcome;
 mod turns;
 
 use clap::{Args, Subcommand};
 
 use crate::{args::Global, cmd::Outcome};
 
-/// Transactions from a file
+/// Transactions from a file, and how they ended
 #[derive(Debug, Args)]
 pub(crate) struct Txn {
     #[command(subcommand)]
@@ -30,12 +32,14 @@ pub(crate) struct Txn {
 #[derive(Debug, Subcommand)]
 enum Action {
     Apply(apply::Apply),
+    Outcome(outcome::Outcome),
 }
 
 impl Txn {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         match self.action {
             Action::Apply(apply) => apply.run(global).await,
+            Action::Outcome(outcome) => outcome.run(global).await,
         }
     }
 }

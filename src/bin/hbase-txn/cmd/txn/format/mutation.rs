@@ -1,0 +1,174 @@
+//! A mutation of a line.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hbase_txn::{Append, Delete, Increment, Mutation, Put};
+use serde::{Deserialize, Deserializer};
+
+use super::keys;
+
+/// A mutation of a line.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "MutationKeys")]
+pub(in super::super) struct LineMutation {
+    pub(in super::super) mutation: Mutation,
+    /// Whether it is a delete that the server stamps with its own time.
+    pub(in super::super) deletes_now: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MutationKeys {
+    op: Op,
+    #[serde(deserialize_with = "keys::row")]
+    row: Bytes,
+    #[serde(default, deserialize_with = "keys::family")]
+    family: Option<Bytes>,
+    #[serde(default, deserialize_with = "keys::qualifier")]
+    qualifier: Option<Bytes>,
+    #[serde(default, deserialize_with = "keys::value")]
+    value: Option<Bytes>,
+    #[serde(default, deserialize_with = "keys::ttl")]
+    ttl_ms: Option<u64>,
+    #[serde(default, deserialize_with = "keys::timestamp")]
+    timestamp: Option<u64>,
+    #[serde(default, deserialize_with = "keys::amount")]
+    amount: Option<i64>,
+}
+
+/// What a mutation does.
+#[derive(Clone, Copy)]
+enum Op {
+    Put,
+    Delete,
+    Increment,
+    Append,
+}
+
+impl<'de> Deserialize<'de> for Op {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let words = [
+            ("put", Self::Put),
+            ("delete", Self::Delete),
+            ("increment", Self::Increment),
+            ("append", Self::Append),
+        ];
+        keys::op(&words, deserializer)
+    }
+}
+
+impl TryFrom<MutationKeys> for LineMutation {
+    type Error = String;
+
+    fn try_from(keys: MutationKeys) -> Result<Self, String> {
+        let deletes_now = matches!(keys.op, Op::Delete) && keys.timestamp.is_none();
+        let mutation = match keys.op {
+            Op::Put => keys.put()?.into(),
+            Op::Delete => keys.delete()?.into(),
+            Op::Increment => keys.increment()?.into(),
+            Op::Append => keys.append()?.into(),
+        };
+        Ok(Self {
+            mutation,
+            deletes_now,
+        })
+    }
+}
+
+impl MutationKeys {
+    fn put(self) -> Result<Put, String> {
+        const WHAT: &str = "a put";
+        self.refuse_amount()?;
+        let (family, qualifier) = self.column(WHAT)?;
+        let value = needed(WHAT, "value", self.value)?;
+        let mut put = Put::new(self.row).cell(family, qualifier, value);
+        if let Some(millis) = self.ttl_ms {
+            put = put.ttl(Duration::from_millis(millis));
+        }
+        if let Some(timestamp) = self.timestamp {
+            put = put.timestamp(timestamp);
+        }
+        Ok(put)
+    }
+
+    /// Without a qualifier the family, without a family the row.
+    fn delete(self) -> Result<Delete, String> {
+        self.refuse_amount()?;
+        if self.value.is_some() {
+            return Err("a delete has no `value`".to_owned());
+        }
+        if self.ttl_ms.is_some() {
+            return Err(
+                "a delete can't have `ttl_ms`: its marker would expire and what it deleted come back"
+                    .to_owned(),
+            );
+        }
+        let delete = Delete::new(self.row);
+        let delete = match (self.family, self.qualifier) {
+            (Some(family), Some(qualifier)) => delete.column(family, qualifier),
+            (Some(family), None) => delete.family(family),
+            (None, None) => delete,
+            (None, Some(_)) => return Err("a delete with `qualifier` needs `family`".to_owned()),
+        };
+        Ok(match self.timestamp {
+            Some(timestamp) => delete.timestamp(timestamp),
+            None => delete,
+        })
+    }
+
+    fn increment(self) -> Result<Increment, String> {
+        const WHAT: &str = "an increment";
+        if self.value.is_some() {
+            return Err(format!("{WHAT} has no `value`, but `amount`"));
+        }
+        self.refuse_timestamp(WHAT)?;
+        let (family, qualifier) = self.column(WHAT)?;
+        let amount = needed(WHAT, "amount", self.amount)?;
+        let increment = Increment::new(self.row).column(family, qualifier, amount);
+        Ok(match self.ttl_ms {
+            Some(millis) => increment.ttl(Duration::from_millis(millis)),
+            None => increment,
+        })
+    }
+
+    fn append(self) -> Result<Append, String> {
+        const WHAT: &str = "an append";
+        self.refuse_amount()?;
+        self.refuse_timestamp(WHAT)?;
+        let (family, qualifier) = self.column(WHAT)?;
+        let value = needed(WHAT, "value", self.value)?;
+        let append = Append::new(self.row).cell(family, qualifier, value);
+        Ok(match self.ttl_ms {
+            Some(millis) => append.ttl(Duration::from_millis(millis)),
+            None => append,
+        })
+    }
+
+    fn column(&self, what: &str) -> Result<(Bytes, Bytes), String> {
+        Ok((
+            needed(what, "family", self.family.clone())?,
+            needed(what, "qualifier", self.qualifier.clone())?,
+        ))
+    }
+
+    fn refuse_amount(&self) -> Result<(), String> {
+        match self.amount {
+            Some(_) => Err("`amount` is for increments".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    fn refuse_timestamp(&self, what: &str) -> Result<(), String> {
+        match self.timestamp {
+            Some(_) => Err(format!(
+                "{what} can't have `timestamp`: the server stamps it later than the cell that it changes"
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+fn needed<T>(what: &str, key: &str, value: Option<T>) -> Result<T, String> {
+    value.ok_or_else(|| format!("{what} needs `{key}`"))
+}

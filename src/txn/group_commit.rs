@@ -1,0 +1,250 @@
+//! Transactions of one partition that have queued up, in one call.
+//!
+//! Those that ask for nothing but their mutations, on rows that none of the others has, may be applied together: what is
+//! all or nothing as a whole is so for each part. While a call of their partition is on its way they queue up, and the
+//! next one takes as many as fit, in their order. No timer collects them: alone, nobody waits for anybody.
+//!
+//! When the call was applied, all are committed. When it was surely not applied, each is sent again by itself, and gets
+//! an outcome of its own: one that the server refuses does not take others with it. When the outcome is unknown, it is
+//! so for all.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{
+    admission::{Admission, Share, Turn, Waited},
+    outcome::{Committed, Outcome},
+    plan::Group,
+    settle::Unsettled,
+};
+use crate::{
+    error::{Effect, Error, ErrorKind},
+    model::{Durability, Mutation, Partition},
+};
+
+/// What one shared call may have, so that it stays a quick one.
+const MAX_MUTATIONS: usize = 512;
+const MAX_BYTES: usize = 1 << 20;
+
+/// Sends one call with all mutations of a group, and tells how it ended, by the deadline.
+pub(super) trait SendGroup: Clone + Send + Sync + 'static {
+    /// Sends them. The group is valid for the table, and not empty.
+    fn send(
+        &self,
+        group: &Group,
+        durability: Durability,
+        deadline: Instant,
+    ) -> impl Future<Output = Outcome> + Send;
+}
+
+/// A transaction that may share a call: without conditions, record and stamps.
+#[derive(Debug)]
+pub(super) struct Member {
+    mutations: Vec<Mutation>,
+    rows: HashSet<Bytes>,
+    bytes: usize,
+    durability: Durability,
+    deadline: Instant,
+}
+
+/// The most that one shared call may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShareLimits {
+    pub(super) mutations: usize,
+    pub(super) bytes: usize,
+}
+
+impl ShareLimits {
+    /// Quick calls, and within what one transaction may have.
+    pub(super) fn within(max_mutations: usize, max_bytes: usize) -> Self {
+        Self {
+            mutations: max_mutations.min(MAX_MUTATIONS),
+            bytes: max_bytes.min(MAX_BYTES),
+        }
+    }
+}
+
+impl Member {
+    fn new(group: &Group, durability: Durability, deadline: Instant) -> Self {
+        Self {
+            mutations: group.mutations.clone(),
+            rows: group
+                .mutations
+                .iter()
+                .map(|mutation| mutation.row().clone())
+                .collect(),
+            bytes: group.bytes(),
+            durability,
+            deadline,
+        }
+    }
+
+    fn share(&self) -> Share {
+        Share {
+            rows: self.rows.len(),
+            mutations: self.mutations.len(),
+        }
+    }
+}
+
+/// Members that fit into one call.
+#[derive(Debug)]
+struct SharedCall {
+    all: Member,
+    latest_deadline: Instant,
+    members: usize,
+}
+
+impl SharedCall {
+    fn of(first: Member) -> Self {
+        Self {
+            latest_deadline: first.deadline,
+            all: first,
+            members: 1,
+        }
+    }
+
+    /// Adds a member, or gives it back.
+    fn add(&mut self, member: Member, limits: ShareLimits, now: Instant) -> Result<Share, Member> {
+        if !self.fits(&member, limits, now) {
+            return Err(member);
+        }
+        let share = member.share();
+        self.all.mutations.extend(member.mutations);
+        self.all.rows.extend(member.rows);
+        self.all.bytes += member.bytes;
+        self.all.deadline = self.all.deadline.min(member.deadline);
+        self.latest_deadline = self.latest_deadline.max(member.deadline);
+        self.members += 1;
+        Ok(share)
+    }
+
+    fn fits(&self, member: &Member, limits: ShareLimits, now: Instant) -> bool {
+        let left = |deadline: Instant| deadline.saturating_duration_since(now);
+        // The call ends with the first deadline, and an answer that has not come by then is lost to all. So that nobody
+        // loses much of its patience to one who has little, theirs must be about the same.
+        let shortest: Duration = left(self.all.deadline.min(member.deadline));
+        let longest = left(self.latest_deadline.max(member.deadline));
+        self.all.mutations.len() + member.mutations.len() <= limits.mutations
+            && self.all.bytes + member.bytes <= limits.bytes
+            && self.all.durability == member.durability
+            && shortest >= longest / 2
+            && self.all.rows.is_disjoint(&member.rows)
+    }
+}
+
+impl Admission {
+    /// Commits a transaction that may share its call with others, when its turn comes.
+    ///
+    /// A future that is dropped while it waits leaves nothing behind. One that is dropped when its mutations are on their
+    /// way gives its own call up, as any call; a shared one goes on.
+    pub(super) async fn commit_simple(
+        self: &Arc<Self>,
+        group: &Group,
+        durability: Durability,
+        deadline: Instant,
+        sender: &impl SendGroup,
+    ) -> Outcome {
+        let limits = self.share_limits();
+        let partition = &group.partition;
+        if let Some(turn) = self.enter_at_once(partition) {
+            return alone(turn, group, durability, deadline, sender).await;
+        }
+        let mut place = self.queue(partition, Some(Member::new(group, durability, deadline)));
+        loop {
+            match place.wait(deadline).await {
+                Waited::Turn(turn, Some(member)) => {
+                    let (now, first) = (Instant::now(), SharedCall::of(member));
+                    if !turn.has_company(|next| first.fits(next, limits, now)) {
+                        return alone(turn, group, durability, deadline, sender).await;
+                    }
+                    place.rejoin(&turn, first.all);
+                    // A task of its own: this future may be dropped, and the others must not go with it.
+                    tokio::spawn(share(turn, partition.clone(), limits, sender.clone()));
+                }
+                Waited::Turn(turn, None) => return alone(turn, group, durability, deadline, sender).await,
+                Waited::Shared(outcome) => return outcome,
+                Waited::NotSent => return Outcome::Failed(self.not_sent(partition)),
+                Waited::Lost => return Outcome::Unknown(Unsettled::new(self.blame(lost(), partition), None)),
+            }
+        }
+    }
+}
+
+async fn alone(
+    turn: Turn,
+    group: &Group,
+    durability: Durability,
+    deadline: Instant,
+    sender: &impl SendGroup,
+) -> Outcome {
+    let outcome = sender.send(group, durability, deadline).await;
+    drop(turn);
+    outcome
+}
+
+/// Sends one call with as many of those who wait as fit, and tells them how it ended.
+async fn share(turn: Turn, partition: Partition, limits: ShareLimits, sender: impl SendGroup) {
+    let now = Instant::now();
+    let mut call: Option<SharedCall> = None;
+    turn.gather(|member| match &mut call {
+        Some(call) => call.add(member, limits, now),
+        None => {
+            let share = member.share();
+            call = Some(SharedCall::of(member));
+            Ok(share)
+        }
+    });
+    let Some(SharedCall { all, members, .. }) = call else {
+        return;
+    };
+    let group = Group {
+        mutations: all.mutations,
+        ..Group::new(partition)
+    };
+    tracing::trace!(partition = %group.partition, members, "sharing a call");
+    match sender.send(&group, all.durability, all.deadline).await {
+        Outcome::Committed(whole) => turn.tell(|Share { rows, mutations }| {
+            Outcome::Committed(Committed {
+                rows,
+                mutations,
+                ..whole.clone()
+            })
+        }),
+        Outcome::Unknown(unsettled) => {
+            let error = Arc::new(unsettled.into_error());
+            turn.tell(|_| Outcome::Unknown(Unsettled::new(turn.blame(shared_error(&error, members)), None)));
+        }
+        refused_or_failed => {
+            tracing::debug!(partition = %group.partition, members, outcome = %refused_or_failed, "sending singly");
+            turn.send_back();
+        }
+    }
+}
+
+/// What a member is told of an error that was everybody's.
+fn shared_error(error: &Arc<Error>, members: usize) -> Error {
+    let what = match members {
+        1 => "its call failed".to_owned(),
+        _ => format!("its call, which carried {members} transactions, failed"),
+    };
+    let told = Error::new(error.kind(), what).with_effect(error.effect());
+    let told = match error.remote() {
+        Some(remote) => told.with_remote(remote.clone()),
+        None => told,
+    };
+    told.with_source(Arc::clone(error))
+}
+
+fn lost() -> Error {
+    Error::new(
+        ErrorKind::DeadlineExceeded,
+        "nothing was heard in time of the call that carried it and others",
+    )
+    .with_effect(Effect::Unknown)
+}
+
+#[cfg(test)]
+mod tests;

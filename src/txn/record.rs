@@ -1,0 +1,303 @@
+//! What a transaction leaves in the table, so that its outcome can be found out. No I/O.
+//!
+//! A record is one cell in a row of its own, in the partition of the transaction and in the family that is reserved
+//! for records. Row, from left to right: the partition's prefix (with the delimiter, where there is one), reserved bytes
+//! ([`Partition::reserved_row`]), `r`, the id. Value, all numbers big-endian:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 1 | format: 1 |
+//! | 1 | state: `C` committed, `A` aborted |
+//! | 4 | epoch: how often the id was aborted |
+//! | 8 | which commit wrote it, or which fence, so that each can tell its own record from an earlier one of the same id |
+//! | 32 | digest of the transaction's contents (SHA-256); zeros where the contents are not known |
+
+use std::{
+    collections::hash_map::RandomState,
+    fmt,
+    hash::BuildHasher,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::{digest::Digest, servers::local_now};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    model::{BytesBinary, Cell, Partition, TableDescriptor},
+};
+
+/// Begins the ids that this package makes.
+const OWN: &str = "txn-";
+const FORMAT: u8 = 1;
+const LENGTH: usize = 1 + 1 + 4 + 8 + 32;
+/// The column of a record.
+pub(super) const QUALIFIER: Bytes = Bytes::from_static(b"r");
+pub(super) const FAMILY: Bytes = Bytes::from_static(TableDescriptor::RECORD_FAMILY.as_bytes());
+
+/// The name under which a transaction is recorded, unique in its partition: 1 to 64 bytes.
+///
+/// A request id, say, that is the same when the request is sent again. An id stands for one list of mutations and
+/// conditions: with others it is refused. Not longer than the table's replay window, 24 hours unless said otherwise.
+///
+/// # Example
+///
+/// ```
+/// use hbase_txn::TransactionId;
+///
+/// let id = TransactionId::new("order-4711")?;
+/// assert_eq!(id.to_string(), "order-4711");
+/// assert!(TransactionId::new("").is_err());
+/// # Ok::<(), hbase_txn::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct TransactionId(Bytes);
+
+impl TransactionId {
+    /// The longest id, in bytes.
+    pub const MAX_LENGTH: usize = 64;
+
+    /// An id of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty id, and one of more than 64 bytes.
+    pub fn new(id: impl Into<Bytes>) -> Result<Self> {
+        let id = id.into();
+        match id.len() {
+            0 => Err(Error::invalid("an empty transaction id")),
+            1..=Self::MAX_LENGTH => Ok(Self(id)),
+            length => Err(Error::invalid(format!(
+                "a transaction id of {length} bytes; the longest has {}",
+                Self::MAX_LENGTH
+            ))),
+        }
+    }
+
+    /// An id that nobody else has. It says when it was made, so that one that is too old to be remembered is known by
+    /// itself.
+    #[must_use]
+    pub fn unique() -> Self {
+        static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
+        static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0)));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let now = local_now();
+        Self(format!("{OWN}{now:012x}-{:016x}{number:016x}", *PROCESS).into())
+    }
+
+    /// When it was made, in milliseconds since 1970; only of [`unique`](Self::unique) ids.
+    pub(super) fn made_at(&self) -> Option<u64> {
+        let (time, _) = std::str::from_utf8(&self.0)
+            .ok()?
+            .strip_prefix(OWN)?
+            .split_once('-')?;
+        u64::from_str_radix(time, 16).ok()
+    }
+
+    /// The id's bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for TransactionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        BytesBinary(&self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for TransactionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TransactionId({self})")
+    }
+}
+
+/// The row of a record.
+///
+/// # Errors
+///
+/// [`InvalidInput`](ErrorKind::InvalidInput) for a row that is a partition of its own: no other row is sure to stay
+/// with it.
+pub(super) fn record_row(partition: &Partition, id: &TransactionId) -> Result<Bytes> {
+    let mut name = BytesMut::with_capacity(1 + id.0.len());
+    name.put_u8(b'r');
+    name.put_slice(&id.0);
+    partition.reserved_row(&name).ok_or_else(|| {
+        Error::invalid(format!(
+            "{partition} can't have a record, which is a row itself and may be parted from it"
+        ))
+    })
+}
+
+/// Whether the transaction of an id was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It was.
+    Committed,
+    /// No attempt was, up to when this was written.
+    Aborted,
+}
+
+/// The content of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) state: State,
+    pub(super) epoch: u32,
+    /// Which commit wrote it, or which fence.
+    pub(super) writer: u64,
+    pub(super) digest: Digest,
+}
+
+impl Record {
+    pub(super) fn encode(&self) -> Bytes {
+        let mut value = BytesMut::with_capacity(LENGTH);
+        value.put_u8(FORMAT);
+        value.put_u8(match self.state {
+            State::Committed => b'C',
+            State::Aborted => b'A',
+        });
+        value.put_u32(self.epoch);
+        value.put_u64(self.writer);
+        value.put_slice(self.digest.as_bytes());
+        value.freeze()
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    ///
+    /// [`Protocol`](ErrorKind::Protocol) for what this version did not write: nothing may be concluded from it.
+    pub(super) fn decode(value: &[u8]) -> Result<Self> {
+        let parse = || {
+            let (&[FORMAT, state], rest) = value.split_first_chunk::<2>()? else {
+                return None;
+            };
+            let (epoch, rest) = rest.split_first_chunk::<4>()?;
+            let (writer, digest) = rest.split_first_chunk::<8>()?;
+            Some(Self {
+                state: match state {
+                    b'C' => State::Committed,
+                    b'A' => State::Aborted,
+                    _ => return None,
+                },
+                epoch: u32::from_be_bytes(*epoch),
+                writer: u64::from_be_bytes(*writer),
+                digest: Digest::from_bytes(digest.try_into().ok()?),
+            })
+        };
+        parse().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Protocol,
+                format!(
+                    "a transaction's record that this version can't read, of {} bytes",
+                    value.len()
+                ),
+            )
+            .with_hint("a newer version of this package, or something else, writes the record family")
+        })
+    }
+}
+
+/// A record as it was found in the table.
+#[derive(Clone, Debug)]
+pub(super) struct SeenRecord {
+    pub(super) record: Record,
+    /// As the table has it: the next attempt is sent under the condition that it is still this.
+    pub(super) value: Bytes,
+    pub(super) timestamp: u64,
+}
+
+impl SeenRecord {
+    pub(super) fn of(cell: &Cell) -> Result<Self> {
+        Ok(Self {
+            record: Record::decode(&cell.value)?,
+            // Not the whole frame that it came in.
+            value: Bytes::copy_from_slice(&cell.value),
+            timestamp: cell.timestamp,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::model::PartitionRule;
+
+    fn record(state: State) -> Record {
+        Record {
+            state,
+            epoch: 7,
+            writer: 0x0102_0304_0506_0708,
+            digest: Digest::from_bytes([0xAB; 32]),
+        }
+    }
+
+    #[test]
+    fn a_record_has_this_form_for_ever() {
+        let expected = [
+            &[1, b'C', 0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8][..],
+            &[0xAB; 32][..],
+        ]
+        .concat();
+        assert_eq!(record(State::Committed).encode(), expected);
+        assert_eq!(record(State::Aborted).encode()[1], b'A');
+    }
+
+    #[rstest]
+    #[case(State::Committed)]
+    #[case(State::Aborted)]
+    fn what_is_written_is_read(#[case] state: State) {
+        let record = record(state);
+        assert_eq!(Record::decode(&record.encode()).unwrap(), record);
+    }
+
+    proptest! {
+        #[test]
+        fn what_this_version_did_not_write_proves_nothing(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            if let Ok(record) = Record::decode(&bytes) {
+                prop_assert_eq!(record.encode(), bytes);
+            }
+        }
+    }
+
+    #[rstest]
+    #[case(PartitionRule::prefix_length(3).unwrap(), "xxx", b"xxx\xff_txn\xffrid")]
+    #[case(PartitionRule::delimiter("/").unwrap(), "cust42", b"cust42/\xff_txn\xffrid")]
+    fn the_row_follows_from_partition_and_id(
+        #[case] rule: PartitionRule,
+        #[case] prefix: &'static str,
+        #[case] expected: &[u8],
+    ) {
+        let partition = rule.partition(prefix).unwrap();
+        let row = record_row(&partition, &TransactionId::new("id").unwrap()).unwrap();
+        assert_eq!(row, expected);
+        assert_eq!(rule.partition_of(&row), partition);
+    }
+
+    #[test]
+    fn a_row_that_is_a_partition_of_its_own_has_no_record() {
+        let rule = PartitionRule::prefix_length(3).unwrap();
+        let partition = rule.partition_of(&"xx".into());
+        assert!(record_row(&partition, &TransactionId::unique()).is_err());
+    }
+
+    #[test]
+    fn ids_are_bounded_and_own_ones_are_unique() {
+        assert!(TransactionId::new(vec![0; 64]).is_ok());
+        assert!(TransactionId::new(vec![0; 65]).is_err());
+        let ids: std::collections::HashSet<_> = (0..1_000).map(|_| TransactionId::unique()).collect();
+        assert_eq!(ids.len(), 1_000);
+        for id in ids {
+            assert!(TransactionId::new(id.as_bytes().to_vec()).is_ok());
+            assert!(local_now().abs_diff(id.made_at().unwrap()) < 60_000, "{id}");
+        }
+        assert_eq!(TransactionId::new("order-1").unwrap().made_at(), None);
+    }
+}

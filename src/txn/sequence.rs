@@ -1,0 +1,180 @@
+//! What the operations of a transaction mean one after the other, in a form that the endpoint can apply at once. No I/O.
+//!
+//! | file | what |
+//! |---|---|
+//! | `row` | the operations of one row, folded |
+//! | `cell` | the operations of one cell, folded |
+//! | `gather` | what is left of a row, as mutations |
+//! | `stamp` | timestamps that make a folded transaction visible, and what must hold for them |
+//!
+//! The endpoint stamps all cells of a call alike, and reads what increments and appends add to before it writes any of
+//! them. So in one call a delete hides a put whatever their order, of two increments one is lost, and an increment
+//! does not see a put. Folded there is at most one operation without a timestamp for each cell, so there is no order
+//! left to keep, but for a put over a delete: those two need timestamps of their own.
+
+mod cell;
+mod gather;
+mod row;
+mod stamp;
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet, hash_map::Entry},
+};
+
+use bytes::Bytes;
+
+use self::row::RowFold;
+pub(super) use self::stamp::{Extent, ToRead};
+use crate::{
+    error::Result,
+    model::{Limits, Mutation},
+};
+
+/// From how many cells on a mutation's cells are hashed to find one that is there twice.
+const HASHED: usize = 16;
+
+/// The operations of a transaction, folded.
+#[derive(Debug)]
+pub(super) struct Sequence<'a> {
+    mutations: Cow<'a, [Mutation]>,
+    /// The rows in which a cell is put over a delete.
+    replaced: HashSet<Bytes>,
+    folded: usize,
+}
+
+impl<'a> Sequence<'a> {
+    /// Folds the operations of each cell into one. Mutations of rows that no other one touches stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput), naming the row, the cell and the reason, where no single call
+    /// has the meaning of the sequence; also where folding makes a cell that is over the limit.
+    pub(super) fn fold(mutations: &'a [Mutation], limits: &Limits) -> Result<Self> {
+        let unchanged = Self {
+            mutations: Cow::Borrowed(mutations),
+            replaced: HashSet::new(),
+            folded: 0,
+        };
+        // Sorted rows are the usual case, and cheaper to see than to hash.
+        let ascending = mutations.windows(2).all(|two| two[0].row() < two[1].row());
+        let repeated = if ascending {
+            HashSet::new()
+        } else {
+            repeated_rows(mutations)
+        };
+        let is_simple =
+            |mutation: &Mutation| !repeated.contains(mutation.row()) && !names_a_cell_twice(mutation);
+        if mutations.iter().all(is_simple) {
+            return Ok(unchanged);
+        }
+
+        let mut parts: Vec<Part<'a>> = Vec::new();
+        let mut places: HashMap<&Bytes, usize> = HashMap::new();
+        for mutation in mutations {
+            if is_simple(mutation) {
+                parts.push(Part::Simple(mutation));
+                continue;
+            }
+            let place = match places.entry(mutation.row()) {
+                Entry::Occupied(place) => *place.get(),
+                Entry::Vacant(place) => {
+                    parts.push(Part::Folded(RowFold::new(mutation.row())));
+                    *place.insert(parts.len() - 1)
+                }
+            };
+            if let Part::Folded(row) = &mut parts[place] {
+                row.apply(mutation)?;
+            }
+        }
+        let (mut folded, mut replaced, mut operations) = (Vec::new(), HashSet::new(), 0);
+        for part in parts {
+            let row = match part {
+                Part::Simple(mutation) => {
+                    folded.push(mutation.clone());
+                    continue;
+                }
+                Part::Folded(row) => row.finish(),
+            };
+            for mutation in &row.mutations {
+                mutation.check(limits)?;
+            }
+            if let (true, Some(mutation)) = (row.replaces, row.mutations.first()) {
+                replaced.insert(mutation.row().clone());
+            }
+            operations += row.folded;
+            folded.extend(row.mutations);
+        }
+        Ok(Self {
+            mutations: Cow::Owned(folded),
+            replaced,
+            folded: operations,
+        })
+    }
+
+    /// Whether some cell is put over a delete of the same transaction: such a replacement needs timestamps of its own.
+    pub(super) fn replaces(&self) -> bool {
+        !self.replaced.is_empty()
+    }
+
+    /// The mutations as they can be sent without stamps; none if the transaction [`replaces`](Self::replaces).
+    pub(super) fn mutations(&self) -> Option<&[Mutation]> {
+        (!self.replaces()).then_some(&self.mutations)
+    }
+
+    /// How many operations there are no more, because later ones or one of them all stand for them.
+    pub(super) fn folded(&self) -> usize {
+        self.folded
+    }
+}
+
+enum Part<'a> {
+    Simple(&'a Mutation),
+    Folded(RowFold<'a>),
+}
+
+/// The rows that several mutations name.
+fn repeated_rows(mutations: &[Mutation]) -> HashSet<&Bytes> {
+    let mut rows = HashSet::with_capacity(mutations.len());
+    mutations
+        .iter()
+        .map(Mutation::row)
+        .filter(|row| !rows.insert(*row))
+        .collect()
+}
+
+fn names_a_cell_twice(mutation: &Mutation) -> bool {
+    fn twice<'a>(cells: impl ExactSizeIterator<Item = (&'a Bytes, &'a Bytes)> + Clone) -> bool {
+        match cells.len() {
+            0 | 1 => false,
+            2..HASHED => {
+                let mut rest = cells;
+                while let Some(cell) = rest.next() {
+                    if rest.clone().any(|other| other == cell) {
+                        return true;
+                    }
+                }
+                false
+            }
+            count => {
+                let mut seen = HashSet::with_capacity(count);
+                !cells.into_iter().all(|cell| seen.insert(cell))
+            }
+        }
+    }
+    match mutation {
+        Mutation::Put(put) => twice(put.cells.iter().map(|cell| (&cell.family, &cell.qualifier))),
+        Mutation::Append(append) => twice(append.cells.iter().map(|cell| (&cell.family, &cell.qualifier))),
+        Mutation::Increment(increment) => twice(
+            increment
+                .columns
+                .iter()
+                .map(|counter| (&counter.family, &counter.qualifier)),
+        ),
+        // Markers of one call hide what they hide together.
+        Mutation::Delete(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! The operations of one cell, folded.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use bytes::{Bytes, BytesMut};
+
+use crate::model::Durability;
+
+/// Why operations of a cell have no form that the endpoint could apply at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// An increment of what was put with this many bytes.
+    Width(usize),
+    /// An increment and an append of what the cell holds on the server.
+    IncrementAndAppend,
+    /// Operations with and without a timestamp.
+    Mixed,
+    /// A put at this timestamp, behind a delete that hides it.
+    Hidden(u64),
+}
+
+/// Where a folded operation comes from, and what travels with it.
+#[derive(Clone, Debug)]
+pub(super) struct Source<'a> {
+    /// Its place among the operations of the row.
+    pub(super) at: usize,
+    pub(super) attributes: Cow<'a, [(String, Bytes)]>,
+    pub(super) durability: Durability,
+}
+
+/// What is left of the operations of one cell, besides the deletes that reach further.
+#[derive(Debug, Default)]
+pub(super) struct CellFold<'a> {
+    pub(super) change: Option<(Change, Source<'a>)>,
+    /// Puts with timestamps of their own.
+    pub(super) versions: BTreeMap<u64, (Bytes, Source<'a>)>,
+    pub(super) deleted_versions: BTreeMap<u64, Source<'a>>,
+}
+
+/// What the operations without a timestamp come to.
+#[derive(Debug)]
+pub(super) enum Change {
+    Put(Value),
+    Increment(i64),
+    Append(Value),
+}
+
+/// A value, and what is appended to it. A long row of appends must not copy the beginning each time.
+#[derive(Debug)]
+pub(super) struct Value {
+    beginning: Bytes,
+    rest: BytesMut,
+}
+
+impl<'a> CellFold<'a> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.change.is_none() && self.versions.is_empty() && self.deleted_versions.is_empty()
+    }
+
+    /// Does a change behind those so far. `is_deleted`: a delete of the same transaction left the cell absent.
+    pub(super) fn then(
+        &mut self,
+        change: Change,
+        source: Source<'a>,
+        is_deleted: bool,
+    ) -> Result<(), Refusal> {
+        let folded = match (self.change.take(), change) {
+            (None, change) if is_deleted => (change.on_nothing(), source),
+            (None, change) => (change, source),
+            (Some((_, before)), Change::Put(value)) => {
+                let at = before.at;
+                (Change::Put(value), Source { at, ..source })
+            }
+            (Some((before, from)), change) => (before.then(change)?, from.then(source)),
+        };
+        self.change = Some(folded);
+        Ok(())
+    }
+}
+
+impl Change {
+    fn on_nothing(self) -> Self {
+        match self {
+            Self::Put(value) | Self::Append(value) => Self::Put(value),
+            Self::Increment(amount) => Self::Put(counter(amount)),
+        }
+    }
+
+    fn then(self, later: Self) -> Result<Self, Refusal> {
+        Ok(match (self, later) {
+            (_, Self::Put(value)) => Self::Put(value),
+            (Self::Put(value), Self::Append(suffix)) => Self::Put(value.then(suffix)),
+            (Self::Append(value), Self::Append(suffix)) => Self::Append(value.then(suffix)),
+            (Self::Put(value), Self::Increment(amount)) => {
+                let value = value.into_bytes();
+                let stored: [u8; 8] = value[..].try_into().map_err(|_| Refusal::Width(value.len()))?;
+                Self::Put(counter(i64::from_be_bytes(stored).wrapping_add(amount)))
+            }
+            (Self::Increment(first), Self::Increment(second)) => Self::Increment(first.wrapping_add(second)),
+            (Self::Increment(_), Self::Append(_)) | (Self::Append(_), Self::Increment(_)) => {
+                return Err(Refusal::IncrementAndAppend);
+            }
+        })
+    }
+}
+
+fn counter(number: i64) -> Value {
+    Value::from(Bytes::copy_from_slice(&number.to_be_bytes()))
+}
+
+impl Source<'_> {
+    /// An increment or append keeps what the cell had, a TTL for one, unless it names another.
+    fn then(mut self, later: Self) -> Self {
+        if self.attributes.is_empty() {
+            self.attributes = later.attributes;
+        } else if !later.attributes.is_empty() && self.attributes != later.attributes {
+            let attributes = self.attributes.to_mut();
+            attributes.retain(|(name, _)| later.attributes.iter().all(|(other, _)| other != name));
+            attributes.extend(later.attributes.into_owned());
+        }
+        self.durability = later.durability;
+        self
+    }
+}
+
+impl Value {
+    fn then(mut self, suffix: Self) -> Self {
+        if self.beginning.is_empty() && self.rest.is_empty() {
+            return suffix;
+        }
+        self.rest.extend_from_slice(&suffix.beginning);
+        self.rest.extend_from_slice(&suffix.rest);
+        self
+    }
+
+    pub(super) fn into_bytes(self) -> Bytes {
+        if self.rest.is_empty() {
+            return self.beginning;
+        }
+        let mut whole = BytesMut::with_capacity(self.beginning.len() + self.rest.len());
+        whole.extend_from_slice(&self.beginning);
+        whole.extend_from_slice(&self.rest);
+        whole.freeze()
+    }
+}
+
+impl From<Bytes> for Value {
+    fn from(beginning: Bytes) -> Self {
+        Self {
+            beginning,
+            rest: BytesMut::new(),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What is left of a row's operations, as mutations.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
+};
+
+use bytes::Bytes;
+
+use super::{
+    cell::{Change, Source},
+    row::{Key, Scope},
+};
+use crate::model::{Append, Column, Counter, Delete, DeleteScope, Durability, Increment, Mutation, Put};
+
+/// An operation that is left.
+pub(super) enum Part<'a> {
+    Change(Key<'a>, Change),
+    Version(Key<'a>, u64, Bytes),
+    Delete(Scope<'a>, Option<u64>),
+    DeleteVersion(Key<'a>, u64),
+}
+
+/// What parts have in common that one mutation can carry.
+type Carrier<'a> = (Kind, Cow<'a, [(String, Bytes)]>, Durability);
+
+#[derive(PartialEq, Eq, Hash)]
+enum Kind {
+    Put,
+    Increment,
+    Append,
+    Delete(Option<u64>),
+    DeleteRow(Option<u64>),
+}
+
+impl Part<'_> {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Change(_, Change::Put(_)) | Self::Version(..) => Kind::Put,
+            Self::Change(_, Change::Increment(_)) => Kind::Increment,
+            Self::Change(_, Change::Append(_)) => Kind::Append,
+            Self::Delete(Scope::Row, timestamp) => Kind::DeleteRow(*timestamp),
+            Self::Delete(_, timestamp) => Kind::Delete(*timestamp),
+            Self::DeleteVersion(..) => Kind::Delete(None),
+        }
+    }
+}
+
+/// As few mutations as can carry these parts, in the order in which the first part of each appears.
+pub(super) fn gather(row: &Bytes, parts: Vec<(Source<'_>, Part<'_>)>) -> Vec<Mutation> {
+    let mut mutations = Vec::new();
+    let mut places: HashMap<Carrier<'_>, usize> = HashMap::new();
+    for (source, part) in parts {
+        let place = match places.entry((part.kind(), source.attributes, source.durability)) {
+            Entry::Occupied(place) => *place.get(),
+            Entry::Vacant(place) => {
+                let (kind, attributes, durability) = place.key();
+                mutations.push(empty(row, kind, attributes, *durability));
+                *place.insert(mutations.len() - 1)
+            }
+        };
+        add(&mut mutations[place], part);
+    }
+    mutations
+}
+
+fn empty(row: &Bytes, kind: &Kind, attributes: &[(String, Bytes)], durability: Durability) -> Mutation {
+    let (row, attributes) = (row.clone(), attributes.to_vec());
+    match kind {
+        Kind::Put => Mutation::Put(Put {
+            attributes,
+            ..Put::new(row).durability(durability)
+        }),
+        Kind::Increment => Mutation::Increment(Increment {
+            attributes,
+            ..Increment::new(row).durability(durability)
+        }),
+        Kind::Append => Mutation::Append(Append {
+            attributes,
+            ..Append::new(row).durability(durability)
+        }),
+        Kind::Delete(timestamp) | Kind::DeleteRow(timestamp) => Mutation::Delete(Delete {
+            attributes,
+            timestamp: *timestamp,
+            ..Delete::new(row).durability(durability)
+        }),
+    }
+}
+
+/// Adds a part to a mutation of its kind.
+fn add(mutation: &mut Mutation, part: Part<'_>) {
+    let column = |(family, qualifier): Key<'_>, timestamp, value| Column {
+        family: family.clone(),
+        qualifier: qualifier.clone(),
+        timestamp,
+        value,
+    };
+    match (mutation, part) {
+        (Mutation::Put(put), Part::Change(key, Change::Put(value))) => {
+            put.cells.push(column(key, None, value.into_bytes()));
+        }
+        (Mutation::Put(put), Part::Version(key, timestamp, value)) => {
+            put.cells.push(column(key, Some(timestamp), value));
+        }
+        (Mutation::Append(append), Part::Change(key, Change::Append(suffix))) => {
+            append.cells.push(column(key, None, suffix.into_bytes()));
+        }
+        (Mutation::Increment(increment), Part::Change((family, qualifier), Change::Increment(amount))) => {
+            increment.columns.push(Counter {
+                family: family.clone(),
+                qualifier: qualifier.clone(),
+                amount,
+                timestamp: None,
+            });
+        }
+        (Mutation::Delete(delete), Part::Delete(Scope::Family(family), _)) => {
+            delete.scopes.push(DeleteScope::Family(family.clone()));
+        }
+        (Mutation::Delete(delete), Part::Delete(Scope::Column((family, qualifier)), _)) => {
+            delete.scopes.push(DeleteScope::Column {
+                family: family.clone(),
+                qualifier: qualifier.clone(),
+            });
+        }
+        (Mutation::Delete(delete), Part::DeleteVersion((family, qualifier), timestamp)) => {
+            delete.scopes.push(DeleteScope::Version {
+                family: family.clone(),
+                qualifier: qualifier.clone(),
+                timestamp,
+            });
+        }
+        // A delete without scopes is one of the row.
+        (Mutation::Delete(_), Part::Delete(Scope::Row, _)) => {}
+        _ => unreachable!("parts are gathered by kind"),
+    }
+}

@@ -1,0 +1,309 @@
+use std::time::{Duration, Instant};
+
+use rstest::rstest;
+
+use super::{stamp::GuardedCell, *};
+use crate::model::{Append, Delete, DeleteScope, Durability, Increment, LATEST_TIMESTAMP, Put};
+
+mod model;
+mod random;
+
+fn put(value: &'static str) -> Mutation {
+    Put::new("r").cell("f", "q", value).into()
+}
+
+fn put_at(timestamp: u64, value: &'static str) -> Mutation {
+    Put::new("r").cell_at("f", "q", timestamp, value).into()
+}
+
+fn number(number: i64) -> Mutation {
+    Put::new("r").cell("f", "q", number.to_be_bytes().to_vec()).into()
+}
+
+fn lasting(mutation: Mutation, seconds: u64) -> Mutation {
+    let ttl = Duration::from_secs(seconds);
+    match mutation {
+        Mutation::Put(put) => put.ttl(ttl).into(),
+        Mutation::Increment(increment) => increment.ttl(ttl).into(),
+        Mutation::Append(append) => append.ttl(ttl).into(),
+        Mutation::Delete(_) => panic!("a delete has no TTL"),
+    }
+}
+
+fn increment(amount: i64) -> Mutation {
+    Increment::new("r").column("f", "q", amount).into()
+}
+
+fn append(suffix: &'static str) -> Mutation {
+    Append::new("r").cell("f", "q", suffix).into()
+}
+
+fn delete_column() -> Mutation {
+    Delete::new("r").column("f", "q").into()
+}
+
+fn delete_family() -> Mutation {
+    Delete::new("r").family("f").into()
+}
+
+fn delete_row() -> Mutation {
+    Delete::new("r").into()
+}
+
+fn up_to(timestamp: u64, delete: Mutation) -> Mutation {
+    match delete {
+        Mutation::Delete(delete) => delete.timestamp(timestamp).into(),
+        other => panic!("{other:?} is no delete"),
+    }
+}
+
+fn delete_version(timestamp: u64) -> Mutation {
+    Delete::new("r").version("f", "q", timestamp).into()
+}
+
+fn fold(mutations: &[Mutation]) -> Result<Sequence<'_>> {
+    Sequence::fold(mutations, &Limits::default())
+}
+
+#[rstest]
+#[case::puts([put("a"), put("b")], vec![put("b")])]
+#[case::puts_of_one_mutation(
+    [Put::new("r").cell("f", "q", "a").cell("f", "q", "b").into(), put("c")], vec![put("c")])]
+#[case::the_last_puts_ttl([lasting(put("a"), 1), put("b")], vec![put("b")])]
+#[case::the_last_puts_other_ttl([lasting(put("a"), 1), lasting(put("b"), 2)], vec![lasting(put("b"), 2)])]
+#[case::increments([increment(3), increment(-5)], vec![increment(-2)])]
+#[case::increments_wrap([increment(i64::MAX), increment(1)], vec![increment(i64::MIN)])]
+#[case::increments_to_nothing([increment(3), increment(-3)], vec![increment(0)])]
+#[case::the_later_increments_ttl([lasting(increment(3), 1), lasting(increment(4), 2)], vec![lasting(increment(7), 2)])]
+#[case::an_increment_keeps_the_ttl([lasting(increment(3), 1), increment(4)], vec![lasting(increment(7), 1)])]
+#[case::appends([append("a"), append("b")], vec![append("ab")])]
+#[case::empty_appends([append(""), append("b")], vec![append("b")])]
+#[case::put_and_increment([number(5), increment(3)], vec![number(8)])]
+#[case::the_puts_ttl([lasting(number(5), 1), increment(3)], vec![lasting(number(8), 1)])]
+#[case::the_increments_ttl([lasting(number(5), 1), lasting(increment(3), 2)], vec![lasting(number(8), 2)])]
+#[case::put_and_append([put("a"), append("b")], vec![put("ab")])]
+#[case::increment_and_put([increment(3), put("a")], vec![put("a")])]
+#[case::append_and_put([append("x"), put("a")], vec![put("a")])]
+#[case::put_and_delete([put("a"), delete_column()], vec![delete_column()])]
+#[case::increment_and_delete_of_the_family([increment(1), delete_family()], vec![delete_family()])]
+#[case::append_and_delete_of_the_row([append("a"), delete_row()], vec![delete_row()])]
+#[case::a_delete_within_a_wider_one([delete_row(), delete_column()], vec![delete_row()])]
+#[case::a_delete_within_a_later_one([delete_column(), delete_family()], vec![delete_family()])]
+#[case::the_same_delete_twice([delete_row(), delete_row()], vec![delete_row()])]
+#[case::two_versions(
+    [put_at(5, "a"), put_at(7, "b")], vec![Put::new("r").cell_at("f", "q", 5, "a").cell_at("f", "q", 7, "b").into()])]
+#[case::one_version_twice([put_at(5, "a"), put_at(5, "b")], vec![put_at(5, "b")])]
+#[case::a_put_of_a_timestamp(
+    [Put::new("r").timestamp(5).cell("f", "q", "a").into(), put_at(5, "b")], vec![put_at(5, "b")])]
+#[case::a_put_over_an_older_delete(
+    [up_to(5, delete_row()), put_at(6, "a")], vec![up_to(5, delete_row()), put_at(6, "a")])]
+#[case::a_put_before_a_delete_that_does_not_reach_it(
+    [put_at(6, "a"), up_to(5, delete_column())], vec![put_at(6, "a"), up_to(5, delete_column())])]
+#[case::a_put_before_a_delete_that_does([put_at(5, "a"), up_to(5, delete_column())], vec![up_to(5, delete_column())])]
+#[case::the_later_of_two_deletes([up_to(5, delete_row()), up_to(4, delete_row())], vec![up_to(5, delete_row())])]
+#[case::a_put_before_the_delete_of_that_version([put_at(5, "a"), delete_version(5)], vec![delete_version(5)])]
+#[case::another_version([delete_version(5), put_at(6, "a")], vec![delete_version(5), put_at(6, "a")])]
+#[case::versions_and_a_delete([delete_version(5), delete_column()],
+    vec![Delete::new("r").version("f", "q", 5).column("f", "q").into()])]
+#[case::other_columns_become_one_put(
+    [put("a"), Put::new("r").cell("g", "q", "b").into()],
+    vec![Put::new("r").cell("f", "q", "a").cell("g", "q", "b").into()])]
+#[case::another_ttl_is_another_put(
+    [put("a"), lasting(Put::new("r").cell("g", "q", "b").into(), 1)],
+    vec![put("a"), lasting(Put::new("r").cell("g", "q", "b").into(), 1)])]
+#[case::a_delete_beside_a_put(
+    [Delete::new("r").family("g").column("f", "other").into(), put("a")],
+    vec![Delete::new("r").family("g").column("f", "other").into(), put("a")])]
+fn folds(#[case] mutations: [Mutation; 2], #[case] folded: Vec<Mutation>) {
+    let sequence = fold(&mutations).unwrap();
+    assert_eq!(sequence.mutations().unwrap(), folded);
+}
+
+#[rstest]
+#[case::put_over_a_column([delete_column(), put("a")], put("a"))]
+#[case::put_over_a_family([delete_family(), put("a")], put("a"))]
+#[case::put_over_a_row([delete_row(), lasting(put("a"), 1)], lasting(put("a"), 1))]
+#[case::increment([delete_row(), increment(3)], number(3))]
+#[case::append([delete_column(), append("b")], put("b"))]
+fn a_put_over_a_delete_is_stamped_behind_it(#[case] mutations: [Mutation; 2], #[case] kept: Mutation) {
+    let sequence = fold(&mutations).unwrap();
+    assert!(sequence.replaces() && sequence.mutations().is_none());
+    for (seen, stamp) in [(0, 1_000), (999, 1_000), (1_000, 1_001), (5_000, 5_001)] {
+        let stamped = sequence.stamp(1_000, |_| seen).unwrap();
+        assert_eq!(stamped.mutations[0], up_to(stamp - 1, mutations[0].clone()));
+        let Mutation::Put(mut expected) = kept.clone() else {
+            panic!()
+        };
+        expected.cells[0].timestamp = Some(stamp);
+        assert_eq!(stamped.mutations[1..], [expected.into()]);
+        assert!(!stamped.guards.is_empty() && stamped.guards.iter().all(|guard| guard.from == stamp));
+    }
+}
+
+#[rstest]
+#[case::three_bytes([put("abc"), increment(1)], "put with 3 bytes and then incremented")]
+#[case::a_suffix_over_a_delete([delete_row(), append("abc"), increment(1)], "put with 3 bytes")]
+#[case::increment_and_append([increment(1), append("a")], "incremented and appended to")]
+#[case::append_and_increment([append("a"), increment(1)], "incremented and appended to")]
+#[case::a_put_behind_a_delete_that_hides_it([up_to(5, delete_row()), put_at(5, "a")], "behind a delete")]
+#[case::a_put_of_a_deleted_version([delete_version(5), put_at(5, "a")], "behind a delete")]
+#[case::both_puts([put("a"), put_at(5, "b")], "with and without a timestamp")]
+#[case::both_puts_the_other_way([put_at(5, "b"), put("a")], "with and without a timestamp")]
+#[case::a_delete_of_a_version([put_at(5, "b"), delete_row()], "with and without a timestamp")]
+#[case::a_version_over_a_delete([delete_family(), put_at(5, "b")], "with and without a timestamp")]
+#[case::a_put_over_a_stamped_delete([up_to(5, delete_family()), put("b")], "with and without a timestamp")]
+#[case::a_stamped_delete_over_an_increment([increment(1), up_to(5, delete_row())], "with and without a timestamp")]
+#[case::an_increment_over_a_deleted_version([delete_version(5), increment(1)], "with and without a timestamp")]
+#[case::a_deleted_version_of_a_put([put("a"), delete_version(5)], "with and without a timestamp")]
+fn refuses_and_names_the_reason(#[case] mutations: impl IntoIterator<Item = Mutation>, #[case] why: &str) {
+    let mutations: Vec<_> = mutations.into_iter().collect();
+    let error = fold(&mutations).unwrap_err().to_string();
+    for part in [why, "f:q", "row r"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_value_that_grows_over_the_limit_is_refused() {
+    let half = || Put::new("r").cell("f", "q", vec![0; 6 << 20]);
+    let more = Append::new("r").cell("f", "q", vec![0; 6 << 20]);
+    let error = fold(&[half().into(), more.into()]).unwrap_err();
+    assert!(error.to_string().contains("over the limit"), "{error}");
+}
+
+#[test]
+fn rows_that_nothing_else_touches_stay_as_they_are_and_in_place() {
+    let other = |row: &'static str| -> Mutation { Put::new(row).cell("f", "q", "v").into() };
+    let mutations = [
+        other("z"),
+        put("a"),
+        other("b"),
+        Delete::new("c").family("f").column("f", "q").into(),
+        put("b"),
+    ];
+    let sequence = fold(&mutations).unwrap();
+    let expected = [
+        mutations[0].clone(),
+        put("b"),
+        mutations[2].clone(),
+        mutations[3].clone(),
+    ];
+    assert_eq!(sequence.mutations().unwrap(), expected);
+    assert_eq!(sequence.folded(), 1);
+    let simple = fold(&mutations[..4]).unwrap();
+    assert!(std::ptr::eq(
+        simple.mutations().unwrap(),
+        &raw const mutations[..4]
+    ));
+}
+
+#[test]
+fn what_has_to_be_read_is_what_gets_a_stamp() {
+    let mutations = [
+        Put::new("a")
+            .cell("f", "q", "v")
+            .cell_at("f", "old", 5, "v")
+            .into(),
+        Delete::new("b").family("f").column("g", "q").into(),
+        Delete::new("c").into(),
+        Increment::new("b").column("f", "n", 1).column("g", "n", 1).into(),
+        Put::new("d").timestamp(5).cell("f", "q", "v").into(),
+        Delete::new("e").version("f", "q", 5).into(),
+    ];
+    let sequence = fold(&mutations).unwrap();
+    let key = |family: &'static str, qualifier: &'static str| (family.into(), qualifier.into());
+    let parts = |families: &[&'static str], columns: &[(Bytes, Bytes)]| Extent::Parts {
+        families: families.iter().copied().map(Bytes::from).collect(),
+        columns: columns.iter().cloned().collect(),
+    };
+    let expected = [
+        ("a", parts(&[], &[key("f", "q")])),
+        ("b", parts(&["f"], &[key("g", "q"), key("g", "n")])),
+        ("c", Extent::Row),
+    ]
+    .map(|(row, extent)| ToRead {
+        row: row.into(),
+        extent,
+    });
+    assert_eq!(sequence.to_read(), expected);
+}
+
+#[test]
+fn deletes_reach_what_was_seen_and_what_the_server_has_by_now() {
+    let delete = Delete::new("r").family("g").column("f", "q").version("f", "v", 3);
+    let mutations = [delete.into()];
+    let sequence = fold(&mutations).unwrap();
+    let column = |at| {
+        Mutation::from(
+            Delete::new("r")
+                .column("f", "q")
+                .version("f", "v", 3)
+                .timestamp(at),
+        )
+    };
+    let family = || Delete::new("r").family("g");
+    let now = 10 * 3_600_000;
+    for (seen, families) in [
+        (0, vec![family().into()]),
+        (5, vec![family().into()]),
+        (now - 1, vec![family().into(), family().timestamp(now - 1).into()]),
+        (now + 9, vec![family().into(), family().timestamp(now + 9).into()]),
+    ] {
+        let stamped = sequence.stamp(now, |_| seen).unwrap();
+        assert_eq!(stamped.mutations[0], column(seen));
+        assert_eq!(stamped.mutations[1..], families);
+        let guard = GuardedCell {
+            row: "r".into(),
+            family: "f".into(),
+            qualifier: "q".into(),
+            from: seen + 1,
+        };
+        assert_eq!(stamped.guards, [guard]);
+    }
+}
+
+#[rstest]
+#[case::put([put("a")])]
+#[case::replacement([delete_row(), put("a")])]
+#[case::increment([increment(1)])]
+fn no_stamp_reaches_the_latest_timestamp(#[case] mutations: impl IntoIterator<Item = Mutation>) {
+    let mutations: Vec<_> = mutations.into_iter().collect();
+    let sequence = fold(&mutations).unwrap();
+    assert!(sequence.stamp(1, |_| LATEST_TIMESTAMP - 2).is_ok());
+    for (now, seen) in [(1, LATEST_TIMESTAMP - 1), (1, u64::MAX), (u64::MAX, 1)] {
+        let error = sequence.stamp(now, |_| seen).unwrap_err().to_string();
+        assert!(
+            error.contains("no timestamp is left") && error.contains("row r"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn durability_stays_with_the_operations() {
+    let durable = |put: Put, durability| -> Mutation { put.durability(durability).into() };
+    let mutations = [
+        durable(Put::new("r").cell("f", "a", "1"), Durability::FsyncWal),
+        durable(Put::new("r").cell("f", "b", "1"), Durability::SyncWal),
+    ];
+    assert_eq!(fold(&mutations).unwrap().mutations().unwrap(), mutations);
+}
+
+#[test]
+fn long_sequences_of_one_row_take_no_quadratic_time() {
+    let column = |at: usize| Delete::new("r").column("f", at.to_string());
+    let mutations: Vec<Mutation> = (0..20_000)
+        .flat_map(|at| {
+            let put = Put::new("r").cell("f", at.to_string(), "v");
+            [put.into(), append("suffix"), column(at).into(), increment_of("n")]
+        })
+        .collect();
+    let began = Instant::now();
+    let sequence = fold(&mutations).unwrap();
+    assert_eq!(sequence.folded(), 20_000 + 2 * 19_999);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+fn increment_of(qualifier: &'static str) -> Mutation {
+    Increment::new("r").column("f", qualifier, 1).into()
+}

@@ -1,0 +1,216 @@
+//! A table in memory with HBase's timestamps, and what two servers make of a list of mutations: one that does them one
+//! after the other, and one that does them in one call.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+
+type Key = (Bytes, Bytes, Bytes);
+
+/// What can be seen: row, family, qualifier, value.
+pub(super) type Visible = BTreeMap<Key, Bytes>;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Store {
+    /// Of each column the values by timestamp; of equal ones the last write stands.
+    cells: BTreeMap<Key, BTreeMap<u64, Bytes>>,
+    versions: BTreeSet<(Key, u64)>,
+    columns: BTreeMap<Key, u64>,
+    families: BTreeMap<(Bytes, Bytes), u64>,
+}
+
+/// What a real server answers with an exception.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NotACounter;
+
+pub(super) const FAMILIES: [&str; 2] = ["f", "g"];
+
+impl Store {
+    pub(super) fn write(&mut self, key: Key, timestamp: u64, value: Bytes) {
+        self.cells.entry(key).or_default().insert(timestamp, value);
+    }
+
+    fn hidden_up_to(&self, key: &Key) -> Option<u64> {
+        let family = self.families.get(&(key.0.clone(), key.1.clone()));
+        self.columns.get(key).max(family).copied()
+    }
+
+    fn current(&self, key: &Key) -> Option<(u64, Bytes)> {
+        let hidden = self.hidden_up_to(key);
+        let versions = self.cells.get(key)?.iter().rev();
+        versions
+            .filter(|(timestamp, _)| hidden < Some(**timestamp))
+            .find(|(timestamp, _)| !self.versions.contains(&(key.clone(), **timestamp)))
+            .map(|(timestamp, value)| (*timestamp, value.clone()))
+    }
+
+    pub(super) fn visible(&self) -> Visible {
+        let keys = self.cells.keys();
+        keys.filter_map(|key| Some((key.clone(), self.current(key)?.1)))
+            .collect()
+    }
+
+    /// The newest timestamp of a row within an extent, delete markers included.
+    pub(super) fn newest(&self, row: &Bytes, extent: &Extent) -> u64 {
+        let is_in = |family: &Bytes, qualifier: &Bytes| match extent {
+            Extent::Row => true,
+            Extent::Parts { families, columns } => {
+                families.contains(family) || columns.contains(&(family.clone(), qualifier.clone()))
+            }
+        };
+        let has_family = |family: &Bytes| match extent {
+            Extent::Row => true,
+            Extent::Parts { families, columns } => {
+                families.contains(family) || columns.iter().any(|(of, _)| of == family)
+            }
+        };
+        let of = |key: &Key| key.0 == *row && is_in(&key.1, &key.2);
+        let cells = self.cells.iter().filter(|(key, _)| of(key));
+        let columns = self.columns.iter().filter(|(key, _)| of(key));
+        let versions = self.versions.iter().filter(|(key, _)| of(key));
+        let families = self
+            .families
+            .iter()
+            .filter(|((of, family), _)| of == row && has_family(family));
+        cells
+            .flat_map(|(_, versions)| versions.keys())
+            .chain(columns.map(|(_, timestamp)| timestamp))
+            .chain(versions.map(|(_, timestamp)| timestamp))
+            .chain(families.map(|(_, timestamp)| timestamp))
+            .copied()
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Whether nothing can be seen of the cell from that timestamp on.
+    pub(super) fn holds(&self, guard: &GuardedCell) -> bool {
+        let key = (guard.row.clone(), guard.family.clone(), guard.qualifier.clone());
+        self.current(&key)
+            .is_none_or(|(timestamp, _)| timestamp < guard.from)
+    }
+
+    /// One call: all that has no timestamp gets `now`, and what is added to is read before anything is written.
+    pub(super) fn call(&mut self, mutations: &[Mutation], now: u64) -> Result<(), NotACounter> {
+        let before = self.clone();
+        for mutation in mutations {
+            self.apply(mutation, now, &before)?;
+        }
+        Ok(())
+    }
+
+    /// Each operation at a time of its own, later than all that is there.
+    pub(super) fn in_sequence(&mut self, mutations: &[Mutation], mut now: u64) -> Result<(), NotACounter> {
+        for mutation in mutations.iter().flat_map(single_operations) {
+            now = now.max(self.newest(mutation.row(), &Extent::Row)) + 1;
+            let before = self.clone();
+            self.apply(&mutation, now, &before)?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, mutation: &Mutation, now: u64, before: &Self) -> Result<(), NotACounter> {
+        let row = mutation.row();
+        let key = |family: &Bytes, qualifier: &Bytes| (row.clone(), family.clone(), qualifier.clone());
+        let stamp = |old: Option<&(u64, Bytes)>, own: Option<u64>| match old {
+            Some((timestamp, _)) => now.max(timestamp + 1),
+            None => own.unwrap_or(now),
+        };
+        match mutation {
+            Mutation::Put(put) => {
+                for cell in &put.cells {
+                    let timestamp = cell.timestamp.or(put.timestamp).unwrap_or(now);
+                    self.write(key(&cell.family, &cell.qualifier), timestamp, cell.value.clone());
+                }
+            }
+            Mutation::Increment(increment) => {
+                for counter in &increment.columns {
+                    let key = key(&counter.family, &counter.qualifier);
+                    let old = before.current(&key);
+                    let number = match &old {
+                        None => 0,
+                        Some((_, value)) => {
+                            i64::from_be_bytes(value[..].try_into().map_err(|_| NotACounter)?)
+                        }
+                    };
+                    let sum = number.wrapping_add(counter.amount).to_be_bytes();
+                    self.write(key, stamp(old.as_ref(), counter.timestamp), sum.to_vec().into());
+                }
+            }
+            Mutation::Append(append) => {
+                for cell in &append.cells {
+                    let key = key(&cell.family, &cell.qualifier);
+                    let old = before.current(&key);
+                    let mut value = old.as_ref().map_or(Vec::new(), |(_, value)| value.to_vec());
+                    value.extend_from_slice(&cell.value);
+                    self.write(key, stamp(old.as_ref(), cell.timestamp), value.into());
+                }
+            }
+            Mutation::Delete(delete) => {
+                let timestamp = delete.timestamp.unwrap_or(now);
+                let mut hide_family = |family: Bytes| {
+                    let marker = self.families.entry((row.clone(), family)).or_default();
+                    *marker = timestamp.max(*marker);
+                };
+                if delete.scopes.is_empty() {
+                    FAMILIES.map(Bytes::from).into_iter().for_each(&mut hide_family);
+                }
+                for scope in &delete.scopes {
+                    match scope {
+                        DeleteScope::Family(family) => hide_family(family.clone()),
+                        DeleteScope::Column { family, qualifier } => {
+                            let marker = self.columns.entry(key(family, qualifier)).or_default();
+                            *marker = timestamp.max(*marker);
+                        }
+                        DeleteScope::Version {
+                            family,
+                            qualifier,
+                            timestamp,
+                        } => {
+                            self.versions.insert((key(family, qualifier), *timestamp));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The operations of a mutation, each as a mutation of its own.
+fn single_operations(mutation: &Mutation) -> Vec<Mutation> {
+    match mutation {
+        Mutation::Put(put) => {
+            let one = |cell: &_| Put {
+                cells: vec![Clone::clone(cell)],
+                ..put.clone()
+            };
+            put.cells.iter().map(|cell| one(cell).into()).collect()
+        }
+        Mutation::Append(append) => {
+            let one = |cell: &_| Append {
+                cells: vec![Clone::clone(cell)],
+                ..append.clone()
+            };
+            append.cells.iter().map(|cell| one(cell).into()).collect()
+        }
+        Mutation::Increment(increment) => {
+            let one = |counter: &_| Increment {
+                columns: vec![Clone::clone(counter)],
+                ..increment.clone()
+            };
+            increment
+                .columns
+                .iter()
+                .map(|counter| one(counter).into())
+                .collect()
+        }
+        Mutation::Delete(delete) if delete.scopes.is_empty() => vec![mutation.clone()],
+        Mutation::Delete(delete) => {
+            let one = |scope: &_| Delete {
+                scopes: vec![Clone::clone(scope)],
+                ..delete.clone()
+            };
+            delete.scopes.iter().map(|scope| one(scope).into()).collect()
+        }
+    }
+}

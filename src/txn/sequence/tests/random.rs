@@ -1,0 +1,224 @@
+//! Random operations: folded, stamped and done in one call they leave what they leave one after the other.
+
+use proptest::{collection::vec, prelude::*, sample::select};
+
+use super::{
+    model::{FAMILIES, Store},
+    *,
+};
+
+/// Some day in 2023.
+const TODAY: u64 = 1_700_000_000_000;
+const SKEW: u64 = 60_000;
+
+fn row() -> impl Strategy<Value = &'static str> {
+    select(vec!["a", "b"])
+}
+
+/// Counters are in `n` and `m`, text in `t` and `u`, so that not all sequences are refused.
+fn number_column() -> impl Strategy<Value = (&'static str, &'static str)> {
+    (select(FAMILIES.to_vec()), select(vec!["n", "m"]))
+}
+
+fn text_column() -> impl Strategy<Value = (&'static str, &'static str)> {
+    (select(FAMILIES.to_vec()), select(vec!["t", "u"]))
+}
+
+fn column() -> impl Strategy<Value = (&'static str, &'static str)> {
+    prop_oneof![number_column(), text_column()]
+}
+
+fn number() -> impl Strategy<Value = Vec<u8>> {
+    (-3i64..3).prop_map(|number| number.to_be_bytes().to_vec())
+}
+
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    "[a-z]{1,2}".prop_map(String::into_bytes)
+}
+
+fn written() -> impl Strategy<Value = ((&'static str, &'static str), Vec<u8>)> {
+    prop_oneof![
+        10 => (number_column(), number()),
+        10 => (text_column(), text()),
+        1 => (number_column(), text()),
+    ]
+}
+
+fn timestamp() -> impl Strategy<Value = u64> {
+    prop_oneof![1u64..6, TODAY - 3..TODAY + 3]
+}
+
+/// Operations without timestamps of their own.
+fn plain() -> impl Strategy<Value = Mutation> {
+    let put = (row(), vec(written(), 1..3)).prop_map(|(row, cells)| {
+        let put = cells
+            .into_iter()
+            .fold(Put::new(row), |put, ((family, qualifier), value)| {
+                put.cell(family, qualifier, value)
+            });
+        Mutation::from(put)
+    });
+    let delete = (row(), vec(column(), 1..3)).prop_map(|(row, columns)| {
+        let delete = columns
+            .into_iter()
+            .fold(Delete::new(row), |delete, (family, qualifier)| {
+                delete.column(family, qualifier)
+            });
+        delete.into()
+    });
+    let increment = (row(), vec((number_column(), -2i64..3), 1..3)).prop_map(|(row, columns)| {
+        let of =
+            |increment: Increment, ((family, qualifier), amount)| increment.column(family, qualifier, amount);
+        columns.into_iter().fold(Increment::new(row), of).into()
+    });
+    let append = (
+        row(),
+        prop_oneof![20 => text_column(), 1 => number_column()],
+        text(),
+    )
+        .prop_map(|(row, (family, qualifier), suffix)| {
+            Append::new(row).cell(family, qualifier, suffix).into()
+        });
+    prop_oneof![
+        6 => put,
+        3 => delete,
+        2 => (row(), select(FAMILIES.to_vec())).prop_map(|(row, family)| Delete::new(row).family(family).into()),
+        1 => row().prop_map(|row| Delete::new(row).into()),
+        4 => increment,
+        4 => append,
+    ]
+}
+
+fn with_timestamps() -> impl Strategy<Value = Mutation> {
+    let put = (row(), written(), timestamp()).prop_map(|(row, ((family, qualifier), value), timestamp)| {
+        Mutation::from(Put::new(row).cell_at(family, qualifier, timestamp, value))
+    });
+    let delete = (row(), column(), timestamp()).prop_map(|(row, (family, qualifier), timestamp)| {
+        Delete::new(row)
+            .column(family, qualifier)
+            .timestamp(timestamp)
+            .into()
+    });
+    // Not right behind any cell: there an increment would be hidden, by a server that knows no transactions as well.
+    let version_timestamp = prop_oneof![1u64..6, Just(TODAY + 2 * SKEW)];
+    let version = (row(), column(), version_timestamp).prop_map(|(row, (family, qualifier), timestamp)| {
+        Delete::new(row).version(family, qualifier, timestamp).into()
+    });
+    let family = (row(), select(FAMILIES.to_vec()), timestamp())
+        .prop_map(|(row, family, timestamp)| Delete::new(row).family(family).timestamp(timestamp).into());
+    prop_oneof![4 => put, 2 => delete, 1 => version, 1 => family]
+}
+
+fn operations() -> impl Strategy<Value = Vec<Mutation>> {
+    let any = prop_oneof![30 => plain(), 1 => with_timestamps()];
+    prop_oneof![4 => vec(plain(), 1..12), 2 => vec(any, 1..12), 1 => vec(with_timestamps(), 1..8)]
+}
+
+fn stored(timestamps: std::ops::Range<u64>) -> impl Strategy<Value = Store> {
+    vec((row(), written(), timestamps), 0..10).prop_map(|cells| {
+        let mut store = Store::default();
+        for (row, ((family, qualifier), value), timestamp) in cells {
+            store.write(
+                (row.into(), family.into(), qualifier.into()),
+                timestamp,
+                value.into(),
+            );
+        }
+        store
+    })
+}
+
+fn fold(mutations: &[Mutation]) -> Option<Sequence<'_>> {
+    Sequence::fold(mutations, &Limits::default()).ok()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Whatever is stored, markers stamped ahead by earlier transactions included, and however far the client's idea
+    /// of the time is from the server's.
+    #[test]
+    fn folded_and_stamped_operations_leave_what_they_leave_one_after_the_other(
+        mut store in stored(TODAY - SKEW..TODAY + SKEW),
+        transactions in vec((operations(), 0..SKEW), 1..5),
+        ahead in -60_000i64..60_000,
+    ) {
+        let mut server = TODAY;
+        for (mutations, pause) in transactions {
+            server += pause;
+            let Some(sequence) = fold(&mutations) else { continue };
+            let to_read = sequence.to_read();
+            let seen = |row: &Bytes| {
+                let of_row = to_read.iter().find(|part| part.row == *row).expect("what is stamped was read");
+                store.newest(row, &of_row.extent)
+            };
+            let stamped = sequence.stamp(server.saturating_add_signed(ahead), seen).unwrap();
+            for guard in &stamped.guards {
+                prop_assert!(store.holds(guard), "{guard:?} in {store:?}");
+            }
+            let mut expected = store.clone();
+            let answer = expected.in_sequence(&mutations, server);
+            let mut found = store.clone();
+            if found.call(&stamped.mutations, server).is_err() {
+                prop_assert!(answer.is_err());
+            } else if answer.is_ok() {
+                prop_assert_eq!(found.visible(), expected.visible(), "{:?}", stamped.mutations);
+                store = found;
+            }
+        }
+    }
+
+    /// As long as nothing is stored ahead of the server's clock.
+    #[test]
+    fn what_replaces_nothing_needs_no_stamps(
+        store in stored(TODAY - SKEW..TODAY),
+        mutations in vec(plain(), 1..12),
+    ) {
+        let sequence = fold(&mutations);
+        let Some(folded) = sequence.as_ref().and_then(Sequence::mutations) else { return Ok(()) };
+        let mut expected = store.clone();
+        let answer = expected.in_sequence(&mutations, TODAY);
+        let mut found = store;
+        if found.call(folded, TODAY).is_err() {
+            prop_assert!(answer.is_err());
+        } else if answer.is_ok() {
+            prop_assert_eq!(found.visible(), expected.visible(), "{:?}", folded);
+        }
+    }
+
+    /// Nothing is refused but what says so: one cell with increments and appends, a width, timestamps.
+    #[test]
+    fn one_operation_a_cell_is_left_and_few_are_refused(mutations in vec(plain(), 1..12)) {
+        let sequence = match Sequence::fold(&mutations, &Limits::default()) {
+            Ok(sequence) => sequence,
+            Err(error) => {
+                let text = error.to_string();
+                prop_assert!(text.contains("then incremented") || text.contains("appended to"), "{}", text);
+                return Ok(());
+            }
+        };
+        let stamped = sequence.stamp(TODAY, |_| 0).unwrap();
+        let mut cells = HashSet::new();
+        let mut kinds = HashSet::new();
+        let operations = |mutation: &Mutation| mutation.families().count().max(1);
+        for mutation in &stamped.mutations {
+            let keys: Vec<_> = match mutation {
+                Mutation::Put(put) => put.cells.iter().map(|cell| (cell.family.clone(), cell.qualifier.clone())).collect(),
+                Mutation::Append(append) => {
+                    append.cells.iter().map(|cell| (cell.family.clone(), cell.qualifier.clone())).collect()
+                }
+                Mutation::Increment(increment) => {
+                    increment.columns.iter().map(|counter| (counter.family.clone(), counter.qualifier.clone())).collect()
+                }
+                Mutation::Delete(_) => continue,
+            };
+            prop_assert!(kinds.insert((mutation.row().clone(), std::mem::discriminant(mutation))));
+            for key in keys {
+                prop_assert!(cells.insert((mutation.row().clone(), key)), "twice in {:?}", stamped.mutations);
+            }
+        }
+        let before: usize = mutations.iter().map(operations).sum();
+        let after: usize = sequence.mutations.iter().map(operations).sum();
+        prop_assert_eq!(before - after, sequence.folded());
+    }
+}

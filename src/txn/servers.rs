@@ -1,0 +1,244 @@
+//! What each region server was proven to do, before anything relied on it.
+//!
+//! A server is known by host, port and start code: after a restart it is another one, maybe of another version.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    model::ServerName,
+};
+
+/// How far the clocks of client and server may be apart where records are kept. HBase itself lets a region server join
+/// with 30 s.
+pub(super) const MAX_SKEW: Duration = Duration::from_secs(60);
+/// How long a comparison of clocks holds: they drift, and machines are suspended.
+const CLOCK_AGE: Duration = Duration::from_secs(600);
+
+/// What a call needs of the server that it goes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Needs {
+    /// That conditions of multi-row transactions are honoured.
+    pub(super) conditions: bool,
+    /// That its clock was compared.
+    pub(super) clock: bool,
+    /// That an atomic `Multi` over several rows is one.
+    pub(super) atomic_multi: bool,
+}
+
+/// The servers that were tried, and what is known of them.
+#[derive(Debug, Default)]
+pub(super) struct Servers {
+    known: Mutex<HashMap<ServerName, Known>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    conditions: bool,
+    clock: Option<Clock>,
+    atomic_multi: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    /// How far the server's clock is ahead of ours, in milliseconds.
+    ahead: i64,
+    compared: Instant,
+}
+
+impl Clock {
+    fn is_recent(&self) -> bool {
+        self.compared.elapsed() <= CLOCK_AGE
+    }
+}
+
+impl Known {
+    /// What its clock showed, unless that was too long ago.
+    fn recent_clock(&self) -> Option<Clock> {
+        self.clock.filter(Clock::is_recent)
+    }
+}
+
+impl Servers {
+    fn known(&self) -> MutexGuard<'_, HashMap<ServerName, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is needed of a server and not proven yet.
+    pub(super) fn lacking(&self, server: &ServerName, needs: Needs) -> Option<Needs> {
+        let known = self.known().get(server).copied().unwrap_or_default();
+        let lacking = Needs {
+            conditions: needs.conditions && !known.conditions,
+            clock: needs.clock && known.recent_clock().is_none(),
+            atomic_multi: needs.atomic_multi && !known.atomic_multi,
+        };
+        (lacking != Needs::default()).then_some(lacking)
+    }
+
+    fn learn(&self, server: ServerName, learn: impl FnOnce(&mut Known)) {
+        learn(self.known().entry(server).or_default());
+    }
+
+    pub(super) fn honours_conditions(&self, server: ServerName) {
+        self.learn(server, |known| known.conditions = true);
+    }
+
+    pub(super) fn applies_multi_atomically(&self, server: ServerName) {
+        self.learn(server, |known| known.atomic_multi = true);
+    }
+
+    /// Notes what a server's clock showed between two moments of ours.
+    ///
+    /// # Errors
+    ///
+    /// [`ClockSkew`](ErrorKind::ClockSkew) when the clocks are too far apart.
+    pub(super) fn compare_clock(
+        &self,
+        server: ServerName,
+        before: u64,
+        shown: u64,
+        after: u64,
+    ) -> Result<()> {
+        // Between the two moments any difference is the call's own time.
+        let ahead = match shown {
+            _ if shown < before => -millis_between(shown, before),
+            _ if shown > after => millis_between(after, shown),
+            _ => 0,
+        };
+        if ahead.unsigned_abs() > u64::try_from(MAX_SKEW.as_millis()).unwrap_or(u64::MAX) {
+            return Err(Error::new(
+                ErrorKind::ClockSkew,
+                format!(
+                    "the clock of the region server is {} s {} of this machine's; records of transactions need them within {} s",
+                    ahead.unsigned_abs() / 1_000,
+                    if ahead > 0 { "ahead" } else { "behind" },
+                    MAX_SKEW.as_secs()
+                ),
+            )
+            .with_hint("set the clocks right, with NTP say")
+            .at_server(&server.address()));
+        }
+        let clock = Clock {
+            ahead,
+            compared: Instant::now(),
+        };
+        self.learn(server, |known| known.clock = Some(clock));
+        Ok(())
+    }
+
+    /// Whether the clock of any server was compared lately.
+    pub(super) fn has_compared_clocks(&self) -> bool {
+        self.known().values().any(|known| known.recent_clock().is_some())
+    }
+
+    /// The time in milliseconds since 1970, by the clocks of the servers as far as they were compared lately: the latest
+    /// that any of them may show.
+    pub(super) fn now(&self) -> u64 {
+        let ahead = self
+            .known()
+            .values()
+            .filter_map(Known::recent_clock)
+            .map(|clock| clock.ahead)
+            .max();
+        local_now().saturating_add_signed(ahead.unwrap_or(0))
+    }
+}
+
+/// This machine's time in milliseconds since 1970.
+pub(super) fn local_now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn millis_between(earlier: u64, later: u64) -> i64 {
+    i64::try_from(later - earlier).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Needs = Needs {
+        conditions: true,
+        clock: true,
+        atomic_multi: true,
+    };
+
+    fn server(start_code: u64) -> ServerName {
+        ServerName {
+            host: "rs1".into(),
+            port: 16_020,
+            start_code,
+        }
+    }
+
+    #[test]
+    fn a_server_that_was_restarted_must_be_proven_anew() {
+        let servers = Servers::default();
+        servers.honours_conditions(server(1));
+        let lacking = servers.lacking(&server(1), ALL).unwrap();
+        assert!(!lacking.conditions && lacking.clock && lacking.atomic_multi);
+        assert!(servers.lacking(&server(2), ALL).unwrap().conditions);
+        let conditions = Needs {
+            conditions: true,
+            ..Needs::default()
+        };
+        assert_eq!(servers.lacking(&server(1), conditions), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clocks_are_compared_again_after_a_while() {
+        let servers = Servers::default();
+        let clock = Needs {
+            clock: true,
+            ..Needs::default()
+        };
+        servers.compare_clock(server(1), 1_000, 1_005, 1_010).unwrap();
+        assert_eq!(servers.lacking(&server(1), clock), None);
+        tokio::time::advance(CLOCK_AGE + Duration::from_secs(1)).await;
+        assert_eq!(servers.lacking(&server(1), clock), Some(clock));
+    }
+
+    #[test]
+    fn clocks_too_far_apart_are_refused_in_both_directions() {
+        let servers = Servers::default();
+        let (before, after) = (1_000_000, 1_000_010);
+        for shown in [before - 60_000, after + 60_000] {
+            servers.compare_clock(server(1), before, shown, after).unwrap();
+        }
+        for (shown, word) in [(before - 60_001, "behind"), (after + 60_001, "ahead")] {
+            let error = servers
+                .compare_clock(server(1), before, shown, after)
+                .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ClockSkew);
+            assert!(error.to_string().contains(word), "{error}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_was_compared_long_ago_counts_no_more() {
+        let servers = Servers::default();
+        servers.compare_clock(server(1), 10_000, 40_000, 10_000).unwrap();
+        tokio::time::advance(CLOCK_AGE + Duration::from_secs(1)).await;
+        assert!(!servers.has_compared_clocks());
+        servers.compare_clock(server(2), 10_000, 10_000, 10_000).unwrap();
+        let now = servers.now();
+        assert!((local_now() - 1_000..=local_now()).contains(&now));
+    }
+
+    #[test]
+    fn time_is_that_of_the_fastest_server() {
+        let servers = Servers::default();
+        servers.compare_clock(server(1), 10_000, 5_000, 10_000).unwrap();
+        servers.compare_clock(server(2), 10_000, 40_000, 10_000).unwrap();
+        let now = servers.now();
+        assert!((local_now() + 29_000..=local_now() + 31_000).contains(&now));
+    }
+}

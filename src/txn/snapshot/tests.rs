@@ -1,0 +1,136 @@
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::*;
+use crate::model::{CellKind, PartitionRule};
+
+fn cell(row: &Bytes, family: &str, qualifier: &str, value: &str) -> Cell {
+    let copy = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+    Cell::new(
+        row.clone(),
+        copy(family),
+        copy(qualifier),
+        1,
+        CellKind::Put,
+        copy(value),
+    )
+}
+
+/// A snapshot of the partition `xxx` with these cells of family `f`, in the order of their rows.
+pub(in crate::txn) fn snapshot(cells: &[(&str, &str, &str)], version: Option<&'static [u8]>) -> Snapshot {
+    let partition = PartitionRule::prefix_length(3).unwrap().partition("xxx").unwrap();
+    let mut rows: Vec<Row> = Vec::new();
+    for (row, qualifier, value) in cells {
+        let cell = cell(&Bytes::copy_from_slice(row.as_bytes()), "f", qualifier, value);
+        match rows.last_mut() {
+            Some(last) if last.key() == row => last.append(vec![cell]),
+            _ => rows.push(Row::new(cell.row.clone(), vec![cell])),
+        }
+    }
+    let version = version.map(|value| {
+        let row = partition_version::row(&partition).unwrap();
+        Cell {
+            value: value.into(),
+            ..cell(
+                &row,
+                TableDescriptor::VERSION_FAMILY,
+                partition_version::QUALIFIER,
+                "",
+            )
+        }
+    });
+    Snapshot {
+        partition,
+        rows,
+        version,
+    }
+}
+
+#[rstest]
+#[case("", "", Some(("xxx", "xxy")))]
+#[case("xxxb", "", Some(("xxxb", "xxy")))]
+#[case("", "xxxb", Some(("xxx", "xxxb")))]
+#[case("a", "z", Some(("xxx", "xxy")))]
+#[case("xxxb", "xxxb", None)]
+#[case("xxxc", "xxxb", None)]
+#[case("", "xxx", None)]
+#[case("xxy", "", None)]
+fn a_range_never_reaches_beyond_the_partition(
+    #[case] start: &'static str,
+    #[case] stop: &'static str,
+    #[case] expected: Option<(&str, &str)>,
+) {
+    let partition = PartitionRule::prefix_length(3).unwrap().partition("xxx").unwrap();
+    let scan = SnapshotOptions::new().start(start).stop(stop).scan(&partition);
+    let bounds = scan.map(|scan| (scan.start, scan.stop));
+    let expected = expected.map(|(start, stop)| (start.to_owned().into(), stop.to_owned().into()));
+    assert_eq!(bounds, expected);
+}
+
+#[rstest]
+#[case("", "", true)]
+#[case("xx", "xxx", true)]
+#[case("xx\0", "", false)]
+#[case("", "xx", false)]
+fn a_row_of_its_own_is_read_or_it_is_not(
+    #[case] start: &'static str,
+    #[case] stop: &'static str,
+    #[case] read: bool,
+) {
+    let partition = PartitionRule::prefix_length(3).unwrap().partition("xx").unwrap();
+    let scan = SnapshotOptions::new().start(start).stop(stop).scan(&partition);
+    let bounds = scan.map(|scan| (scan.start, scan.stop, scan.include_stop));
+    assert_eq!(bounds, read.then(|| ("xx".into(), "xx".into(), true)));
+}
+
+#[test]
+fn the_last_partition_of_all_ends_with_the_table() {
+    let rule = PartitionRule::prefix_length(1).unwrap();
+    let partition = rule.partition(&b"\xff"[..]).unwrap();
+    let scan = SnapshotOptions::new().stop(&b"\xff\x01"[..]).scan(&partition);
+    assert_eq!(scan.unwrap().stop, b"\xff\x01"[..]);
+    assert_eq!(SnapshotOptions::new().scan(&partition).unwrap().stop, "");
+}
+
+#[test]
+fn the_version_is_no_row() {
+    let partition = snapshot(&[], None).partition;
+    let key = partition_version::row(&partition).unwrap();
+    let version = cell(&key, "_version", "v", "1");
+    let other = Bytes::from_static(b"xxxa");
+    let mut rows = vec![
+        Row::new(other.clone(), vec![cell(&other, "f", "q", "v")]),
+        Row::new(key, vec![version.clone()]),
+    ];
+    assert_eq!(take_version(&partition, &mut rows), Some(version));
+    assert_eq!(take_version(&partition, &mut rows), None);
+    assert_eq!(rows.len(), 1);
+}
+
+#[test]
+fn what_somebody_else_keeps_in_the_row_of_the_version_stays() {
+    let partition = snapshot(&[], None).partition;
+    let key = partition_version::row(&partition).unwrap();
+    let (version, other) = (cell(&key, "_version", "v", "1"), cell(&key, "f", "q", "v"));
+    let mut rows = vec![Row::new(key.clone(), vec![version.clone(), other.clone()])];
+    assert_eq!(take_version(&partition, &mut rows), Some(version));
+    assert_eq!(rows, [Row::new(key, vec![other])]);
+}
+
+proptest! {
+    #[test]
+    fn rows_and_ranges_are_what_a_walk_over_all_rows_finds(
+        keys in prop::collection::btree_set("xxx[ab]{0,3}", 0..12),
+        start in "(xxx)?[ab]{0,3}",
+        stop in "(xxx)?[ab]{0,3}",
+    ) {
+        let cells: Vec<_> = keys.iter().map(|key| (key.as_str(), "q", "v")).collect();
+        let snapshot = snapshot(&cells, None);
+        let inside = |row: &&Row| row.key()[..] >= *start.as_bytes()
+            && (stop.is_empty() || row.key()[..] < *stop.as_bytes());
+        let walked: Vec<&Row> = snapshot.rows().iter().filter(inside).collect();
+        prop_assert_eq!(snapshot.range(&start, &stop).iter().collect::<Vec<_>>(), walked);
+        prop_assert_eq!(snapshot.row(&start).is_some(), keys.contains(&start));
+        prop_assert_eq!(snapshot.value(&start, "f", "q").is_some(), keys.contains(&start));
+    }
+}

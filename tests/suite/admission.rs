@@ -1,0 +1,64 @@
+//! Transactions of one partition side by side: they wait in the client, and share calls.
+
+use futures::future::join_all;
+use hbase_txn::{Connection, OpenOptions, Outcome, PartitionedTable, Scan};
+
+use crate::support::{
+    keys, put,
+    spy::Spy,
+    standalone,
+    table::{SharedTable, TestTable, by_three},
+};
+
+static TABLE: SharedTable = SharedTable::new("admission", by_three, &[]);
+
+/// An open table whose calls of endpoints are counted.
+async fn counted(table: &TestTable, options: OpenOptions) -> (PartitionedTable, Spy) {
+    let spy = Spy::default();
+    let connection = Connection::builder(standalone().config())
+        .connector(spy.clone())
+        .connect()
+        .await
+        .unwrap();
+    (table.open_with(&connection, options).await, spy)
+}
+
+async fn commit_side_by_side(table: &PartitionedTable, rows: &[String]) -> Vec<Outcome> {
+    let commits = rows.iter().map(|row| async move {
+        let mut transaction = table.at_row(row.clone());
+        transaction.put(put(row.clone(), "v")).unwrap();
+        transaction.commit().await
+    });
+    join_all(commits).await
+}
+
+fn rows(prefix: &str) -> Vec<String> {
+    (0..200).map(|number| format!("{prefix}{number:03}")).collect()
+}
+
+#[tokio::test]
+async fn transactions_that_queue_up_share_calls_and_all_are_applied() {
+    let shared = TABLE.get().await;
+    let (table, spy) = counted(&shared, OpenOptions::new()).await;
+    let (before, wanted) = (spy.endpoint_calls(), rows("aaa"));
+    let outcomes = commit_side_by_side(&table, &wanted).await;
+    for outcome in outcomes {
+        assert_eq!(outcome.into_result().unwrap().rows, 1);
+    }
+    assert_eq!(keys(table.table(), Scan::prefix("aaa")).await, wanted);
+    // One for the first, one for all others.
+    assert_eq!(spy.endpoint_calls() - before, 2);
+}
+
+#[tokio::test]
+async fn without_admission_each_transaction_is_a_call() {
+    let shared = TABLE.get().await;
+    let (table, spy) = counted(&shared, OpenOptions::new().without_admission()).await;
+    let (before, wanted) = (spy.endpoint_calls(), rows("bbb"));
+    let outcomes = commit_side_by_side(&table, &wanted).await;
+    for outcome in outcomes {
+        assert_eq!(outcome.into_result().unwrap().rows, 1);
+    }
+    assert_eq!(keys(table.table(), Scan::prefix("bbb")).await, wanted);
+    assert_eq!(spy.endpoint_calls() - before, wanted.len());
+}

@@ -1,0 +1,263 @@
+//! Records: what a transaction leaves behind, so that its outcome is known.
+
+use std::time::Duration;
+
+use hbase_txn::{
+    Append, Condition, Delete, ErrorKind, Get, Increment, Outcome, PartitionedTable, Recorded, Settled,
+    TableDescriptor, TransactionId,
+};
+
+use crate::support::{
+    connect, put,
+    table::{SharedTable, by_three, recorded},
+};
+
+static TABLE: SharedTable = SharedTable::new("records", recorded, &["m"]);
+static BARE: SharedTable = SharedTable::new("recordless", by_three, &[]);
+
+fn id(text: &'static str) -> TransactionId {
+    TransactionId::new(text).unwrap()
+}
+
+async fn add(table: &PartitionedTable, prefix: &'static str, id: &TransactionId, amount: i64) -> Outcome {
+    let mut transaction = table.at(prefix).unwrap();
+    transaction.id(id.clone());
+    transaction
+        .increment(Increment::new(format!("{prefix}sum")).column("f", "n", amount))
+        .unwrap();
+    transaction.commit().await
+}
+
+async fn sum(table: &PartitionedTable, prefix: &'static str) -> i64 {
+    let row = table.table().get(Get::new(format!("{prefix}sum"))).await.unwrap();
+    let value = row
+        .and_then(|row| row.value("f", "n").cloned())
+        .unwrap_or_default();
+    value
+        .first_chunk::<8>()
+        .map_or(0, |bytes| i64::from_be_bytes(*bytes))
+}
+
+fn is_replayed(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Committed(committed) if committed.replayed)
+}
+
+#[tokio::test]
+async fn an_id_is_applied_once_however_often_and_by_whom_it_is_committed() {
+    let (one, other) = (connect().await, connect().await);
+    let shared = TABLE.get().await;
+    let tables = [shared.open(&one).await, shared.open(&other).await];
+    assert!(!is_replayed(&add(&tables[0], "onc", &id("a"), 5).await));
+    for table in &tables {
+        assert!(is_replayed(&add(table, "onc", &id("a"), 5).await));
+    }
+    assert_eq!(sum(&tables[0], "onc").await, 5);
+    // The same id in another partition is another transaction.
+    assert!(!is_replayed(&add(&tables[0], "ond", &id("a"), 5).await));
+}
+
+#[tokio::test]
+async fn of_many_at_once_with_one_id_one_is_applied_and_the_others_are_told_so() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    let request = id("race");
+    let outcomes = futures::future::join_all((0..16).map(|_| add(&table, "rac", &request, 1))).await;
+    assert!(outcomes.iter().all(Outcome::is_committed), "{outcomes:?}");
+    assert_eq!(outcomes.iter().filter(|outcome| !is_replayed(outcome)).count(), 1);
+    assert_eq!(sum(&table, "rac").await, 1);
+}
+
+#[tokio::test]
+async fn a_replay_is_recognized_when_its_conditions_no_longer_hold() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    let place = async || {
+        let mut transaction = table.at("rep").unwrap();
+        transaction.id(id("order"));
+        transaction
+            .condition(Condition::absent("repo", "f", "q"))
+            .unwrap();
+        transaction.put(put("repo", "placed")).unwrap();
+        transaction.commit().await
+    };
+    assert!(!is_replayed(&place().await));
+    assert!(is_replayed(&place().await));
+}
+
+#[tokio::test]
+async fn a_rejected_id_can_be_committed_when_its_conditions_hold() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    let request = id("later");
+    let commit = async || {
+        let mut transaction = table.at("lat").unwrap();
+        transaction.id(request.clone());
+        transaction
+            .condition(Condition::present("latx", "f", "q"))
+            .unwrap();
+        transaction.put(put("laty", "v")).unwrap();
+        transaction.commit().await
+    };
+    assert_eq!(commit().await.name(), "rejected");
+    assert_eq!(table.outcome("lat", &request).await.unwrap(), Recorded::Aborted);
+    table.table().put(put("latx", "v")).await.unwrap();
+    assert!(commit().await.is_committed());
+    assert_eq!(table.outcome("lat", &request).await.unwrap(), Recorded::Committed);
+}
+
+#[tokio::test]
+async fn an_id_with_other_contents_is_refused() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    assert!(add(&table, "oth", &id("x"), 1).await.is_committed());
+    let outcome = add(&table, "oth", &id("x"), 2).await;
+    assert_eq!(outcome.name(), "refused");
+    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::IdReused, "{outcome}");
+    assert_eq!(sum(&table, "oth").await, 1);
+}
+
+#[tokio::test]
+async fn settling_an_id_that_was_not_applied_keeps_late_attempts_out_and_the_next_commit_may_try_again() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    let request = id("gone");
+    assert_eq!(table.outcome("set", &request).await.unwrap(), Recorded::Nothing);
+    assert_eq!(table.settle("set", &request).await.unwrap(), Settled::NotApplied);
+    assert_eq!(table.outcome("set", &request).await.unwrap(), Recorded::Aborted);
+    assert!(add(&table, "set", &request, 3).await.is_committed());
+    assert_eq!(table.settle("set", &request).await.unwrap(), Settled::Committed);
+    assert_eq!(sum(&table, "set").await, 3);
+}
+
+#[tokio::test]
+async fn deletes_of_other_clients_do_not_reach_a_record() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    let request = id("kept");
+    assert!(add(&table, "del", &request, 1).await.is_committed());
+    let mut scanner = table.table().scan(hbase_txn::Scan::prefix("del")).unwrap();
+    let mut rows = 0;
+    while let Some(row) = scanner.next().await.unwrap() {
+        rows += 1;
+        table
+            .table()
+            .delete(Delete::new(row.key().clone()))
+            .await
+            .unwrap();
+    }
+    assert!(rows >= 2, "the sum and the record were seen");
+    assert!(is_replayed(&add(&table, "del", &request, 1).await));
+}
+
+#[tokio::test]
+async fn what_can_not_be_recorded_is_refused_and_says_what_mends_it() {
+    let connection = connect().await;
+    let bare = BARE.get().await;
+    let table = bare.open(&connection).await;
+    let outcome = add(&table, "bar", &id("x"), 1).await;
+    let error = outcome.error().unwrap();
+    assert_eq!(error.kind(), ErrorKind::RecordFamilyMissing);
+    assert!(error.hint().unwrap().contains("_txn"), "{error}");
+    let error = table.outcome("bar", &id("x")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::RecordFamilyMissing);
+
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    // A row that is shorter than the prefix is a partition of its own.
+    let mut lone = table.at_row("xx");
+    lone.recorded().put(put("xx", "v")).unwrap();
+    assert_eq!(lone.commit().await.name(), "refused");
+    let patient = table
+        .clone()
+        .with_operation_timeout(Duration::from_secs(30 * 3_600));
+    let outcome = add(&patient, "pat", &id("x"), 1).await;
+    assert!(outcome.to_string().contains("replay window"), "{outcome}");
+}
+
+#[tokio::test]
+async fn a_family_that_would_lose_records_is_refused_when_the_table_is_opened() {
+    let descriptor = recorded("t".parse().unwrap());
+    let mut short = descriptor.clone();
+    let family = short
+        .family(TableDescriptor::RECORD_FAMILY)
+        .unwrap()
+        .clone()
+        .with_attribute("TTL", "60");
+    short = short.with_family(family);
+    assert_eq!(
+        short.replay_window().unwrap_err().kind(),
+        ErrorKind::RecordFamilyMissing
+    );
+    let odd = descriptor
+        .clone()
+        .with_attribute(TableDescriptor::REPLAY_WINDOW, "a day");
+    assert!(odd.replay_window().is_err());
+    let hour = descriptor.with_attribute(TableDescriptor::REPLAY_WINDOW, "3600");
+    assert_eq!(hour.replay_window().unwrap(), Some(Duration::from_secs(3_600)));
+}
+
+#[tokio::test]
+async fn operations_of_one_cell_mean_what_they_mean_one_after_the_other() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    table.table().put(put("seqa", "old")).await.unwrap();
+    let mut transaction = table.at("seq").unwrap();
+    transaction.delete(Delete::new("seqa")).unwrap();
+    transaction.put(put("seqa", "new")).unwrap();
+    transaction
+        .append(Append::new("seqa").cell("f", "q", "er"))
+        .unwrap();
+    for _ in 0..3 {
+        transaction
+            .increment(Increment::new("seqsum").column("f", "n", 5))
+            .unwrap();
+    }
+    let outcome = transaction.commit().await;
+    assert!(outcome.is_committed(), "{outcome}");
+    let row = table
+        .table()
+        .get(Get::new("seqa").versions(10))
+        .await
+        .unwrap()
+        .unwrap();
+    let values: Vec<_> = row.cells().iter().map(|cell| cell.value.clone()).collect();
+    assert_eq!(values, ["newer"]);
+    assert_eq!(sum(&table, "seq").await, 15);
+}
+
+#[tokio::test]
+async fn an_id_that_says_it_is_older_than_the_table_remembers_is_not_called_unapplied() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    let old = TransactionId::new(format!("txn-{:012x}-{}", 1_000, "0".repeat(32))).unwrap();
+    for error in [
+        table.outcome("old", &old).await.unwrap_err(),
+        table.settle("old", &old).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::OutcomeForgotten, "{error}");
+    }
+    let fresh = TransactionId::unique();
+    assert_eq!(table.outcome("old", &fresh).await.unwrap(), Recorded::Nothing);
+}
+
+#[tokio::test]
+async fn rows_that_are_kept_for_records_and_versions_can_not_be_changed_in_a_transaction() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    let row = b"res\xff_txn\xffversion";
+    let mut transaction = table.at("res").unwrap();
+    let error = transaction.delete(Delete::new(&row[..])).unwrap_err();
+    assert!(error.to_string().contains("kept for"), "{error}");
+    let mut batch = table.batch();
+    batch.delete(Delete::new(&row[..]));
+    assert_eq!(batch.commit().await[0].outcome.name(), "refused");
+}

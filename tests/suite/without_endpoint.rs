@@ -1,0 +1,429 @@
+//! Transactions by way of an atomic `Multi`, on tables that have no endpoint: asked for by name, tried out, never a way out.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use hbase_txn::{
+    Append, Condition, Connection, Delete, ErrorKind, FamilyDescriptor, Get, Increment, OpenOptions,
+    PartitionRule, PartitionedTable, Put, Row, Scan, TableDescriptor, TableName, Transaction, TransactionId,
+};
+use rstest::rstest;
+
+use crate::support::{
+    connect, eventually,
+    forwarder::Forwarder,
+    keys, put, rows, says,
+    spy::Spy,
+    standalone,
+    table::{SharedTable, TestTable, by_three, by_three_without_endpoint, plain},
+    value, within,
+};
+
+/// With the families for records and versions, so that only the endpoint is missing.
+fn bare(name: TableName) -> TableDescriptor {
+    by_three_without_endpoint(name).with_record_family()
+}
+
+fn two_families(name: TableName) -> TableDescriptor {
+    by_three_without_endpoint(name).with_family(FamilyDescriptor::new("g"))
+}
+
+static TABLE: SharedTable = SharedTable::new("bare", bare, &["m"]);
+
+/// The calls of a trial: two that write, one that reads.
+const TRIAL: usize = 3;
+
+fn without_endpoint() -> OpenOptions {
+    OpenOptions::new().without_endpoint()
+}
+
+/// A client whose calls are counted.
+async fn spied() -> (Connection, Spy) {
+    let spy = Spy::default();
+    let connection = Connection::builder(standalone().config())
+        .connector(spy.clone())
+        .connect()
+        .await
+        .unwrap();
+    (connection, spy)
+}
+
+async fn open(table: &TestTable) -> (PartitionedTable, Spy) {
+    let (connection, spy) = spied().await;
+    (table.open_with(&connection, without_endpoint()).await, spy)
+}
+
+async fn put_two(table: &PartitionedTable, prefix: &str) -> hbase_txn::Outcome {
+    let mut transaction = table.at(prefix.to_owned()).unwrap();
+    transaction.put(put(format!("{prefix}2"), "v")).unwrap();
+    transaction.put(put(format!("{prefix}1"), "v")).unwrap();
+    transaction.commit().await
+}
+
+/// The user's rows of a partition; those of a trial lie behind them.
+fn own_rows(prefix: &str) -> Scan {
+    Scan::new().start(prefix.to_owned()).stop(format!("{prefix}~"))
+}
+
+fn told(results: &[Row]) -> Vec<(Bytes, Bytes, Bytes)> {
+    let cells = results.iter().flat_map(Row::cells);
+    cells
+        .map(|cell| (cell.row.clone(), cell.qualifier.clone(), cell.value.clone()))
+        .collect()
+}
+
+fn number(number: i64) -> Bytes {
+    Bytes::copy_from_slice(&number.to_be_bytes())
+}
+
+#[tokio::test]
+async fn nothing_falls_back_to_it_when_a_table_has_no_endpoint() {
+    let shared = TABLE.get().await;
+    let (connection, spy) = spied().await;
+    let error = PartitionedTable::open(&connection, shared.name.clone())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::EndpointMissing, "{error}");
+    says(&error, &["attach MultiRowMutationEndpoint"]);
+    assert_eq!(spy.multi_calls(), 0);
+}
+
+#[tokio::test]
+async fn nothing_falls_back_to_it_when_the_endpoint_goes_away() {
+    let owned = TestTable::create("unplugged", by_three, &[]).await;
+    let (connection, spy) = spied().await;
+    let table = owned.open(&connection).await;
+    assert!(put_two(&table, "aaa").await.is_committed());
+    let elsewhere = connect().await;
+    let unplugged = by_three_without_endpoint(owned.name.clone());
+    elsewhere.admin().modify_table(&unplugged).await.unwrap();
+    let outcome = put_two(&table, "bbb").await;
+    assert!(outcome.is_not_applied(), "{outcome}");
+    assert_eq!(
+        outcome.error().unwrap().kind(),
+        ErrorKind::EndpointMissing,
+        "{outcome}"
+    );
+    assert_eq!(spy.multi_calls(), 0);
+    assert_eq!(keys(table.table(), Scan::new()).await, ["aaa1", "aaa2"]);
+}
+
+#[tokio::test]
+async fn a_table_without_a_rule_or_with_a_cut_partition_is_refused_all_the_same() {
+    let connection = connect().await;
+    let refused = async |table: &TestTable| {
+        without_endpoint()
+            .open(&connection, table.name.clone())
+            .await
+            .unwrap_err()
+            .kind()
+    };
+    let owned = TestTable::create("bare_norule", plain, &[]).await;
+    assert_eq!(refused(&owned).await, ErrorKind::NoPartitionRule);
+    let owned = TestTable::create("bare_cut", by_three_without_endpoint, &["xxxm"]).await;
+    assert_eq!(refused(&owned).await, ErrorKind::PartitionCut);
+}
+
+#[tokio::test]
+async fn several_rows_change_together_and_the_new_cells_of_increments_and_appends_come_back() {
+    let shared = TABLE.get().await;
+    let (table, spy) = open(&shared).await;
+    table.table().put(put("resold", "v")).await.unwrap();
+    for round in 1..=2 {
+        let mut transaction = table.at("res").unwrap();
+        transaction
+            .append(Append::new("restext").cell("f", "q", "ab"))
+            .unwrap();
+        transaction.delete(Delete::new("resold")).unwrap();
+        let both = Increment::new("ressum").column("f", "n", 5).column("f", "m", -1);
+        transaction.increment(both).unwrap();
+        transaction.put(put("resnew", "v")).unwrap();
+        let committed = transaction.commit().await.into_result().unwrap();
+        assert_eq!((committed.rows, committed.mutations), (4, 4));
+        assert!(!committed.replayed);
+        let text = "ab".repeat(usize::try_from(round).unwrap());
+        assert_eq!(
+            told(&committed.results),
+            [
+                ("ressum".into(), "m".into(), number(-round)),
+                ("ressum".into(), "n".into(), number(5 * round)),
+                ("restext".into(), "q".into(), text.into()),
+            ]
+        );
+    }
+    assert_eq!(
+        keys(table.table(), own_rows("res")).await,
+        ["resnew", "ressum", "restext"]
+    );
+    assert_eq!(spy.endpoint_calls(), 0);
+}
+
+#[tokio::test]
+async fn operations_of_one_cell_that_need_no_condition_are_folded() {
+    let shared = TABLE.get().await;
+    let (table, _) = open(&shared).await;
+    let mut transaction = table.at("fol").unwrap();
+    for amount in [5, -2, 4] {
+        transaction
+            .increment(Increment::new("folsum").column("f", "n", amount))
+            .unwrap();
+    }
+    transaction.put(put("foltext", "a")).unwrap();
+    transaction
+        .append(Append::new("foltext").cell("f", "q", "b"))
+        .unwrap();
+    let committed = transaction.commit().await.into_result().unwrap();
+    assert_eq!(
+        told(&committed.results),
+        [("folsum".into(), "n".into(), number(7))]
+    );
+    assert_eq!(value(table.table(), "foltext").await.as_deref(), Some("ab"));
+}
+
+#[tokio::test]
+async fn one_row_that_the_server_refuses_keeps_all_from_being_applied() {
+    let owned = TestTable::create("bare_half", two_families, &[]).await;
+    let (table, _) = open(&owned).await;
+    assert!(put_two(&table, "aaa").await.is_committed());
+    // Behind the back of the open table, which then sends what can't be applied.
+    let elsewhere = connect().await;
+    let without_g = by_three_without_endpoint(owned.name.clone());
+    elsewhere.admin().modify_table(&without_g).await.unwrap();
+    for bad in ["xxxa", "xxxz"] {
+        let mut transaction = table.at("xxx").unwrap();
+        transaction.put(put("xxxm", "v")).unwrap();
+        transaction
+            .increment(Increment::new("xxxn").column("f", "q", 1))
+            .unwrap();
+        transaction.put(Put::new(bad).cell("g", "q", "v")).unwrap();
+        let outcome = transaction.commit().await;
+        assert!(outcome.is_not_applied(), "{outcome}");
+        assert_eq!(
+            outcome.error().unwrap().kind(),
+            ErrorKind::FamilyNotFound,
+            "{outcome}"
+        );
+    }
+    assert_eq!(keys(table.table(), own_rows("xxx")).await, [""; 0]);
+}
+
+type Fill = fn(&mut Transaction);
+
+#[rstest]
+#[case::conditions(|transaction: &mut Transaction| {
+    transaction.condition(Condition::absent("ref1", "f", "q")).unwrap();
+}, "conditions, records and guarded timestamps need the endpoint")]
+#[case::an_id(|transaction: &mut Transaction| {
+    transaction.id(TransactionId::new("x").unwrap());
+}, "conditions, records and guarded timestamps need the endpoint")]
+#[case::a_record(|transaction: &mut Transaction| {
+    transaction.recorded();
+}, "conditions, records and guarded timestamps need the endpoint")]
+#[case::guarded_timestamps(|transaction: &mut Transaction| {
+    transaction.guard_timestamps();
+}, "conditions, records and guarded timestamps need the endpoint")]
+#[case::a_replacement(|transaction: &mut Transaction| {
+    transaction.delete(Delete::new("ref1")).unwrap();
+    transaction.put(put("ref1", "new")).unwrap();
+}, "a cell is deleted and written anew in one transaction, which needs the endpoint's conditions")]
+#[tokio::test]
+async fn what_needs_the_endpoint_is_refused_with_the_reason_and_nothing_is_sent(
+    #[case] fill: Fill,
+    #[case] reason: &str,
+) {
+    let shared = TABLE.get().await;
+    let (table, spy) = open(&shared).await;
+    let mut transaction = table.at("ref").unwrap();
+    transaction.put(put("ref0", "v")).unwrap();
+    fill(&mut transaction);
+    let outcome = transaction.commit().await;
+    assert_eq!(outcome.name(), "refused", "{outcome}");
+    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::InvalidInput);
+    says(&outcome, &[reason, "row ref"]);
+    assert_eq!((spy.multi_calls(), spy.endpoint_calls()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_record_is_refused_for_the_endpoint_even_where_the_family_for_it_is_missing_too() {
+    let owned = TestTable::create("bare_recordless", by_three_without_endpoint, &[]).await;
+    let (table, _) = open(&owned).await;
+    let mut transaction = table.at("xxx").unwrap();
+    transaction.recorded().put(put("xxx1", "v")).unwrap();
+    says(&transaction.commit().await, &["records", "need the endpoint"]);
+}
+
+#[tokio::test]
+async fn each_server_is_tried_once_before_the_first_transaction_of_several_rows() {
+    let shared = TABLE.get().await;
+    let (table, spy) = open(&shared).await;
+    assert_eq!(spy.multi_calls(), 0, "opening sends none");
+    // One row is HBase's own promise.
+    let mut lone = table.at_row("tr");
+    lone.put(put("tr", "v")).unwrap();
+    assert!(lone.commit().await.is_committed());
+    assert_eq!(spy.multi_calls(), 1);
+    assert!(put_two(&table, "try").await.is_committed());
+    assert_eq!(spy.multi_calls(), 1 + TRIAL + 1);
+    // Another region of the same server.
+    for (done, prefix) in ["abc", "try", "xyz"].into_iter().enumerate() {
+        assert!(put_two(&table, prefix).await.is_committed());
+        assert_eq!(spy.multi_calls(), 1 + TRIAL + 2 + done);
+    }
+    // What one open table has learnt, another one does not believe.
+    let again = shared
+        .open_with(table.table().connection(), without_endpoint())
+        .await;
+    let before = spy.multi_calls();
+    assert!(put_two(&again, "try").await.is_committed());
+    assert_eq!(spy.multi_calls() - before, TRIAL + 1);
+    assert_eq!(spy.endpoint_calls(), 0);
+}
+
+#[tokio::test]
+async fn a_trial_leaves_nothing_that_stays() {
+    let shared = TABLE.get().await;
+    let (table, _) = open(&shared).await;
+    assert!(put_two(&table, "lea").await.is_committed());
+    let found = async || rows(table.table(), Scan::prefix("lea")).await.len();
+    assert_eq!(found().await, 4, "a trial has two rows in the partition");
+    eventually("the trial's rows have expired", async || {
+        (found().await == 2).then_some(())
+    })
+    .await;
+    assert_eq!(keys(table.table(), Scan::prefix("lea")).await, ["lea1", "lea2"]);
+}
+
+#[tokio::test]
+async fn a_trial_whose_answer_is_lost_leaves_no_doubt_about_the_transaction() {
+    let cluster = standalone();
+    let shared = TABLE.get().await;
+    let forwarder = Forwarder::to(cluster.status.ports["region-server"]).await;
+    let connection = Connection::builder(cluster.config())
+        .connector(Spy::with_detour(forwarder.port))
+        .connect()
+        .await
+        .unwrap();
+    let timeout = Duration::from_secs(2);
+    let table = shared
+        .open_with(&connection, without_endpoint())
+        .await
+        .with_operation_timeout(timeout);
+    table.table().put(put("los0", "v")).await.unwrap();
+    forwarder.mute(true);
+    let outcome = within(timeout, put_two(&table, "los")).await;
+    assert_eq!(outcome.name(), "failed", "{outcome}");
+    forwarder.mute(false);
+    assert!(put_two(&table, "los").await.is_committed());
+    // Now that the server was tried, it is the transaction whose answer is lost.
+    forwarder.mute(true);
+    let outcome = within(timeout, put_two(&table, "los")).await;
+    assert_eq!(outcome.name(), "unknown", "{outcome}");
+}
+
+#[tokio::test]
+async fn rows_are_locked_in_their_order_whatever_the_order_of_the_transaction() {
+    let shared = TABLE.get().await;
+    let (one, other) = (open(&shared).await.0, open(&shared).await.0);
+    let increments = async |table: &PartitionedTable, reversed: bool| {
+        let mut order: Vec<String> = (0..20).map(|row| format!("ord{row:02}")).collect();
+        if reversed {
+            order.reverse();
+        }
+        for _ in 0..50 {
+            let mut transaction = table.at("ord").unwrap();
+            for row in &order {
+                let increment = Increment::new(row.clone()).column("f", "n", 1);
+                transaction.increment(increment).unwrap();
+            }
+            let committed = transaction.commit().await.into_result().unwrap();
+            let sums: Vec<_> = told(&committed.results).into_iter().map(|cell| cell.2).collect();
+            assert!(
+                sums.len() == 20 && sums.iter().all(|sum| *sum == sums[0]),
+                "{sums:?}"
+            );
+        }
+    };
+    // A server waits half a minute for the lock of a row, and two that wait for each other wait as long.
+    let both = async { tokio::join!(increments(&one, false), increments(&other, true)) };
+    within(Duration::from_secs(25), both).await;
+    let found = one.table().get(Get::new("ord00")).await.unwrap().unwrap();
+    assert_eq!(found.value("f", "n"), Some(&number(100)));
+}
+
+#[tokio::test]
+async fn transactions_side_by_side_get_results_of_their_own() {
+    let shared = TABLE.get().await;
+    let (table, spy) = open(&shared).await;
+    assert!(put_two(&table, "sid").await.is_committed());
+    let before = spy.multi_calls();
+    let commits = (0..50).map(|number| {
+        let table = &table;
+        async move {
+            let mut transaction = table.at("sid").unwrap();
+            transaction
+                .increment(Increment::new("sidsum").column("f", "n", 1))
+                .unwrap();
+            transaction.put(put(format!("sid{number}"), "v")).unwrap();
+            transaction.commit().await.into_result().unwrap().results
+        }
+    });
+    let mut sums: Vec<_> = join_all(commits)
+        .await
+        .iter()
+        .map(|results| told(results)[0].2.clone())
+        .collect();
+    sums.sort_unstable();
+    assert_eq!(sums, (1..=50).map(number).collect::<Vec<_>>());
+    assert_eq!(spy.multi_calls() - before, 50);
+}
+
+#[tokio::test]
+async fn a_batch_is_one_call_for_each_partition() {
+    let shared = TABLE.get().await;
+    let (table, _) = open(&shared).await;
+    let mut batch = table.batch();
+    for row in ["bat1", "zat1", "bat2", "zat2"] {
+        batch.put(put(row, "v"));
+    }
+    batch.put(Put::new("cat1").cell("nope", "q", "v"));
+    let outcomes = batch.commit().await;
+    let names: Vec<_> = outcomes.iter().map(|group| group.outcome.name()).collect();
+    assert_eq!(names, ["committed", "committed", "refused"]);
+    assert_eq!(keys(table.table(), own_rows("bat")).await, ["bat1", "bat2"]);
+    assert_eq!(keys(table.table(), own_rows("zat")).await, ["zat1", "zat2"]);
+}
+
+#[tokio::test]
+async fn a_promised_version_is_kept_and_is_no_result() {
+    let versioned = |name| by_three_without_endpoint(name).with_partition_version();
+    let owned = TestTable::create("bare_version", versioned, &[]).await;
+    let (table, _) = open(&owned).await;
+    let version = async || {
+        let scan = Scan::prefix("xxx").family(TableDescriptor::VERSION_FAMILY);
+        let found = rows(table.table(), scan).await;
+        found.first().map(|row| row.cells()[0].value.clone())
+    };
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let mut transaction = table.at("xxx").unwrap();
+        transaction
+            .increment(Increment::new("xxxsum").column("f", "n", 1))
+            .unwrap();
+        let committed = transaction.commit().await.into_result().unwrap();
+        assert_eq!((committed.rows, committed.results.len()), (1, 1));
+        let version = version().await.unwrap();
+        assert!(!seen.contains(&version), "{version:?} again");
+        seen.push(version);
+    }
+}
+
+#[tokio::test]
+async fn a_table_with_the_endpoint_may_be_opened_without_it() {
+    let owned = TestTable::create("plugged", by_three, &[]).await;
+    let (table, spy) = open(&owned).await;
+    assert_eq!(table.rule(), &PartitionRule::prefix_length(3).unwrap());
+    assert!(put_two(&table, "xxx").await.is_committed());
+    assert_eq!(spy.endpoint_calls(), 0);
+    assert_eq!(keys(table.table(), own_rows("xxx")).await, ["xxx1", "xxx2"]);
+}

@@ -1,0 +1,94 @@
+//! Records on every release: an id is applied once, and its outcome can be found out.
+
+use hbase_txn::{
+    Condition, ErrorKind, Get, Increment, Outcome, PartitionedTable, Recorded, Settled, TransactionId,
+};
+
+use crate::{
+    on_each,
+    support::{
+        put,
+        table::{TestTable, recorded},
+    },
+};
+
+fn id(text: &'static str) -> TransactionId {
+    TransactionId::new(text).unwrap()
+}
+
+/// Adds to a counter and puts a second row, if a third one is not there.
+async fn add(table: &PartitionedTable, id: &TransactionId, amount: i64) -> Outcome {
+    let mut transaction = table.at("xxx").unwrap();
+    transaction.id(id.clone());
+    transaction
+        .condition(Condition::absent("xxxstop", "f", "q").label("goes on"))
+        .unwrap();
+    transaction
+        .increment(Increment::new("xxxsum").column("f", "n", amount))
+        .unwrap();
+    transaction.put(put("xxxlast", id.to_string())).unwrap();
+    transaction.commit().await
+}
+
+async fn sum(table: &PartitionedTable) -> i64 {
+    let row = table.table().get(Get::new("xxxsum")).await.unwrap();
+    let value = row.and_then(|row| row.value("f", "n").cloned());
+    value.map_or(0, |value| i64::from_be_bytes(value[..].try_into().unwrap()))
+}
+
+#[tokio::test]
+async fn a_recorded_transaction_is_applied_once_and_its_outcome_is_known_elsewhere() {
+    on_each(async |cluster| {
+        let (connection, elsewhere) = (cluster.connect().await, cluster.connect().await);
+        let owned = TestTable::create_on(cluster, "records", recorded, &["m"]).await;
+        let (table, other) = (owned.open(&connection).await, owned.open(&elsewhere).await);
+        for (nth, table) in [&table, &other, &table].into_iter().enumerate() {
+            let committed = add(table, &id("a"), 5).await.into_result().unwrap();
+            assert_eq!(committed.replayed, nth > 0);
+        }
+        assert_eq!(sum(&other).await, 5);
+        assert_eq!(other.outcome("xxx", &id("a")).await.unwrap(), Recorded::Committed);
+        assert_eq!(other.settle("xxx", &id("a")).await.unwrap(), Settled::Committed);
+        let reused = add(&other, &id("a"), 6).await;
+        assert_eq!(reused.error().unwrap().kind(), ErrorKind::IdReused, "{reused}");
+        assert_eq!(sum(&other).await, 5);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_settled_or_rejected_is_not_applied_until_it_is_committed_again() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let owned = TestTable::create_on(cluster, "settle", recorded, &[]).await;
+        let table = owned.open(&connection).await;
+        let outcome = async |id| table.outcome("xxx", id).await.unwrap();
+
+        let settled = id("settled");
+        assert_eq!(outcome(&settled).await, Recorded::Nothing);
+        // Settling what was settled finds the same.
+        for _ in 0..2 {
+            assert_eq!(table.settle("xxx", &settled).await.unwrap(), Settled::NotApplied);
+            assert_eq!(outcome(&settled).await, Recorded::Aborted);
+        }
+
+        let rejected = id("rejected");
+        table.table().put(put("xxxstop", "v")).await.unwrap();
+        assert_eq!(add(&table, &rejected, 1).await.name(), "rejected");
+        assert_eq!(outcome(&rejected).await, Recorded::Aborted);
+        assert_eq!(sum(&table).await, 0);
+
+        table
+            .table()
+            .delete(hbase_txn::Delete::new("xxxstop"))
+            .await
+            .unwrap();
+        for id in [&settled, &rejected] {
+            let committed = add(&table, id, 1).await.into_result().unwrap();
+            assert!(!committed.replayed);
+            assert_eq!(outcome(id).await, Recorded::Committed);
+        }
+        assert_eq!(sum(&table).await, 2);
+    })
+    .await;
+}
