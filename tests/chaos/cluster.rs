@@ -107,6 +107,18 @@ pub(crate) async fn create_table(
     test: &str,
     split_keys: &[String],
 ) -> Result<PartitionedTable> {
+    let name = create_table_as(connection, settings, test, split_keys, |descriptor| descriptor).await?;
+    PartitionedTable::open(connection, name).await
+}
+
+/// The same with more in its descriptor; returns its name.
+pub(crate) async fn create_table_as(
+    connection: &Connection,
+    settings: &Settings,
+    test: &str,
+    split_keys: &[String],
+    add: impl FnOnce(TableDescriptor) -> TableDescriptor,
+) -> Result<TableName> {
     let name: TableName = format!("{test}_{}_{:x}", settings.seed, fastrand::u32(..)).parse()?;
     let mut descriptor = TableDescriptor::new(name.clone())
         .with_family(FamilyDescriptor::new(FAMILY))
@@ -116,8 +128,8 @@ pub(crate) async fn create_table(
     }
     let split_keys: Vec<_> = split_keys.iter().map(|key| key.clone().into()).collect();
     let admin = connection.admin().with_operation_timeout(PATIENCE);
-    admin.create_table(&descriptor, &split_keys).await?;
-    PartitionedTable::open(connection, name).await
+    admin.create_table(&add(descriptor), &split_keys).await?;
+    Ok(name)
 }
 
 /// Deletes a test's table; a leftover one would only cost the next tests time.

@@ -3,6 +3,7 @@
 //! Needs a local cluster with three region servers, whose *name* is in `HBASE_TXN_TEST_DISTRIBUTED`: servers are
 //! killed and regions moved, so no other cluster will do. Each test prints its seed; `CHAOS_SEED` sets it.
 //! `CHAOS_ROUNDS` is how many times the short form is run: 1 unless set, 10 where `HBASE_TXN_TEST_LONG` is.
+//! `CHAOS_COMMITS` is how many transactions `lost_answers` has; what became of them is kept in `target/chaos` when it fails.
 //!
 //! What a test claims is checked by code: every commit's outcome is recorded, and compared with what a scan of the
 //! whole table finds afterwards (`history`).
@@ -15,10 +16,13 @@ mod fault_proxy;
 mod history;
 mod killed_server;
 mod leaks;
+mod lost_answers;
 mod moving_regions;
 #[path = "../proxy/mod.rs"]
 mod proxy;
+mod records;
 mod regions;
 mod rolling_restart;
+mod serialisable;
 mod settings;
 mod workload;

@@ -30,6 +30,11 @@ impl Settings {
         settings
     }
 
+    /// How many of something are done: `CHAOS_COMMITS`, or as many as the form that is run has.
+    pub(crate) fn commits(short: usize, long: usize) -> usize {
+        from_env("CHAOS_COMMITS").unwrap_or_else(|| if is_long() { long } else { short })
+    }
+
     /// A source of chance that this seed decides; `part` keeps those of one test apart.
     pub(crate) fn rng(&self, part: u64) -> Rng {
         Rng::with_seed(self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(part))
@@ -43,10 +48,11 @@ impl Drop for Settings {
 }
 
 fn default_rounds() -> u32 {
-    match env::var_os("HBASE_TXN_TEST_LONG") {
-        Some(_) => 10,
-        None => 1,
-    }
+    if is_long() { 10 } else { 1 }
+}
+
+pub(crate) fn is_long() -> bool {
+    env::var_os("HBASE_TXN_TEST_LONG").is_some()
 }
 
 fn from_env<T: FromStr>(name: &str) -> Option<T> {

@@ -139,7 +139,7 @@ impl Workload {
 }
 
 /// Fails the test when the future is not over by its deadline.
-async fn within_deadline<T>(
+pub(crate) async fn within_deadline<T>(
     what: &str,
     deadline: Duration,
     future: impl Future<Output = T>,

@@ -7,10 +7,12 @@
 //! |---|---|
 //! | `frames` | cuts requests and answers out of a stream, and reads what the rule wants to know of them |
 //! | `relay` | one connection: both directions, and what the rule does to them |
+//! | `late` | requests that reach the server when everybody has given them up |
 //! | `client_end` | the stream that the client gets; its writes can be made to fail |
 
 mod client_end;
 mod frames;
+mod late;
 mod relay;
 
 use std::{
@@ -28,6 +30,7 @@ use hbase_txn::{Connector, DialTarget, Io, ServiceKind};
 use tokio::net::TcpStream;
 
 use client_end::ClientEnd;
+use late::Late;
 
 /// A request, as the rule sees it.
 #[derive(Clone, Debug)]
@@ -50,6 +53,13 @@ pub(crate) enum Action {
     DelayAnswer(Duration),
     /// The server gets it twice, and answers twice.
     Duplicate,
+    /// The server gets it so much later, by a connection of its own: it arrives whatever becomes of this one, and
+    /// nobody hears the answer.
+    Detour(Duration),
+    /// The server gets it at once, and so much later again, by a connection of its own.
+    Again(Duration),
+    /// The server gets it when it is [released](Proxy::release), by a connection of its own.
+    Hold,
     /// The connection ends before the server gets anything of the request.
     CutBeforeRequest,
     /// The connection ends with half the request at the server.
@@ -81,6 +91,9 @@ struct Shared {
     refused_dials: AtomicUsize,
     /// The next write to a region server takes so many bytes and then fails.
     break_write: Mutex<Option<usize>>,
+    held: Mutex<Vec<Late>>,
+    /// How many requests are still on their detour.
+    under_way: AtomicUsize,
 }
 
 impl Proxy {
@@ -94,6 +107,8 @@ impl Proxy {
                 dialled: AtomicUsize::new(0),
                 refused_dials: AtomicUsize::new(0),
                 break_write: Mutex::default(),
+                held: Mutex::default(),
+                under_way: AtomicUsize::new(0),
             }),
         }
     }
@@ -123,6 +138,22 @@ impl Proxy {
 
     pub(crate) fn refuse_dials(&self, count: usize) {
         self.shared.refused_dials.store(count, Ordering::Relaxed);
+    }
+
+    /// How many requests are on a detour, or were answered by nobody yet.
+    pub(crate) fn under_way(&self) -> usize {
+        self.shared.under_way.load(Ordering::Acquire)
+    }
+
+    /// Hands the held requests over to the servers, and waits until they are done. Returns how many were answered:
+    /// a server that is gone does not.
+    pub(crate) async fn release(&self) -> usize {
+        let held = std::mem::take(&mut *self.shared.held.lock().unwrap());
+        let mut answered = 0;
+        for late in held {
+            answered += usize::from(late.deliver().await.is_ok());
+        }
+        answered
     }
 
     /// How many whole requests of a method the client has handed over, over all connections.

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     future::pending,
     io,
+    net::SocketAddr,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -23,6 +24,7 @@ use tokio::{
 use super::{
     Action, Shared,
     frames::{self, RequestHeader, ResponseHeader},
+    late::Late,
 };
 
 /// What the writing half of a direction is told.
@@ -46,12 +48,15 @@ pub(super) async fn relay(
     client: DuplexStream,
     server: TcpStream,
 ) {
+    let Ok(address) = server.peer_addr() else {
+        return;
+    };
     let link = Link::default();
     let (from_client, to_client) = split(client);
     let (from_server, to_server) = server.into_split();
     let (server_orders, server_inbox) = unbounded_channel();
     let (client_orders, client_inbox) = unbounded_channel();
-    let requests = requests(&shared, &link, service, from_client, server_orders);
+    let requests = requests(&shared, &link, (service, address), from_client, server_orders);
     let answers = answers(&link, from_server, client_orders);
     // A reader that ends drops its sender, so that the writer carries out what is left before it ends.
     let reading = async {
@@ -66,13 +71,19 @@ pub(super) async fn relay(
 }
 
 async fn requests(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     link: &Link,
-    service: ServiceKind,
+    (service, address): (ServiceKind, SocketAddr),
     mut client: impl AsyncRead + Unpin,
     server: UnboundedSender<Order>,
 ) -> io::Result<()> {
-    write(&server, frames::opening(&mut client).await?);
+    let opening = frames::opening(&mut client).await?;
+    write(&server, opening.clone());
+    let late = |request: Bytes| Late {
+        server: address,
+        opening: opening.clone(),
+        request,
+    };
     loop {
         let frame = frames::frame(&mut client).await?;
         let header: RequestHeader = frames::header(&frame)?;
@@ -93,6 +104,12 @@ async fn requests(
                 write(&server, frame.clone());
                 write(&server, frame);
             }
+            Action::Detour(time) => late(frame).deliver_after(time, shared),
+            Action::Again(time) => {
+                late(frame.clone()).deliver_after(time, shared);
+                write(&server, frame);
+            }
+            Action::Hold => shared.held.lock().unwrap().push(late(frame)),
             Action::CutBeforeRequest => cut(&server),
             Action::CutInRequest => {
                 write(&server, frame.slice(..frame.len() / 2));

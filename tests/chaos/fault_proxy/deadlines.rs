@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use hbase_txn::{Connection, Error, ErrorKind, Get, Outcome, Put, Scan, ServiceKind};
+use hbase_txn::{Connection, Error, ErrorKind, Get, OpenOptions, Outcome, Put, Scan, ServiceKind};
 use tokio::time::Instant;
 
 use super::{COMMIT, Rig, commit};
@@ -83,6 +83,13 @@ async fn of_a_thousand_calls_in_flight_only_those_without_an_answer_fail() {
     const CALLS: usize = 1_000;
     let settings = Settings::of(TEST);
     let mut rig = Rig::new(TEST, &settings, |config| config).await;
+    // In the client's queues they would not be in flight. Long enough for a thousand commits on a busy machine.
+    let patient = OpenOptions::new()
+        .without_admission()
+        .open(&rig.connection, rig.table.name().clone())
+        .await
+        .unwrap()
+        .with_operation_timeout(3 * DEADLINE);
     let before = rig.proxy.requests(COMMIT);
     rig.proxy.rule(move |request| match request.method == COMMIT {
         true => match (request.earlier - before) % 20 {
@@ -92,8 +99,6 @@ async fn of_a_thousand_calls_in_flight_only_those_without_an_answer_fail() {
         },
         false => Action::Pass,
     });
-    // Long enough for a thousand commits on a busy machine.
-    let patient = rig.table.clone().with_operation_timeout(3 * DEADLINE);
     let groups: Vec<GroupId> = (0..CALLS)
         .map(|call| rig.group(["aaa", "iii", "qqq"][call % 3]))
         .collect();

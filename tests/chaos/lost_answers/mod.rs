@@ -1,0 +1,139 @@
+//! Every tenth answer is lost, requests come late and twice, regions move and split, a server dies: what a transaction
+//! was told to be, it is.
+//!
+//! | file | what |
+//! |---|---|
+//! | `ledger` | the table, the work in it, and the marks that count how often each was applied |
+//! | `faults` | what the proxy does to requests and answers |
+//! | `run` | tasks that commit, settle, read and delete |
+//! | `log` | what each commit was told to be, against the marks |
+//!
+//! `CHAOS_COMMITS` sets how many commits a run has.
+
+pub(crate) mod faults;
+pub(crate) mod ledger;
+mod log;
+mod run;
+
+use crate::{
+    cluster::{PATIENCE, TestCluster},
+    regions::Shuffler,
+    settings::{Settings, is_long},
+};
+use ledger::{accounts, check_balance, marks};
+use log::Told;
+use run::{Plan, Run};
+
+/// Makes a run of so many commits.
+async fn run(cluster: &TestCluster, settings: &Settings, plan: Plan, commits: usize) -> Run {
+    let mut run = Run::begin(cluster, settings, plan).await;
+    let connection = cluster.connect().await;
+    let mut shuffler = Shuffler::new(&connection, run.table.name(), settings.rng(77));
+    let rounds = settings.rounds as usize;
+    for round in 0..rounds {
+        let share = |part: usize, parts: usize| (round * parts + part) * commits / (rounds * parts);
+        run.goes_on_to(share(1, 4), PATIENCE).await;
+        for _ in 0..3 {
+            shuffler.move_one().await;
+        }
+        // Some rows are boundaries already.
+        for _ in 0..run.partitions.len() {
+            let row = shuffler.rng.choice(&run.partitions).unwrap().clone();
+            if shuffler.split_at(&row, PATIENCE).await {
+                break;
+            }
+        }
+        run.goes_on_to(share(2, 4), PATIENCE).await;
+        if plan.kill {
+            let server = shuffler.rng.u16(1..=3);
+            cluster.kill(server).await;
+            run.goes_on_to(run.ended() + commits / (8 * rounds), PATIENCE)
+                .await;
+            cluster.start(server).await;
+            cluster.settle(&connection).await;
+        }
+        shuffler.move_one().await;
+        run.goes_on_to(share(4, 4), PATIENCE * 2).await;
+    }
+    run.stop().await;
+    println!("{}: {:?}", plan.test, shuffler.done);
+    connection.close().await;
+    run
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_records_nothing_is_lost_doubled_or_left_unknown_whatever_happens_to_answers_and_servers() {
+    const PLAN: Plan = Plan {
+        test: "with_records",
+        recorded: true,
+        foreign_hands: false,
+        kill: true,
+    };
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(PLAN.test);
+    let commits = Settings::commits(5_000, 100_000);
+    let run = run(&cluster, &settings, PLAN, commits).await;
+    let wrong = run.log().compare(marks(&run.table, &run.partitions).await);
+    assert!(wrong.is_nothing(), "{wrong:#?}");
+    for partition in &run.partitions {
+        check_balance(partition, &accounts(&run.table, partition).await.unwrap());
+    }
+    for told in [
+        Told::Committed,
+        Told::Replayed,
+        Told::Rejected,
+        Told::SettledCommitted,
+        Told::SettledNotApplied,
+    ] {
+        assert!(
+            run.log().count(told) > 0,
+            "no commit was {told:?}: the run proves little"
+        );
+    }
+    run.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_records_the_same_run_shows_doubles_and_ghosts() {
+    const PLAN: Plan = Plan {
+        test: "without_records",
+        recorded: false,
+        foreign_hands: false,
+        kill: false,
+    };
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(PLAN.test);
+    let commits = Settings::commits(2_000, 20_000);
+    let run = run(&cluster, &settings, PLAN, commits).await;
+    let wrong = run.log().compare(marks(&run.table, &run.partitions).await);
+    println!(
+        "{}: {} doubles, {} ghosts, {} lost",
+        PLAN.test,
+        wrong.doubles.len(),
+        wrong.ghosts.len(),
+        wrong.lost.len()
+    );
+    assert!(!wrong.doubles.is_empty() && !wrong.ghosts.is_empty(), "{wrong:?}");
+    // Sums don't show it.
+    for partition in &run.partitions {
+        check_balance(partition, &accounts(&run.table, partition).await.unwrap());
+    }
+    run.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_that_delete_rows_partitions_and_records_make_no_outcome_wrong() {
+    let plan = Plan {
+        test: "foreign_hands",
+        recorded: true,
+        foreign_hands: true,
+        kill: is_long(),
+    };
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(plan.test);
+    let commits = Settings::commits(3_000, 50_000);
+    let run = run(&cluster, &settings, plan, commits).await;
+    let wrong = run.log().compare(marks(&run.table, &run.partitions).await);
+    assert!(wrong.is_nothing(), "{wrong:#?}");
+    run.end().await;
+}

@@ -1,0 +1,134 @@
+//! Records whose rows others delete.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use hbase_txn::{Delete, Recorded, Settled, TableDescriptor, TransactionId};
+use tokio::time::sleep;
+
+use super::{
+    BRIEF, COMMIT, LONG, PARTITIONS, Rig, id, is_replayed, record_row, settled, times, transaction, unknown,
+};
+use crate::proxy::Action;
+
+const AT_ONCE: usize = 50;
+
+/// Deletes a record's row, as a whole or by its family.
+async fn delete(rig: &Rig, partition: &str, id: &TransactionId, whole: bool) {
+    let row = record_row(partition, id);
+    let delete = match whole {
+        true => Delete::new(row),
+        false => Delete::new(row).family(TableDescriptor::RECORD_FAMILY),
+    };
+    rig.other.table().delete(delete).await.unwrap();
+}
+
+fn ids(what: &str, count: usize) -> Vec<(&'static str, TransactionId)> {
+    (0..count)
+        .map(|number| (PARTITIONS[number % 3], id(format!("{what}-{number}"))))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_record_whose_row_is_deleted_right_before_or_meanwhile_is_seen_and_its_transaction_applied_once() {
+    let rig = Rig::new("records_deleted_before").await;
+    let mut rng = rig.settings.rng(1);
+    rig.proxy.rule(
+        move |request| match request.method == COMMIT && rng.u8(..5) == 0 {
+            true => Action::DropAnswer,
+            false => Action::Pass,
+        },
+    );
+    let ids = ids("before", times(200, 1_500));
+    for (number, some) in ids.chunks(AT_ONCE).enumerate() {
+        let commits = some.iter().zip(0..).map(async |((partition, id), at)| {
+            // While it is on its way, or before its lost answer is missed.
+            let pause = Duration::from_millis(at);
+            let deleted = async {
+                if number % 2 == 1 {
+                    sleep(pause).await;
+                }
+                delete(&rig, partition, id, true).await;
+            };
+            let commit = transaction(&rig.table, LONG, partition, id).commit();
+            if number % 2 == 0 {
+                deleted.await;
+                commit.await
+            } else {
+                tokio::join!(deleted, commit).1
+            }
+        });
+        for ((partition, id), outcome) in some.iter().zip(join_all(commits).await) {
+            assert!(outcome.is_committed() && !is_replayed(&outcome), "{outcome}");
+            assert_eq!(rig.applied(partition, id).await, 1, "{id}");
+        }
+    }
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_committed_id_is_a_replay_although_its_records_row_was_deleted() {
+    let rig = Rig::new("records_deleted_after").await;
+    let ids = ids("after", times(200, 1_500));
+    for (number, some) in ids.chunks(AT_ONCE).enumerate() {
+        let replays = some.iter().map(async |(partition, id)| {
+            let first = transaction(&rig.table, LONG, partition, id).commit().await;
+            assert!(first.is_committed(), "{first}");
+            delete(&rig, partition, id, number % 2 == 0).await;
+            transaction(&rig.table, LONG, partition, id).commit().await
+        });
+        for ((partition, id), outcome) in some.iter().zip(join_all(replays).await) {
+            assert!(is_replayed(&outcome), "{outcome}");
+            assert_eq!(rig.applied(partition, id).await, 1, "{id}");
+        }
+    }
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_late_request_is_fenced_off_although_the_fences_row_was_deleted() {
+    let rig = Rig::new("records_deleted_between").await;
+    let ids = ids("between", times(100, 1_000));
+    for (number, some) in ids.chunks(AT_ONCE).enumerate() {
+        rig.proxy.rule(|request| match request.method == COMMIT {
+            true => Action::Hold,
+            false => Action::Pass,
+        });
+        let fenced = some.iter().map(async |(partition, id)| {
+            let unsettled = unknown(transaction(&rig.table, BRIEF, partition, id).commit().await);
+            assert_eq!(settled(&unsettled).await, Settled::NotApplied);
+            delete(&rig, partition, id, number % 2 == 0).await;
+        });
+        join_all(fenced).await;
+        rig.proxy.pass_all();
+        assert_eq!(rig.proxy.release().await, some.len());
+        for (partition, id) in some {
+            assert_eq!(rig.applied(partition, id).await, 0, "{id}");
+            let recorded = rig.other.outcome(*partition, id).await.unwrap();
+            assert_eq!(recorded, Recorded::Aborted);
+        }
+    }
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fence_stands_right_after_and_while_its_row_is_deleted() {
+    let rig = Rig::new("records_deleted_fence").await;
+    for (number, some) in ids("fence", times(200, 1_000)).chunks(AT_ONCE).enumerate() {
+        let fences = some.iter().map(async |(partition, id)| {
+            let table = rig.other.clone();
+            let deleted = delete(&rig, partition, id, true);
+            // A fence that could not be read back would be an error.
+            let settled = if number % 2 == 0 {
+                deleted.await;
+                table.settle(*partition, id).await
+            } else {
+                tokio::join!(deleted, table.settle(*partition, id)).1
+            };
+            assert_eq!(settled.unwrap(), Settled::NotApplied, "{id}");
+            assert_eq!(table.outcome(*partition, id).await.unwrap(), Recorded::Aborted);
+        });
+        join_all(fences).await;
+    }
+    rig.end().await;
+}

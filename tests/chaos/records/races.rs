@@ -1,0 +1,142 @@
+//! Everything at once.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use hbase_txn::{ErrorKind, Outcome, Put, Recorded, Settled};
+use tokio::time::sleep;
+
+use super::{BRIEF, COMMIT, LONG, PARTITIONS, Rig, id, is_replayed, settled, times, transaction, unknown};
+use crate::{
+    cluster::{FAMILY, QUALIFIER},
+    proxy::Action,
+};
+
+const AT_ONCE: usize = 25;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_fence_and_late_request_come_at_once_exactly_one_of_them_wins() {
+    let rig = Rig::new("records_fence_race").await;
+    let mut rng = rig.settings.rng(1);
+    // The requests arrive while, before and after the fences are sent.
+    rig.proxy.rule(move |request| match request.method == COMMIT {
+        true => Action::Detour(BRIEF.mul_f64(0.8) + Duration::from_millis(rng.u64(..160))),
+        false => Action::Pass,
+    });
+    let (mut committed, mut fenced) = (0, 0);
+    for round in 0..times(200, 3_000).div_ceil(AT_ONCE) {
+        let races = (0..AT_ONCE).map(async |number| {
+            let (partition, id) = (PARTITIONS[number % 3], id(format!("race-{round}-{number}")));
+            let outcome = transaction(&rig.table, BRIEF, partition, &id).commit().await;
+            (partition, id, settled(&unknown(outcome)).await)
+        });
+        let ended = join_all(races).await;
+        rig.all_arrived().await;
+        for (partition, id, settled) in ended {
+            let applied = rig.applied(partition, &id).await;
+            let expected = match settled {
+                Settled::Committed => 1,
+                _ => 0,
+            };
+            assert_eq!(applied, expected, "{id} was settled as {settled:?}");
+            committed += applied;
+            fenced += 1 - applied;
+        }
+    }
+    println!("records_fence_race: {committed} were applied first, {fenced} fenced first");
+    assert!(committed > 0 && fenced > 0, "there was no race");
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_settles_an_id_while_it_is_being_committed_both_are_told_the_truth() {
+    let rig = Rig::new("records_settle_race").await;
+    let (mut committed, mut aborted) = (0, 0);
+    let mut rng = rig.settings.rng(1);
+    for round in 0..times(200, 3_000).div_ceil(AT_ONCE) {
+        // A commit reads the record before it is sent; the fence comes before, in or behind that.
+        let head_starts: Vec<_> = (0..AT_ONCE)
+            .map(|_| Duration::from_millis(rng.u64(..30)))
+            .collect();
+        let races = (0..AT_ONCE).map(async |number| {
+            let (partition, id) = (PARTITIONS[number % 3], id(format!("race-{round}-{number}")));
+            let (outcome, settled) =
+                tokio::join!(transaction(&rig.table, LONG, partition, &id).commit(), async {
+                    sleep(head_starts[number]).await;
+                    rig.other.settle(partition, &id).await.unwrap()
+                },);
+            (partition, id, outcome, settled)
+        });
+        let ended = join_all(races).await;
+        for (partition, id, outcome, settled) in ended {
+            let applied = rig.applied(partition, &id).await;
+            let recorded = rig.other.outcome(partition, &id).await.unwrap();
+            match outcome {
+                // Where the fence came first, the commit has seen it, and was sent behind it.
+                Outcome::Committed(_) => assert_eq!((applied, recorded), (1, Recorded::Committed)),
+                Outcome::Failed(error) => {
+                    assert_eq!((applied, recorded), (0, Recorded::Aborted), "{error}");
+                    assert_eq!(settled, Settled::NotApplied);
+                }
+                outcome => panic!("{outcome}"),
+            }
+            committed += applied;
+            aborted += 1 - applied;
+        }
+    }
+    println!("records_settle_race: {committed} committed, {aborted} aborted");
+    assert!(committed > 0 && aborted > 0, "there was no race");
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_clients_that_commit_one_id_at_once_exactly_one_applies_it() {
+    let rig = Rig::new("records_two_clients").await;
+    for round in 0..times(200, 2_000).div_ceil(AT_ONCE) {
+        let races = (0..AT_ONCE).map(async |number| {
+            let (partition, id) = (PARTITIONS[number % 3], id(format!("two-{round}-{number}")));
+            let (one, other) = tokio::join!(
+                transaction(&rig.table, LONG, partition, &id).commit(),
+                transaction(&rig.other, LONG, partition, &id).commit(),
+            );
+            (partition, id, [one, other])
+        });
+        for (partition, id, outcomes) in join_all(races).await {
+            assert!(outcomes.iter().all(Outcome::is_committed), "{id}: {outcomes:?}");
+            let replays = outcomes.iter().filter(|outcome| is_replayed(outcome)).count();
+            assert_eq!(replays, 1, "{id}: {outcomes:?}");
+            assert_eq!(rig.applied(partition, &id).await, 1, "{id}");
+        }
+    }
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_contents_that_are_committed_under_one_id_at_once_one_is_applied_and_the_other_refused() {
+    let rig = Rig::new("records_two_contents").await;
+    for round in 0..times(200, 2_000).div_ceil(AT_ONCE) {
+        let races = (0..AT_ONCE).map(async |number| {
+            let (partition, id) = (PARTITIONS[number % 3], id(format!("contents-{round}-{number}")));
+            let other = format!("{partition}other");
+            let mut second = rig.other.at(partition).unwrap();
+            second
+                .id(id.clone())
+                .put(Put::new(other).cell(FAMILY, QUALIFIER, id.as_bytes().to_vec()))
+                .unwrap();
+            let (one, other) = tokio::join!(
+                transaction(&rig.table, LONG, partition, &id).commit(),
+                second.commit()
+            );
+            let (winner, loser) = match one.is_committed() {
+                true => (&one, &other),
+                false => (&other, &one),
+            };
+            assert!(winner.is_committed() && !is_replayed(winner), "{winner}");
+            assert!(matches!(loser, Outcome::Refused(_)), "{loser}");
+            assert_eq!(loser.error().unwrap().kind(), ErrorKind::IdReused);
+            assert_eq!(rig.applied(partition, &id).await, i64::from(one.is_committed()));
+        });
+        join_all(races).await;
+    }
+    rig.end().await;
+}

@@ -1,0 +1,160 @@
+//! Records while regions and servers come and go.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use hbase_txn::{ErrorKind, Increment, Outcome, Recorded, ServerName, Settled, TransactionId};
+
+use super::{
+    BRIEF, COMMIT, LONG, MARKS, PARTITIONS, Rig, id, is_replayed, marks_row, settled, transaction, unknown,
+};
+use crate::{
+    cluster::{PATIENCE, until},
+    proxy::Action,
+    regions::Shuffler,
+};
+
+/// Ids that were committed and settled as not applied, in each partition.
+struct Known {
+    committed: Vec<(&'static str, TransactionId)>,
+    aborted: Vec<(&'static str, TransactionId)>,
+}
+
+impl Known {
+    /// The requests of those that were not applied are held by the proxy.
+    async fn make(rig: &Rig, what: &str) -> Self {
+        let mut known = Self {
+            committed: Vec::new(),
+            aborted: Vec::new(),
+        };
+        for partition in PARTITIONS {
+            let committed = id(format!("{what}-committed"));
+            let outcome = transaction(&rig.table, LONG, partition, &committed)
+                .commit()
+                .await;
+            assert!(outcome.is_committed(), "{outcome}");
+            known.committed.push((partition, committed));
+            let aborted = id(format!("{what}-aborted"));
+            rig.proxy.once(COMMIT, Action::Hold);
+            let unsettled = unknown(transaction(&rig.table, BRIEF, partition, &aborted).commit().await);
+            rig.proxy.pass_all();
+            assert_eq!(settled(&unsettled).await, Settled::NotApplied);
+            known.aborted.push((partition, aborted));
+        }
+        known
+    }
+
+    /// Nothing of it was forgotten.
+    async fn check(&self, rig: &Rig, what: &str) {
+        for (partition, id) in &self.committed {
+            let outcome = transaction(&rig.table, PATIENCE, partition, id).commit().await;
+            assert!(is_replayed(&outcome), "{what}: {outcome}");
+            assert_eq!(rig.applied(partition, id).await, 1, "{what}");
+        }
+        for (partition, id) in &self.aborted {
+            let recorded = rig.other.outcome(*partition, id).await.unwrap();
+            assert_eq!(recorded, Recorded::Aborted, "{what}");
+            assert_eq!(rig.applied(partition, id).await, 0, "{what}");
+        }
+    }
+}
+
+/// On which server each region is, by its start key.
+async fn servers(shuffler: &Shuffler) -> HashMap<Bytes, ServerName> {
+    let regions = shuffler.regions().await;
+    regions
+        .into_iter()
+        .map(|found| (found.region.start_key, found.server.unwrap()))
+        .collect()
+}
+
+#[tokio::test]
+async fn records_and_fences_outlive_moves_and_splits() {
+    let rig = Rig::new("records_upheaval").await;
+    let mut shuffler = Shuffler::new(&rig.connections[1], rig.table.name(), rig.settings.rng(77));
+    let admin = rig.connections[1].admin();
+
+    // Each region goes away and comes back, so that the server takes the late requests.
+    let known = Known::make(&rig, "move").await;
+    let before = servers(&shuffler).await;
+    for region in shuffler.regions().await {
+        until("move", PATIENCE, async || {
+            shuffler.move_away(&region).await.then_some(())
+        })
+        .await;
+        until("move back", PATIENCE, async || {
+            let home = &before[&region.region.start_key];
+            admin.move_region(&region.region, home).await.ok()
+        })
+        .await;
+    }
+    until("regions at home", PATIENCE, async || {
+        (servers(&shuffler).await == before).then_some(())
+    })
+    .await;
+    assert_eq!(rig.proxy.release().await, PARTITIONS.len());
+    known.check(&rig, "after moves").await;
+
+    let known = Known::make(&rig, "split").await;
+    assert!(shuffler.split_at("k00", PATIENCE).await);
+    shuffler.regions().await;
+    rig.proxy.release().await;
+    known.check(&rig, "after a split").await;
+
+    rig.end().await;
+}
+
+/// Kills a server of the table's, and waits until the regions are served without it; then brings it back.
+async fn kill(rig: &Rig, server: u16) {
+    let shuffler = Shuffler::new(&rig.connections[1], rig.table.name(), rig.settings.rng(78));
+    let before = servers(&shuffler).await;
+    rig.cluster.kill(server).await;
+    until("regions on other servers", PATIENCE, async || {
+        (servers(&shuffler).await != before).then_some(())
+    })
+    .await;
+    rig.cluster.start(server).await;
+    rig.cluster.settle(&rig.connections[1]).await;
+    shuffler.regions().await;
+}
+
+/// Puts a region of the table on each server, so that whoever is killed has one. Returns whom to kill.
+async fn spread(rig: &Rig) -> u16 {
+    let admin = rig.connections[1].admin();
+    let shuffler = Shuffler::new(&rig.connections[1], rig.table.name(), rig.settings.rng(79));
+    let live = admin.cluster_info().await.unwrap().live_servers;
+    for (region, server) in shuffler.regions().await.iter().zip(&live) {
+        if region.server.as_ref() != Some(server) {
+            until("move", PATIENCE, async || {
+                admin.move_region(&region.region, server).await.ok()
+            })
+            .await;
+        }
+    }
+    shuffler.regions().await;
+    rig.settings.rng(80).u16(1..=3)
+}
+
+#[tokio::test]
+async fn records_and_fences_outlive_a_killed_server_also_on_a_table_that_skips_the_log() {
+    let rig = Rig::with_table("records_kill", |descriptor| {
+        descriptor.with_attribute("DURABILITY", "SKIP_WAL")
+    })
+    .await;
+    // What leaves it to the table can't be recorded.
+    let mut unlogged = rig.table.at("aaa").unwrap();
+    let mark = Increment::new(marks_row("aaa")).column(MARKS, "unlogged", 1);
+    unlogged.recorded().increment(mark).unwrap();
+    let outcome = unlogged.commit().await;
+    let Outcome::Refused(error) = outcome else {
+        panic!("{outcome}");
+    };
+    assert_eq!(error.kind(), ErrorKind::WeakDurability);
+
+    let server = spread(&rig).await;
+    let known = Known::make(&rig, "kill").await;
+    kill(&rig, server).await;
+    rig.proxy.release().await;
+    known.check(&rig, "after a server was killed").await;
+    rig.end().await;
+}

@@ -1,0 +1,131 @@
+//! Updates could have run one after the other, whatever happens to answers and servers.
+//!
+//! | file | what |
+//! |---|---|
+//! | `history` | what transactions read and wrote, and how they ended |
+//! | `checker` | whether they could have run one after the other; no I/O |
+//! | `log` | the histories of a run, and what they show |
+//! | `recorder` | reads and changes a partition, and notes it |
+//! | `shapes` | what transactions do |
+//! | `run` | tasks that make transactions under faults |
+//! | `pairs` | two transactions that meet |
+
+mod checker;
+mod history;
+mod log;
+mod pairs;
+mod recorder;
+mod run;
+mod shapes;
+
+use std::collections::BTreeMap;
+
+use crate::{
+    cluster::TestCluster,
+    settings::{Settings, is_long},
+};
+use checker::Kind;
+use pairs::{Pair, meet};
+use run::{Plan, Upheaval, run};
+
+fn upheaval() -> Upheaval {
+    if is_long() {
+        Upheaval::Kills
+    } else {
+        Upheaval::Faults
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_versions_of_partitions_updates_are_serialisable_whatever_happens_to_answers_and_servers() {
+    let plan = Plan {
+        test: "serialisable",
+        versioned: true,
+        updates: true,
+        upheaval: upheaval(),
+    };
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(plan.test);
+    let log = run(&cluster, &settings, plan, 800).await;
+    let report = log.report();
+    assert!(report.anomalies.is_empty(), "{report}\n{}", report.anomalies[0]);
+    assert!(
+        report.absences > 10 * report.undecided,
+        "it proves little: {report}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_versions_of_partitions_only_phantoms_are_left() {
+    let plan = Plan {
+        test: "only_phantoms",
+        versioned: false,
+        updates: true,
+        upheaval: upheaval(),
+    };
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(plan.test);
+    let log = run(&cluster, &settings, plan, 300).await;
+    let report = log.report();
+    let other = report
+        .anomalies
+        .iter()
+        .find(|anomaly| anomaly.kind != Kind::Phantom);
+    if let Some(other) = other {
+        panic!("{report}\n{other}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_and_then_commits_loses_updates_and_skews_writes() {
+    let plan = Plan {
+        test: "no_updates",
+        versioned: true,
+        updates: false,
+        upheaval: Upheaval::None,
+    };
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(plan.test);
+    let log = run(&cluster, &settings, plan, 300).await;
+    let kinds = log.report().kinds();
+    assert!(kinds.contains_key(&Kind::LostUpdate), "{kinds:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_that_meet_are_serialisable_with_versions_of_partitions_and_else_but_for_phantoms() {
+    const TEST: &str = "meeting";
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(TEST);
+    let plan = |versioned, updates| Plan {
+        test: TEST,
+        versioned,
+        updates,
+        upheaval: Upheaval::None,
+    };
+    let (with_versions, without, naive) = tokio::join!(
+        meet(&cluster, &settings, plan(true, true)),
+        meet(&cluster, &settings, plan(false, true)),
+        // Versions don't help who does not ask for them.
+        meet(&cluster, &settings, plan(true, false)),
+    );
+    assert!(
+        with_versions.values().all(BTreeMap::is_empty),
+        "{with_versions:?}"
+    );
+    for (pair, kinds) in without {
+        let found: Vec<Kind> = kinds.into_keys().collect();
+        match pair {
+            Pair::Range | Pair::Row => assert_eq!(found, [Kind::Phantom], "{pair:?}"),
+            Pair::TwoCells | Pair::TwoAbsentCells | Pair::OneCell => assert_eq!(found, [], "{pair:?}"),
+        }
+    }
+    for (pair, kinds) in naive {
+        let found: Vec<Kind> = kinds.into_keys().collect();
+        let expected = match pair {
+            Pair::Range | Pair::Row => Kind::Phantom,
+            Pair::TwoCells | Pair::TwoAbsentCells => Kind::WriteSkew,
+            Pair::OneCell => Kind::LostUpdate,
+        };
+        assert_eq!(found, [expected], "{pair:?}");
+    }
+}
