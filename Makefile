@@ -1,11 +1,12 @@
 # The front door. `make demo` and `make test` are all that most people need.
-.PHONY: help demo check test chaos fuzz deny
+.PHONY: help demo check test chaos bench fuzz deny
 
 help:
 	@echo "make demo    the classic example on a real HBase, which it sets up"
 	@echo "make check   what needs no server: lints, unit and property tests, documentation"
 	@echo "make test    everything, on clusters that it starts and ends"
-	@echo "make chaos   the tests under faults in full (CHAOS_SEED=…)"
+	@echo "make chaos   the tests under faults, and others of great counts, in full (CHAOS_SEED, CHAOS_ROUNDS, CHAOS_COMMITS)"
+	@echo "make bench   what records, group commit and a hot partition cost, on a cluster that it starts and ends (7 minutes behind the build)"
 	@echo "make fuzz    every decoder under a fuzzer (FUZZ_SECONDS=60 each; needs nightly Rust and cargo-fuzz)"
 	@echo "make deny    licences and bans of dependencies (needs cargo-deny)"
 
@@ -20,6 +21,9 @@ test:
 
 chaos:
 	@scripts/test chaos
+
+bench:
+	@scripts/bench
 
 FUZZ_SECONDS ?= 60
 fuzz:

@@ -1,0 +1,202 @@
+//! What does a record cost, and what does group commit spare?
+//!
+//! Transactions of ten rows without a record, with one under an id of its own, and with one under the caller's id (whose
+//! record is read first, in a call more), from one task and from 16, each in a partition of its own. And transactions of one
+//! row, from 64 tasks in one partition, with admission, which sends those that queue up in one call, and without.
+//!
+//!     make bench
+//!
+//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench record_cost`.
+//!
+//! The rounds of all sorts take turns. Shown are the medians of the rounds, and the median of each round's ratio to
+//! the first sort. Nothing is judged, but every commit must succeed. With `-- --short`, one short round.
+
+mod setup;
+
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use hbase_txn::{OpenOptions, PartitionedTable, Put, Transaction, TransactionId};
+use tokio::time::Instant;
+
+use self::setup::{Bench, Failure, Millis, Times, is_short, median};
+
+const ROWS: usize = 10;
+const VALUE: [u8; 100] = [b'v'; 100];
+/// How long each sort warms up: the region's location, the connection, the server's code.
+const WARM: Duration = Duration::from_secs(1);
+
+/// How the tasks of one sort commit.
+#[derive(Clone)]
+struct Sort {
+    name: &'static str,
+    table: PartitionedTable,
+    rows: usize,
+    partitions: Partitions,
+    prepare: fn(&mut Transaction),
+}
+
+#[derive(Clone, Copy)]
+enum Partitions {
+    One,
+    OneEach,
+}
+
+/// How one round went.
+struct Round {
+    per_second: f64,
+    times: Times,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let (rounds, length) = match is_short() {
+        true => (1, Duration::from_millis(500)),
+        false => (5, Duration::from_secs(5)),
+    };
+    let bench = Bench::begin("record_cost").await?;
+    let measured = measure(&bench, rounds, length).await;
+    bench.end().await?;
+    measured
+}
+
+async fn measure(bench: &Bench, rounds: usize, length: Duration) -> Result<(), Failure> {
+    let open = |options: OpenOptions| options.open(&bench.connection, bench.table.clone());
+    let table = open(OpenOptions::new()).await?;
+    let unadmitted = open(OpenOptions::new().without_admission()).await?;
+    println!("{rounds} rounds of {length:?} for each sort; medians");
+
+    let recorded = |name, prepare| Sort {
+        name,
+        table: table.clone(),
+        rows: ROWS,
+        partitions: Partitions::OneEach,
+        prepare,
+    };
+    let sorts = [
+        recorded("no record", |_| {}),
+        recorded("an id of its own", |transaction| {
+            transaction.recorded();
+        }),
+        recorded("the caller's id", |transaction| {
+            transaction.id(TransactionId::unique());
+        }),
+    ];
+    for tasks in [1, 16] {
+        let what = format!("{ROWS} rows, {tasks} at a time, in partitions of their own");
+        compare(&what, &sorts, tasks, rounds, length).await?;
+    }
+
+    let grouped = |name, table| Sort {
+        name,
+        table,
+        rows: 1,
+        partitions: Partitions::One,
+        prepare: |_| {},
+    };
+    let sorts = [
+        grouped("without admission", unadmitted),
+        grouped("in groups", table.clone()),
+    ];
+    compare(
+        "1 row, 64 at a time, in one partition",
+        &sorts,
+        64,
+        rounds,
+        length,
+    )
+    .await
+}
+
+/// Lets the sorts take turns, and prints how they did.
+async fn compare(
+    what: &str,
+    sorts: &[Sort],
+    tasks: usize,
+    rounds: usize,
+    length: Duration,
+) -> Result<(), Failure> {
+    for sort in sorts {
+        run(sort, tasks, WARM.min(length)).await?;
+    }
+    let mut seen: Vec<Vec<Round>> = sorts.iter().map(|_| Vec::new()).collect();
+    for round in 0..rounds {
+        // The first place goes round as well.
+        for turn in 0..sorts.len() {
+            let place = (turn + round) % sorts.len();
+            seen[place].push(run(&sorts[place], tasks, length).await?);
+        }
+    }
+    println!("\n{what}");
+    println!(
+        "{:<20}  {:>12}  {:>10}  {:>15}  the same to the first sort's",
+        "", "commits / s", "median", "99th percentile"
+    );
+    for (sort, rounds) in sorts.iter().zip(&seen) {
+        let of = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure));
+        let to_first = |figure: fn(&Round) -> f64| {
+            let pairs = rounds.iter().zip(&seen[0]);
+            median(pairs.map(|(own, first)| figure(own) / figure(first)))
+        };
+        println!(
+            "{:<20}  {:>12.0}  {:>10}  {:>15}  {:.2} / {:.2} / {:.2}",
+            sort.name,
+            of(per_second),
+            Millis(of(middle)),
+            Millis(of(high)),
+            to_first(per_second),
+            to_first(middle),
+            to_first(high),
+        );
+    }
+    Ok(())
+}
+
+fn per_second(round: &Round) -> f64 {
+    round.per_second
+}
+
+fn middle(round: &Round) -> f64 {
+    round.times.median().0
+}
+
+fn high(round: &Round) -> f64 {
+    round.times.high().0
+}
+
+/// All tasks of a sort at once, each as fast as it can.
+async fn run(sort: &Sort, tasks: usize, length: Duration) -> Result<Round, Failure> {
+    let (began, end) = (Instant::now(), Instant::now() + length);
+    let tasks: Vec<_> = (0..tasks)
+        .map(|task| tokio::spawn(write(sort.clone(), task, end)))
+        .collect();
+    let times = try_join_all(tasks).await?;
+    let times = Times::of(times.into_iter().collect::<Result<Vec<_>, _>>()?)?;
+    Ok(Round {
+        per_second: times.count() as f64 / began.elapsed().as_secs_f64(),
+        times,
+    })
+}
+
+/// Commits the same rows again and again, and tells how long each commit took.
+async fn write(sort: Sort, task: usize, end: Instant) -> Result<Vec<Duration>, Failure> {
+    let prefix = match sort.partitions {
+        Partitions::One => "one".to_owned(),
+        Partitions::OneEach => format!("p{task:02}"),
+    };
+    let rows: Vec<String> = (0..sort.rows)
+        .map(|row| format!("{prefix}{task:02}{row}"))
+        .collect();
+    let mut times = Vec::new();
+    while Instant::now() < end {
+        let began = Instant::now();
+        let mut transaction = sort.table.at(prefix.clone())?;
+        for row in &rows {
+            transaction.put(Put::new(row.clone()).cell("f", "q", &VALUE[..]))?;
+        }
+        (sort.prepare)(&mut transaction);
+        transaction.commit().await.into_result()?;
+        times.push(began.elapsed());
+    }
+    Ok(times)
+}

@@ -1,0 +1,101 @@
+//! What the benches have in common: a cluster, a table that goes away, and figures.
+
+#![allow(dead_code, reason = "every bench has this module, and uses a part of it")]
+
+use std::{error, fmt, time::Duration};
+
+use hbase_txn::{
+    Config, Connection, FamilyDescriptor, PartitionRule, TableDescriptor, TableName, local::LocalCluster,
+};
+
+/// The name of a local cluster.
+const CLUSTER: &str = "HBASE_TXN_BENCH_CLUSTER";
+
+pub(crate) type Failure = Box<dyn error::Error + Send + Sync>;
+
+/// A table on the cluster of the bench: partitions by the first three bytes, the family `f`, and that of records.
+pub(crate) struct Bench {
+    pub(crate) connection: Connection,
+    pub(crate) table: TableName,
+}
+
+impl Bench {
+    pub(crate) async fn begin(what: &str) -> Result<Self, Failure> {
+        let name = std::env::var(CLUSTER)
+            .map_err(|_| format!("{CLUSTER} names no local cluster; make bench boots one"))?;
+        let uri = LocalCluster::new(&name)?
+            .status()?
+            .uri
+            .ok_or("the cluster does not run")?;
+        let connection = Connection::builder(Config::from_uri(&uri)?).connect().await?;
+        let table: TableName = format!("bench_{what}_{:08x}", fastrand::u32(..)).parse()?;
+        let descriptor = TableDescriptor::new(table.clone())
+            .with_family(FamilyDescriptor::new("f"))
+            .with_partition_rule(&PartitionRule::prefix_length(3)?)
+            .with_multi_row_mutation_endpoint()
+            .with_record_family();
+        connection.admin().create_table(&descriptor, &[]).await?;
+        Ok(Self { connection, table })
+    }
+
+    /// Deletes the table.
+    pub(crate) async fn end(self) -> Result<(), Failure> {
+        self.connection.admin().delete_table(&self.table).await?;
+        Ok(())
+    }
+}
+
+/// Whether only the short form is asked for, which judges nothing.
+pub(crate) fn is_short() -> bool {
+    std::env::args().any(|argument| argument == "--short")
+}
+
+/// How long commits took.
+pub(crate) struct Times {
+    sorted: Vec<Duration>,
+}
+
+impl Times {
+    pub(crate) fn of(tasks: impl IntoIterator<Item = Vec<Duration>>) -> Result<Self, Failure> {
+        let mut sorted: Vec<Duration> = tasks.into_iter().flatten().collect();
+        sorted.sort_unstable();
+        match sorted.is_empty() {
+            true => Err("nothing was committed".into()),
+            false => Ok(Self { sorted }),
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.sorted.len()
+    }
+
+    pub(crate) fn median(&self) -> Millis {
+        self.at(0.5)
+    }
+
+    /// The 99th percentile.
+    pub(crate) fn high(&self) -> Millis {
+        self.at(0.99)
+    }
+
+    fn at(&self, share: f64) -> Millis {
+        let place = (self.sorted.len() as f64 * share) as usize;
+        Millis(self.sorted[place.min(self.sorted.len() - 1)].as_secs_f64() * 1_000.0)
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Millis(pub(crate) f64);
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.2} ms", self.0))
+    }
+}
+
+/// The one in the middle; of an even number the upper one.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
