@@ -1,0 +1,125 @@
+//! Audited counter: every change of a number leaves a row that says what it was, and none is counted twice.
+//!
+//! | row | cell | |
+//! |---|---|---|
+//! | `TENANT/counter/NAME` | `f:value` | the number, a counter |
+//! | `TENANT/audit/NAME/CHANGE` | `f:amount`, `f:by` | one change of it |
+//!
+//! **Conditions.** The audit row is absent. The transaction's id is that of the change.
+//!
+//! **Invariant.** The number is the sum of its audit rows, in every snapshot.
+//!
+//! **When something goes wrong.** Nothing is read, so nobody is in anybody's way: there are no conflicts. The answer was lost, or the
+//! caller died: it sends the same change again. For a day (the table's replay window) the record answers that it was
+//! applied; after that, for ever, the audit row does.
+//!
+//! Run: `HBASE_TXN_CONNECT=… cargo run --example audited_counter`
+
+use hbase_txn::{
+    Condition, Connection, Increment, Outcome, PartitionRule, PartitionedTable, Put, Result, TableName,
+    TransactionId,
+};
+
+mod support;
+
+/// One change of a counter.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Its name, the same when it is sent again.
+    pub id: String,
+    /// What is added.
+    pub amount: i64,
+    /// Who wants it.
+    pub by: String,
+}
+
+/// Adds to a counter, once for each change; tells whether it was this call that did.
+pub async fn apply(
+    counters: &PartitionedTable,
+    tenant: &str,
+    counter: &str,
+    change: &Change,
+) -> Result<bool> {
+    let audit_row = format!("{tenant}/audit/{counter}/{}", change.id);
+    let mut transaction = counters.at(tenant.to_owned())?;
+    transaction.id(TransactionId::new(format!("{counter}/{}", change.id))?);
+    transaction.condition(Condition::absent(audit_row.clone(), "f", "amount"))?;
+    transaction.increment(Increment::new(format!("{tenant}/counter/{counter}")).column(
+        "f",
+        "value",
+        change.amount,
+    ))?;
+    transaction.put(
+        Put::new(audit_row)
+            .cell("f", "amount", change.amount.to_string())
+            .cell("f", "by", change.by.clone()),
+    )?;
+    match transaction.commit().await {
+        // Its record is forgotten, and its audit row is there.
+        Outcome::Rejected(_) => Ok(false),
+        other => other.into_result().map(|committed| !committed.replayed),
+    }
+}
+
+/// A counter's number and its audit rows, after a check that they agree: as they are at one moment.
+///
+/// # Panics
+///
+/// When they don't.
+pub async fn checked(counters: &PartitionedTable, tenant: &str, counter: &str) -> Result<(i64, usize)> {
+    let snapshot = counters.snapshot(tenant.to_owned()).await?;
+    let value = support::counter(snapshot.value(format!("{tenant}/counter/{counter}"), "f", "value"));
+    // '0' is the byte behind '/': all rows that begin with the text before it.
+    let rows = snapshot.range(
+        format!("{tenant}/audit/{counter}/"),
+        format!("{tenant}/audit/{counter}0"),
+    );
+    let amounts = rows.iter().filter_map(|row| row.value("f", "amount"));
+    let sum: i64 = amounts
+        .map(|amount| support::text(amount).parse::<i64>().expect("a number"))
+        .sum();
+    assert_eq!(value, sum, "the counter is not the sum of its audit rows");
+    Ok((value, rows.len()))
+}
+
+/// Eight tasks count, and send every change twice, as callers do who got no answer.
+pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
+    let counters = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
+    let (_, before) = checked(&counters, "acme", "visits").await?;
+    let run_id = support::run_id();
+    let count = async |task: usize| {
+        let mut applied = 0;
+        for number in 0..5 {
+            let change = Change {
+                id: format!("{run_id}-{task}-{number}"),
+                amount: fastrand::i64(1..10),
+                by: format!("task {task}"),
+            };
+            for _ in 0..2 {
+                applied += usize::from(apply(&counters, "acme", "visits", &change).await?);
+            }
+        }
+        Ok::<_, hbase_txn::Error>(applied)
+    };
+    let applied: usize = futures::future::try_join_all((0..8).map(count))
+        .await?
+        .iter()
+        .sum();
+
+    let (value, changes) = checked(&counters, "acme", "visits").await?;
+    assert_eq!(
+        (applied, changes),
+        (40, before + 40),
+        "a change was lost, or counted twice"
+    );
+    println!("80 calls, {applied} changes: the counter is at {value}, the sum of its {changes} audit rows");
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let connection = support::connect().await?;
+    run(&connection, &"pattern_audited_counter".parse()?).await?;
+    connection.close().await;
+    Ok(())
+}

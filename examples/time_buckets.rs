@@ -1,0 +1,176 @@
+//! Time buckets: the events of an hour, with a summary that is always right, and that is final once the hour is closed.
+//!
+//! | row | cell | |
+//! |---|---|---|
+//! | `HOUR/event/EVENT` | `f:size` | an event |
+//! | `HOUR/summary` | `f:events`, `f:size` | how many there are, and the sum of their sizes: counters |
+//! | | `f:closed` | there once the bucket is closed |
+//!
+//! A partition is an hour: the first ten bytes, as in `2026112204` (UTC).
+//!
+//! **Conditions.** Adding: the bucket is not closed, and the event is not there.
+//!
+//! **Invariant.** In every snapshot the summary is that of the events; after `close` has returned it is for ever the same.
+//!
+//! **When something goes wrong.** Additions read nothing, so they are in nobody's way. One that comes too late is rejected: put it into the
+//! present bucket, or let it go. Lost answers and dead callers: add the event again, with the same name. Closing again
+//! is harmless.
+//!
+//! All events of an hour go to one region, and through one transaction after the other. For more than a region can take, put
+//! a shard in front: `3-2026112204`, one bucket for each shard, and add up their summaries when all are closed.
+//!
+//! Run: `HBASE_TXN_CONNECT=… cargo run --example time_buckets`
+
+use std::time::{Duration, SystemTime};
+
+use hbase_txn::{
+    Condition, Connection, Increment, Outcome, PartitionRule, PartitionedTable, Put, Result, Snapshot,
+    TableName, TransactionId,
+};
+
+mod support;
+
+/// How an addition ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// The event is in the bucket, by this call.
+    Now,
+    /// It was there before.
+    Before,
+    /// Nothing was added: the bucket is closed.
+    TooLate,
+}
+
+/// What is in a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// How many events.
+    pub events: i64,
+    /// The sum of their sizes.
+    pub size: i64,
+    /// Whether that is final.
+    pub closed: bool,
+}
+
+/// The label of the condition that the bucket is open.
+const IS_OPEN: &str = "the bucket is open";
+
+/// Adds an event to a bucket, once for each name.
+pub async fn add(buckets: &PartitionedTable, hour: &str, event: &str, size: u32) -> Result<Added> {
+    let (summary, row) = (format!("{hour}/summary"), format!("{hour}/event/{event}"));
+    let mut transaction = buckets.at(hour.to_owned())?;
+    transaction.id(TransactionId::new(event.to_owned())?);
+    transaction.condition(Condition::absent(row.clone(), "f", "size"))?;
+    transaction.condition(Condition::absent(summary.clone(), "f", "closed").label(IS_OPEN))?;
+    transaction.put(Put::new(row).cell("f", "size", size.to_string()))?;
+    transaction.increment(Increment::new(summary).column("f", "events", 1).column(
+        "f",
+        "size",
+        i64::from(size),
+    ))?;
+    match transaction.commit().await {
+        Outcome::Committed(committed) if committed.replayed => Ok(Added::Before),
+        // An event that is there comes first: it was in time.
+        Outcome::Rejected(rejection) => match &rejection.failed[..] {
+            [only] if only.label == IS_OPEN => Ok(Added::TooLate),
+            _ => Ok(Added::Before),
+        },
+        other => other.into_result().map(|_| Added::Now),
+    }
+}
+
+/// Closes a bucket, and tells its final summary.
+pub async fn close(buckets: &PartitionedTable, hour: &str) -> Result<Summary> {
+    let mut transaction = buckets.at(hour.to_owned())?;
+    transaction.recorded();
+    transaction.put(Put::new(format!("{hour}/summary")).cell("f", "closed", "yes"))?;
+    transaction.commit().await.into_result()?;
+    summary(buckets, hour).await
+}
+
+/// The summary of a bucket, after a check that its events say the same.
+///
+/// # Panics
+///
+/// When they don't.
+pub async fn summary(buckets: &PartitionedTable, hour: &str) -> Result<Summary> {
+    let bucket: Snapshot = buckets.snapshot(hour.to_owned()).await?;
+    let value = |qualifier| bucket.value(format!("{hour}/summary"), "f", qualifier);
+    let said = Summary {
+        events: support::counter(value("events")),
+        size: support::counter(value("size")),
+        closed: value("closed").is_some(),
+    };
+    let sizes = bucket.range(format!("{hour}/event/"), format!("{hour}/event0"));
+    let sizes = sizes.iter().filter_map(|row| row.value("f", "size"));
+    let sizes: Vec<i64> = sizes
+        .map(|size| support::text(size).parse().expect("a size"))
+        .collect();
+    assert_eq!((said.events, said.size), (sizes.len() as i64, sizes.iter().sum()));
+    Ok(said)
+}
+
+/// The bucket of a time, as in `2026112204`: year, month, day and hour, UTC.
+pub fn hour_of(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (hours, days) = (since.as_secs() / 3_600, since.as_secs() / 86_400);
+    // Years that begin in March have their leap day at the end; an era is 400 of them.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!("{year:04}{month:02}{day:02}{:02}", hours % 24)
+}
+
+/// Eight tasks add events while the bucket of an earlier hour is closed.
+pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
+    let buckets = support::open(connection, table, &PartitionRule::prefix_length(10)?).await?;
+    // Any hour of the past, so that the next run finds an open one.
+    let past = SystemTime::now() - Duration::from_secs(3_600 * fastrand::u64(1..200_000));
+    let (hour, now) = (hour_of(past), hour_of(SystemTime::now()));
+    let run_id = support::run_id();
+    let produce = async |task: usize| {
+        let mut late = 0;
+        for number in 0..10 {
+            let (event, size) = (format!("{run_id}-{task}-{number}"), fastrand::u32(1..1_000));
+            if add(&buckets, &hour, &event, size).await? == Added::TooLate {
+                add(&buckets, &now, &event, size).await?;
+                late += 1;
+            }
+        }
+        Ok::<_, hbase_txn::Error>(late)
+    };
+    let (late, closed) =
+        futures::future::try_join(futures::future::try_join_all((0..8).map(produce)), async {
+            while summary(&buckets, &hour).await?.events < 30 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            close(&buckets, &hour).await
+        })
+        .await?;
+
+    println!("bucket {hour} was closed: {closed:?}");
+    println!(
+        "{} events came too late, and went to {now}",
+        late.iter().sum::<i32>()
+    );
+    assert_eq!(
+        summary(&buckets, &hour).await?,
+        closed,
+        "something was added to a closed bucket"
+    );
+    println!("bucket {now} is open: {:?}", summary(&buckets, &now).await?);
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let connection = support::connect().await?;
+    run(&connection, &"pattern_time_buckets".parse()?).await?;
+    connection.close().await;
+    Ok(())
+}

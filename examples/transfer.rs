@@ -1,0 +1,153 @@
+//! Transfer: money moves between two accounts of one tenant.
+//!
+//! | row | cell | |
+//! |---|---|---|
+//! | `TENANT/account/NAME` | `f:cents` | the balance, as decimal text |
+//!
+//! A partition is a tenant: the bytes before the first `/`.
+//!
+//! **Conditions.** None by hand. `update` reads both balances, and what it read are the conditions under which it writes.
+//!
+//! **Invariant.** No balance is below zero, and the sum is the same in every snapshot.
+//!
+//! **When something goes wrong.** Another transfer changed one of the balances meanwhile: the closure runs again, with the
+//! new ones. The answer was lost: the update finds out by its record whether it was applied. The caller died, or got an
+//! error: it asks again, with the same request id, and the money moves once.
+//!
+//! `update` reads the whole partition, which is right for a tenant of thousands of rows. For larger ones read the two
+//! cells, and write under conditions on them, as `unique_index` does.
+//!
+//! Run: `HBASE_TXN_CONNECT=… cargo run --example transfer`
+
+use bytes::Bytes;
+use hbase_txn::{
+    Condition, Connection, Outcome, PartitionRule, PartitionedTable, Put, Result, TableName, TransactionId,
+    UpdateOptions, UpdateView,
+};
+
+mod support;
+
+/// The application's error: a closure of `update` may fail with any type that takes this package's errors.
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How a transfer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// The money was moved.
+    Done,
+    /// It was moved by an earlier call with the same request id.
+    DoneBefore,
+    /// Nothing was moved: there is less than that.
+    NotEnough,
+    /// Nothing was moved: one of the accounts is not there.
+    NoAccount,
+}
+
+/// Moves money, once for each request id.
+pub async fn transfer(
+    bank: &PartitionedTable,
+    tenant: &str,
+    request: &TransactionId,
+    (from, to): (&str, &str),
+    cents: u64,
+) -> Result<Transfer, AnyError> {
+    let once = UpdateOptions::new().id(request.clone());
+    let updated = bank
+        .update_with(tenant.to_owned(), once, |view| {
+            let (Some(payer), Some(payee)) = (balance(view, tenant, from)?, balance(view, tenant, to)?)
+            else {
+                return Ok(Transfer::NoAccount);
+            };
+            let Some(left) = payer.checked_sub(cents) else {
+                return Ok(Transfer::NotEnough);
+            };
+            // A view does not show what is added to it: paying oneself would end in `payee + cents`.
+            if from != to {
+                view.put(account(tenant, from, left))?;
+                view.put(account(tenant, to, payee + cents))?;
+            }
+            Ok::<_, AnyError>(Transfer::Done)
+        })
+        .await?;
+    Ok(updated.into_value().unwrap_or(Transfer::DoneBefore))
+}
+
+/// The balance of an account; none when it is not there. What can't be read is an error, and not zero.
+fn balance(view: &mut UpdateView<'_>, tenant: &str, name: &str) -> Result<Option<u64>, AnyError> {
+    let value = view.value(format!("{tenant}/account/{name}"), "f", "cents")?;
+    value.map(parse).transpose()
+}
+
+fn account(tenant: &str, name: &str, cents: u64) -> Put {
+    Put::new(format!("{tenant}/account/{name}")).cell("f", "cents", cents.to_string())
+}
+
+fn parse(value: &Bytes) -> Result<u64, AnyError> {
+    Ok(std::str::from_utf8(value)?.parse()?)
+}
+
+/// Opens an account, unless it is there.
+pub async fn open(bank: &PartitionedTable, tenant: &str, name: &str, cents: u64) -> Result<()> {
+    let put = account(tenant, name, cents);
+    let mut opening = bank.at(tenant.to_owned())?;
+    opening.recorded();
+    opening.condition(Condition::absent(put.row().clone(), "f", "cents"))?;
+    opening.put(put)?;
+    match opening.commit().await {
+        Outcome::Rejected(_) => Ok(()),
+        other => other.into_result().map(drop),
+    }
+}
+
+/// All balances of a tenant as they are at one moment, by row.
+pub async fn balances(bank: &PartitionedTable, tenant: &str) -> Result<Vec<(String, u64)>, AnyError> {
+    let snapshot = bank.snapshot(tenant.to_owned()).await?;
+    let balance = |row: &hbase_txn::Row| {
+        let value = row.value("f", "cents").ok_or("an account without a balance")?;
+        Ok((support::text(row.key()), parse(value)?))
+    };
+    snapshot.rows().iter().map(balance).collect()
+}
+
+/// Eight tasks pay each other at random.
+pub async fn run(connection: &Connection, table: &TableName) -> Result<(), AnyError> {
+    let bank = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
+    let names = ["alice", "bob", "carol", "dave"];
+    for name in names {
+        open(&bank, "acme", name, 10_000).await?;
+    }
+    let before: u64 = balances(&bank, "acme")
+        .await?
+        .iter()
+        .map(|account| account.1)
+        .sum();
+
+    let pay = async || {
+        for _ in 0..5 {
+            let any = || names[fastrand::usize(..names.len())];
+            let request = TransactionId::unique();
+            let (between, cents) = ((any(), any()), fastrand::u64(1..6_000));
+            let ended = transfer(&bank, "acme", &request, between, cents).await?;
+            println!("{} pays {} {cents} cents: {ended:?}", between.0, between.1);
+        }
+        Ok::<_, AnyError>(())
+    };
+    futures::future::try_join_all((0..8).map(|_| pay())).await?;
+
+    let after = balances(&bank, "acme").await?;
+    for (row, cents) in &after {
+        println!("{row}: {cents} cents");
+    }
+    let sum: u64 = after.iter().map(|account| account.1).sum();
+    assert_eq!(sum, before, "money was made or lost");
+    println!("the sum is {sum} cents, as it was before");
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), AnyError> {
+    let connection = support::connect().await?;
+    run(&connection, &"pattern_transfer".parse()?).await?;
+    connection.close().await;
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! Work queue: jobs are taken by the oldest first, each is done once, and none is lost with its worker.
+//!
+//! | row | cell | |
+//! |---|---|---|
+//! | `QUEUE/job/JOB` | `f:payload` | a job; the names of jobs sort by age |
+//! | | `f:lease` | until when it is taken, and by which claim: `MILLISECONDS/CLAIM` |
+//! | `QUEUE/done/JOB` | `f:result` | a job that was done |
+//! | `QUEUE/count` | `f:done` | how many were, a counter |
+//!
+//! **Conditions.** Claiming: the job is there, and its lease is the one that was seen (none, or one that is over).
+//! Finishing: the lease is still one's own.
+//!
+//! **Invariant.** A job is in `job` or in `done`, never in both or neither; `f:done` is the number of rows in `done`.
+//!
+//! **When something goes wrong.** Two workers want one job: one is rejected, and takes the next. A worker dies, or the answer of its
+//! claim is lost: the lease ends, and another one takes the job. A worker is slow: its finishing is rejected, as the job has
+//! another lease. Clocks that differ make leases longer or shorter, and nothing else.
+//!
+//! What `finish` writes is written once. What a worker does *elsewhere* may happen twice, as with every lease.
+//!
+//! `update` would be the wrong tool: it depends on all that it reads, so each claim would be in the way of all others.
+//!
+//! Run: `HBASE_TXN_CONNECT=… cargo run --example work_queue`
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use hbase_txn::{
+    Condition, Connection, Delete, Increment, Outcome, PartitionRule, PartitionedTable, Put, Result, Scan,
+    TableName, TransactionId,
+};
+
+mod support;
+
+/// A job that a worker has taken.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The job's name.
+    pub job: String,
+    /// What is to be done.
+    pub payload: Bytes,
+    lease: String,
+}
+
+/// Adds a job, once for each name; tells whether it was this call that did.
+pub async fn enqueue(
+    queues: &PartitionedTable,
+    queue: &str,
+    job: &str,
+    payload: impl Into<Bytes>,
+) -> Result<bool> {
+    let row = format!("{queue}/job/{job}");
+    let mut transaction = queues.at(queue.to_owned())?;
+    transaction.id(TransactionId::new(job.to_owned())?);
+    transaction.condition(Condition::absent(row.clone(), "f", "payload"))?;
+    transaction.condition(Condition::absent(format!("{queue}/done/{job}"), "f", "result"))?;
+    transaction.put(Put::new(row).cell("f", "payload", payload))?;
+    match transaction.commit().await {
+        Outcome::Rejected(_) => Ok(false),
+        other => other.into_result().map(|committed| !committed.replayed),
+    }
+}
+
+/// Takes the oldest job that is free, for a time; none when none is.
+pub async fn claim(queues: &PartitionedTable, queue: &str, time: Duration) -> Result<Option<Claim>> {
+    let jobs = format!("{queue}/job/");
+    let mut scanner = queues.table().scan(Scan::prefix(jobs.clone()).batch_rows(32))?;
+    while let Some(row) = scanner.next().await? {
+        let (Some(payload), seen) = (row.value("f", "payload"), row.value("f", "lease")) else {
+            continue;
+        };
+        let now = now();
+        if seen.is_some_and(|lease| lease[..] > *now.as_bytes()) {
+            continue;
+        }
+        // The claim's own name makes each lease another value, also of the same worker.
+        let lease = format!("{}/{}", millis(SystemTime::now() + time), TransactionId::unique());
+        let mut take = queues.at(queue.to_owned())?;
+        take.recorded();
+        take.condition(Condition::present(row.key().clone(), "f", "payload"))?;
+        take.condition(match seen {
+            None => Condition::absent(row.key().clone(), "f", "lease"),
+            Some(seen) => Condition::equal(row.key().clone(), "f", "lease", seen.clone()),
+        })?;
+        take.put(Put::new(row.key().clone()).cell("f", "lease", lease.clone()))?;
+        match take.commit().await {
+            Outcome::Committed(_) => {
+                return Ok(Some(Claim {
+                    job: support::text(&row.key()[jobs.len()..]),
+                    payload: payload.clone(),
+                    lease,
+                }));
+            }
+            // Another worker was faster.
+            Outcome::Rejected(_) => {}
+            other => return other.into_result().map(|_| None),
+        }
+    }
+    Ok(None)
+}
+
+/// Removes a job and keeps its result; false, and nothing is written, when the lease was over and another worker has taken
+/// the job.
+pub async fn finish(
+    queues: &PartitionedTable,
+    queue: &str,
+    claim: &Claim,
+    result: impl Into<Bytes>,
+) -> Result<bool> {
+    let row = format!("{queue}/job/{}", claim.job);
+    let mut transaction = queues.at(queue.to_owned())?;
+    transaction.recorded();
+    transaction.condition(Condition::equal(row.clone(), "f", "lease", claim.lease.clone()))?;
+    transaction.delete(Delete::new(row))?;
+    transaction.put(Put::new(format!("{queue}/done/{}", claim.job)).cell("f", "result", result))?;
+    transaction.increment(Increment::new(format!("{queue}/count")).column("f", "done", 1))?;
+    match transaction.commit().await {
+        Outcome::Rejected(_) => Ok(false),
+        other => other.into_result().map(|_| true),
+    }
+}
+
+/// Now, in digits that compare as the time does.
+fn now() -> String {
+    millis(SystemTime::now())
+}
+
+fn millis(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{:013}", since.as_millis())
+}
+
+/// The names of the jobs that are to be done, and of those that are done, at one moment, after a check that each is one of both.
+///
+/// # Panics
+///
+/// When it is not, or was counted otherwise.
+pub async fn checked(queues: &PartitionedTable, queue: &str) -> Result<(Vec<String>, Vec<String>)> {
+    let snapshot = queues.snapshot(queue.to_owned()).await?;
+    let names = |kind: &str| -> Vec<String> {
+        let rows = snapshot.range(format!("{queue}/{kind}/"), format!("{queue}/{kind}0"));
+        let skip = format!("{queue}/{kind}/").len();
+        rows.iter().map(|row| support::text(&row.key()[skip..])).collect()
+    };
+    let (waiting, done) = (names("job"), names("done"));
+    let counted = support::counter(snapshot.value(format!("{queue}/count"), "f", "done"));
+    assert_eq!(
+        counted,
+        done.len() as i64,
+        "a job was done twice, or its row is lost"
+    );
+    assert!(
+        waiting.iter().all(|job| !done.contains(job)),
+        "a job is to be done again"
+    );
+    Ok((waiting, done))
+}
+
+/// Four workers do twenty jobs; now and then one dies with a job in its hands.
+pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
+    let queues = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
+    let (_, before) = checked(&queues, "mail").await?;
+    let run_id = support::run_id();
+    for number in 0..20 {
+        enqueue(&queues, "mail", &format!("{run_id}-{number:06}"), "write to ann").await?;
+    }
+    let work = async |worker: usize| {
+        while !checked(&queues, "mail").await?.0.is_empty() {
+            let Some(claim) = claim(&queues, "mail", Duration::from_millis(300)).await? else {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            if fastrand::u8(..5) == 0 {
+                println!("worker {worker} dies with job {}", claim.job);
+                continue;
+            }
+            finish(&queues, "mail", &claim, format!("done by {worker}")).await?;
+        }
+        Ok::<_, hbase_txn::Error>(())
+    };
+    futures::future::try_join_all((0..4).map(work)).await?;
+
+    let (waiting, done) = checked(&queues, "mail").await?;
+    assert_eq!(
+        (waiting.len(), done.len()),
+        (0, before.len() + 20),
+        "a job was lost"
+    );
+    println!("20 jobs, each done once");
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let connection = support::connect().await?;
+    run(&connection, &"pattern_work_queue".parse()?).await?;
+    connection.close().await;
+    Ok(())
+}

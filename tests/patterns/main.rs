@@ -1,0 +1,94 @@
+//! The worked patterns of `examples/`: each runs, twice on one table, and keeps its invariant under many clients at
+//! once. What is tested is the code of the examples.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(
+    clippy::duplicate_mod,
+    reason = "each example has its own copy of examples/support"
+)]
+#![allow(unreachable_pub, reason = "the examples are programs elsewhere")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod audited_counter;
+mod multi_tenant;
+mod outbox_inbox;
+mod time_buckets;
+mod transfer;
+mod unique_index;
+mod work_queue;
+
+use std::time::{Duration, Instant};
+
+use futures::future::{Either, join_all, select};
+use hbase_txn::{Connection, PartitionedTable};
+
+use crate::support::{connect, table::TestTable};
+
+/// So long a test's work may take; all of it takes a few seconds.
+const LIMIT: Duration = Duration::from_secs(50);
+
+/// A pattern's table, made by its example, and clients of it that share nothing.
+struct Pattern {
+    table: TestTable,
+    connections: Vec<Connection>,
+}
+
+impl Pattern {
+    /// Runs the example twice, on a table that it makes: it must find its way with what is there, too.
+    async fn new<E: std::fmt::Display>(
+        what: &str,
+        run: impl AsyncFn(&Connection, &hbase_txn::TableName) -> Result<(), E>,
+    ) -> Self {
+        let table = TestTable::unmade(what);
+        let connections = join_all((0..4).map(|_| connect())).await;
+        for connection in &connections[..2] {
+            let ended = tokio::time::timeout(LIMIT, run(connection, &table.name)).await;
+            ended
+                .expect("the example hangs")
+                .unwrap_or_else(|error| panic!("the example fails: {error}"));
+        }
+        Self { table, connections }
+    }
+
+    /// The table, opened by each of the clients.
+    async fn clients(&self) -> Vec<PartitionedTable> {
+        join_all(
+            self.connections
+                .iter()
+                .map(|connection| self.table.open(connection)),
+        )
+        .await
+    }
+}
+
+/// Runs tasks side by side, and hands back what each of them returned.
+async fn side_by_side<T, F>(tasks: usize, task: impl Fn(usize) -> F) -> Vec<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let tasks = join_all((0..tasks).map(|number| tokio::spawn(task(number))));
+    let ended = tokio::time::timeout(LIMIT, tasks).await.expect("the tasks hang");
+    ended.into_iter().map(Result::unwrap).collect()
+}
+
+/// Looks again and again until the work is done, and once more; fails when there was hardly time for a look.
+#[allow(clippy::future_not_send, reason = "a test waits for it where it is")]
+async fn watched<T>(work: impl Future<Output = T>, look: impl AsyncFn()) -> T {
+    let (began, mut looks) = (Instant::now(), 0);
+    let watch = async {
+        loop {
+            look().await;
+            looks += 1;
+        }
+    };
+    let done = match select(Box::pin(work), Box::pin(watch)).await {
+        Either::Left((done, _)) => done,
+        Either::Right((never, _)) => never,
+    };
+    look().await;
+    assert!(looks >= 3, "{looks} looks in {:?}", began.elapsed());
+    done
+}

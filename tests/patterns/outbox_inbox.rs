@@ -1,0 +1,159 @@
+#[path = "../../examples/outbox_inbox.rs"]
+#[allow(dead_code, reason = "its main is not run here")]
+mod example;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use hbase_txn::{ErrorKind, Scan};
+
+use self::example::{Message, deliver, forget, open, relay, run, send, total};
+use crate::{
+    Pattern, side_by_side,
+    support::{eventually, keys},
+};
+
+const NAMES: [&str; 4] = ["anna", "bert", "cora", "dirk"];
+const EACH: i64 = 5_000;
+
+fn soon(most: u64) -> Duration {
+    Duration::from_micros(fastrand::u64(200..most))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn money_arrives_once_and_none_is_lost_while_senders_and_relays_are_killed_anywhere() {
+    let pattern = Pattern::new("outbox_inbox", run).await;
+    let clients = Arc::new(pattern.clients().await);
+    for name in NAMES {
+        open(&clients[0], name, EACH).await.unwrap();
+    }
+    let sent_all = Arc::new(AtomicBool::new(false));
+    // Two relays of each account, which get in each other's way, and live for some milliseconds.
+    let relays = side_by_side(8, |task| {
+        let (clients, sent_all) = (Arc::clone(&clients), Arc::clone(&sent_all));
+        async move {
+            let (client, from) = (&clients[task / 2], NAMES[task % 4]);
+            let mut killed = 0;
+            while !sent_all.load(Ordering::Relaxed) {
+                match tokio::time::timeout(soon(8_000), relay(client, from)).await {
+                    Ok(ended) => ended.unwrap(),
+                    Err(_) => killed += 1,
+                }
+            }
+            killed
+        }
+    });
+    let senders = async {
+        let sent = side_by_side(8, |task| {
+            let clients = Arc::clone(&clients);
+            async move {
+                let mut sent = Vec::new();
+                for number in 0..15 {
+                    let message = Message {
+                        id: format!("{task}-{number}"),
+                        from: NAMES[task % 4].to_owned(),
+                        to: NAMES[(task + 1 + number % 3) % 4].to_owned(),
+                        cents: fastrand::u32(1..2_500),
+                    };
+                    // Who got no answer asks again, elsewhere.
+                    let mut client = task;
+                    let enough = loop {
+                        client += 1;
+                        let asked = send(&clients[client % 4], &message);
+                        match tokio::time::timeout(soon(8_000), asked).await {
+                            Ok(Ok(answer)) => break answer,
+                            // An earlier one was told "not enough", and is not yet silent.
+                            Ok(Err(error)) => assert_eq!(error.kind(), ErrorKind::Aborted, "{error}"),
+                            Err(_) => {}
+                        }
+                    };
+                    if enough {
+                        sent.push(message);
+                    }
+                }
+                sent
+            }
+        })
+        .await;
+        sent_all.store(true, Ordering::Relaxed);
+        sent.concat()
+    };
+    let (killed, sent) = futures::join!(relays, senders);
+    assert!(
+        killed.iter().sum::<i32>() >= 10,
+        "too few were killed: {killed:?}"
+    );
+
+    // What the killed have sent may still be on its way for a moment.
+    let whole = EACH * NAMES.len() as i64;
+    eventually("the killed are silent", async || {
+        let (cents, _) = total(&clients[0], &NAMES).await.unwrap();
+        (cents == whole).then_some(())
+    })
+    .await;
+    for name in NAMES {
+        relay(&clients[0], name).await.unwrap();
+    }
+    assert_eq!(total(&clients[0], &NAMES).await.unwrap(), (whole, 0));
+    let mut balances: BTreeMap<&str, i64> = NAMES.map(|name| (name, EACH)).into();
+    for message in &sent {
+        *balances.get_mut(message.from.as_str()).unwrap() -= i64::from(message.cents);
+        *balances.get_mut(message.to.as_str()).unwrap() += i64::from(message.cents);
+    }
+    let table = clients[0].table();
+    let mut expected: Vec<_> = sent
+        .iter()
+        .map(|message| format!("{}/inbox/{}", message.to, message.id))
+        .collect();
+    expected.sort_unstable();
+    let mut marks = Vec::new();
+    for name in NAMES {
+        assert_eq!(
+            keys(table, Scan::prefix(format!("{name}/outbox/"))).await,
+            [""; 0]
+        );
+        marks.extend(keys(table, Scan::prefix(format!("{name}/inbox/"))).await);
+        let row = clients[0].snapshot(name).await.unwrap();
+        let cents = row.value(format!("{name}/balance"), "f", "cents").unwrap();
+        assert_eq!(cents[..], balances[name].to_be_bytes(), "{name}");
+        assert!(balances[name] >= 0, "{name} has {}", balances[name]);
+    }
+    assert_eq!(marks, expected, "a mark for each message, and no other");
+}
+
+#[tokio::test]
+async fn a_crash_between_any_two_steps_is_mended_by_the_next_relay() {
+    let pattern = Pattern::new("outbox_steps", run).await;
+    let clients = pattern.clients().await;
+    let (bank, other) = (&clients[0], &clients[1]);
+    let names = ["eve", "fay"];
+    for name in names {
+        open(bank, name, 1_000).await.unwrap();
+    }
+    let message = |id: &str, cents| Message {
+        id: id.to_owned(),
+        from: "eve".to_owned(),
+        to: "fay".to_owned(),
+        cents,
+    };
+    let one = message("one", 300);
+    for client in [bank, other] {
+        assert!(send(client, &one).await.unwrap());
+    }
+    assert_eq!(total(bank, &names).await.unwrap(), (2_000, 1));
+    assert!(deliver(bank, &one).await.unwrap());
+    assert_eq!(total(bank, &names).await.unwrap(), (2_000, 0));
+    assert!(!deliver(other, &one).await.unwrap());
+    relay(other, "eve").await.unwrap();
+    forget(bank, &one).await.unwrap();
+    // One that read the outbox long ago, and wakes up.
+    assert!(!deliver(bank, &one).await.unwrap());
+    assert!(!send(bank, &message("two", 701)).await.unwrap());
+    assert_eq!(total(bank, &names).await.unwrap(), (2_000, 0));
+}
