@@ -218,7 +218,7 @@ impl PartitionedTable {
                 "an update needs the endpoint, and the table was opened to do without it",
             ));
         }
-        let unrecorded = |error: Error| error.with_hint("or update without a record");
+        let unrecorded = |error: Error| error.with_hint("update it without a record");
         match recording {
             Recording::None => Ok(false),
             Recording::OwnId => Claim::new(self, partition, &TransactionId::unique(), Digest::ANY)
@@ -323,3 +323,6 @@ fn gave_up(attempts: u32, last: Conflict) -> Error {
     .with_retryable(true)
     .at_attempt(attempts)
 }
+
+#[cfg(test)]
+mod tests;

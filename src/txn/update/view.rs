@@ -136,8 +136,15 @@ impl<'a> UpdateView<'a> {
         self.begin_read()?;
         self.group.check_row(key, self.terms)?;
         let row = self.snapshot.row(key);
-        if self.whole_rows.insert(Bytes::copy_from_slice(key)) {
-            self.track_rows(row)?;
+        if self.whole_rows.contains(key) {
+            return Ok(row);
+        }
+        self.track_rows(row)?;
+        // Rows that are not there make no conditions, which would be counted; so the rows are.
+        if self.whole_rows.len() < self.max_conditions {
+            self.whole_rows.insert(Bytes::copy_from_slice(key));
+        } else if !self.versioned {
+            return Err(self.too_many("rows"));
         }
         Ok(row)
     }
@@ -322,14 +329,18 @@ impl<'a> UpdateView<'a> {
         if self.versioned {
             return Ok(());
         }
-        Err(Error::new(
+        Err(self.too_many("cells"))
+    }
+
+    fn too_many(&self, what: &str) -> Error {
+        Error::new(
             ErrorKind::LimitExceeded,
             format!(
-                "an update that depends on more than {} cells",
+                "an update that depends on more than {} {what}",
                 self.max_conditions
             ),
         )
-        .with_hint("raise max_conditions, or give the table versions of partitions"))
+        .with_hint("raise max_conditions, or give the table versions of partitions")
     }
 
     /// The columns that are written in rows that were read whole. Others may have put them there meanwhile.

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use rstest::rstest;
+
 use super::*;
 use crate::{
     model::{Durability, Limits, PartitionRule},
@@ -50,5 +52,156 @@ async fn a_condition_on_what_was_read_says_something_of_what_was_read() {
     assert_eq!(
         change.conditions_of_caller,
         HashSet::from(["xxxb f:q present".to_owned()])
+    );
+}
+
+const CELLS: [(&str, &str, &str); 4] = [
+    ("xxxa", "p", "1"),
+    ("xxxa", "q", "2"),
+    ("xxxb", "q", ""),
+    ("xxxc", "q", "4"),
+];
+
+fn write(view: &mut UpdateView<'_>) -> Result<()> {
+    view.put(Put::new("xxxz").cell("f", "q", "v")).map(|_| ())
+}
+
+/// The labels of the conditions that a closure's reads become; none when nothing is sent.
+fn conditions(
+    options: &UpdateOptions,
+    versioned: bool,
+    closure: impl FnOnce(&mut UpdateView<'_>) -> Result<()>,
+) -> Result<Option<Vec<String>>> {
+    let (snapshot, terms) = (snapshot(&CELLS, None), terms());
+    let mut view = UpdateView::new(&snapshot, &terms, options, versioned, soon());
+    closure(&mut view)?;
+    let labels = |change: Change| {
+        let conditions = change.group.conditions.iter();
+        conditions
+            .map(|condition| condition.label_text().into_owned())
+            .collect()
+    };
+    Ok(view.finish()?.map(labels))
+}
+
+#[rstest]
+#[case::a_value(
+    |view: &mut UpdateView<'_>| { assert_eq!(view.value("xxxa", "f", "q")?.unwrap(), "2"); write(view) },
+    &["xxxa f:q = 2"]
+)]
+#[case::no_value(
+    |view: &mut UpdateView<'_>| { assert_eq!(view.value("xxxa", "f", "z")?, None); write(view) },
+    &["xxxa f:z absent"]
+)]
+#[case::an_empty_value(
+    |view: &mut UpdateView<'_>| { assert_eq!(view.value("xxxb", "f", "q")?, None); write(view) },
+    &["xxxb f:q absent"]
+)]
+#[case::a_cell_twice(
+    |view: &mut UpdateView<'_>| { view.cell("xxxa", "f", "q")?; view.value("xxxa", "f", "q")?; write(view) },
+    &["xxxa f:q = 2"]
+)]
+#[case::a_row_twice_behind_a_cell(
+    |view: &mut UpdateView<'_>| { view.value("xxxa", "f", "q")?; view.row("xxxa")?; view.row("xxxa")?; write(view) },
+    &["xxxa f:q = 2", "xxxa f:p = 1"]
+)]
+#[case::a_range(
+    |view: &mut UpdateView<'_>| { assert_eq!(view.rows("xxxb", "xxxd")?.len(), 2); write(view) },
+    &["xxxb f:q absent", "xxxc f:q = 4"]
+)]
+#[case::what_is_written_in_a_row_that_was_not_there(
+    |view: &mut UpdateView<'_>| { assert_eq!(view.row("xxxz")?, None); write(view) },
+    &["xxxz f:q absent"]
+)]
+#[case::what_is_written_in_a_range(
+    |view: &mut UpdateView<'_>| { view.rows("xxxx", "")?; view.put(Put::new("xxxw").cell("f", "q", "v"))?; write(view) },
+    &["xxxz f:q absent"]
+)]
+#[case::what_is_counted_and_appended_in_a_row(
+    |view: &mut UpdateView<'_>| {
+        view.row("xxxz")?;
+        view.increment(Increment::new("xxxz").column("f", "n", 1))?;
+        view.append(Append::new("xxxz").cell("f", "s", "v"))?;
+        view.delete(Delete::new("xxxa")).map(|_| ())
+    },
+    &["xxxz f:n absent", "xxxz f:s absent"]
+)]
+fn what_is_read_becomes_a_condition(
+    #[case] closure: impl FnOnce(&mut UpdateView<'_>) -> Result<()> + Copy,
+    #[case] expected: &[&str],
+) {
+    let options = UpdateOptions::new();
+    let by_cells = conditions(&options, false, closure).unwrap().unwrap();
+    assert_eq!(by_cells, expected);
+    let by_version = conditions(&options, true, closure).unwrap().unwrap();
+    assert_eq!(by_version[..expected.len()], by_cells);
+    assert_eq!(by_version[expected.len()..], ["partition xxx unchanged"]);
+}
+
+#[rstest]
+fn who_reads_nothing_depends_on_nothing_and_who_changes_nothing_sends_nothing(
+    #[values(false, true)] versioned: bool,
+) {
+    let options = UpdateOptions::new();
+    assert_eq!(conditions(&options, versioned, write).unwrap(), Some(vec![]));
+    let only_reads = |view: &mut UpdateView<'_>| view.rows("", "").map(|_| ());
+    assert_eq!(conditions(&options, versioned, only_reads).unwrap(), None);
+}
+
+#[test]
+fn more_cells_than_allowed_are_refused_unless_the_version_stands_for_them() {
+    let reads_all = |view: &mut UpdateView<'_>| {
+        view.rows("", "")?;
+        write(view)
+    };
+    let options = UpdateOptions::new().max_conditions(3);
+    let error = conditions(&options, false, reads_all).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    let sent = conditions(&options, true, reads_all).unwrap().unwrap();
+    assert_eq!((sent.len(), &sent[3][..]), (4, "partition xxx unchanged"));
+}
+
+#[rstest]
+#[case::cells(|view: &mut UpdateView<'_>, number: usize| view.value(format!("xxx{number}"), "f", "q").map(|_| ()))]
+#[case::rows(|view: &mut UpdateView<'_>, number: usize| view.row(format!("xxx{number}")).map(|_| ()))]
+#[case::ranges(|view: &mut UpdateView<'_>, number: usize| view.rows(format!("xxx{number}"), "").map(|_| ()))]
+#[case::puts(|view: &mut UpdateView<'_>, number: usize| view.put(Put::new(format!("xxx{number}")).cell("f", "q", "v")).map(|_| ()))]
+#[case::conditions(|view: &mut UpdateView<'_>, number: usize| view.condition(Condition::absent(format!("xxx{number}"), "f", "q")).map(|_| ()))]
+fn a_closure_that_asks_for_ever_more_is_ended(
+    #[case] step: impl Fn(&mut UpdateView<'_>, usize) -> Result<()>,
+) {
+    let (snapshot, options, terms) = (snapshot(&CELLS, None), UpdateOptions::new(), terms());
+    let mut view = UpdateView::new(&snapshot, &terms, &options, false, soon());
+    let error = (0..).find_map(|number| step(&mut view, number).err()).unwrap();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+}
+
+#[test]
+fn rows_that_the_version_stands_for_are_not_kept_without_bound() {
+    let (snapshot, terms) = (snapshot(&CELLS, None), terms());
+    let options = UpdateOptions::new().max_conditions(10);
+    let mut view = UpdateView::new(&snapshot, &terms, &options, true, soon());
+    for number in 0..100 {
+        view.row(format!("xxx{number}")).unwrap();
+    }
+    assert_eq!(view.whole_rows.len(), 10);
+}
+
+#[rstest]
+fn once_the_time_is_over_every_call_fails(#[values(false, true)] versioned: bool) {
+    let (snapshot, options, terms) = (snapshot(&CELLS, None), UpdateOptions::new(), terms());
+    let mut view = UpdateView::new(&snapshot, &terms, &options, versioned, Instant::now());
+    let errors = [
+        view.value("xxxa", "f", "q").unwrap_err(),
+        view.row("xxxa").unwrap_err(),
+        view.rows("", "").unwrap_err(),
+        write(&mut view).unwrap_err(),
+        view.condition(Condition::absent("xxxa", "f", "q")).unwrap_err(),
+    ];
+    assert!(
+        errors
+            .iter()
+            .all(|error| error.kind() == ErrorKind::DeadlineExceeded),
+        "{errors:?}"
     );
 }
