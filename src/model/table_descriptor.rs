@@ -81,6 +81,8 @@ const SYSTEM_PRIORITY: &str = "536870911";
 const RECORD_TTL: &str = "172800";
 /// A family with a shorter TTL could lose records that are still asked for.
 const SHORTEST_RECORD_TTL: u64 = 3_600;
+/// A commit, and what clocks may differ, must fit into the replay window: five minutes.
+const SHORTEST_REPLAY_WINDOW: u32 = 300;
 /// The replay window of a table that names none: a day.
 const DEFAULT_REPLAY_WINDOW: Duration = Duration::from_secs(24 * 3_600);
 
@@ -93,7 +95,7 @@ impl TableDescriptor {
     pub const PARTITION_VERSION: &'static str = "hbase-txn.partition-version";
 
     /// The attribute with the table's replay window: how long a transaction's record is sure to be found, in whole
-    /// seconds. 86,400, a day, where there is none.
+    /// seconds. 86,400, a day, where there is none; 300 at least.
     pub const REPLAY_WINDOW: &'static str = "hbase-txn.replay-window.seconds";
 
     /// A descriptor without families or attributes.
@@ -201,7 +203,7 @@ impl TableDescriptor {
     /// # Errors
     ///
     /// [`RecordFamilyMissing`](ErrorKind::RecordFamilyMissing) for a family that would lose records, and an attribute
-    /// [`REPLAY_WINDOW`](Self::REPLAY_WINDOW) that is no number of seconds.
+    /// [`REPLAY_WINDOW`](Self::REPLAY_WINDOW) that is no number of seconds, or too small a one.
     pub fn replay_window(&self) -> Result<Option<Duration>> {
         let Some(family) = self.family(Self::RECORD_FAMILY) else {
             return Ok(None);
@@ -218,9 +220,11 @@ impl TableDescriptor {
         match self.attribute(Self::REPLAY_WINDOW) {
             None => Ok(Some(DEFAULT_REPLAY_WINDOW)),
             Some(text) => match text.parse::<u32>() {
-                Ok(seconds) if seconds > 0 => Ok(Some(Duration::from_secs(seconds.into()))),
+                Ok(seconds) if seconds >= SHORTEST_REPLAY_WINDOW => {
+                    Ok(Some(Duration::from_secs(seconds.into())))
+                }
                 _ => Err(bad(format!(
-                    "attribute {} is {text:?}, which is no number of seconds",
+                    "attribute {} is {text:?}; it is a number of seconds, {SHORTEST_REPLAY_WINDOW} at least",
                     Self::REPLAY_WINDOW
                 ))),
             },

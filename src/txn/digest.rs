@@ -17,6 +17,8 @@ pub(super) struct Digest([u8; 32]);
 impl Digest {
     /// That of contents which are not known, or differ with each attempt.
     pub(super) const ANY: Self = Self([0; 32]);
+    /// That of every update: it computes its contents anew with each attempt.
+    pub(super) const UPDATE: Self = Self([b'u'; 32]);
 
     pub(super) fn of(mutations: &[Mutation], conditions: &[Condition]) -> Self {
         let mut form = Form(Hash::new());

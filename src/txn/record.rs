@@ -41,7 +41,8 @@ pub(super) const FAMILY: Bytes = Bytes::from_static(TableDescriptor::RECORD_FAMI
 /// The name under which a transaction is recorded, unique in its partition: 1 to 64 bytes.
 ///
 /// A request id, say, that is the same when the request is sent again. An id stands for one list of mutations and
-/// conditions: with others it is refused. Not longer than the table's replay window, 24 hours unless said otherwise.
+/// conditions, in their order: with others it is refused, also after a rejection. This holds for the table's replay
+/// window, 24 hours unless said otherwise.
 ///
 /// # Example
 ///

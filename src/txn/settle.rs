@@ -96,7 +96,7 @@ impl Unsettled {
     ///
     /// # Errors
     ///
-    /// - For a transaction without a record: its own error;
+    /// - [`InvalidInput`](ErrorKind::InvalidInput) for a transaction without a record;
     /// - [`OutcomeForgotten`](ErrorKind::OutcomeForgotten) once it is older than the table's replay window;
     /// - those of [`Table::get`](crate::Table::get): it may be settled later.
     pub async fn settle(&self) -> Result<Settled> {
@@ -205,7 +205,7 @@ impl Claim {
         let digest = if wish.fixed_contents {
             digest()
         } else {
-            Digest::ANY
+            Digest::UPDATE
         };
         Self::new(table, partition, &wish.id, digest)
     }
@@ -354,8 +354,9 @@ impl Claim {
             false => Err(Error::new(
                 ErrorKind::InvalidConfig,
                 format!(
-                    "the table remembers transactions for {:?}, and this one may take {longest:?}, with what clocks may differ",
-                    self.window
+                    "the table remembers transactions for {} s, and this one may take {} s, with what clocks may differ",
+                    self.window.as_secs(),
+                    longest.as_secs() + 1
                 ),
             )
             .with_hint("shorten the operation timeout, or give the table a longer replay window")),

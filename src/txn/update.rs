@@ -221,11 +221,11 @@ impl PartitionedTable {
         let unrecorded = |error: Error| error.with_hint("update it without a record");
         match recording {
             Recording::None => Ok(false),
-            Recording::OwnId => Claim::new(self, partition, &TransactionId::unique(), Digest::ANY)
+            Recording::OwnId => Claim::new(self, partition, &TransactionId::unique(), Digest::UPDATE)
                 .map(|_| false)
                 .map_err(unrecorded),
             Recording::CallersId(id) => {
-                let claim = Claim::new(self, partition, id, Digest::ANY)?;
+                let claim = Claim::new(self, partition, id, Digest::UPDATE)?;
                 let record = claim.read(deadline).await?;
                 Ok(record.is_some_and(|seen| seen.record.state == State::Committed))
             }

@@ -146,7 +146,7 @@ fn a_missing_record_family_is_a_note() {
 #[case::window(
     "window",
     |table| whole(table).with_attribute(TableDescriptor::REPLAY_WINDOW, "a day"),
-    "no number of seconds",
+    "a number of seconds, 300 at least",
     "METADATA => {'hbase-txn.replay-window.seconds' => '86400'}"
 )]
 fn settings_by_which_records_would_be_lost(

@@ -198,6 +198,10 @@ async fn a_family_that_would_lose_records_is_refused_when_the_table_is_opened() 
         .clone()
         .with_attribute(TableDescriptor::REPLAY_WINDOW, "a day");
     assert!(odd.replay_window().is_err());
+    let short = descriptor
+        .clone()
+        .with_attribute(TableDescriptor::REPLAY_WINDOW, "299");
+    assert!(short.replay_window().is_err());
     let hour = descriptor.with_attribute(TableDescriptor::REPLAY_WINDOW, "3600");
     assert_eq!(hour.replay_window().unwrap(), Some(Duration::from_secs(3_600)));
 }

@@ -229,6 +229,12 @@ async fn an_update_with_an_id_is_made_once() {
     }
     assert_eq!(runs.into_inner(), 1);
     assert_eq!(text(&table, "onc1").await.unwrap(), "1");
+    // A transaction under the id of an update is another thing.
+    let mut transaction = table.at("onc").unwrap();
+    transaction.id(TransactionId::new("request").unwrap());
+    transaction.put(put("onc2", "v")).unwrap();
+    let outcome = transaction.commit().await;
+    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::IdReused, "{outcome}");
 }
 
 #[tokio::test]

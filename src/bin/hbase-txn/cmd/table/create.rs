@@ -42,8 +42,8 @@ pub(crate) struct Create {
     /// Leave out the family _txn; transactions with an id are not possible then
     #[arg(long)]
     no_record_family: bool,
-    /// Remember transactions with an id for this long, in whole seconds; at least 3 minutes longer than a commit may take
-    /// [default: 24h]
+    /// Remember transactions with an id for this long, in whole seconds; 5m at least, and 3 minutes longer than a
+    /// commit may take [default: 24h]
     #[arg(long, value_name = "DURATION", conflicts_with = "no_record_family", allow_hyphen_values = true, value_parser = durations::seconds)]
     replay_window: Option<Ranged<u32>>,
     /// Let each transaction change a version of its partition, in the family _version: then updates notice every change
@@ -148,6 +148,7 @@ impl Create {
         if let Some(window) = &self.replay_window {
             let seconds = window.get("--replay-window")?;
             descriptor = descriptor.with_attribute(TableDescriptor::REPLAY_WINDOW, seconds.to_string());
+            descriptor.replay_window()?;
         }
         if self.partition_version {
             descriptor = descriptor.with_partition_version();

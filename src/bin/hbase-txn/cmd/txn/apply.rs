@@ -43,7 +43,7 @@ pub(crate) struct Apply {
 const EXAMPLE: &str = r#"Example: hbase-txn txn apply orders lines.json --output json, with lines such as
 
 {"prefix":"xxx","mutations":[{"op":"put","row":"xxxabc","family":"f","qualifier":"q","value":"v","ttl_ms":60000},{"op":"delete","row":"xxx123"}]}
-{"id":"order-4711","conditions":[{"label":"order is new","row":"xxxabc","family":"f","qualifier":"state","op":"absent"}],"mutations":[{"op":"put","row":"xxxabc","family":"f","qualifier":"state","value":"placed"},{"op":"increment","row":"xxxsum","family":"f","qualifier":"orders","amount":1},{"op":"append","row":"xxxsum","family":"f","qualifier":"log","value":";4711"}]}
+{"id":"order-4711","conditions":[{"label":"new","row":"xxxabc","family":"f","qualifier":"state","op":"absent"}],"mutations":[{"op":"put","row":"xxxabc","family":"f","qualifier":"state","value":"placed"},{"op":"increment","row":"xxxsum","family":"f","qualifier":"orders","amount":1},{"op":"append","row":"xxxsum","family":"f","qualifier":"log","value":";4711"}]}
 
 What a line changes means what it means in sequence. A put, an increment and an append take `ttl_ms`, a put and a delete `timestamp`, both in milliseconds. A delete without `qualifier` is of the family, without `family` of the row; with `timestamp`, of what is stamped at or before it. Bytes are written as in HBase's shell, \xNN, which JSON spells "\\xNN".
 
@@ -54,7 +54,7 @@ With `id`, 1 to 64 bytes, the transaction is recorded in its partition: it is ap
 It answers, one object for each transaction,
 
 {"line":1,"prefix":"xxx","outcome":"committed","rows":2}
-{"line":2,"prefix":"xxx","outcome":"rejected","rows":2,"failed":[{"label":"order is new","row":"xxxabc","found":"placed"}]}
+{"line":2,"prefix":"xxx","outcome":"rejected","rows":2,"failed":[{"label":"new","row":"xxxabc","found":"placed"}]}
 
 `rows` is how many rows it changes. The outcome is committed (with "replayed":true when an earlier commit of the id had applied it, with `results` where increments and appends told theirs), rejected (`failed` has the conditions that did not hold; `found` is null where there was no cell), refused (not sent), failed (not applied) or unknown (applied or not, nobody knows; with `id`, hbase-txn txn outcome finds out). Exit status: 0 when all are committed, 3 with any rejected, 1 with any refused or failed, 4 with any unknown; of several the gravest: 4, 1, 3."#;
 
