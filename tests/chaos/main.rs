@@ -25,4 +25,5 @@ mod regions;
 mod rolling_restart;
 mod serialisable;
 mod settings;
+mod snapshots;
 mod workload;
