@@ -264,7 +264,9 @@ async fn update(shared: &Shared, table: &PartitionedTable, work: &Work, rng: &mu
         0 => Duration::from_millis(rng.u64(1..100)),
         _ => DEADLINE * 2,
     };
-    let id = rng.bool().then(|| TransactionId::new(work.name.clone()).unwrap());
+    // What only deletes leaves nothing by which it could be recognised afterwards.
+    let has_id = work.may_only_delete() || rng.bool();
+    let id = has_id.then(|| TransactionId::new(work.name.clone()).unwrap());
     let options = match &id {
         Some(id) => UpdateOptions::new().id(id.clone()),
         None => UpdateOptions::new(),

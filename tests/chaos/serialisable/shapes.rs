@@ -70,6 +70,11 @@ impl From<Error> for Stop {
 }
 
 impl Work {
+    /// Whether it may leave no element of its own.
+    pub(crate) fn may_only_delete(&self) -> bool {
+        matches!(self.shape, Shape::Remove | Shape::Columns)
+    }
+
     /// Some work.
     pub(crate) fn choose(name: String, partitions: &[String], place: usize, rng: &mut Rng) -> Self {
         let shape = match rng.u32(..100) {
