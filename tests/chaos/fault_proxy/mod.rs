@@ -69,7 +69,8 @@ impl Rig {
         self.next_group += 1;
         GroupId {
             partition: partition.to_owned(),
-            writer: 0,
+            // No workload has so many.
+            writer: 99,
             number: self.next_group,
         }
     }
