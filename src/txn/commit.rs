@@ -316,7 +316,7 @@ pub(super) async fn turn(
 }
 
 impl SendGroup for PartitionedTable {
-    async fn send(&self, group: &Group, _: Durability, deadline: Instant) -> Outcome {
+    async fn send(&self, group: &Group, deadline: Instant) -> Outcome {
         match self.prepare(group, deadline) {
             // Who calls this has the turn.
             Ok(prepared) => self.commit_now(prepared, None, deadline).await,

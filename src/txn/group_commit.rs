@@ -31,12 +31,7 @@ const MAX_BYTES: usize = 1 << 20;
 /// Sends one call with all mutations of a group, and tells how it ended, by the deadline.
 pub(super) trait SendGroup: Clone + Send + Sync + 'static {
     /// Sends them. The group is valid for the table, and not empty.
-    fn send(
-        &self,
-        group: &Group,
-        durability: Durability,
-        deadline: Instant,
-    ) -> impl Future<Output = Outcome> + Send;
+    fn send(&self, group: &Group, deadline: Instant) -> impl Future<Output = Outcome> + Send;
 }
 
 /// A transaction that may share a call: without conditions, record and stamps.
@@ -150,7 +145,7 @@ impl Admission {
         let limits = self.share_limits();
         let partition = &group.partition;
         if let Some(turn) = self.enter_at_once(partition) {
-            return alone(turn, group, durability, deadline, sender).await;
+            return alone(turn, group, deadline, sender).await;
         }
         let mut place = self.queue(partition, Some(Member::new(group, durability, deadline)));
         loop {
@@ -158,13 +153,13 @@ impl Admission {
                 Waited::Turn(turn, Some(member)) => {
                     let (now, first) = (Instant::now(), SharedCall::of(member));
                     if !turn.has_company(|next| first.fits(next, limits, now)) {
-                        return alone(turn, group, durability, deadline, sender).await;
+                        return alone(turn, group, deadline, sender).await;
                     }
                     place.rejoin(&turn, first.all);
                     // A task of its own: this future may be dropped, and the others must not go with it.
                     tokio::spawn(share(turn, partition.clone(), limits, sender.clone()));
                 }
-                Waited::Turn(turn, None) => return alone(turn, group, durability, deadline, sender).await,
+                Waited::Turn(turn, None) => return alone(turn, group, deadline, sender).await,
                 Waited::Shared(outcome) => return outcome,
                 Waited::NotSent => return Outcome::Failed(self.not_sent(partition)),
                 Waited::Lost => return Outcome::Unknown(Unsettled::new(self.blame(lost(), partition), None)),
@@ -173,14 +168,8 @@ impl Admission {
     }
 }
 
-async fn alone(
-    turn: Turn,
-    group: &Group,
-    durability: Durability,
-    deadline: Instant,
-    sender: &impl SendGroup,
-) -> Outcome {
-    let outcome = sender.send(group, durability, deadline).await;
+async fn alone(turn: Turn, group: &Group, deadline: Instant, sender: &impl SendGroup) -> Outcome {
+    let outcome = sender.send(group, deadline).await;
     drop(turn);
     outcome
 }
@@ -205,7 +194,7 @@ async fn share(turn: Turn, partition: Partition, limits: ShareLimits, sender: im
         ..Group::new(partition)
     };
     tracing::trace!(partition = %group.partition, members, "sharing a call");
-    match sender.send(&group, all.durability, all.deadline).await {
+    match sender.send(&group, all.deadline).await {
         Outcome::Committed(whole) => turn.tell(|Share { rows, mutations }| {
             Outcome::Committed(Committed {
                 rows,

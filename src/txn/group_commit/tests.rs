@@ -64,7 +64,7 @@ impl Server {
 }
 
 impl SendGroup for Server {
-    async fn send(&self, group: &Group, _: Durability, _: Instant) -> Outcome {
+    async fn send(&self, group: &Group, _: Instant) -> Outcome {
         struct Inside<'a>(&'a AtomicUsize);
         impl Drop for Inside<'_> {
             fn drop(&mut self) {
@@ -205,7 +205,7 @@ async fn one_who_brings_nothing_to_share_is_not_overtaken() {
     let conditional = async {
         let deadline = Instant::now() + 60 * SECOND;
         let _turn = admission.enter(&group("?").partition, deadline).await.unwrap();
-        server.send(&group("?"), Durability::SyncWal, deadline).await
+        server.send(&group("?"), deadline).await
     };
     let (a, b, c, d) = futures::join!(first, second, conditional, last);
     assert_eq!(names(&[a, b, c, d]), "committed committed committed committed");
