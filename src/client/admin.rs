@@ -22,9 +22,11 @@ use crate::{
 ///
 /// Calls that change something wait until the master has done it, within the operation timeout; when that passes,
 /// the master goes on by itself. Each carries a nonce, so that a call that is sent again is done once.
+///
+/// Flushes and compactions are done by the region servers, and are waited for likewise.
 #[derive(Clone)]
 pub struct Admin {
-    connection: Connection,
+    pub(super) connection: Connection,
     operation_timeout: Duration,
 }
 
@@ -448,7 +450,7 @@ impl Admin {
         }
     }
 
-    fn deadline(&self) -> Instant {
+    pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.operation_timeout
     }
 

@@ -10,13 +10,17 @@
 //! | `endpoint` | calls of coprocessor endpoints, by row |
 //! | `multi` | several actions of one region in one call |
 //! | `admin` | [`Admin`]: tables, regions, the cluster |
+//! | `maintenance` | flushes and major compactions, which region servers do |
 //! | `procedure` | waiting for what a master does |
+//! | `polling` | the pauses of what waits for a server by asking |
 
 mod admin;
 mod connection;
 mod counters;
 mod endpoint;
+mod maintenance;
 mod multi;
+mod polling;
 mod procedure;
 mod region_call;
 mod scanner;

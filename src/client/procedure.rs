@@ -1,20 +1,15 @@
 //! Waiting for what a master does: its calls only start procedures.
 
-use std::time::Duration;
-
 use prost::Message;
 use tokio::time::Instant;
 
-use super::Connection;
+use super::{Connection, polling::Polling};
 use crate::{
     cluster::CallKind,
     error::{Effect, Error, ErrorKind, RemoteException, Result},
     rpc::Ruling,
     wire::pb,
 };
-
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How a procedure ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +48,7 @@ impl Connection {
             return Ok(Ended::Forgotten);
         };
         let request = pb::GetProcedureResultRequest { proc_id };
-        let mut pause = FIRST_PAUSE;
+        let mut polling = Polling::until(deadline);
         loop {
             let answer: pb::GetProcedureResultResponse = self
                 .cluster
@@ -69,15 +64,13 @@ impl Connection {
                 pb::get_procedure_result_response::State::NotFound => return Ok(Ended::Forgotten),
                 pb::get_procedure_result_response::State::Running => {}
             }
-            if Instant::now() + pause >= deadline {
+            if !polling.pause().await {
                 return Err(
                     Error::new(ErrorKind::DeadlineExceeded, "the master has not finished in time")
                         .with_effect(Effect::Unknown)
                         .with_hint("it goes on by itself; look again later, or allow more time"),
                 );
             }
-            tokio::time::sleep(pause).await;
-            pause = LONGEST_PAUSE.min(pause * 2);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     config::bounded,
     error::Result,
     model::{Delete, Get, Limits, Mutation, Put, Row, Scan, TableName},
-    rpc::CallError,
+    rpc::{CallError, ServiceKind},
     wire::{cell_block::CellBlockDecoder, convert, pb},
 };
 
@@ -197,7 +197,7 @@ impl Table {
     ) -> Result<(R, Bytes), CallError> {
         self.connection
             .cluster
-            .call_region_server(location, method, request, deadline)
+            .call_region_server(location, ServiceKind::Client, method, request, deadline)
             .await
     }
 }

@@ -65,6 +65,7 @@ impl Cluster {
     pub(crate) async fn call_region_server<M: Message, R: Message + Default>(
         &self,
         location: &RegionLocation,
+        service: ServiceKind,
         method: &'static str,
         request: &M,
         deadline: Instant,
@@ -72,7 +73,7 @@ impl Cluster {
         self.rpc
             .call(Call {
                 server: &location.address(),
-                service: ServiceKind::Client,
+                service,
                 method,
                 request,
                 priority: location.region.table.is_system().then_some(SYSTEM_PRIORITY),

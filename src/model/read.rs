@@ -201,8 +201,10 @@ impl Scan {
         self
     }
 
-    /// Reads all versions, and delete markers, as long as they are there. A raw scan takes families, but no columns.
-    pub(crate) fn raw(mut self) -> Self {
+    /// Reads all that is stored, versions that are deleted and delete markers too
+    /// ([`Cell::kind`](super::Cell::kind) tells them apart), until a major compaction drops them. A raw scan takes
+    /// families, but no columns.
+    pub fn raw(mut self) -> Self {
         self.raw = true;
         self.selection.max_versions = Some(MOST);
         self
@@ -272,6 +274,15 @@ impl Scan {
                 "a scan asks for at least one row and one byte a call",
             ));
         }
+        if self.raw
+            && self
+                .selection
+                .columns
+                .iter()
+                .any(|(_, qualifiers)| !qualifiers.is_empty())
+        {
+            return Err(Error::invalid("a raw scan takes families, but no columns"));
+        }
         self.selection.check()
     }
 
@@ -311,6 +322,12 @@ mod tests {
         let expected: Vec<(Bytes, Vec<Bytes>)> =
             vec![("f".into(), vec![]), ("g".into(), vec!["a".into(), "b".into()])];
         assert_eq!(get.selection.columns, expected);
+    }
+
+    #[test]
+    fn a_raw_scan_takes_no_columns() {
+        assert!(Scan::new().raw().family("f").check().is_ok());
+        assert!(Scan::new().raw().column("f", "q").check().is_err());
     }
 
     #[rstest]

@@ -63,6 +63,8 @@ pub struct DialTarget {
 pub enum ServiceKind {
     /// Reads and writes of rows, on a region server.
     Client,
+    /// Flushes and compactions of regions, on a region server.
+    Admin,
     /// Tables and regions, on the active master.
     Master,
     /// The RPC registry, on a master or (from 2.5 on) any region server.
@@ -73,6 +75,7 @@ impl ServiceKind {
     pub(super) fn wire(self) -> Service {
         match self {
             Self::Client => Service::Client,
+            Self::Admin => Service::Admin,
             Self::Master => Service::Master,
             Self::Registry => Service::ClientMeta,
         }

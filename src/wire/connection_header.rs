@@ -16,6 +16,8 @@ const CODEC: &str = "org.apache.hadoop.hbase.codec.KeyValueCodec";
 pub(crate) enum Service {
     /// Rows, on region servers.
     Client,
+    /// The upkeep of regions, on region servers.
+    Admin,
     /// Tables and regions, on the active master.
     Master,
     /// Where the cluster's parts are: the registry without ZooKeeper.
@@ -27,6 +29,7 @@ impl Service {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Client => "ClientService",
+            Self::Admin => "AdminService",
             Self::Master => "MasterService",
             Self::ClientMeta => "ClientMetaService",
         }
@@ -98,6 +101,7 @@ mod tests {
     fn names_the_service_and_the_user() {
         for (service, name) in [
             (Service::Client, "ClientService"),
+            (Service::Admin, "AdminService"),
             (Service::Master, "MasterService"),
             (Service::ClientMeta, "ClientMetaService"),
         ] {

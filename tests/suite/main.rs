@@ -15,6 +15,7 @@ mod client;
 mod conditions;
 mod dropped;
 mod filters;
+mod maintenance;
 mod peer;
 mod records;
 mod registries;

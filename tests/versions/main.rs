@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod maintenance;
 mod records;
 mod sequences;
 mod truth_table;

@@ -265,6 +265,112 @@ impl Consistency {
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FlushRegionRequest {
+    #[prost(message, required, tag = "1")]
+    pub region: RegionSpecifier,
+    #[prost(uint64, optional, tag = "2")]
+    pub if_older_than_ts: ::core::option::Option<u64>,
+    #[prost(bool, optional, tag = "3")]
+    pub write_flush_wal_marker: ::core::option::Option<bool>,
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub family: ::core::option::Option<::prost::bytes::Bytes>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FlushRegionResponse {
+    #[prost(uint64, required, tag = "1")]
+    pub last_flush_time: u64,
+    #[prost(bool, optional, tag = "2")]
+    pub flushed: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "3")]
+    pub wrote_flush_wal_marker: ::core::option::Option<bool>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompactRegionRequest {
+    #[prost(message, required, tag = "1")]
+    pub region: RegionSpecifier,
+    #[prost(bool, optional, tag = "2")]
+    pub major: ::core::option::Option<bool>,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub family: ::core::option::Option<::prost::bytes::Bytes>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompactRegionResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetRegionInfoRequest {
+    #[prost(message, required, tag = "1")]
+    pub region: RegionSpecifier,
+    #[prost(bool, optional, tag = "2")]
+    pub compaction_state: ::core::option::Option<bool>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetRegionInfoResponse {
+    #[prost(message, required, tag = "1")]
+    pub region_info: RegionInfo,
+    #[prost(
+        enumeration = "get_region_info_response::CompactionState",
+        optional,
+        tag = "2"
+    )]
+    pub compaction_state: ::core::option::Option<i32>,
+}
+/// Nested message and enum types in `GetRegionInfoResponse`.
+pub mod get_region_info_response {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum CompactionState {
+        None = 0,
+        Minor = 1,
+        Major = 2,
+        MajorAndMinor = 3,
+    }
+    impl CompactionState {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::None => "NONE",
+                Self::Minor => "MINOR",
+                Self::Major => "MAJOR",
+                Self::MajorAndMinor => "MAJOR_AND_MINOR",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "NONE" => Some(Self::None),
+                "MINOR" => Some(Self::Minor),
+                "MAJOR" => Some(Self::Major),
+                "MAJOR_AND_MINOR" => Some(Self::MajorAndMinor),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetStoreFileRequest {
+    #[prost(message, required, tag = "1")]
+    pub region: RegionSpecifier,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub family: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetStoreFileResponse {
+    #[prost(string, repeated, tag = "1")]
+    pub store_file: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CoprocessorServiceCall {
     #[prost(bytes = "bytes", required, tag = "1")]
     pub row: ::prost::bytes::Bytes,

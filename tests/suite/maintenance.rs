@@ -1,0 +1,202 @@
+//! Flushes and major compactions.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use hbase_txn::{
+    Cell, CellKind, Connection, Delete, ErrorKind, FamilyDescriptor, Scan, ServiceKind, Table,
+    TableDescriptor, TableName,
+};
+
+use crate::support::{
+    connect, put, rows, says,
+    spy::Spy,
+    standalone,
+    table::{TestTable, plain, unique_name},
+    value,
+};
+
+/// What is stored of a table, as the kind and the row of each cell.
+async fn stored(table: &Table) -> Vec<(CellKind, Bytes)> {
+    let rows = rows(table, Scan::new().raw()).await;
+    let cells = rows.iter().flat_map(|row| row.cells());
+    cells.map(|cell: &Cell| (cell.kind, cell.row.clone())).collect()
+}
+
+fn rows_of(stored: &[(CellKind, Bytes)], row: &str) -> usize {
+    stored.iter().filter(|(_, of)| of == row).count()
+}
+
+fn two_families(name: TableName) -> TableDescriptor {
+    plain(name).with_family(FamilyDescriptor::new("g"))
+}
+
+/// Makes store files with a put that is covered, the marker that covers it, and a put that is not, in each family.
+async fn cover(connection: &Connection, table: &TestTable, row: &'static str) {
+    let (rows, admin) = (table.of(connection), connection.admin());
+    rows.put(put(row, "covered").cell("g", "q", "covered"))
+        .await
+        .unwrap();
+    rows.put(put(format!("{row}-stays"), "v")).await.unwrap();
+    admin.flush_table(&table.name).await.unwrap();
+    rows.delete(Delete::new(row)).await.unwrap();
+    admin.flush_table(&table.name).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_major_compaction_of_what_was_flushed_leaves_no_marker_and_nothing_covered() {
+    let connection = connect().await;
+    let table = TestTable::create("compact", two_families, &["m"]).await;
+    let rows = table.of(&connection);
+    let regions = table.regions(&connection).await;
+    for row in ["a", "x"] {
+        cover(&connection, &table, row).await;
+    }
+    let kinds = |row: &'static str| {
+        let of = |kind| (kind, Bytes::from(row));
+        let family = [of(CellKind::DeleteFamily), of(CellKind::Put)];
+        let stays = (CellKind::Put, Bytes::from(format!("{row}-stays")));
+        [&family[..], &family[..], &[stays][..]].concat()
+    };
+    assert_eq!(stored(&rows).await, [kinds("a"), kinds("x")].concat());
+
+    // A region by itself, while the other stays as it is.
+    connection
+        .admin()
+        .major_compact_region(&regions[0])
+        .await
+        .unwrap();
+    let left = [vec![(CellKind::Put, Bytes::from("a-stays"))], kinds("x")].concat();
+    assert_eq!(stored(&rows).await, left);
+    connection.admin().major_compact_table(&table.name).await.unwrap();
+    let left = ["a-stays", "x-stays"].map(|row| (CellKind::Put, Bytes::from(row)));
+    assert_eq!(stored(&rows).await, left);
+
+    // The marker is gone, and so hides nothing that comes to lie under it.
+    rows.put(put("a", "again").timestamp(1)).await.unwrap();
+    assert_eq!(value(&rows, "a").await.as_deref(), Some("again"));
+}
+
+#[tokio::test]
+async fn what_is_only_in_memory_is_no_part_of_a_compaction() {
+    let connection = connect().await;
+    let table = TestTable::create("memory", plain, &[]).await;
+    let rows = table.of(&connection);
+    rows.put(put("a", "1")).await.unwrap();
+    rows.delete(Delete::new("a")).await.unwrap();
+    connection.admin().major_compact_table(&table.name).await.unwrap();
+    assert_eq!(stored(&rows).await.len(), 2);
+}
+
+/// A region flushes once at a time, and turns away who comes meanwhile. Who took that for the end of a flush would leave
+/// the marker in memory, where the compaction does not see it.
+#[tokio::test]
+async fn a_flush_includes_what_was_written_while_another_one_was_at_work() {
+    let connection = connect().await;
+    let table = TestTable::create("abreast", plain, &[]).await;
+    let (rows, admin) = (table.of(&connection), connection.admin());
+    for _ in 0..10 {
+        let others = async {
+            loop {
+                // Now and then the region has to be free.
+                for _ in 0..20 {
+                    rows.put(put("other", "v")).await.unwrap();
+                }
+                admin.flush_table(&table.name).await.unwrap();
+            }
+        };
+        let own = async {
+            rows.put(put("own", "covered")).await.unwrap();
+            admin.flush_table(&table.name).await.unwrap();
+            rows.delete(Delete::new("own")).await.unwrap();
+            admin.flush_table(&table.name).await.unwrap();
+        };
+        tokio::select! {
+            () = others => {},
+            () = own => {},
+        }
+        let ended = join_all((0..3).map(|_| admin.major_compact_table(&table.name))).await;
+        ended.into_iter().for_each(Result::unwrap);
+        let own = rows_of(&stored(&rows).await, "own");
+        assert_eq!(own, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_region_that_was_split_since_is_seen_to_in_both_halves() {
+    let connection = connect().await;
+    let table = TestTable::create("halves", two_families, &[]).await;
+    let whole = table.regions(&connection).await;
+    for row in ["a", "x"] {
+        cover(&connection, &table, row).await;
+    }
+    table.split_at(&connect().await, "m").await;
+    connection.admin().major_compact_region(&whole[0]).await.unwrap();
+    let stays = ["a-stays", "x-stays"].map(|row| (CellKind::Put, Bytes::from(row)));
+    assert_eq!(stored(&table.of(&connection)).await, stays);
+}
+
+#[tokio::test]
+async fn a_region_that_was_merged_since_is_seen_to_in_the_whole() {
+    let connection = connect().await;
+    let table = TestTable::create("whole", plain, &["m"]).await;
+    let rows = table.of(&connection);
+    let halves = table.regions(&connection).await;
+    table.merge_both(&connect().await).await;
+    for row in ["a", "x"] {
+        rows.put(put(row, "covered")).await.unwrap();
+        rows.delete(Delete::new(row)).await.unwrap();
+    }
+    connection.admin().flush_region(&halves[1]).await.unwrap();
+    connection.admin().major_compact_region(&halves[1]).await.unwrap();
+    assert_eq!(stored(&rows).await, []);
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_not_served_says_so() {
+    let connection = connect().await;
+    let admin = connection.admin();
+    let none = unique_name("none");
+    let error = admin.flush_table(&none).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TableNotFound, "{error}");
+    says(&error, &[none.qualifier()]);
+
+    let table = TestTable::create("offline", plain, &[]).await;
+    let regions = table.regions(&connection).await;
+    admin.disable_table(&table.name).await.unwrap();
+    let error = admin.major_compact_region(&regions[0]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TableDisabled, "{error}");
+    says(&error, &["major compaction", table.name.qualifier()]);
+}
+
+/// Servers ignore what they are asked for then, and answer as if they did not.
+#[tokio::test]
+async fn a_compaction_that_is_switched_off_ends_at_the_deadline_and_says_why() {
+    let connection = connect().await;
+    let never = |name| plain(name).with_attribute("COMPACTION_ENABLED", "false");
+    let table = TestTable::create("never", never, &[]).await;
+    table.of(&connection).put(put("a", "v")).await.unwrap();
+    connection.admin().flush_table(&table.name).await.unwrap();
+    let admin = connection.admin().with_operation_timeout(Duration::from_secs(2));
+    let error = admin.major_compact_table(&table.name).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
+    assert!(error.is_outcome_unknown());
+    says(&error.hint().unwrap(), &["COMPACTION_ENABLED"]);
+}
+
+/// A connection serves one service, and a call for another one would be refused.
+#[tokio::test]
+async fn what_region_servers_are_told_goes_over_a_connection_of_its_own() {
+    let spy = Spy::default();
+    let connection = Connection::builder(standalone().config())
+        .connector(spy.clone())
+        .connect()
+        .await
+        .unwrap();
+    let table = TestTable::create("service", plain, &["m"]).await;
+    for _ in 0..2 {
+        connection.admin().flush_table(&table.name).await.unwrap();
+    }
+    assert_eq!(spy.dials(ServiceKind::Admin), 1);
+}
