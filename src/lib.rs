@@ -59,6 +59,7 @@ mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod keyed_lock;
 #[cfg(feature = "local")]
 pub mod local;
 mod model;

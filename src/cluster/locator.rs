@@ -1,12 +1,11 @@
 //! The region of a row: from the cache, else from `hbase:meta`.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     meta::{MetaReader, MetaRegion},
@@ -16,6 +15,7 @@ use super::{
 use crate::{
     config::{Config, HostPort},
     error::{Error, ErrorKind, Result},
+    keyed_lock::KeyedLock,
     model::{RegionInfo, ServerName, TableName, TableState},
     rpc::{CallError, RpcClient},
 };
@@ -28,7 +28,7 @@ pub(super) struct Locator {
     cache: RegionCache,
     meta: Mutex<Option<ServerName>>,
     /// One look-up at a time per table: those that wait find what the first one brought along.
-    look_ups: Mutex<HashMap<TableName, Arc<Semaphore>>>,
+    look_ups: KeyedLock<TableName>,
 }
 
 /// What `hbase:meta` says of a row when it has no usable region for it.
@@ -53,7 +53,7 @@ impl Locator {
             rpc,
             cache: RegionCache::default(),
             meta: Mutex::default(),
-            look_ups: Mutex::default(),
+            look_ups: KeyedLock::new(),
         }
     }
 
@@ -84,15 +84,7 @@ impl Locator {
         if let Some(location) = self.cache.find(table, row) {
             return Ok(location);
         }
-        let gate = Arc::clone(
-            self.look_ups
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .entry(table.clone())
-                .or_insert_with(|| Arc::new(Semaphore::new(1))),
-        );
-        // The semaphore is never closed.
-        let _turn = gate.acquire().await;
+        let _turn = self.look_ups.lock(table.clone()).await;
         if let Some(location) = self.cache.find(table, row) {
             return Ok(location);
         }

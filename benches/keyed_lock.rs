@@ -1,0 +1,259 @@
+//! How often a second can an id be locked and unlocked?
+//!
+//! 16 ids, nothing under the lock, by 1, 2 and 8 threads: ours beside HBase's own `IdLock`, which a Java program of ours runs
+//! (`benches/java/keyed_lock`; Maven fetches its jar), and beside the crate `lockable`; also by eight tasks on each of as many
+//! threads. All take turns in five rounds.
+//!
+//!     make bench
+//!
+//! or, without a cluster: `cargo bench --all-features --bench keyed_lock`.
+//!
+//! The median must be at least twice that of HBase, and at least that of `lockable`, with threads and with tasks; else the
+//! exit status is 1. With `-- --short`, one short round and no judgement.
+
+mod setup;
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use fastrand::Rng;
+use hbase_txn::keyed_lock::IdLock;
+use lockable::LockPool;
+
+use self::setup::{Failure, is_short, median};
+
+const IDS: u64 = 16;
+const THREADS: [usize; 3] = [1, 2, 8];
+const TASKS_PER_THREAD: usize = 8;
+/// So often between two looks at the clock, and for a task between two turns.
+const BATCH: u64 = 64;
+
+/// What ours must reach, as a multiple.
+const OF_HBASE: f64 = 2.0;
+const OF_LOCKABLE: f64 = 1.0;
+
+fn main() -> Result<ExitCode, Failure> {
+    let (rounds, length) = match is_short() {
+        true => (1, Duration::from_millis(50)),
+        false => (5, Duration::from_millis(500)),
+    };
+    let mut hbase = HBase::start()?;
+    // Until the virtual machine has compiled it for good.
+    for threads in THREADS {
+        hbase.measure(threads, length * 4)?;
+    }
+    println!("{IDS} ids, lock and unlock, millions a second; medians of {rounds} rounds of {length:?}");
+    println!("threads  HBase  ours  lockable  ours, tasks  lockable, tasks");
+    let mut fails = false;
+    for threads in THREADS {
+        let mut seen: [Vec<f64>; 5] = Default::default();
+        for _ in 0..rounds {
+            let figures = [
+                hbase.measure(threads, length)?,
+                ours(threads, length),
+                lockables(threads, length),
+                ours_with_tasks(threads, length)?,
+                lockables_with_tasks(threads, length)?,
+            ];
+            for (seen, figure) in seen.iter_mut().zip(figures) {
+                seen.push(figure);
+            }
+        }
+        let [hbase, ours, lockable, our_tasks, lockable_tasks] = seen.map(median);
+        println!(
+            "{threads:>7}  {hbase:>5.2}  {ours:>4.1}  {lockable:>8.2}  {our_tasks:>11.1}  {lockable_tasks:>15.2}"
+        );
+        for (what, ours, lockable) in [("threads", ours, lockable), ("tasks", our_tasks, lockable_tasks)] {
+            let (to_hbase, to_lockable) = (ours / hbase, ours / lockable);
+            println!("{threads:>7}  {what}: {to_hbase:.1} times HBase's, {to_lockable:.1} times lockable's");
+            fails |= to_hbase < OF_HBASE || to_lockable < OF_LOCKABLE;
+        }
+    }
+    println!("at least {OF_HBASE} times HBase's and {OF_LOCKABLE} times lockable's is asked for");
+    Ok(match fails && !is_short() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// Millions a second that so many threads do; each counts its own.
+fn with_threads(threads: usize, length: Duration, run: impl Fn(&mut Rng) + Sync) -> f64 {
+    let stop = AtomicBool::new(false);
+    let began = Instant::now();
+    let count: u64 = thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut random, mut count) = (Rng::new(), 0);
+                    while !stop.load(Ordering::Relaxed) {
+                        for _ in 0..BATCH {
+                            run(&mut random);
+                        }
+                        count += BATCH;
+                    }
+                    count
+                })
+            })
+            .collect();
+        while let Some(left) = length.checked_sub(began.elapsed()) {
+            thread::park_timeout(left);
+        }
+        stop.store(true, Ordering::Relaxed);
+        running.into_iter().map(|thread| thread.join().unwrap_or(0)).sum()
+    });
+    millions(count, began.elapsed())
+}
+
+fn ours(threads: usize, length: Duration) -> f64 {
+    let locks = IdLock::new();
+    with_threads(threads, length, |random| {
+        drop(locks.lock(random.u64(..IDS)).blocking());
+    })
+}
+
+fn lockables(threads: usize, length: Duration) -> f64 {
+    let locks = LockPool::new();
+    with_threads(threads, length, |random| {
+        drop(locks.blocking_lock(random.u64(..IDS)));
+    })
+}
+
+/// Millions a second that the tasks of so many threads do. A task does a batch, lets others run, and begins anew.
+fn with_tasks<B: Future<Output = ()> + Send>(
+    threads: usize,
+    length: Duration,
+    batch: impl Fn(Rng) -> B + Clone + Send + 'static,
+) -> Result<f64, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_time()
+        .build()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let began = Instant::now();
+    let tasks: Vec<_> = (0..threads * TASKS_PER_THREAD)
+        .map(|_| {
+            let (batch, stop) = (batch.clone(), Arc::clone(&stop));
+            runtime.spawn(async move {
+                let (mut random, mut count) = (Rng::new(), 0);
+                while !stop.load(Ordering::Relaxed) {
+                    batch(random.fork()).await;
+                    count += BATCH;
+                    tokio::task::yield_now().await;
+                }
+                count
+            })
+        })
+        .collect();
+    let count = runtime.block_on(async {
+        tokio::time::sleep(length).await;
+        stop.store(true, Ordering::Relaxed);
+        let mut count = 0;
+        for task in tasks {
+            count += task.await?;
+        }
+        Ok::<_, Failure>(count)
+    })?;
+    Ok(millions(count, began.elapsed()))
+}
+
+fn ours_with_tasks(threads: usize, length: Duration) -> Result<f64, Failure> {
+    let locks = IdLock::new();
+    with_tasks(threads, length, move |mut random| {
+        let locks = locks.clone();
+        async move {
+            for _ in 0..BATCH {
+                drop(locks.lock(random.u64(..IDS)).await);
+            }
+        }
+    })
+}
+
+fn lockables_with_tasks(threads: usize, length: Duration) -> Result<f64, Failure> {
+    let locks = Arc::new(LockPool::new());
+    with_tasks(threads, length, move |mut random| {
+        let locks = Arc::clone(&locks);
+        async move {
+            for _ in 0..BATCH {
+                drop(locks.async_lock(random.u64(..IDS)).await);
+            }
+        }
+    })
+}
+
+fn millions(count: u64, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64() / 1e6
+}
+
+/// A virtual machine that measures on request, and ends with us.
+struct HBase {
+    machine: Child,
+    requests: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl HBase {
+    fn start() -> Result<Self, Failure> {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/java/keyed_lock");
+        let jars = Path::new(env!("CARGO_TARGET_TMPDIR")).join("keyed_lock");
+        let fetched = Command::new("mvn")
+            .args(["-q", "-B", "-Dstyle.color=never", "-f"])
+            .arg(program.join("pom.xml"))
+            .arg("dependency:copy-dependencies")
+            .arg(format!("-DoutputDirectory={}", jars.display()))
+            .output()?;
+        if !fetched.status.success() {
+            let said = String::from_utf8_lossy(&fetched.stdout);
+            return Err(format!("Maven can't fetch the jar of HBase's IdLock: {said}").into());
+        }
+        let java = match env::var_os("JAVA_HOME") {
+            Some(home) => Path::new(&home).join("bin/java"),
+            None => "java".into(),
+        };
+        let mut machine = Command::new(java)
+            .arg("-cp")
+            .arg(jars.join("*"))
+            .arg(program.join("HBaseIdLock.java"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // It misses a place to log to.
+            .stderr(Stdio::null())
+            .spawn()?;
+        let (requests, answers) = (machine.stdin.take(), machine.stdout.take());
+        Ok(Self {
+            machine,
+            requests,
+            answers: BufReader::new(answers.ok_or("no pipe from Java")?),
+        })
+    }
+
+    /// Millions a second.
+    fn measure(&mut self, threads: usize, length: Duration) -> Result<f64, Failure> {
+        let requests = self.requests.as_mut().ok_or("no pipe to Java")?;
+        writeln!(requests, "{threads} {} {IDS}", length.as_millis())?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer)?;
+        let (count, nanos) = answer
+            .trim()
+            .split_once(' ')
+            .ok_or("Java ended without an answer; run HBaseIdLock.java by hand")?;
+        Ok(millions(count.parse()?, Duration::from_nanos(nanos.parse()?)))
+    }
+}
+
+impl Drop for HBase {
+    fn drop(&mut self) {
+        // It ends with its requests.
+        self.requests = None;
+        drop(self.machine.wait());
+    }
+}

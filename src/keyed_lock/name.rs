@@ -1,0 +1,87 @@
+//! How keys are told apart: hashed once for each acquisition, outside of all locks.
+
+use std::{
+    any::Any,
+    collections::hash_map::RandomState,
+    hash::{BuildHasher, BuildHasherDefault, Hash, Hasher},
+};
+
+/// What a key is called in one map.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Name<K> {
+    pub(super) hash: u64,
+    /// None if no other key has this hash.
+    pub(super) key: Option<K>,
+}
+
+/// Makes names, with secrets of its own: who chooses keys can't choose such that collide.
+pub(super) struct Namer {
+    keys: RandomState,
+    mask: u64,
+    factors: [u64; 2],
+}
+
+impl Default for Namer {
+    fn default() -> Self {
+        let keys = RandomState::new();
+        let secret = |number: u64| keys.hash_one(number);
+        Self {
+            mask: secret(0),
+            // By odd numbers only can a multiplication be undone.
+            factors: [secret(1) | 1, secret(2) | 1],
+            keys,
+        }
+    }
+}
+
+impl Namer {
+    #[inline]
+    pub(super) fn name<K: Hash + 'static>(&self, key: K) -> Name<K> {
+        match (&key as &dyn Any).downcast_ref::<u64>() {
+            Some(id) => Name {
+                hash: self.hash_of_id(*id),
+                key: None,
+            },
+            None => Name {
+                hash: self.keys.hash_one(&key),
+                key: Some(key),
+            },
+        }
+    }
+
+    /// Each step can be undone, so two ids never have the same hash.
+    #[inline]
+    fn hash_of_id(&self, id: u64) -> u64 {
+        let [first, second] = self.factors;
+        let fold = |half: u64| half ^ (half >> 32);
+        fold(fold((id ^ self.mask).wrapping_mul(first)).wrapping_mul(second))
+    }
+}
+
+impl<K> Hash for Name<K> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// For tables by [`Name`]: the hash that it has is taken as it is.
+pub(super) type AsNamed = BuildHasherDefault<HashOfName>;
+
+#[derive(Default)]
+pub(super) struct HashOfName(u64);
+
+impl Hasher for HashOfName {
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
