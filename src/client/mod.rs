@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `connection` | [`Connection`]: a client of one cluster; everything else is made from it |
 //! | `table` | [`Table`]: get, put, delete, scan, calls of endpoints |
+//! | `check_and_mutate` | changes of a row that are made only if something is so there |
 //! | `counters` | increments and appends |
 //! | `scanner` | [`ResultScanner`]: rows in order, over all regions; rows of one region as they were at one moment |
 //! | `region_call` | calls of the region that has a row, where a guard lets them pass |
@@ -15,6 +16,7 @@
 //! | `polling` | the pauses of what waits for a server by asking |
 
 mod admin;
+mod check_and_mutate;
 mod connection;
 mod counters;
 mod endpoint;

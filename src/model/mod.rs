@@ -39,7 +39,7 @@ pub use filter::Filter;
 pub(crate) use filter::FilterKind;
 pub(crate) use increment::Counter;
 pub use increment::Increment;
-pub(crate) use mutation::{Column, DeleteScope, LATEST_TIMESTAMP, Limits, VISIBILITY_ATTRIBUTE};
+pub(crate) use mutation::{Column, DeleteScope, LATEST_TIMESTAMP, Limits, VISIBILITY_ATTRIBUTE, blame_row};
 pub use mutation::{Delete, Durability, Mutation, Put};
 pub use partition::{Partition, PartitionRule};
 pub(crate) use read::Selection;

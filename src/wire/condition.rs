@@ -1,4 +1,4 @@
-//! Conditions of the multi-row endpoint as messages.
+//! Conditions as messages: of the multi-row endpoint, and of changes of a single row.
 //!
 //! The endpoint's comparisons read "given OP stored". Given an empty value it answers every operator alike: true where the
 //! column is absent or empty. Given any other it answers false where the column is absent, whatever the operator; an
@@ -8,7 +8,7 @@
 use bytes::Bytes;
 
 use super::{filter, pb};
-use crate::model::{Check, Comparison, Condition};
+use crate::model::{Check, Comparator, Comparison, Condition, Filter};
 
 /// The smallest value that is not empty.
 const SMALLEST: &[u8] = &[0];
@@ -49,6 +49,31 @@ pub(crate) fn condition_messages(condition: &Condition, cell_is_absent: bool) ->
             filter: Some(filter::newest_not_empty(filter)),
             ..pb::Condition::default()
         }],
+    }
+}
+
+/// The one message that holds exactly when the condition does, where a single row is checked and changed. None for
+/// [`Comparison::NotEqual`]: true of an absent cell and of others, it has no such form.
+///
+/// There an empty value given means "absent or empty" with every operator but `NOT_EQUAL`, by which it means the opposite; any
+/// other behaves as at the endpoint. "Less" must not be true of an empty value, which takes a filter.
+pub(crate) fn single_row_message(condition: &Condition) -> Option<pb::Condition> {
+    match &condition.check {
+        Check::Compare {
+            family,
+            qualifier,
+            comparison: comparison @ (Comparison::Less | Comparison::LessOrEqual),
+            value,
+        } => {
+            let comparator = Comparator::binary(value.clone());
+            let filter = Filter::column_value(family.clone(), qualifier.clone(), *comparison, comparator);
+            condition_messages(&Condition::matches(condition.row.clone(), filter), false).pop()
+        }
+        Check::Compare {
+            comparison: Comparison::NotEqual,
+            ..
+        } => None,
+        _ => condition_messages(condition, false).pop(),
     }
 }
 
@@ -130,7 +155,6 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::model::{Comparator, Filter};
 
     /// What a column condition asks, given value first, as the server reads it.
     fn text(message: &pb::Condition) -> String {
@@ -181,6 +205,29 @@ mod tests {
 
     fn compare(comparison: Comparison) -> Condition {
         Condition::compare("r", "f", "q", comparison, "v")
+    }
+
+    #[rstest]
+    #[case::absent(Condition::absent("r", "f", "q"), Some(ABSENT))]
+    #[case::present(Condition::present("r", "f", "q"), Some(PRESENT))]
+    #[case::equal(compare(Comparison::Equal), Some(r#"b"v" Equal stored"#))]
+    #[case::greater(compare(Comparison::Greater), Some(r#"b"v" Less stored"#))]
+    #[case::greater_or_equal(compare(Comparison::GreaterOrEqual), Some(r#"b"v" LessOrEqual stored"#))]
+    #[case::not_equal(compare(Comparison::NotEqual), None)]
+    fn what_the_server_is_asked_of_a_single_row(
+        #[case] condition: Condition,
+        #[case] expected: Option<&str>,
+    ) {
+        let message = single_row_message(&condition);
+        assert_eq!(message.as_ref().map(text).as_deref(), expected);
+    }
+
+    #[rstest]
+    #[case::less(Comparison::Less)]
+    #[case::less_or_equal(Comparison::LessOrEqual)]
+    fn what_an_empty_value_must_not_pass_is_asked_by_a_filter(#[case] comparison: Comparison) {
+        let message = single_row_message(&compare(comparison)).unwrap();
+        assert!(message.filter.is_some() && message.comparator.is_none());
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod atomicity;
 mod bad_input;
 mod batches;
 mod changes;
+mod check_and_mutate;
 mod client;
 mod conditions;
 mod dropped;
