@@ -5,8 +5,8 @@ help:
 	@echo "make demo    the classic example on a real HBase, which it sets up"
 	@echo "make check   what needs no server: lints, unit and property tests, documentation"
 	@echo "make test    everything, on clusters that it starts and ends"
-	@echo "make chaos   the tests under faults, and others of great counts, in full (CHAOS_SEED, CHAOS_ROUNDS, CHAOS_COMMITS)"
-	@echo "make bench   what records, group commit, a hot partition and locks by key cost, on a cluster that it starts and ends (7 minutes behind the build)"
+	@echo "make chaos   the tests under faults, and others of great counts, in full (CHAOS_SEED, CHAOS_ROUNDS, CHAOS_COMMITS, CHAOS_CYCLES)"
+	@echo "make bench   what records, group commit, a hot partition and locks cost, on a cluster that it starts and ends (20 minutes behind the build)"
 	@echo "make fuzz    every decoder under a fuzzer (FUZZ_SECONDS=60 each; needs nightly Rust and cargo-fuzz)"
 	@echo "make deny    licences and bans of dependencies (needs cargo-deny)"
 

@@ -61,6 +61,10 @@ pub enum ErrorKind {
     ClockSkew,
     /// Other writers changed what was read, each time it was tried.
     Conflict,
+    /// Somebody else holds the lock.
+    LockUnavailable,
+    /// The lock is no longer held by whom it was: its lease is over, or it was removed or taken.
+    LockLost,
     /// The transaction is older than its table remembers.
     OutcomeForgotten,
     /// The table does not exist.

@@ -8,6 +8,8 @@
 //! - [`PartitionedTable`], [`Transaction`], [`Batch`]: rows grouped by partition, each group applied as a whole or not
 //!   at all, under [`Condition`]s, with an [`Outcome`] that is never a guess and can be settled when an answer was lost;
 //! - [`Snapshot`], [`PartitionedTable::update`]: a partition as it is at one moment, and changes that depend on it;
+//! - [`LockManager`], [`LockGuard`], [`PartitionLocks`]: distributed locks with leases and fencing numbers, beside a Java
+//!   library's or inside a transaction; [`keyed_lock`]: locks by key in one process;
 //! - [`Connector`]: how servers are dialled, for tunnels and for tests.
 //!
 //! # Which to use
@@ -62,6 +64,7 @@ pub mod fuzzing;
 pub mod keyed_lock;
 #[cfg(feature = "local")]
 pub mod local;
+mod lock;
 mod model;
 mod rpc;
 mod txn;
@@ -72,6 +75,11 @@ pub use client::{
 };
 pub use config::{ClusterAddress, Config, HostPort};
 pub use error::{Effect, Error, ErrorKind, RemoteException, Result};
+pub use lock::{
+    LONGEST_LEASE, LockGuard, LockHolder, LockInfo, LockLevel, LockLoss, LockManager, LockManagerOptions,
+    LockName, LockRequest, LockSet, LockTableOptions, LockToken, PartitionLocks, PendingLock, ReleaseOutcome,
+    SHORTEST_LEASE,
+};
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Delete, Durability,
     FamilyDescriptor, Filter, Get, Increment, Mutation, Partition, PartitionRule, Put, RegionInfo, Row, Scan,

@@ -25,6 +25,7 @@ pub(crate) async fn open(
         let descriptor = TableDescriptor::new(name.clone())
             .with_family(family)
             .with_record_family()
+            .with_lock_family()
             .with_partition_rule(rule)
             .with_multi_row_mutation_endpoint();
         connection.admin().create_table(&descriptor, &[]).await?;

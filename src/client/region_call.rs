@@ -1,13 +1,14 @@
 //! Calls of the region that has a row, on the condition that a guard lets it pass.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use prost::Message;
+use tokio::time::Instant;
 
 use super::Table;
 use crate::{
-    cluster::{Attempts, Operation, RegionLocation},
+    cluster::{Attempts, CallKind, Operation, RegionLocation},
     error::{Error, Result},
     model::{RegionInfo, ServerName},
     rpc::CallError,
@@ -76,6 +77,21 @@ impl Table {
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }
+    }
+
+    /// The region that has a row, as far as is known: it may have been split since.
+    pub(crate) async fn region_of(&self, row: &Bytes, deadline: Instant) -> Result<RegionInfo> {
+        let operation = Operation {
+            name: "finding a region",
+            table: &self.name,
+            row: Cow::Borrowed(row),
+            kind: CallKind::Read,
+            deadline,
+        };
+        let location = Attempts::new(&self.connection.cluster, operation)
+            .locate()
+            .await?;
+        Ok(location.region.clone())
     }
 
     /// Where the row is, in a region that the guard lets pass.

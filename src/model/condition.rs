@@ -55,6 +55,11 @@ pub(crate) enum Check {
         comparison: Comparison,
         value: Bytes,
     },
+    BeginsWith {
+        family: Bytes,
+        qualifier: Bytes,
+        prefix: Bytes,
+    },
     Matches(Filter),
 }
 
@@ -119,6 +124,23 @@ impl Condition {
         Self::compare(row, family, qualifier, Comparison::NotEqual, value)
     }
 
+    /// The column has a value that begins with these bytes, which must not be none.
+    pub fn begins_with(
+        row: impl Into<Bytes>,
+        family: impl Into<Bytes>,
+        qualifier: impl Into<Bytes>,
+        prefix: impl Into<Bytes>,
+    ) -> Self {
+        Self::new(
+            row,
+            Check::BeginsWith {
+                family: family.into(),
+                qualifier: qualifier.into(),
+                prefix: prefix.into(),
+            },
+        )
+    }
+
     /// At least one cell of the row passes the filter. Only the newest version of each column counts, and only those
     /// whose value is not empty.
     ///
@@ -169,6 +191,16 @@ impl Condition {
                 Shown(qualifier),
                 Shown(value)
             ),
+            Check::BeginsWith {
+                family,
+                qualifier,
+                prefix,
+            } => format!(
+                "{row} {}:{} begins with {}",
+                Shown(family),
+                Shown(qualifier),
+                Shown(prefix)
+            ),
             Check::Matches(filter) => format!("{row} has {filter}"),
         }
     }
@@ -179,6 +211,9 @@ impl Condition {
             Check::Absent { family, qualifier }
             | Check::Present { family, qualifier }
             | Check::Compare {
+                family, qualifier, ..
+            }
+            | Check::BeginsWith {
                 family, qualifier, ..
             } => Some((family, qualifier)),
             Check::Matches(_) => None,
@@ -207,6 +242,7 @@ impl Condition {
             + match &self.check {
                 Check::Absent { .. } | Check::Present { .. } => 0,
                 Check::Compare { value, .. } => value.len(),
+                Check::BeginsWith { prefix, .. } => prefix.len(),
                 Check::Matches(filter) => filter.size(),
             }
     }
@@ -228,6 +264,10 @@ impl Condition {
                     "a comparison with an empty value, which counts as absent",
                 )
                 .with_hint("ask for absent or present")),
+                Check::BeginsWith { prefix, .. } if prefix.is_empty() => Err(Error::invalid(
+                    "a comparison with an empty beginning, which every value has",
+                )
+                .with_hint("ask for present")),
                 Check::Matches(filter) => filter.check(),
                 _ => Ok(()),
             })
@@ -261,6 +301,7 @@ impl Condition {
                 Some(stored) => comparison.accepts(stored.cmp(given)),
                 None => *comparison == Comparison::NotEqual,
             },
+            Check::BeginsWith { prefix, .. } => value().is_some_and(|stored| stored.starts_with(prefix)),
             Check::Matches(filter) => row.is_some_and(|row| {
                 newest(row.cells()).any(|cell| !cell.value.is_empty() && filter.passes(cell))
             }),
@@ -333,6 +374,7 @@ mod tests {
     #[case::less_or_equal(compare(Comparison::LessOrEqual), [false, false, true, true, false])]
     #[case::greater(compare(Comparison::Greater), [false, false, false, false, true])]
     #[case::greater_or_equal(compare(Comparison::GreaterOrEqual), [false, false, false, true, true])]
+    #[case::begins_with(Condition::begins_with("r", "f", "q", "m"), [false, false, false, true, false])]
     #[case::matches(
         Condition::matches("r", Filter::value(Comparison::NotEqual, Comparator::binary("m"))),
         [false, false, true, false, true]
@@ -378,6 +420,10 @@ mod tests {
     #[case::absent(Condition::absent("xxxabc", "f", "q"), "xxxabc f:q absent")]
     #[case::present(Condition::present("xxxabc", "f", "q"), "xxxabc f:q present")]
     #[case::compare(Condition::not_equal("xxxabc", "f", "q", "v\n"), r"xxxabc f:q != v\x0A")]
+    #[case::begins_with(
+        Condition::begins_with("xxxabc", "f", "q", "v\n"),
+        r"xxxabc f:q begins with v\x0A"
+    )]
     #[case::matches(
         Condition::matches("xxxabc", Filter::value(Comparison::Greater, Comparator::long(5))),
         "xxxabc has value > 5L"
@@ -396,6 +442,7 @@ mod tests {
         Condition::equal("r", "f", "q", ""),
         "condition r f:q = : a comparison with an empty value"
     )]
+    #[case::empty_beginning(Condition::begins_with("r", "f", "q", ""), "an empty beginning")]
     #[case::filter(Condition::matches("r", Filter::all([])), "none in it")]
     #[case::named_by_its_label(
         Condition::equal("r", "f", "q", "").label("in stock"),

@@ -9,6 +9,7 @@
 //! | `read` | gets and scans |
 //! | `comparison` `filter` | how bytes are compared, and which cells of a row are wanted |
 //! | `condition` | what must be true of a row for a transaction to be applied |
+//! | `hash_prefix` | the byte that spreads keys over 256 buckets |
 //! | `region` | a region and its bounds |
 //! | `table_descriptor` | a table's families and attributes |
 //! | `partition` | how a row's prefix decides which rows can change together |
@@ -19,6 +20,7 @@ mod cell;
 mod comparison;
 mod condition;
 mod filter;
+mod hash_prefix;
 mod increment;
 mod mutation;
 mod partition;
@@ -37,6 +39,7 @@ pub(crate) use condition::Check;
 pub use condition::Condition;
 pub use filter::Filter;
 pub(crate) use filter::FilterKind;
+pub(crate) use hash_prefix::distributed_row;
 pub(crate) use increment::Counter;
 pub use increment::Increment;
 pub(crate) use mutation::{Column, DeleteScope, LATEST_TIMESTAMP, Limits, VISIBILITY_ATTRIBUTE, blame_row};

@@ -91,6 +91,8 @@ impl TableDescriptor {
     pub const RECORD_FAMILY: &'static str = "_txn";
     /// The family that is reserved for the version cells of partitions.
     pub const VERSION_FAMILY: &'static str = "_version";
+    /// The family that is reserved for locks in partitions.
+    pub const LOCK_FAMILY: &'static str = "_lock";
     /// The attribute that says, as `true`, that every transaction of the table changes its partition's version cell.
     pub const PARTITION_VERSION: &'static str = "hbase-txn.partition-version";
 
@@ -192,9 +194,25 @@ impl TableDescriptor {
             .is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
+    /// Adds the family that locks in partitions need, [`LOCK_FAMILY`](Self::LOCK_FAMILY), or gives it the setting that they
+    /// need: one version.
+    ///
+    /// No TTL, because each lock brings its own; and no `NEW_VERSION_BEHAVIOR`, by which a lock that is acquired often becomes
+    /// slower and slower.
+    #[must_use]
+    pub fn with_lock_family(self) -> Self {
+        let family = self
+            .family(Self::LOCK_FAMILY)
+            .cloned()
+            .unwrap_or_else(|| FamilyDescriptor::new(Self::LOCK_FAMILY));
+        self.with_family(family.with_attribute("VERSIONS", "1"))
+    }
+
     /// Whether a family is kept for the toolkit itself.
     pub(crate) fn reserves_family(family: &[u8]) -> bool {
-        family == Self::RECORD_FAMILY.as_bytes() || family == Self::VERSION_FAMILY.as_bytes()
+        [Self::RECORD_FAMILY, Self::VERSION_FAMILY, Self::LOCK_FAMILY]
+            .iter()
+            .any(|kept| kept.as_bytes() == family)
     }
 
     /// How long a transaction's record is sure to be found; none without the family for records. Shorten it only when
@@ -387,6 +405,18 @@ mod tests {
         let family = descriptor.family(TableDescriptor::RECORD_FAMILY).unwrap();
         assert_eq!(family.attribute("NEW_VERSION_BEHAVIOR"), Some("true"));
         assert_eq!(family.attribute("COMPRESSION"), Some("SNAPPY"));
+    }
+
+    #[test]
+    fn the_lock_family_has_one_version_and_is_kept_for_the_toolkit() {
+        let descriptor = table().with_lock_family();
+        let family = descriptor.family(TableDescriptor::LOCK_FAMILY).unwrap();
+        assert_eq!(family.attribute("VERSIONS"), Some("1"));
+        assert_eq!(family.attribute("TTL"), None);
+        for family in ["_txn", "_version", "_lock"] {
+            assert!(TableDescriptor::reserves_family(family.as_bytes()));
+        }
+        assert!(!TableDescriptor::reserves_family(b"lock"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use prost::Message;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     admission::{Admission, Turn},
@@ -16,6 +16,7 @@ use super::{
     gate::{METHOD, SERVICE},
     group_commit::SendGroup,
     outcome::{Committed, FailedCondition, Outcome, Rejection},
+    part::Ending,
     partition_version,
     partitioned_table::PartitionedTable,
     pause::Pauses,
@@ -58,6 +59,13 @@ struct Known {
 impl PartitionedTable {
     /// Checks a group and sends it when its turn comes.
     pub(super) async fn commit_group(&self, group: Group, deadline: Instant) -> Outcome {
+        let ending = Ending::of(&group.parts);
+        let outcome = self.commit_checked(group, deadline).await;
+        ending.tell(&outcome);
+        outcome
+    }
+
+    async fn commit_checked(&self, group: Group, deadline: Instant) -> Outcome {
         let prepared = match self.prepare(&group, deadline) {
             Ok(prepared) => prepared,
             Err(error) => return Outcome::Refused(self.blame(&group, error)),
@@ -114,7 +122,7 @@ impl PartitionedTable {
             )
             .with_hint("leave the delete out, or open the table with its endpoint"));
         }
-        let digest = || Digest::of(&group.mutations, &group.conditions);
+        let digest = || Digest::of(&group.mutations, &group.conditions, &group.parts);
         let claim = match &group.record {
             Some(wish) => {
                 let claim = Claim::of_wish(self, &group.partition, wish, digest)?;
@@ -193,7 +201,7 @@ impl PartitionedTable {
             known.rows = Some(self.rows_of_conditions(group, deadline).await?);
         }
         let mut conditions = Vec::new();
-        for condition in &group.conditions {
+        for condition in group.all_conditions() {
             let absent = known
                 .rows
                 .as_ref()
@@ -222,6 +230,13 @@ impl PartitionedTable {
             && let Some(bump) = partition_version::bump(&group.partition)
         {
             mutations.to_mut().push(bump.into());
+        }
+        for part in &group.parts {
+            let changes = timeout_at(deadline, part.mutations()).await;
+            let changes = changes.map_err(|_| no_time_for_parts())??;
+            if !changes.is_empty() {
+                mutations.to_mut().extend(changes);
+            }
         }
         if let Some(claim) = &prepared.claim {
             conditions.push(claim.condition(known.record.as_ref()));
@@ -282,13 +297,12 @@ impl PartitionedTable {
         deadline: Instant,
     ) -> Result<Option<Rejection>> {
         let group = &prepared.group;
-        if group.conditions.is_empty() {
+        if group.all_conditions().next().is_none() {
             return Ok(None);
         }
         let rows = self.rows_of_conditions(group, deadline).await?;
         let failed: Vec<_> = group
-            .conditions
-            .iter()
+            .all_conditions()
             .filter(|condition| !condition.holds(rows.get(condition.row())))
             .map(|condition| failed(condition, &rows))
             .collect();
@@ -330,6 +344,7 @@ impl Prepared<'_> {
     fn may_share(&self, table: &PartitionedTable) -> bool {
         let group = self.group;
         group.conditions.is_empty()
+            && group.parts.is_empty()
             && !group.guard_timestamps
             && self.claim.is_none()
             && !self.sequence.replaces()
@@ -380,6 +395,14 @@ fn unless_settled(error: Error) -> Error {
         ErrorKind::IdReused => error,
         _ => error.with_effect(Effect::Unknown),
     }
+}
+
+fn no_time_for_parts() -> Error {
+    Error::new(
+        ErrorKind::DeadlineExceeded,
+        "gave up, nothing was applied: a lock of the transaction was being renewed until its time was over",
+    )
+    .with_retryable(true)
 }
 
 fn settled_elsewhere() -> Error {

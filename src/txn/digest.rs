@@ -1,8 +1,11 @@
 //! What a transaction's contents are, in 32 bytes: an id that is used for others is found out.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hmac_sha256::Hash;
 
+use super::part::Part;
 use crate::model::{
     BitOperation, Check, Comparator, ComparatorKind, Comparison, Condition, DeleteScope, Filter, FilterKind,
     Mutation,
@@ -20,7 +23,7 @@ impl Digest {
     /// That of every update: it computes its contents anew with each attempt.
     pub(super) const UPDATE: Self = Self([b'u'; 32]);
 
-    pub(super) fn of(mutations: &[Mutation], conditions: &[Condition]) -> Self {
+    pub(super) fn of(mutations: &[Mutation], conditions: &[Condition], parts: &[Arc<dyn Part>]) -> Self {
         let mut form = Form(Hash::new());
         form.count(mutations.len());
         for mutation in mutations {
@@ -29,6 +32,11 @@ impl Digest {
         form.count(conditions.len());
         for condition in conditions {
             form.condition(condition);
+        }
+        // Without any the form ends here, as it did before there were parts.
+        for part in parts {
+            form.bytes(part.deed().as_bytes());
+            form.bytes(part.condition().row());
         }
         Self(form.0.finalize())
     }
@@ -139,6 +147,15 @@ impl Form {
                 self.column(family, qualifier);
                 self.comparison(*comparison);
                 self.bytes(value);
+            }
+            Check::BeginsWith {
+                family,
+                qualifier,
+                prefix,
+            } => {
+                self.tag(b'b');
+                self.column(family, qualifier);
+                self.bytes(prefix);
             }
             Check::Matches(filter) => {
                 self.tag(b'm');
@@ -265,7 +282,7 @@ mod tests {
 
     fn filtered(filters: &[Filter]) -> usize {
         let digest =
-            |filter: &Filter| *Digest::of(&[], &[Condition::matches("r", filter.clone())]).as_bytes();
+            |filter: &Filter| *Digest::of(&[], &[Condition::matches("r", filter.clone())], &[]).as_bytes();
         filters.iter().map(digest).collect::<HashSet<_>>().len()
     }
 
@@ -308,7 +325,7 @@ mod tests {
             Condition::compare("r", "f", "q", Comparison::GreaterOrEqual, "v"),
             Condition::matches("r", filter),
         ];
-        let digest = Digest::of(&mutations, &conditions);
+        let digest = Digest::of(&mutations, &conditions, &[]);
         let hex: String = digest
             .as_bytes()
             .iter()

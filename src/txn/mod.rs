@@ -16,6 +16,7 @@
 //! | `snapshot` `read` | reads at one moment: for users, and for commits |
 //! | `update` `partition_version` | read, change, commit, again on conflict |
 //! | `pause` | how long is waited after a conflict |
+//! | `part` | what a layer above makes part of a transaction |
 //! | `outcome` | [`Outcome`]: committed, rejected, refused, failed, unknown |
 //!
 //! # The promise
@@ -44,6 +45,7 @@ mod digest;
 mod gate;
 mod group_commit;
 mod outcome;
+mod part;
 mod partition_version;
 mod partitioned_table;
 mod pause;
@@ -61,6 +63,7 @@ mod without_endpoint;
 
 pub use batch::Batch;
 pub use outcome::{Committed, FailedCondition, GroupOutcome, Outcome, Rejection};
+pub(crate) use part::Part;
 pub use partitioned_table::{OpenOptions, PartitionedTable};
 pub use plan::{ExplainedGroup, Explanation};
 pub use record::TransactionId;

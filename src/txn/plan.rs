@@ -3,13 +3,13 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt,
+    sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
 
-use super::record::TransactionId;
-
+use super::{part::Part, record::TransactionId};
 use crate::{
     error::{Error, ErrorKind, Result},
     model::{
@@ -43,6 +43,8 @@ pub(super) struct Group {
     pub(super) partition: Partition,
     pub(super) mutations: Vec<Mutation>,
     pub(super) conditions: Vec<Condition>,
+    /// What a layer above adds.
+    pub(super) parts: Vec<Arc<dyn Part>>,
     pub(super) guard_timestamps: bool,
     pub(super) record: Option<RecordWish>,
 }
@@ -81,6 +83,7 @@ impl Group {
             partition,
             mutations: Vec::new(),
             conditions: Vec::new(),
+            parts: Vec::new(),
             guard_timestamps: false,
             record: None,
         }
@@ -100,6 +103,29 @@ impl Group {
         self.check_condition(&condition, terms)?;
         self.conditions.push(condition);
         Ok(())
+    }
+
+    /// Adds a part of a layer above.
+    pub(super) fn add_part(&mut self, part: Arc<dyn Part>, terms: &Terms) -> Result<()> {
+        let condition = part.condition().clone();
+        let blame = |error: Error| error.at_operation(condition.label_text().into_owned());
+        self.check_row(condition.row(), terms).map_err(blame)?;
+        let same_row = |other: &Arc<dyn Part>| other.condition().row() == condition.row();
+        if let Some(other) = self.parts.iter().find(|other| same_row(other)) {
+            return Err(blame(Error::invalid(format!(
+                "the same lock twice in one transaction: {} is in it already",
+                other.deed()
+            ))
+            .with_hint("one of the two is enough: whoever releases a lock must hold it, and who acquires it does")));
+        }
+        self.parts.push(part);
+        Ok(())
+    }
+
+    /// All conditions, those of parts too.
+    pub(super) fn all_conditions(&self) -> impl Iterator<Item = &Condition> {
+        let of_parts = self.parts.iter().map(|part| part.condition());
+        self.conditions.iter().chain(of_parts)
     }
 
     /// Refuses a condition that can't be part of it.
@@ -144,7 +170,7 @@ impl Group {
     /// Refuses a group that the endpoint would refuse, or would take and mean something else by. Returns the one
     /// durability that all its mutations are sent with.
     pub(super) fn check(&self, terms: &Terms) -> Result<Durability> {
-        if self.mutations.is_empty() && self.conditions.is_empty() {
+        if self.mutations.is_empty() && self.conditions.is_empty() && self.parts.is_empty() {
             return Err(Error::invalid("a transaction without mutations and conditions"));
         }
         for (what, have, limit) in [
@@ -167,14 +193,24 @@ impl Group {
         for condition in &self.conditions {
             condition.check()?;
         }
-        if !terms.endpoint && (!self.conditions.is_empty() || self.record.is_some() || self.guard_timestamps)
-        {
+        let needs_endpoint =
+            self.all_conditions().next().is_some() || self.record.is_some() || self.guard_timestamps;
+        if !terms.endpoint && needs_endpoint {
             return Err(Error::invalid(
-                "conditions, records and guarded timestamps need the endpoint, and the table was opened to do without it",
+                "conditions, records, locks and guarded timestamps need the endpoint, and the table was opened to do \
+                 without it",
             ));
         }
         let durability = self.durability(terms)?;
         self.check_record(terms, durability)?;
+        let is_weak = matches!(durability, Durability::SkipWal | Durability::AsyncWal);
+        if let Some(part) = self.parts.iter().find(|part| part.writes() && is_weak) {
+            return Err(Error::new(
+                ErrorKind::WeakDurability,
+                "a transaction that acquires or releases a lock must be SYNC_WAL: a crash would undo that",
+            )
+            .at_operation(part.condition().label_text().into_owned()));
+        }
         Ok(durability)
     }
 

@@ -59,18 +59,16 @@ impl PartitionedTable {
         let mut scan = Scan::new();
         // A filter is asked about the whole row.
         if group
-            .conditions
-            .iter()
+            .all_conditions()
             .all(|condition| condition.column().is_some())
         {
-            let columns: BTreeSet<_> = group.conditions.iter().filter_map(Condition::column).collect();
+            let columns: BTreeSet<_> = group.all_conditions().filter_map(Condition::column).collect();
             for (family, qualifier) in columns {
                 scan = scan.column(family.clone(), qualifier.clone());
             }
         }
         let rows = group
-            .conditions
-            .iter()
+            .all_conditions()
             .map(|condition| condition.row().clone())
             .collect();
         self.rows_at_once(&group.partition, rows, scan, deadline)

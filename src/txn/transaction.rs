@@ -1,9 +1,10 @@
 //! Mutations and conditions of one partition.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use super::{
     outcome::Outcome,
+    part::Part,
     partitioned_table::PartitionedTable,
     plan::{Group, RecordWish},
     record::TransactionId,
@@ -124,6 +125,22 @@ impl Transaction {
         Ok(self)
     }
 
+    /// Adds a part of a layer above.
+    ///
+    /// # Errors
+    ///
+    /// [`OtherPartition`](crate::ErrorKind::OtherPartition); [`InvalidInput`](crate::ErrorKind::InvalidInput) for a second
+    /// part of one row.
+    pub(crate) fn add_part(&mut self, part: Arc<dyn Part>) -> Result<()> {
+        self.group
+            .add_part(part, self.table.terms())
+            .map_err(|error| error.at_table(self.table.name()))
+    }
+
+    pub(crate) fn table(&self) -> &PartitionedTable {
+        &self.table
+    }
+
     /// Records it under an id of the caller's, so that it is applied once however often it is committed, by whatever
     /// process: a commit of an id that was committed answers [`replayed`](super::Committed::replayed).
     ///
@@ -177,6 +194,7 @@ impl fmt::Debug for Transaction {
             .field("partition", &self.group.partition)
             .field("mutations", &self.group.mutations)
             .field("conditions", &self.group.conditions)
+            .field("parts", &self.group.parts)
             .field("record", &self.group.record)
             .finish()
     }

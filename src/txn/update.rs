@@ -185,7 +185,14 @@ impl PartitionedTable {
                 .snapshot_until(partition.clone(), &snapshot_options, deadline)
                 .await
                 .map_err(blame)?;
-            let mut view = UpdateView::new(&snapshot, self.terms(), &options, versioned, deadline);
+            let mut view = UpdateView::new(
+                &snapshot,
+                self.name(),
+                self.terms(),
+                &options,
+                versioned,
+                deadline,
+            );
             let value = change(&mut view)?;
             let Some(change) = view.finish().map_err(blame)? else {
                 return Ok(Updated::Done { value, attempts });

@@ -44,6 +44,14 @@ pub(crate) fn condition_messages(condition: &Condition, cell_is_absent: bool) ->
                 }
             }
         }
+        Check::BeginsWith {
+            family,
+            qualifier,
+            prefix,
+        } => vec![pb::Condition {
+            comparator: Some(filter::beginning(prefix.clone())),
+            ..absent(row, family, qualifier)
+        }],
         Check::Matches(filter) => vec![pb::Condition {
             row: row.clone(),
             filter: Some(filter::newest_not_empty(filter)),

@@ -101,6 +101,14 @@ pub(super) fn binary(value: Bytes) -> pb::Comparator {
     )
 }
 
+/// Equal to what begins with these bytes.
+pub(super) fn beginning(prefix: Bytes) -> pb::Comparator {
+    let message = pb::BinaryPrefixComparator {
+        comparable: comparable(prefix),
+    };
+    comparator_message("BinaryPrefixComparator", &message)
+}
+
 /// One comparison that the server has.
 struct Leaf {
     operator: pb::CompareType,
@@ -135,12 +143,7 @@ fn compare(comparison: Comparison, comparator: &Comparator, wrap: &dyn Fn(Leaf) 
     };
     match &comparator.0 {
         ComparatorKind::Binary(value) => leaf(comparison, binary(value.clone())),
-        ComparatorKind::Prefix(prefix) => {
-            let message = pb::BinaryPrefixComparator {
-                comparable: comparable(prefix.clone()),
-            };
-            leaf(comparison, comparator_message("BinaryPrefixComparator", &message))
-        }
+        ComparatorKind::Prefix(prefix) => leaf(comparison, beginning(prefix.clone())),
         ComparatorKind::Bits(operation, mask) => leaf(comparison, bits(*operation, mask.clone())),
         ComparatorKind::Long(value) => {
             let bytes = Bytes::copy_from_slice(&value.to_be_bytes());

@@ -14,6 +14,7 @@ mod support;
 mod audited_counter;
 mod multi_tenant;
 mod outbox_inbox;
+mod partition_owner;
 mod time_buckets;
 mod transfer;
 mod unique_index;

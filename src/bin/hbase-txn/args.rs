@@ -7,7 +7,7 @@ use hbase_txn::ClusterAddress;
 use tracing_subscriber::EnvFilter;
 
 use crate::{
-    cmd::{dev, rows, table, txn},
+    cmd::{dev, lock, rows, table, txn},
     durations,
     exit::Failure,
     values::Ranged,
@@ -61,6 +61,8 @@ pub(crate) enum Command {
     Table(table::Table),
     /// Transactions from a file, and how they ended
     Txn(txn::Txn),
+    /// Locks that one process of all holds: take, keep, release, show them, run a command under one
+    Lock(lock::Lock),
     Get(rows::Get),
     Scan(rows::Scan),
     Put(rows::Put),
@@ -155,6 +157,16 @@ mod tests {
     #[case(&["hbase-txn", "txn", "outcome", "orders", "xxx", r"\n"])]
     #[case(&["hbase-txn", "--connect", "foo", "get", "orders", "r"])]
     #[case(&["hbase-txn", "--connect", "hbase+zk://localhost:notaport/hbase", "get", "orders", "r"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", "id"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--client", "c", "--level", "rack"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--client", "c", "--ttl", "long"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", r"\xff", "--client", "c"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--client", "c", "--no-create", "--regions", "1"])]
+    #[case(&["hbase-txn", "lock", "release", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "lock", "release", "locks", "id", "--client", "c", "--token", "12"])]
+    #[case(&["hbase-txn", "lock", "renew", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "lock", "run", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "lock", "run", "locks", "id", "--client", "c", "true"])]
     #[case(&["hbase-txn"])]
     fn what_does_not_parse_is_refused(#[case] line: &[&str]) {
         assert_eq!(Arguments::try_parse_from(line).unwrap_err().exit_code(), 2);

@@ -1,4 +1,4 @@
-//! Durations as people write them: `500ms`, `30s`, `5m`, `1h`.
+//! Durations as people write them, `500ms`, `30s`, `5m`, `1h`, and as they are written out.
 
 use std::time::Duration;
 
@@ -18,6 +18,19 @@ pub(crate) fn parse(text: &str) -> Result<Ranged<Duration>, String> {
     };
     let number = whole::<u64>(number).map_err(|_| refusal())?;
     Ok(Ranged::new(text, number.value().and_then(of)))
+}
+
+/// Writes a duration to the millisecond: `28.5s`.
+pub(crate) fn shown(duration: Duration) -> String {
+    match milliseconds(duration) {
+        whole if whole % 1000 == 0 => format!("{}s", whole / 1000),
+        milliseconds => format!("{:?}", Duration::from_millis(milliseconds)),
+    }
+}
+
+/// Milliseconds, for JSON.
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Reads a duration of whole seconds, one at least.
@@ -63,6 +76,15 @@ mod tests {
     #[case("2000000h", None)]
     fn seconds_are_whole_and_not_none(#[case] text: &str, #[case] expected: Option<u32>) {
         assert_eq!(seconds(text), Ok(Ranged::new(text, expected)));
+    }
+
+    #[rstest]
+    #[case(0, "0s")]
+    #[case(345, "345ms")]
+    #[case(28_500, "28.5s")]
+    #[case(2_592_000_000, "2592000s")]
+    fn writes_a_duration(#[case] milliseconds: u64, #[case] text: &str) {
+        assert_eq!(shown(Duration::from_millis(milliseconds)), text);
     }
 
     #[rstest]

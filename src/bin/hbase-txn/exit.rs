@@ -2,23 +2,37 @@
 
 use std::{fmt, io};
 
+use hbase_txn::ErrorKind;
+
 /// Exit statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum Exit {
     /// Done.
-    Done = 0,
+    Done,
     /// Refused or failed.
-    Failed = 1,
+    Failed,
     /// It can't be parsed; most of this comes from clap.
-    Unparsable = 2,
-    /// A condition was not met, or a thing asked about is not so.
-    NotMet = 3,
-    /// Nobody knows whether it was applied.
-    Unknown = 4,
+    Unparsable,
+    /// A condition was not met, a lock is not available, or a thing asked about is not so.
+    NotMet,
+    /// Nobody knows whether it was applied, or a lock was lost while something ran under it.
+    Unknown,
+    /// As the command ended that was run under a lock.
+    Of(u8),
 }
 
 impl Exit {
+    pub(crate) fn status(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Unparsable => 2,
+            Self::NotMet => 3,
+            Self::Unknown => 4,
+            Self::Of(status) => status,
+        }
+    }
+
     /// Of two outcomes the one that the command ends with.
     pub(crate) fn or_graver(self, other: Self) -> Self {
         [Self::Unknown, Self::Failed, Self::NotMet]
@@ -35,7 +49,7 @@ pub(crate) enum Failure {
     Library(hbase_txn::Error),
     /// What the command itself refuses.
     Refused(String),
-    /// What stands in the environment can't be parsed.
+    /// What can't be parsed, and is not clap's to say: what stands in the environment, options that need one another.
     Unparsable(String),
     /// Input or output of the command itself.
     Io(io::Error),
@@ -53,6 +67,7 @@ impl Failure {
         crate::output::complain(&format!("hbase-txn: {self}"));
         match self {
             Self::Library(error) if error.is_outcome_unknown() => Exit::Unknown,
+            Self::Library(error) if error.kind() == ErrorKind::LockUnavailable => Exit::NotMet,
             Self::Unparsable(_) => Exit::Unparsable,
             _ => Exit::Failed,
         }

@@ -1,4 +1,4 @@
-//! The command `hbase-txn`: a real HBase on this machine, tables made for transactions, transactions from a file.
+//! The command `hbase-txn`: a real HBase on this machine, tables made for transactions, transactions from a file, locks.
 //!
 //! It uses only the public API of the library. `args` is the whole command line and `values` what stands in it;
 //! `cluster` says which cluster is meant; `cmd` has a file for each command; `output` is the only way to stdout.
@@ -40,6 +40,6 @@ fn main() -> ExitCode {
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(exit.status())
     }
 }

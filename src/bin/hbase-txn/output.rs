@@ -20,7 +20,7 @@ fn blame(error: io::Error) -> io::Error {
 }
 
 /// What the system says, without its number.
-fn plain(error: &io::Error) -> String {
+pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let end = text.find(" (os error").unwrap_or(text.len());
     text[..end].to_owned()

@@ -28,10 +28,15 @@ impl Progress {
         Self { spinner }
     }
 
+    /// For work that is told only to a person who watches.
+    pub(crate) fn on_a_terminal() -> Option<Self> {
+        io::stderr().is_terminal().then(Self::new)
+    }
+
     /// For work whose output goes elsewhere while a person watches; none when nobody watches, or the output itself is
     /// watched.
     pub(crate) fn beside_output() -> Option<Self> {
-        (io::stderr().is_terminal() && !io::stdout().is_terminal()).then(Self::new)
+        Self::on_a_terminal().filter(|_| !io::stdout().is_terminal())
     }
 
     /// A step begins.

@@ -33,6 +33,12 @@ pub(crate) fn bytes(text: &str) -> hbase_txn::Result<Bytes> {
     parse_bytes_binary(text)
 }
 
+/// Text, in which `\xNN` may stand for a byte as everywhere.
+pub(crate) fn text(text: &str) -> Result<String, String> {
+    let bytes = bytes(text).map_err(|error| error.to_string())?;
+    String::from_utf8(bytes.into()).map_err(|_| "its bytes are no UTF-8".to_owned())
+}
+
 /// Reads `F` or `F:Q`.
 pub(crate) fn part(text: &str) -> Result<Part, String> {
     let (family, qualifier) = match text.split_once(':') {

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashSet},
     fmt,
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -11,8 +12,11 @@ use tokio::time::Instant;
 use super::UpdateOptions;
 use crate::{
     error::{Error, ErrorKind, Result},
-    model::{Append, Cell, Condition, Delete, Increment, Mutation, Partition, Put, Row, TableDescriptor},
+    model::{
+        Append, Cell, Condition, Delete, Increment, Mutation, Partition, Put, Row, TableDescriptor, TableName,
+    },
     txn::{
+        part::Part,
         partition_version,
         plan::{Group, Terms},
         snapshot::Snapshot,
@@ -29,6 +33,7 @@ const MAX_RANGES: usize = 1_000;
 /// the changes that are added here. Every call fails once the update's time is over, so that a closure ends by `?`.
 pub struct UpdateView<'a> {
     snapshot: &'a Snapshot,
+    table: &'a TableName,
     terms: &'a Terms,
     max_conditions: usize,
     /// Whether the version of the partition stands for what is read.
@@ -58,6 +63,7 @@ pub(super) struct Change {
 impl<'a> UpdateView<'a> {
     pub(super) fn new(
         snapshot: &'a Snapshot,
+        table: &'a TableName,
         terms: &'a Terms,
         options: &UpdateOptions,
         versioned: bool,
@@ -65,6 +71,7 @@ impl<'a> UpdateView<'a> {
     ) -> Self {
         Self {
             snapshot,
+            table,
             terms,
             max_conditions: options.max_conditions,
             versioned,
@@ -249,6 +256,19 @@ impl<'a> UpdateView<'a> {
         self.group.require(condition, self.terms)?;
         self.conditions_of_caller.insert(label);
         Ok(self)
+    }
+
+    pub(crate) fn table(&self) -> &TableName {
+        self.table
+    }
+
+    /// Adds a part of a layer above, which says nothing of what was read.
+    pub(crate) fn add_part(&mut self, part: Arc<dyn Part>) -> Result<()> {
+        self.check_time()?;
+        let label = part.condition().label_text().into_owned();
+        self.group.add_part(part, self.terms)?;
+        self.conditions_of_caller.insert(label);
+        Ok(())
     }
 
     /// What is to be sent; none when the closure only read.

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod dev;
+pub(crate) mod lock;
 pub(crate) mod rows;
 pub(crate) mod table;
 pub(crate) mod txn;
@@ -20,6 +21,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         Command::Dev(dev) => dev.run(&global).await,
         Command::Table(table) => table.run(&global).await,
         Command::Txn(txn) => txn.run(&global).await,
+        Command::Lock(lock) => lock.run(&global).await,
         Command::Get(get) => get.run(&global).await,
         Command::Scan(scan) => scan.run(&global).await,
         Command::Put(put) => put.run(&global).await,

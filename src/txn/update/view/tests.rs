@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use rstest::rstest;
 
@@ -23,6 +23,11 @@ fn terms() -> Terms {
     }
 }
 
+fn table() -> &'static TableName {
+    static NAME: LazyLock<TableName> = LazyLock::new(|| "t".parse().unwrap());
+    &NAME
+}
+
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
@@ -31,7 +36,7 @@ fn soon() -> Instant {
 async fn a_cell_that_can_t_be_there_is_refused_also_when_the_version_stands_for_it() {
     let (snapshot, terms) = (snapshot(&[("xxxa", "q", "v")], Some(b"1")), terms());
     let options = UpdateOptions::new().max_conditions(1);
-    let mut view = UpdateView::new(&snapshot, &terms, &options, true, soon());
+    let mut view = UpdateView::new(&snapshot, table(), &terms, &options, true, soon());
     assert_eq!(view.value("xxxa", "f", "q").unwrap().unwrap(), "v");
     assert_eq!(view.value("xxxb", "f", "q").unwrap(), None);
     let kind = |read: Result<Option<&Bytes>>| read.unwrap_err().kind();
@@ -44,7 +49,7 @@ async fn a_cell_that_can_t_be_there_is_refused_also_when_the_version_stands_for_
 async fn a_condition_on_what_was_read_says_something_of_what_was_read() {
     let (snapshot, terms) = (snapshot(&[("xxxa", "q", "v")], None), terms());
     let options = UpdateOptions::new();
-    let mut view = UpdateView::new(&snapshot, &terms, &options, false, soon());
+    let mut view = UpdateView::new(&snapshot, table(), &terms, &options, false, soon());
     view.value("xxxa", "f", "q").unwrap();
     view.condition(Condition::equal("xxxa", "f", "q", "v")).unwrap();
     view.condition(Condition::present("xxxb", "f", "q")).unwrap();
@@ -73,7 +78,7 @@ fn conditions(
     closure: impl FnOnce(&mut UpdateView<'_>) -> Result<()>,
 ) -> Result<Option<Vec<String>>> {
     let (snapshot, terms) = (snapshot(&CELLS, None), terms());
-    let mut view = UpdateView::new(&snapshot, &terms, options, versioned, soon());
+    let mut view = UpdateView::new(&snapshot, table(), &terms, options, versioned, soon());
     closure(&mut view)?;
     let labels = |change: Change| {
         let conditions = change.group.conditions.iter();
@@ -171,7 +176,7 @@ fn a_closure_that_asks_for_ever_more_is_ended(
     #[case] step: impl Fn(&mut UpdateView<'_>, usize) -> Result<()>,
 ) {
     let (snapshot, options, terms) = (snapshot(&CELLS, None), UpdateOptions::new(), terms());
-    let mut view = UpdateView::new(&snapshot, &terms, &options, false, soon());
+    let mut view = UpdateView::new(&snapshot, table(), &terms, &options, false, soon());
     let error = (0..).find_map(|number| step(&mut view, number).err()).unwrap();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
 }
@@ -180,7 +185,7 @@ fn a_closure_that_asks_for_ever_more_is_ended(
 fn rows_that_the_version_stands_for_are_not_kept_without_bound() {
     let (snapshot, terms) = (snapshot(&CELLS, None), terms());
     let options = UpdateOptions::new().max_conditions(10);
-    let mut view = UpdateView::new(&snapshot, &terms, &options, true, soon());
+    let mut view = UpdateView::new(&snapshot, table(), &terms, &options, true, soon());
     for number in 0..100 {
         view.row(format!("xxx{number}")).unwrap();
     }
@@ -190,7 +195,7 @@ fn rows_that_the_version_stands_for_are_not_kept_without_bound() {
 #[rstest]
 fn once_the_time_is_over_every_call_fails(#[values(false, true)] versioned: bool) {
     let (snapshot, options, terms) = (snapshot(&CELLS, None), UpdateOptions::new(), terms());
-    let mut view = UpdateView::new(&snapshot, &terms, &options, versioned, Instant::now());
+    let mut view = UpdateView::new(&snapshot, table(), &terms, &options, versioned, Instant::now());
     let errors = [
         view.value("xxxa", "f", "q").unwrap_err(),
         view.row("xxxa").unwrap_err(),

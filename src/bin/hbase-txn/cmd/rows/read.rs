@@ -21,8 +21,8 @@ use crate::{
 
 /// Read a row
 ///
-/// One without cells prints nothing, and the exit status is 0. What this toolkit notes in the families _txn and _version
-/// is shown only when they are named.
+/// One without cells prints nothing, and the exit status is 0. What this toolkit notes in the families _txn, _version and
+/// _lock is shown only when they are named.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn get orders xxxabc --column f:q")]
 pub(crate) struct Get {
@@ -38,7 +38,7 @@ pub(crate) struct Get {
 /// Read rows in order
 ///
 /// A row is printed when it has come; there is no limit unless one is given. Rows of several regions are read at
-/// different times: a scan is no snapshot. What this toolkit notes in the families _txn and _version is shown only when
+/// different times: a scan is no snapshot. What this toolkit notes in the families _txn, _version and _lock is shown only when
 /// they are named.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn scan orders --prefix xxx --limit 10 --output json")]
@@ -82,7 +82,11 @@ impl Selection {
         let other_than = |family: &'static str| {
             Filter::family(Comparison::NotEqual, Comparator::binary(family.as_bytes()))
         };
-        let kept = [TableDescriptor::RECORD_FAMILY, TableDescriptor::VERSION_FAMILY];
+        let kept = [
+            TableDescriptor::RECORD_FAMILY,
+            TableDescriptor::VERSION_FAMILY,
+            TableDescriptor::LOCK_FAMILY,
+        ];
         let all = self.family.is_empty() && self.column.is_empty();
         all.then(|| Filter::all(kept.map(other_than)))
     }

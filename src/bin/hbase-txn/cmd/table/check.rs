@@ -1,4 +1,5 @@
-//! `hbase-txn table check`: everything about one table that would stop a transaction, not only the first.
+//! `hbase-txn table check`: everything about one table that would stop a transaction, not only the first. What is a lock
+//! table is judged in `lock_table`.
 
 use std::time::Duration;
 
@@ -11,7 +12,10 @@ use hbase_txn::{
 };
 use tokio::time::Instant;
 
-use super::finding::{Finding, Grade};
+use super::{
+    finding::{Finding, Grade},
+    lock_table,
+};
 use crate::{
     args::{Format, Global},
     cmd::Outcome,
@@ -19,7 +23,10 @@ use crate::{
     output,
 };
 
-/// Find everything that would stop a transaction on a table, and say what mends it
+/// Find everything that would stop a transaction, or a lock, on a table, and say what mends it
+///
+/// A table with the family D alone and no rule but one of a single byte, without the endpoint, is a lock table: it is
+/// checked for what would stop its locks, or let them down.
 ///
 /// Findings are graded `broken` and `note`; with any `broken` the exit status is 1. Each region is asked for the
 /// endpoint. Nothing is changed. In JSON each finding is an object, and there is none where nothing is found. Not seen from
@@ -48,7 +55,7 @@ impl Check {
                 }
             }
             Format::Table if findings.is_empty() => {
-                output::line(&format!("{}: nothing stops a transaction", self.name))?;
+                output::line(&format!("{}: nothing stops what it is for", self.name))?;
             }
             Format::Table => {
                 for finding in &findings {
@@ -74,18 +81,24 @@ async fn findings(connection: &Connection, name: &TableName) -> Result<Vec<Findi
     if disabled {
         findings.push(table_disabled(name, state));
     }
+    let mut without_endpoint = Vec::new();
+    if !disabled {
+        let table = connection.table(name.clone());
+        let answers = ask(&table, &regions, deadline).await;
+        findings.extend(answers.unavailable);
+        without_endpoint = answers.without_endpoint;
+    }
+    if lock_table::is_one(&descriptor) {
+        findings.extend(lock_table::findings(&descriptor, &regions));
+        return Ok(findings);
+    }
     match PartitionRule::from_descriptor(&descriptor) {
         Ok(rule) => findings.extend(boundaries(name, &rule, &regions)),
         Err(error) => findings.push(no_rule(&descriptor, &error)),
     }
-    if disabled {
-        // No region answers; whether the endpoint is asked for is all that can be seen.
-        if !descriptor.names_multi_row_mutation_endpoint() {
-            findings.push(endpoint_missing(&descriptor, &regions, Vec::new()));
-        }
-    } else {
-        let table = connection.table(name.clone());
-        findings.extend(endpoint(&table, &descriptor, &regions, deadline).await);
+    // Of a table that is disabled no region answers; whether the endpoint is asked for is all that can be seen.
+    if !without_endpoint.is_empty() || disabled && !descriptor.names_multi_row_mutation_endpoint() {
+        findings.push(endpoint_missing(&descriptor, &regions, without_endpoint));
     }
     findings.extend(weak_durability(&descriptor));
     findings.extend(record_family_missing(&descriptor));
@@ -94,21 +107,8 @@ async fn findings(connection: &Connection, name: &TableName) -> Result<Vec<Findi
     Ok(findings)
 }
 
-fn broken(table: &TableName, finding: &'static str, what: String, why: &str, mend: String) -> Finding {
-    Finding {
-        table: table.to_string(),
-        grade: Grade::Broken,
-        finding,
-        partition: None,
-        regions: Vec::new(),
-        what,
-        why: why.to_owned(),
-        mend,
-    }
-}
-
 fn table_disabled(name: &TableName, state: TableState) -> Finding {
-    broken(
+    Finding::broken(
         name,
         "table-disabled",
         format!("the table is {state}"),
@@ -142,7 +142,7 @@ fn no_rule(descriptor: &TableDescriptor, error: &hbase_txn::Error) -> Finding {
     let what = text
         .strip_suffix(&mend)
         .map_or(text.as_str(), |what| what.trim_end_matches("; "));
-    broken(
+    Finding::broken(
         &descriptor.name,
         if stated { "rule-invalid" } else { "rule-missing" },
         what.to_owned(),
@@ -159,7 +159,7 @@ fn boundaries(name: &TableName, rule: &PartitionRule, regions: &[TableRegion]) -
             let boundary = &after.region.start_key;
             let partition = rule.partition_cut_by(boundary)?;
             let (before, after) = (names(before), names(after));
-            let finding = broken(
+            let finding = Finding::broken(
                 name,
                 "boundary-inside-partition",
                 format!("the region boundary {} cuts partition {partition} in two", BytesBinary(boundary)),
@@ -179,13 +179,14 @@ fn boundaries(name: &TableName, rule: &PartitionRule, regions: &[TableRegion]) -
         .collect()
 }
 
+/// What regions answer. One that says that it has no endpoint answers.
+struct Answers {
+    unavailable: Vec<Finding>,
+    without_endpoint: Vec<String>,
+}
+
 /// Asks each region for the endpoint, by a transaction with nothing in it.
-async fn endpoint(
-    table: &Table,
-    descriptor: &TableDescriptor,
-    regions: &[TableRegion],
-    deadline: Instant,
-) -> Vec<Finding> {
+async fn ask(table: &Table, regions: &[TableRegion], deadline: Instant) -> Answers {
     let answers: Vec<_> = stream::iter(regions)
         .map(|region| async move {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -194,17 +195,17 @@ async fn endpoint(
         .buffered(PROBES)
         .collect()
         .await;
-    let mut findings = Vec::new();
-    let mut missing = Vec::new();
+    let mut unavailable = Vec::new();
+    let mut without_endpoint = Vec::new();
     for (region, answer) in answers {
         let encoded = BytesBinary(region.region.encoded_name()).to_string();
         match answer {
             Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::EndpointMissing => missing.push(encoded),
-            Err(error) => findings.push(Finding {
+            Err(error) if error.kind() == ErrorKind::EndpointMissing => without_endpoint.push(encoded),
+            Err(error) => unavailable.push(Finding {
                 regions: vec![encoded.clone()],
-                ..broken(
-                    &descriptor.name,
+                ..Finding::broken(
+                    table.name(),
                     "region-unavailable",
                     format!(
                         "region {encoded}, {}, does not answer: {error}",
@@ -217,10 +218,10 @@ async fn endpoint(
             }),
         }
     }
-    if !missing.is_empty() {
-        findings.push(endpoint_missing(descriptor, regions, missing));
+    Answers {
+        unavailable,
+        without_endpoint,
     }
-    findings
 }
 
 async fn probe(table: &Table, row: Bytes, timeout: Duration) -> hbase_txn::Result<()> {
@@ -257,7 +258,7 @@ fn endpoint_missing(descriptor: &TableDescriptor, regions: &[TableRegion], missi
     };
     Finding {
         regions: missing,
-        ..broken(
+        ..Finding::broken(
             name,
             "endpoint-missing",
             format!("MultiRowMutationEndpoint does not answer on {place}"),
@@ -273,7 +274,7 @@ fn weak_durability(descriptor: &TableDescriptor) -> Option<Finding> {
         Durability::AsyncWal => "ASYNC_WAL",
         _ => return None,
     };
-    Some(broken(
+    Some(Finding::broken(
         &descriptor.name,
         "weak-durability",
         format!("the table's durability is {set}"),
@@ -297,20 +298,17 @@ fn record_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
         .flat_map(|family| &family.attributes)
         .map(|(key, value)| format!("{} => '{}'", BytesBinary(key), BytesBinary(value)))
         .collect();
-    Some(Finding {
-        grade: Grade::Note,
-        ..broken(
-            &descriptor.name,
-            "record-family-missing",
-            format!("the table has no family {family}"),
-            "transactions with an id have nowhere to keep their record; those without one need none",
-            format!(
-                "in HBase's shell: alter '{}', {{NAME => '{family}', {}}}",
-                descriptor.name,
-                settings.join(", ")
-            ),
-        )
-    })
+    Some(Finding::note(
+        &descriptor.name,
+        "record-family-missing",
+        format!("the table has no family {family}"),
+        "transactions with an id have nowhere to keep their record; those without one need none",
+        format!(
+            "in HBase's shell: alter '{}', {{NAME => '{family}', {}}}",
+            descriptor.name,
+            settings.join(", ")
+        ),
+    ))
 }
 
 /// Settings by which records would be lost: the table is not opened with them.
@@ -326,7 +324,7 @@ fn records_unusable(descriptor: &TableDescriptor) -> Option<Finding> {
         let ttl = wanted.family(family).and_then(|family| family.attribute("TTL"));
         format!("{{NAME => '{family}', TTL => '{}'}}", ttl.unwrap_or_default())
     };
-    Some(broken(
+    Some(Finding::broken(
         &descriptor.name,
         "records-unusable",
         error.to_string(),
@@ -340,7 +338,7 @@ fn version_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
     if !descriptor.has_partition_version() || descriptor.family(family).is_some() {
         return None;
     }
-    Some(broken(
+    Some(Finding::broken(
         &descriptor.name,
         "version-family-missing",
         format!(

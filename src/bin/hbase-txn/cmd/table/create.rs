@@ -49,10 +49,13 @@ pub(crate) struct Create {
     /// Let each transaction change a version of its partition, in the family _version: then updates notice every change
     #[arg(long)]
     partition_version: bool,
+    /// Add the family _lock, for locks that live in the partitions of the data
+    #[arg(long)]
+    lock_family: bool,
 }
 
 /// Families that are kept for this toolkit, and what adds them.
-const RESERVED: [(&str, &str); 2] = [
+const RESERVED: [(&str, &str); 3] = [
     (
         TableDescriptor::RECORD_FAMILY,
         "the records of transactions; it is added by itself",
@@ -60,6 +63,10 @@ const RESERVED: [(&str, &str); 2] = [
     (
         TableDescriptor::VERSION_FAMILY,
         "the versions of partitions; --partition-version adds it",
+    ),
+    (
+        TableDescriptor::LOCK_FAMILY,
+        "locks in partitions; --lock-family adds it",
     ),
 ];
 
@@ -153,6 +160,9 @@ impl Create {
         if self.partition_version {
             descriptor = descriptor.with_partition_version();
         }
+        if self.lock_family {
+            descriptor = descriptor.with_lock_family();
+        }
         Ok(descriptor)
     }
 }
@@ -216,6 +226,15 @@ mod tests {
     }
 
     #[test]
+    fn the_family_of_locks_is_there_where_it_is_asked_for() {
+        for (options, expected) in [(&["--lock-family"][..], true), (&[], false)] {
+            let create = create(&[&["--prefix-length", "3"], options].concat());
+            let descriptor = create.descriptor(&create.rule().unwrap()).unwrap();
+            assert_eq!(descriptor.family("_lock").is_some(), expected);
+        }
+    }
+
+    #[test]
     fn the_replay_window_and_the_version_of_partitions_are_stated() {
         let create = create(&[
             "--prefix-length",
@@ -239,6 +258,7 @@ mod tests {
     #[case(&["--replay-window", "2000000h"], "out of range")]
     #[case(&["--family", "_txn"], "family _txn is reserved for the records")]
     #[case(&["--family", "_version"], "--partition-version adds it")]
+    #[case(&["--family", "_lock"], "--lock-family adds it")]
     fn what_no_table_can_have_is_refused(#[case] options: &[&str], #[case] why: &str) {
         let create = create(&[&["--prefix-length", "3"], options].concat());
         let refusal = create

@@ -2,19 +2,20 @@
 
 use std::fmt;
 
+use hbase_txn::TableName;
 use serde::Serialize;
 
 /// How grave a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Grade {
-    /// It stops transactions, some or all.
+    /// It stops what the table is for, transactions or locks, some or all of it.
     Broken,
-    /// It stops none today.
+    /// It stops nothing today.
     Note,
 }
 
-/// Something about a table that is not as transactions need it. In JSON the keys and their order are fixed.
+/// Something about a table that is not as transactions, or locks, need it. In JSON the keys and their order are fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) table: String,
@@ -30,6 +31,42 @@ pub(super) struct Finding {
     pub(super) what: String,
     pub(super) why: String,
     pub(super) mend: String,
+}
+
+impl Finding {
+    /// Of a table as a whole.
+    pub(super) fn broken(
+        table: &TableName,
+        finding: &'static str,
+        what: String,
+        why: &str,
+        mend: String,
+    ) -> Self {
+        Self {
+            table: table.to_string(),
+            grade: Grade::Broken,
+            finding,
+            partition: None,
+            regions: Vec::new(),
+            what,
+            why: why.to_owned(),
+            mend,
+        }
+    }
+
+    /// Of a table as a whole.
+    pub(super) fn note(
+        table: &TableName,
+        finding: &'static str,
+        what: String,
+        why: &str,
+        mend: String,
+    ) -> Self {
+        Self {
+            grade: Grade::Note,
+            ..Self::broken(table, finding, what, why, mend)
+        }
+    }
 }
 
 impl fmt::Display for Grade {

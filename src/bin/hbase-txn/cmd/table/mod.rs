@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `create` | makes one, and proves it |
 //! | `check` | everything that would stop a transaction on one, graded |
+//! | `lock_table` | everything that would stop a lock in one, or let it down |
 //! | `finding` | what a check finds, and how it is told |
 //! | `describe` | families, attributes, rule, regions |
 
@@ -11,6 +12,7 @@ mod check;
 mod create;
 mod describe;
 mod finding;
+mod lock_table;
 
 use clap::{Args, Subcommand};
 use hbase_txn::{BytesBinary, PartitionRule, TableName};

@@ -1,0 +1,85 @@
+//! `hbase-txn lock acquire`.
+
+use clap::Args;
+use hbase_txn::{LockGuard, LockToken};
+use serde::Serialize;
+
+use super::{request::Request, signals::Signals, which::key};
+use crate::{
+    args::{Format, Global},
+    cmd::Outcome,
+    durations,
+    exit::{Exit, Failure},
+    output,
+};
+
+/// Take a lock, and leave it held until its lease is over or it is released by its token
+///
+/// The token that is printed releases and renews it, from whatever process. The fencing number is higher than that of
+/// every earlier holder: give it to whatever is changed under the lock, and let that refuse lower ones.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Acquire {
+    #[command(flatten)]
+    request: Request,
+}
+
+const EXAMPLE: &str = r#"Example: hbase-txn lock acquire locks nightly --farm fra --client billing --ttl 5m --wait 10s --output json answers
+
+{"lock":"DC#fra#billing#nightly","token":"9f86d081884c7d659a2feaa0c55ad015","fencing":1767225600123,"ttl_ms":300000}
+
+Exit status: 0 it is held; 3 somebody else holds it, and nothing is printed but who; 1 refused or failed; 4 the answer was lost: it may be held, until its lease is over."#;
+
+#[derive(Serialize)]
+struct Acquired {
+    lock: String,
+    token: String,
+    fencing: u64,
+    ttl_ms: u64,
+}
+
+impl Acquire {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        self.request.which.name()?;
+        let lease = self.request.lease()?;
+        let mut signals = Signals::listen()?;
+        let guard = self
+            .request
+            .acquire(global, &mut signals, |request| request)
+            .await?;
+        let acquired = Acquired {
+            lock: key(guard.name()),
+            token: guard.token().to_string(),
+            fencing: guard.fencing(),
+            ttl_ms: durations::milliseconds(lease),
+        };
+        let told = match global.output {
+            Format::Json => output::json(&acquired),
+            Format::Table => output::line(&format!(
+                "{}: held for {}; token {}, fencing number {}",
+                acquired.lock,
+                durations::shown(lease),
+                acquired.token,
+                acquired.fencing
+            )),
+        };
+        match told {
+            Ok(()) => {
+                let _: LockToken = guard.leave();
+                Ok(Exit::Done)
+            }
+            Err(error) => Err(give_back(guard, &error).await),
+        }
+    }
+}
+
+/// A lock whose token nobody has read is of no use to anybody.
+async fn give_back(guard: LockGuard, error: &std::io::Error) -> Failure {
+    let end = match guard.release().await {
+        Ok(_) => "it is released".to_owned(),
+        Err(error) => format!("nor could it be released, so it is held until its lease is over: {error}"),
+    };
+    Failure::Refused(format!(
+        "the lock was acquired, but its token can't be told: {error}; {end}"
+    ))
+}

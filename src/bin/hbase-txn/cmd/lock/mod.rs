@@ -1,0 +1,55 @@
+//! `hbase-txn lock`: locks that one process of all holds.
+//!
+//! | file | what |
+//! |---|---|
+//! | `which` | which lock is meant |
+//! | `request` | what is asked for, and how long it is waited for; the table that is made when it is missing |
+//! | `acquire` | takes a lock and leaves it held |
+//! | `run` | runs a command under a lock |
+//! | `child` | that command: its process group, how it is ended |
+//! | `signals` | signals that are passed on to it |
+//! | `release` | gives back and renews by token, and takes away |
+//! | `look` | who holds one lock, or any |
+
+mod acquire;
+mod child;
+mod look;
+mod release;
+mod request;
+mod run;
+mod signals;
+mod which;
+
+use clap::{Args, Subcommand};
+
+use crate::{args::Global, cmd::Outcome};
+
+/// Locks that one process of all holds
+#[derive(Debug, Args)]
+pub(crate) struct Lock {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Acquire(acquire::Acquire),
+    Run(run::Run),
+    Release(release::Release),
+    Renew(release::Renew),
+    Show(look::Show),
+    List(look::List),
+}
+
+impl Lock {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        match self.action {
+            Action::Acquire(acquire) => acquire.run(global).await,
+            Action::Run(run) => run.run(global).await,
+            Action::Release(release) => release.run(global).await,
+            Action::Renew(renew) => renew.run(global).await,
+            Action::Show(show) => show.run(global).await,
+            Action::List(list) => list.run(global).await,
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! `hbase-txn lock release` and `renew`.
+
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use hbase_txn::{LockHolder, LockLoss, LockName, LockToken, ReleaseOutcome};
+use serde::Serialize;
+
+use super::which::{Which, key, lease};
+use crate::{
+    args::{Format, Global},
+    cmd::Outcome,
+    durations,
+    exit::{Exit, Failure},
+    output,
+    values::Ranged,
+};
+
+/// Release a lock by its token, or take it away from whoever has it
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("whose").required(true), after_help = RELEASE)]
+pub(crate) struct Release {
+    #[command(flatten)]
+    which: Which,
+    /// The token that acquire printed
+    #[arg(long, value_name = "T", group = "whose")]
+    token: Option<LockToken>,
+    /// Take it from whoever has it. He learns of it with his next renewal, and goes on until then
+    #[arg(long, group = "whose")]
+    force: bool,
+}
+
+/// Renew the lease of a lock by its token
+///
+/// The lock is held for the whole lease from now on, or as long as before if that is longer.
+#[derive(Debug, Args)]
+#[command(after_help = RENEW)]
+pub(crate) struct Renew {
+    #[command(flatten)]
+    which: Which,
+    /// The token that acquire printed
+    #[arg(long, value_name = "T")]
+    token: LockToken,
+    /// The lease from now on: 100ms to 720h, and not longer than the TTL of the table's family
+    #[arg(long, value_name = "DURATION", default_value = "30s", allow_hyphen_values = true, value_parser = durations::parse)]
+    ttl: Ranged<Duration>,
+}
+
+const RELEASE: &str = r#"Example: hbase-txn lock release locks nightly --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --output json answers
+
+{"lock":"DC#fra#billing#nightly","outcome":"released","holder":null}
+
+The outcome is released; expired (its lease was over, or it was released before: the table does not tell which); removed (taken away before its lease was over); or taken, and `holder` has it now. With --force it is evicted, and `holder` was hit by that, or free. `holder` is null for a Java client, which leaves no name.
+
+Exit status: 0 released or evicted, 3 expired, removed, taken or free, 1 refused or failed, 4 the answer was lost."#;
+
+const RENEW: &str = r#"Example: hbase-txn lock renew locks nightly --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --ttl 5m --output json answers
+
+{"lock":"DC#fra#billing#nightly","outcome":"renewed","holder":null}
+
+The outcome is renewed; expired (its lease was over, or it was released before: the table does not tell which); removed (taken away before its lease was over); or taken, and `holder` has it now, null for a Java client, which leaves no name.
+
+Exit status: 0 renewed, 3 expired, removed or taken, 1 refused or failed, 4 the answer was lost."#;
+
+/// What became of a hold.
+struct End {
+    outcome: &'static str,
+    /// Who has it now, or had it.
+    holder: Option<LockHolder>,
+    text: String,
+    exit: Exit,
+}
+
+#[derive(Serialize)]
+struct EndObject {
+    lock: String,
+    outcome: &'static str,
+    holder: Option<String>,
+}
+
+impl Release {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let name = self.which.name()?;
+        let Which { level, id, .. } = &self.which;
+        let locks = self.which.open(global).await?;
+        let end = match self.token {
+            Some(token) => match locks.release(*level, id, token).await? {
+                ReleaseOutcome::Lost(loss) => End::lost(loss),
+                ReleaseOutcome::Released => End::done("released"),
+                other => return Err(Failure::Refused(format!("{}: {other}", key(name.key())))),
+            },
+            None => End::evicted(locks.force_release(*level, id).await?),
+        };
+        end.tell(global, &name)
+    }
+}
+
+impl Renew {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let name = self.which.name()?;
+        let lease = lease(&self.ttl)?;
+        let Which { level, id, .. } = &self.which;
+        let locks = self.which.open(global).await?;
+        let end = match locks.renew(*level, id, self.token, lease).await? {
+            Some(loss) => End::lost(loss),
+            None => End::done("renewed"),
+        };
+        end.tell(global, &name)
+    }
+}
+
+impl End {
+    fn done(outcome: &'static str) -> Self {
+        Self {
+            outcome,
+            holder: None,
+            text: outcome.to_owned(),
+            exit: Exit::Done,
+        }
+    }
+
+    fn lost(loss: LockLoss) -> Self {
+        let (outcome, text) = match &loss {
+            LockLoss::Expired => (
+                "expired",
+                "its lease was over, or it was released before".to_owned(),
+            ),
+            LockLoss::Taken(_) => ("taken", loss.to_string()),
+            _ => ("removed", loss.to_string()),
+        };
+        let holder = match loss {
+            LockLoss::Taken(holder) => Some(holder),
+            _ => None,
+        };
+        Self {
+            outcome,
+            holder,
+            text: format!("not held any more: {text}"),
+            exit: Exit::NotMet,
+        }
+    }
+
+    fn evicted(holder: Option<LockHolder>) -> Self {
+        let (outcome, text, exit) = match &holder {
+            Some(holder) => ("evicted", format!("taken away from {holder}"), Exit::Done),
+            None => ("free", "nobody held it".to_owned(), Exit::NotMet),
+        };
+        Self {
+            outcome,
+            holder,
+            text,
+            exit,
+        }
+    }
+
+    fn tell(self, global: &Global, name: &LockName) -> Outcome {
+        let lock = key(name.key());
+        match global.output {
+            Format::Table => output::line(&format!("{lock}: {}", self.text))?,
+            Format::Json => output::json(&EndObject {
+                lock,
+                outcome: self.outcome,
+                holder: self.holder.and_then(|holder| holder.name),
+            })?,
+        }
+        Ok(self.exit)
+    }
+}

@@ -1,0 +1,121 @@
+//! `hbase-txn lock run`.
+
+use std::{ffi::OsString, time::Duration};
+
+use clap::Args;
+use hbase_txn::{LockGuard, LockLoss, ReleaseOutcome};
+use tokio::time::timeout;
+
+use super::{
+    child::{self, GRACE, Running},
+    request::Request,
+    signals::Signals,
+    which::key,
+};
+use crate::{
+    args::Global,
+    cmd::Outcome,
+    exit::{Exit, Failure},
+    output,
+};
+
+/// Run a command under a lock, which is renewed until the command ends, and released then
+///
+/// The command has this one's streams, and in its environment HBASE_TXN_LOCK (the lock's key) and HBASE_TXN_FENCING (its
+/// fencing number). TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to it.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    request: Request,
+    /// The command and its arguments, behind --
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+const EXAMPLE: &str = r#"Example: hbase-txn lock run locks nightly --farm fra --client billing --wait 1m -- ./nightly.sh --full
+
+If the lock is lost while CMD runs, CMD and what it started get TERM, and KILL 5 seconds later. Where renewals fail, that is done early enough to be over before the lease is, if the lease is 18s or longer and clocks agree to a second. A shorter one, or one that somebody took away, may be held by the next while CMD still ends: let what CMD changes refuse lower fencing numbers.
+
+In front of a terminal CMD stays in this command's process group, where keys such as Ctrl-C and Ctrl-Z reach it, and when the lock is lost CMD alone is ended; elsewhere it has a group of its own. While this command is stopped, nothing renews the lock. If it is killed by KILL, CMD goes on without it, and the lock ends with its lease.
+
+Exit status: that of CMD, 128 + N if signal N ended it; 3 the lock is not available, and CMD was not run; 1 CMD can't be run, or the lock not be asked for; 4 the lock was lost while CMD ran."#;
+
+impl Run {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        self.request.which.name()?;
+        // Time to end the command in, and what clocks may differ by.
+        let margin = (self.request.lease()? / 3).min(GRACE + Duration::from_secs(1));
+        let mut signals = Signals::listen()?;
+        let guard = self
+            .request
+            .acquire(global, &mut signals, |request| {
+                request.renewed().skew_margin(margin)
+            })
+            .await?;
+        let under = format!(
+            "running {} under lock {}",
+            self.command[0].display(),
+            key(guard.name())
+        );
+        let variables = [
+            ("HBASE_TXN_LOCK", key(guard.name())),
+            ("HBASE_TXN_FENCING", guard.fencing().to_string()),
+        ];
+        let mut running = match Running::start(&self.command, variables) {
+            Ok(running) => running,
+            Err(error) => {
+                release(guard, &under, &mut signals).await;
+                return Err(Failure::Refused(format!(
+                    "{under}: {}; check its name and permissions",
+                    output::plain(&error)
+                )));
+            }
+        };
+        let status = loop {
+            tokio::select! {
+                status = running.wait() => break status,
+                loss = guard.lost() => {
+                    tell(&under, &format!("the lock is lost: {loss}; the command gets TERM, and KILL {GRACE:?} later"));
+                    running.end().await;
+                    // What is left of it is given back; who has it now is not disturbed.
+                    let _ = timeout(GRACE, guard.release()).await;
+                    return Ok(Exit::Unknown);
+                }
+                signal = signals.next() => running.forward(signal),
+            }
+        };
+        if let Some(loss) = release(guard, &under, &mut signals).await {
+            tell(
+                &under,
+                &format!("the lock was lost before the command ended: {loss}"),
+            );
+            return Ok(Exit::Unknown);
+        }
+        Ok(Exit::Of(child::status(status?)))
+    }
+}
+
+/// Releases the lock. Why it was not held until now, if it was not; that it can't be released is only told.
+async fn release(guard: LockGuard, under: &str, signals: &mut Signals) -> Option<LockLoss> {
+    let held = guard.is_held();
+    let released = tokio::select! {
+        released = guard.release() => released.map_err(|error| error.to_string()),
+        () = signals.ending() => Err(Failure::Interrupted.to_string()),
+    };
+    match released {
+        Ok(ReleaseOutcome::Lost(loss)) if !held || loss != LockLoss::Expired => Some(loss),
+        Ok(_) => None,
+        Err(error) => {
+            tell(
+                under,
+                &format!("releasing the lock, which ends with its lease now: {error}"),
+            );
+            (!held).then_some(LockLoss::Expired)
+        }
+    }
+}
+
+fn tell(under: &str, what: &str) {
+    output::complain(&format!("hbase-txn: {under}: {what}"));
+}

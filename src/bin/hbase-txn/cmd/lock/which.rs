@@ -1,0 +1,84 @@
+//! Which lock is meant.
+
+use std::time::Duration;
+
+use clap::Args;
+use hbase_txn::{
+    BytesBinary, LONGEST_LEASE, LockLevel, LockManager, LockManagerOptions, LockName, SHORTEST_LEASE,
+    TableName,
+};
+
+use crate::{
+    args::Global,
+    durations,
+    exit::Failure,
+    values::{self, Ranged},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// The lock table, with its namespace if it has one
+    pub(super) table: TableName,
+    /// The lock's id among those of its client; \xNN is a byte
+    #[arg(value_parser = values::text)]
+    pub(super) id: String,
+    /// Whom it excludes: dc, the client's processes in one farm; xdc, those in all farms
+    #[arg(long, default_value = "dc", value_name = "dc|xdc")]
+    pub(super) level: LockLevel,
+    /// The farm (data centre) of a lock of level dc
+    #[arg(long, value_name = "F", value_parser = values::text)]
+    pub(super) farm: Option<String>,
+    /// The client (a service, not a process) that the lock belongs to
+    #[arg(long, value_name = "C", value_parser = values::text)]
+    pub(super) client: String,
+}
+
+impl Which {
+    /// The lock's name, which is looked at before any server is.
+    pub(super) fn name(&self) -> Result<LockName, Failure> {
+        let name = match (self.level, &self.farm) {
+            (LockLevel::Xdc, _) => LockName::xdc(&self.client, &self.id),
+            (LockLevel::Dc, Some(farm)) => LockName::dc(farm, &self.client, &self.id),
+            (LockLevel::Dc, None) => {
+                return Err(Failure::Unparsable(
+                    "a lock of level dc belongs to a farm; name it by --farm F, or take --level xdc, which spans all"
+                        .to_owned(),
+                ));
+            }
+        };
+        name.map_err(|error| Failure::Refused(format!("naming a lock, table {}: {error}", self.table)))
+    }
+
+    pub(super) fn options(&self) -> LockManagerOptions {
+        let options = LockManagerOptions::new(self.client.clone());
+        match &self.farm {
+            Some(farm) => options.farm(farm.clone()),
+            None => options,
+        }
+    }
+
+    /// The locks of a table that is there.
+    pub(super) async fn open(&self, global: &Global) -> Result<LockManager, Failure> {
+        let connection = global.connect().await?;
+        Ok(self.options().open(&connection, self.table.clone()).await?)
+    }
+}
+
+/// A lock's key as it is shown.
+pub(super) fn key(name: &str) -> String {
+    BytesBinary(name.as_bytes()).to_string()
+}
+
+/// A lease, in the range of all tables.
+pub(super) fn lease(ttl: &Ranged<Duration>) -> Result<Duration, Failure> {
+    let ttl = ttl.get("--ttl")?;
+    if (SHORTEST_LEASE..=LONGEST_LEASE).contains(&ttl) {
+        return Ok(ttl);
+    }
+    Err(Failure::Refused(format!(
+        "--ttl {} is out of range: a lease is from {} to {}",
+        durations::shown(ttl),
+        durations::shown(SHORTEST_LEASE),
+        durations::shown(LONGEST_LEASE)
+    )))
+}

@@ -1,0 +1,227 @@
+//! What would stop the locks of a table, or let them down.
+
+use hbase_txn::{
+    BytesBinary, FamilyDescriptor, LockName, LockTableOptions, PartitionRule, TableDescriptor, TableRegion,
+};
+
+use super::finding::{Finding, Grade};
+
+/// The lease that Java clients ask for unless told otherwise, in seconds.
+const JAVA_LEASE: u64 = 90;
+/// HBase's "for ever", in seconds.
+const FOREVER: u64 = i32::MAX as u64;
+
+/// Whether a table is one for locks: it has their family alone, and nothing that transactions need.
+pub(super) fn is_one(descriptor: &TableDescriptor) -> bool {
+    let alone = matches!(&descriptor.families[..], [family] if family.name == LockTableOptions::FAMILY);
+    let rule = match PartitionRule::from_descriptor(descriptor) {
+        Ok(PartitionRule::PrefixLength(length)) => length.get() == 1,
+        Ok(_) => false,
+        Err(_) => true,
+    };
+    alone && rule && !descriptor.names_multi_row_mutation_endpoint()
+}
+
+/// What its descriptor and its regions tell.
+pub(super) fn findings(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let companions = LockTableOptions::has_companions(descriptor);
+    if companions {
+        findings.extend(boundaries(descriptor, regions));
+        findings.extend(restriction_missing(descriptor));
+    }
+    if let Some(family) = descriptor.family(LockTableOptions::FAMILY) {
+        let audit = Audit {
+            descriptor,
+            family,
+            companions,
+        };
+        findings.extend(audit.ttl());
+        findings.extend(audit.versions());
+        findings.extend(audit.min_versions());
+        findings.extend(audit.deleted_cells());
+        findings.extend(audit.new_version_behavior());
+        findings.extend(audit.replication());
+    }
+    findings
+}
+
+fn boundaries(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
+    let names = |region: &TableRegion| BytesBinary(region.region.encoded_name()).to_string();
+    let neighbours = regions.iter().zip(regions.iter().skip(1));
+    neighbours
+        .filter_map(|(before, after)| {
+            let boundary = &after.region.start_key;
+            let lock = LockName::cut_by(boundary)?;
+            let key = BytesBinary(lock.key().as_bytes()).to_string();
+            let (before, after) = (names(before), names(after));
+            Some(Finding {
+                mend: format!("in HBase's shell: merge_region '{before}', '{after}'"),
+                regions: vec![before, after],
+                ..Finding::broken(
+                    &descriptor.name,
+                    "boundary-inside-lock",
+                    format!(
+                        "the region boundary {} lies between the two rows of lock {key}",
+                        BytesBinary(boundary)
+                    ),
+                    "they can't change together, so the lock can't be acquired",
+                    String::new(),
+                )
+            })
+        })
+        .collect()
+}
+
+fn restriction_missing(descriptor: &TableDescriptor) -> Option<Finding> {
+    if PartitionRule::from_descriptor(descriptor).is_ok() {
+        return None;
+    }
+    let settings: Vec<String> = PartitionRule::prefix_length(1)
+        .iter()
+        .flat_map(PartitionRule::attributes)
+        .map(|(key, value)| match key {
+            "SPLIT_POLICY" => format!("{key} => '{value}'"),
+            _ => format!("METADATA => {{'{key}' => '{value}'}}"),
+        })
+        .collect();
+    Some(Finding::note(
+        &descriptor.name,
+        "split-restriction-missing",
+        "the table has no split restriction of one byte".to_owned(),
+        "a region may be split between the two rows of a lock, which then can't be acquired",
+        alter(descriptor, &settings.join(", ")),
+    ))
+}
+
+fn alter(descriptor: &TableDescriptor, settings: &str) -> String {
+    format!("in HBase's shell: alter '{}', {settings}", descriptor.name)
+}
+
+/// The settings of the family, one by one.
+struct Audit<'a> {
+    descriptor: &'a TableDescriptor,
+    family: &'a FamilyDescriptor,
+    companions: bool,
+}
+
+impl Audit<'_> {
+    fn number(&self, attribute: &str) -> Option<u64> {
+        self.family.attribute(attribute)?.parse().ok()
+    }
+
+    fn is_on(&self, attribute: &str) -> bool {
+        let value = self.family.attribute(attribute);
+        value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    fn set(&self, attribute: &str, value: &str) -> String {
+        let settings = format!("{{NAME => '{}', {attribute} => '{value}'}}", self.family);
+        alter(self.descriptor, &settings)
+    }
+
+    fn note(&self, finding: &'static str, what: String, why: &str, mend: String) -> Finding {
+        Finding::note(&self.descriptor.name, finding, what, why, mend)
+    }
+
+    fn ttl(&self) -> Option<Finding> {
+        let seconds = self.number("TTL").filter(|seconds| *seconds < FOREVER)?;
+        let grade = match self.companions && seconds < JAVA_LEASE {
+            true => Grade::Broken,
+            false => Grade::Note,
+        };
+        let why = match grade {
+            Grade::Broken => {
+                "a Java client's lock, 90 s unless it asks for less, is free before it knows; others are refused longer leases"
+            }
+            Grade::Note => {
+                "no lock can be held longer than that, however often it is renewed, and fencing numbers may begin anew after it"
+            }
+        };
+        Some(Finding {
+            grade,
+            ..self.note(
+                "family-ttl",
+                format!("all that family {} has ends after {seconds} s", self.family),
+                why,
+                self.set("TTL", "FOREVER"),
+            )
+        })
+    }
+
+    fn versions(&self) -> Option<Finding> {
+        let versions = self.number("VERSIONS").filter(|versions| *versions > 1)?;
+        Some(self.note(
+            "older-versions-kept",
+            format!("family {} keeps {versions} versions", self.family),
+            "a lock whose holder died may show an older holder again, when its lease is over and an older one's is not",
+            self.set("VERSIONS", "1"),
+        ))
+    }
+
+    fn min_versions(&self) -> Option<Finding> {
+        let versions = self.number("MIN_VERSIONS").filter(|versions| *versions > 0)?;
+        Some(self.note(
+            "min-versions",
+            format!(
+                "family {} keeps at least {versions} versions past its TTL",
+                self.family
+            ),
+            "what is left of locks that nobody asks for any more is never dropped",
+            self.set("MIN_VERSIONS", "0"),
+        ))
+    }
+
+    fn deleted_cells(&self) -> Option<Finding> {
+        let kept = self.family.attribute("KEEP_DELETED_CELLS")?;
+        if kept.eq_ignore_ascii_case("false") {
+            return None;
+        }
+        Some(self.note(
+            "deleted-cells-kept",
+            format!(
+                "family {} keeps deleted cells (KEEP_DELETED_CELLS {kept})",
+                self.family
+            ),
+            "each release that deletes leaves something behind, and the lock becomes slower and slower",
+            self.set("KEEP_DELETED_CELLS", "FALSE"),
+        ))
+    }
+
+    fn new_version_behavior(&self) -> Option<Finding> {
+        match (self.is_on("NEW_VERSION_BEHAVIOR"), self.companions) {
+            (true, _) => Some(self.note(
+                "new-version-behavior",
+                format!("family {} has NEW_VERSION_BEHAVIOR", self.family),
+                "locks that are acquired often become slower and slower until the next major compaction; only Java clients \
+                 need it, against each other",
+                self.set("NEW_VERSION_BEHAVIOR", "false"),
+            )),
+            (false, true) => Some(self.note(
+                "java-unprotected",
+                format!("family {} has no NEW_VERSION_BEHAVIOR", self.family),
+                "a Java client that acquires a lock in the millisecond of its release is told that it holds it, and so is \
+                 the next Java client; clients of this library are not",
+                format!(
+                    "if Java clients use it: {}, at the cost of hot locks; if none does, a table made with --ours-alone \
+                     costs less",
+                    self.set("NEW_VERSION_BEHAVIOR", "true")
+                ),
+            )),
+            (false, false) => None,
+        }
+    }
+
+    fn replication(&self) -> Option<Finding> {
+        let scope = self.number("REPLICATION_SCOPE").filter(|scope| *scope > 0)?;
+        Some(self.note(
+            "replicated",
+            format!("family {} is replicated (REPLICATION_SCOPE {scope})", self.family),
+            "replication is asynchronous: the same lock, of level xdc too, can be held in each cluster at once",
+            format!(
+                "let the farms that share locks use one table; and {}",
+                self.set("REPLICATION_SCOPE", "0")
+            ),
+        ))
+    }
+}

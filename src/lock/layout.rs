@@ -1,0 +1,73 @@
+//! The columns and rows of a lock.
+//!
+//! Family, marker and row are those of the Java library; owner and fencing columns, and the companion row, are ours.
+
+use bytes::Bytes;
+
+use super::table::LockTableOptions;
+use crate::model::TableDescriptor;
+
+/// The family of a lock table.
+pub(super) const FAMILY: Bytes = Bytes::from_static(LockTableOptions::FAMILY.as_bytes());
+/// The family of locks in partitions.
+pub(super) const PARTITION_FAMILY: Bytes = Bytes::from_static(TableDescriptor::LOCK_FAMILY.as_bytes());
+/// The column of the marker: a value that is not empty says that the lock is held.
+pub(super) const MARKER: Bytes = Bytes::from_static(b"L");
+/// The column that says who holds it, or until when it may not be taken for less.
+pub(super) const OWNER: Bytes = Bytes::from_static(b"O");
+/// The column whose timestamp is the fencing number.
+pub(super) const FENCING: Bytes = Bytes::from_static(b"F");
+/// The marker's value.
+pub(super) const HELD: Bytes = Bytes::from_static(b"M");
+/// Behind the lock row's key; no key of text is like it, because `\xFF` is in no UTF-8.
+pub(super) const COMPANION: &[u8] = b"\xff_own";
+
+/// The rows that make one lock, and where in them.
+///
+/// They are taken in this order and given back in the opposite one. The first has the fencing cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LockRows {
+    pub(super) family: Bytes,
+    pub(super) rows: Vec<Bytes>,
+    /// Whether a hold is appended to what was left there, and what is given back is never deleted.
+    ///
+    /// The server stamps what is appended behind what is there, by a transaction's endpoint too, which stamps puts with its
+    /// own time whatever lies ahead of it. A delete marker is the one thing that could hide it.
+    pub(super) appended: bool,
+}
+
+impl LockRows {
+    /// The lock row alone: for rows that only clients of this library touch.
+    pub(super) fn alone(family: Bytes, row: Bytes) -> Self {
+        Self {
+            family,
+            rows: vec![row],
+            appended: false,
+        }
+    }
+
+    /// A row of a partition, in which transactions take and release locks too.
+    pub(super) fn in_partition(row: Bytes) -> Self {
+        Self {
+            appended: true,
+            ..Self::alone(PARTITION_FAMILY, row)
+        }
+    }
+
+    /// The companion row, in which the clients of this library exclude each other whatever a Java client does to the
+    /// lock row, and behind it the lock row.
+    pub(super) fn with_companion(row: Bytes) -> Self {
+        let companion = [&row[..], COMPANION].concat().into();
+        Self {
+            family: FAMILY,
+            rows: vec![companion, row],
+            appended: false,
+        }
+    }
+
+    /// The row that gives the lock its name.
+    pub(super) fn lock_row(&self) -> &Bytes {
+        // There is always one: both ways to make this give it rows.
+        &self.rows[self.rows.len() - 1]
+    }
+}

@@ -1,0 +1,263 @@
+//! What a lock is called, and the row that follows from it.
+
+use std::{fmt, str::FromStr};
+
+use bytes::Bytes;
+
+use super::layout::COMPANION;
+use crate::{
+    error::{Error, Result},
+    model::distributed_row,
+};
+
+/// Between the parts of a lock's key.
+const SEPARATOR: char = '#';
+/// HBase's longest row key.
+const LONGEST_ROW: usize = i16::MAX as usize;
+
+/// Who a lock excludes: the clients of one farm (a data centre), or those of all farms.
+///
+/// A level is a part of the lock's key and no more. Two farms that share a table share its `Xdc` locks; two tables that
+/// HBase replicates to each other share nothing, because replication is asynchronous and no lock can be exclusive over it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LockLevel {
+    /// One farm.
+    #[default]
+    Dc,
+    /// All farms.
+    Xdc,
+}
+
+impl fmt::Display for LockLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dc => "DC",
+            Self::Xdc => "XDC",
+        })
+    }
+}
+
+impl FromStr for LockLevel {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "dc" | "DC" => Ok(Self::Dc),
+            "xdc" | "XDC" => Ok(Self::Xdc),
+            _ => Err(Error::invalid(format!(
+                "{text:?} is no level of a lock: dc or xdc"
+            ))),
+        }
+    }
+}
+
+/// A lock's full name: `DC#farm#client#id` or `XDC#client#id`, the keys of the Java library.
+///
+/// No part is empty, and neither farm nor client has a `#`, so no two names have one key.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct LockName {
+    level: LockLevel,
+    key: String,
+}
+
+impl LockName {
+    /// The name of a lock of one farm.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty part, a `#` in farm or client, and a name that is
+    /// too long for a row key.
+    pub fn dc(farm: &str, client: &str, id: &str) -> Result<Self> {
+        check_part("farm", farm)?;
+        check_part("client", client)?;
+        Self::new(LockLevel::Dc, format!("DC#{farm}#{client}#"), id)
+    }
+
+    /// The name of a lock of all farms.
+    ///
+    /// # Errors
+    ///
+    /// As [`dc`](Self::dc).
+    pub fn xdc(client: &str, id: &str) -> Result<Self> {
+        check_part("client", client)?;
+        Self::new(LockLevel::Xdc, format!("XDC#{client}#"), id)
+    }
+
+    fn new(level: LockLevel, mut key: String, id: &str) -> Result<Self> {
+        if id.is_empty() {
+            return Err(Error::invalid("an empty lock id"));
+        }
+        key.push_str(id);
+        // The row has a byte before the key, and a companion has a suffix.
+        let longest = LONGEST_ROW - 1 - COMPANION.len();
+        if key.len() > longest {
+            return Err(Error::invalid(format!(
+                "a lock's name of {} bytes; farm, client and id together may have {longest}",
+                key.len()
+            )));
+        }
+        Ok(Self { level, key })
+    }
+
+    /// Reads a key as the table has it. None for what this library would not write: keys of other writers.
+    pub(super) fn of_row(row: &[u8]) -> Option<Self> {
+        let key = std::str::from_utf8(row.get(1..)?).ok()?;
+        let (level, parts) = key.split_once(SEPARATOR)?;
+        let name = match level {
+            "DC" => {
+                let (farm, rest) = parts.split_once(SEPARATOR)?;
+                let (client, id) = rest.split_once(SEPARATOR)?;
+                Self::dc(farm, client, id)
+            }
+            "XDC" => {
+                let (client, id) = parts.split_once(SEPARATOR)?;
+                Self::xdc(client, id)
+            }
+            _ => return None,
+        };
+        name.ok().filter(|name| name.row() == row)
+    }
+
+    /// A lock whose two rows a region boundary at this key would part, if there is one: it can't be acquired.
+    ///
+    /// A table with the split restriction of [`LockTableOptions`](super::LockTableOptions) gets no such boundary.
+    #[must_use]
+    pub fn cut_by(boundary: &[u8]) -> Option<Self> {
+        // The lock's row, and not more behind it than its companion has.
+        (1..boundary.len())
+            .filter(|end| boundary[*end..] <= *COMPANION)
+            .find_map(|end| Self::of_row(&boundary[..end]))
+    }
+
+    /// Its level.
+    #[must_use]
+    pub fn level(&self) -> LockLevel {
+        self.level
+    }
+
+    /// Its key, without the byte that HBase's rows have before it.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The farm, of a lock of one farm.
+    #[must_use]
+    pub fn farm(&self) -> Option<&str> {
+        match self.level {
+            LockLevel::Dc => self.key.split(SEPARATOR).nth(1),
+            LockLevel::Xdc => None,
+        }
+    }
+
+    /// The client id: the service that the lock belongs to, not the process that holds it.
+    #[must_use]
+    pub fn client(&self) -> &str {
+        let before = match self.level {
+            LockLevel::Dc => 2,
+            LockLevel::Xdc => 1,
+        };
+        self.key.split(SEPARATOR).nth(before).unwrap_or_default()
+    }
+
+    /// The lock's id among those of its client.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        let before = match self.level {
+            LockLevel::Dc => 3,
+            LockLevel::Xdc => 2,
+        };
+        self.key
+            .splitn(before + 1, SEPARATOR)
+            .nth(before)
+            .unwrap_or_default()
+    }
+
+    pub(super) fn row(&self) -> Bytes {
+        distributed_row(self.key.as_bytes())
+    }
+}
+
+fn check_part(what: &str, text: &str) -> Result<()> {
+    if text.is_empty() {
+        return Err(Error::invalid(format!("an empty {what}")));
+    }
+    if text.contains(SEPARATOR) {
+        return Err(Error::invalid(format!(
+            "{what} {text:?} has a '#', so that another farm, client and id would have the same lock"
+        )));
+    }
+    Ok(())
+}
+
+impl fmt::Display for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.key)
+    }
+}
+
+impl fmt::Debug for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LockName({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[test]
+    fn a_key_has_its_parts_and_an_id_may_have_the_separator() {
+        let dc = LockName::dc("fra", "svc", "order#1").unwrap();
+        assert_eq!(dc.key(), "DC#fra#svc#order#1");
+        assert_eq!((dc.farm(), dc.client(), dc.id()), (Some("fra"), "svc", "order#1"));
+        let xdc = LockName::xdc("svc", "ключ").unwrap();
+        assert_eq!(xdc.key(), "XDC#svc#ключ");
+        assert_eq!((xdc.farm(), xdc.client(), xdc.id()), (None, "svc", "ключ"));
+        for name in [dc, xdc] {
+            assert_eq!(LockName::of_row(&name.row()), Some(name));
+        }
+    }
+
+    #[rstest]
+    #[case::would_collide(LockName::dc("f#c", "d", "i"), "'#'")]
+    #[case::would_collide_too(LockName::xdc("c#d", "i"), "'#'")]
+    #[case::no_farm(LockName::dc("", "c", "i"), "empty farm")]
+    #[case::no_client(LockName::xdc("", "i"), "empty client")]
+    #[case::no_id(LockName::xdc("c", ""), "empty lock id")]
+    #[case::too_long(LockName::xdc("c", &"i".repeat(32_767)), "bytes")]
+    fn names_that_would_collide_or_do_not_fit_are_refused(
+        #[case] name: Result<LockName>,
+        #[case] expected: &str,
+    ) {
+        let error = name.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+
+    #[test]
+    fn a_boundary_cuts_the_lock_between_whose_rows_it_lies() {
+        let name = LockName::xdc("svc", "order").unwrap();
+        let behind = |suffix: &[u8]| [&name.row()[..], suffix].concat();
+        for suffix in [b"\x00", b"0", b"\xff", &b"\xff_own"[..]] {
+            assert_eq!(LockName::cut_by(&behind(suffix)), Some(name.clone()));
+        }
+        for suffix in [&b""[..], b"\xff_own\x00", b"\xff\xff"] {
+            assert_eq!(LockName::cut_by(&behind(suffix)), None, "{suffix:?}");
+        }
+        for bucket in 0..=u8::MAX {
+            assert_eq!(LockName::cut_by(&[bucket]), None);
+        }
+    }
+
+    #[rstest]
+    #[case(b"")]
+    #[case(b"x")]
+    #[case(b"\x41DC#fra#order-1")]
+    #[case(b"\x00XDC#svc#order-1")]
+    #[case(b"\x7eXDC#svc#order-1\xff_own")]
+    fn rows_of_others_have_no_name(#[case] row: &[u8]) {
+        assert_eq!(LockName::of_row(row), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! The value of the owner column: who holds a lock row, or what was left there.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::error::{Error, Result};
+
+const FREE: u8 = 0;
+const HELD: u8 = 1;
+/// The longest name of a holder, in bytes.
+pub(super) const LONGEST_HOLDER: usize = 256;
+
+/// What tells one hold of a lock from all others: 128 bits by chance, made anew for each attempt.
+///
+/// Whoever has it may release the lock. Its text is 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LockToken(u128);
+
+impl LockToken {
+    pub(super) fn unique() -> Self {
+        Self(fastrand::u128(..))
+    }
+}
+
+impl fmt::Display for LockToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for LockToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LockToken({self})")
+    }
+}
+
+impl FromStr for LockToken {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.len() != 32 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(Error::invalid(format!(
+                "{text:?} is no token of a lock: 32 hexadecimal digits"
+            )));
+        }
+        u128::from_str_radix(text, 16)
+            .map(Self)
+            .map_err(|error| Error::invalid("no token of a lock").with_source(error))
+    }
+}
+
+/// What an owner cell says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// Somebody has it.
+    Held(HeldBy),
+    /// It was given back. The cells that say so live for this long from their timestamp, as long as anything that lies
+    /// under them.
+    Free { ttl: Millis },
+}
+
+/// Whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeldBy {
+    pub(super) token: LockToken,
+    /// Counts what was sent for this token: no two values of one token are equal.
+    pub(super) renewal: u64,
+    /// The cell TTL: marker and owner cell end this long after their timestamp.
+    pub(super) ttl: Millis,
+    /// A name for people.
+    pub(super) holder: String,
+    /// What the cell said that this was appended to: that it was given back, and lives for so long from its own
+    /// timestamp. It stays at the head of the value, so that all values of one token begin alike.
+    pub(super) over: Option<Millis>,
+}
+
+/// A time as HBase counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Millis(pub(super) u64);
+
+impl Millis {
+    /// Whole milliseconds, rounded down.
+    pub(super) fn floor(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Whole milliseconds, rounded up.
+    pub(super) fn ceil(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Millis> for Duration {
+    fn from(millis: Millis) -> Self {
+        Self::from_millis(millis.0)
+    }
+}
+
+impl HeldBy {
+    /// What all owner cells of this hold begin with, and none of another.
+    pub(super) fn beginning(&self) -> Bytes {
+        let mut value = BytesMut::with_capacity(26);
+        self.put_beginning(&mut value);
+        value.freeze()
+    }
+
+    fn put_beginning(&self, value: &mut BytesMut) {
+        if let Some(ttl) = self.over {
+            put_free(value, ttl);
+        }
+        value.put_u8(HELD);
+        value.put_u128(self.token.0);
+    }
+}
+
+fn put_free(value: &mut BytesMut, ttl: Millis) {
+    value.put_u8(FREE);
+    value.put_u64(ttl.0);
+}
+
+impl Owner {
+    pub(super) fn encode(&self) -> Bytes {
+        match self {
+            Self::Free { ttl } => {
+                let mut value = BytesMut::with_capacity(9);
+                put_free(&mut value, *ttl);
+                value.freeze()
+            }
+            Self::Held(held) => {
+                let mut value = BytesMut::with_capacity(42 + held.holder.len());
+                held.put_beginning(&mut value);
+                value.put_u64(held.renewal);
+                value.put_u64(held.ttl.0);
+                value.put_slice(held.holder.as_bytes());
+                value.freeze()
+            }
+        }
+    }
+
+    /// Reads a value. None when it is a stranger's.
+    pub(super) fn decode(mut value: &[u8]) -> Option<Self> {
+        let (mut kind, mut over) = (value.try_get_u8().ok()?, None);
+        if kind == FREE {
+            let ttl = Millis(value.try_get_u64().ok()?);
+            if value.is_empty() {
+                return Some(Self::Free { ttl });
+            }
+            (kind, over) = (value.get_u8(), Some(ttl));
+        }
+        match kind {
+            HELD => {
+                let token = LockToken(value.try_get_u128().ok()?);
+                let renewal = value.try_get_u64().ok()?;
+                let ttl = Millis(value.try_get_u64().ok()?);
+                let holder = std::str::from_utf8(value).ok()?;
+                (holder.len() <= LONGEST_HOLDER).then(|| {
+                    Self::Held(HeldBy {
+                        token,
+                        renewal,
+                        ttl,
+                        holder: holder.to_owned(),
+                        over,
+                    })
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(token: u128, renewal: u64, ttl: u64, over: u64, holder in "\\PC{0,60}") {
+            let held = HeldBy {
+                token: LockToken(token),
+                renewal,
+                ttl: Millis(ttl),
+                holder,
+                over: None,
+            };
+            let free = Owner::Free { ttl: Millis(over) };
+            prop_assert_eq!(Owner::decode(&free.encode()), Some(free.clone()));
+            let alone = Owner::Held(held.clone()).encode();
+            prop_assert!(alone.starts_with(&held.beginning()));
+            prop_assert_eq!(Owner::decode(&alone), Some(Owner::Held(held.clone())));
+            // What the server makes of the two, when one is appended to the other.
+            let appended = [free.encode(), alone].concat();
+            let held = HeldBy { over: Some(Millis(over)), ..held };
+            prop_assert!(appended.starts_with(&held.beginning()));
+            prop_assert_eq!(&Owner::Held(held.clone()).encode()[..], &appended[..]);
+            prop_assert_eq!(Owner::decode(&appended), Some(Owner::Held(held)));
+        }
+
+        #[test]
+        fn what_a_stranger_wrote_is_no_owner_or_one_of_ours(value: Vec<u8>) {
+            if let Some(owner) = Owner::decode(&value) {
+                prop_assert_eq!(owner.encode(), value);
+            }
+        }
+
+        #[test]
+        fn a_token_is_its_text(token: u128) {
+            let token = LockToken(token);
+            prop_assert_eq!(token.to_string().parse::<LockToken>().unwrap(), token);
+        }
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        for text in ["", "12", &"g".repeat(32), &"+".repeat(32), &"1".repeat(33)] {
+            text.parse::<LockToken>().unwrap_err();
+        }
+    }
+}

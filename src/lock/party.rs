@@ -1,0 +1,75 @@
+//! What all locks have in common that one client asks for in one table.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{
+    owner::LONGEST_HOLDER,
+    request::{LONGEST_LEASE, SHORTEST_LEASE},
+    table,
+};
+use crate::{
+    error::{Error, Result},
+    keyed_lock::{KeyedGuard, KeyedLock},
+    model::FamilyDescriptor,
+};
+
+/// One task's turn among those of its process that want a lock.
+pub(super) type Turn = KeyedGuard<'static, Bytes>;
+
+pub(super) struct Party {
+    /// What the client calls itself.
+    pub(super) holder: String,
+    /// The TTL of the locks' family; none when that is for ever.
+    pub(super) cells_live: Option<Duration>,
+    /// One task of this process asks for a lock at a time; the others wait for their turn.
+    turns: KeyedLock<Bytes>,
+}
+
+impl Party {
+    /// Of a client that calls itself so, with locks in this family.
+    pub(super) fn new(holder: String, family: &FamilyDescriptor) -> Result<Self> {
+        if holder.len() > LONGEST_HOLDER {
+            return Err(Error::invalid(format!(
+                "a holder's name of {} bytes; it may have {LONGEST_HOLDER}",
+                holder.len()
+            )));
+        }
+        Ok(Self {
+            holder,
+            cells_live: table::family_ttl(family),
+            turns: KeyedLock::new(),
+        })
+    }
+
+    pub(super) fn check_lease(&self, lease: Duration) -> Result<()> {
+        let longest = self.cells_live.unwrap_or(LONGEST_LEASE).min(LONGEST_LEASE);
+        if lease < SHORTEST_LEASE || lease > longest {
+            return Err(Error::invalid(format!(
+                "a lease of {lease:?}; it is from {SHORTEST_LEASE:?} to {longest:?} here"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The turn of one task of this process for a lock; none when another has it until then.
+    pub(super) async fn turn(&self, row: &Bytes, until: Instant) -> Option<Turn> {
+        let turn = self.turns.lock(row.clone()).until(until.into_std()).await;
+        turn.ok().map(KeyedGuard::into_owned)
+    }
+}
+
+/// What a process calls itself unless it is told.
+pub(super) fn default_holder(user: &str) -> String {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy();
+    let mut name = format!("{user}@{host}:{}", std::process::id());
+    let mut end = name.len().min(LONGEST_HOLDER);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name.truncate(end);
+    name
+}

@@ -1,0 +1,219 @@
+//! Giving a lock back, whole or in part, and taking it away.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    guard::ReleaseOutcome,
+    hold::{self, Hold, TRIES},
+    owner::{LockToken, Millis, Owner},
+    place::{Change, Place},
+    renew::Resumed,
+    sight::{Grip, Occupant, Sight},
+    state::{LockHolder, LockLoss},
+};
+use crate::{
+    client::{CallKind, RegionAction},
+    error::{Effect, Error, Result},
+    model::Mutation,
+};
+
+/// A lease of which more than this is left is deleted when it is given back, not overwritten: what is overwritten stays as
+/// long as the lease would have, and a Java client's lease laid over it may be shorter (its default is 90 s).
+const LONG_REST: Duration = Duration::from_secs(90);
+
+/// The pause before a release is sent again whose answer was lost.
+const RESEND: Duration = Duration::from_millis(20);
+
+impl Place {
+    /// Gives back what a token of another process has.
+    ///
+    /// # Errors
+    ///
+    /// As [`vacate`](Self::vacate).
+    pub(super) async fn release(&self, token: LockToken, deadline: Instant) -> Result<ReleaseOutcome> {
+        let loss = match self.resume(token, deadline).await? {
+            Resumed::Held(hold) => self.vacate(&hold, deadline).await?,
+            Resumed::Lost(loss) => Some(loss),
+        };
+        Ok(loss.map_or(ReleaseOutcome::Released, ReleaseOutcome::Lost))
+    }
+
+    /// Gives the lock back, if it is still held. None when it was.
+    ///
+    /// # Errors
+    ///
+    /// Those of the calls. If the outcome is unknown, the lock may still be held, until its lease is over; or an answer was
+    /// lost, and the lock is not held any more, be it by that release or for another reason.
+    pub(super) async fn vacate(&self, hold: &Hold, deadline: Instant) -> Result<Option<LockLoss>> {
+        let mut grips: Vec<Option<Grip>> = hold.grips.iter().cloned().map(Some).collect();
+        let mut given_back = vec![false; grips.len()];
+        let mut unanswered: Option<Error> = None;
+        let mut tries = 0;
+        while tries < TRIES {
+            let (actions, indexes) = self.give_back_actions(&grips, hold.since.elapsed());
+            let change = Change {
+                operation: "releasing the lock",
+                actions,
+                look_before: false,
+                kind: CallKind::Write,
+                deadline,
+                places: &[self],
+            };
+            let looks = match change.send().await {
+                Ok(looks) => looks,
+                // Twice is as good as once: the second one finds nothing that it is for. But who takes the lock in between
+                // must not look like one who took it away.
+                Err(error) if error.is_outcome_unknown() && Instant::now() + RESEND < deadline => {
+                    unanswered = Some(error);
+                    sleep(RESEND).await;
+                    continue;
+                }
+                Err(error) if unanswered.is_some() => return Err(error.with_effect(Effect::Unknown)),
+                Err(error) => return Err(error),
+            };
+            tries += 1;
+            let after = looks.after;
+            // A request that arrives twice may be answered by its second copy, which finds done what it is for. Whoever takes
+            // a lock away counts its fencing cell on.
+            let untouched = after.first().and_then(|sight| sight.fencing) == Some(hold.last_fencing);
+            for (index, processed) in indexes.into_iter().zip(looks.processed) {
+                let found_done = || {
+                    let grip = grips[index].as_ref();
+                    untouched && grip.is_some_and(|grip| after[index].was_given_back(grip))
+                };
+                given_back[index] |= processed || found_done();
+            }
+            if unanswered.is_some() {
+                // The answer that was lost said so, if nobody has the row although the lease is not over.
+                for (given_back, sight) in given_back.iter_mut().zip(&after) {
+                    *given_back |= untouched && sight.occupant().is_none() && !hold.is_over();
+                }
+            }
+            grips = after.iter().map(|sight| sight.grip(hold.token)).collect();
+            if grips.iter().all(Option::is_none) {
+                return match (given_back.iter().all(|given_back| *given_back), unanswered) {
+                    (true, _) => Ok(None),
+                    (false, Some(error)) if !hold.is_over() => Err(error),
+                    (false, _) => Ok(Some(hold::loss(hold.token, hold.is_over(), &after))),
+                };
+            }
+            // It was renewed meanwhile.
+        }
+        Err(hold::changed_meanwhile("released"))
+    }
+
+    /// The action that takes one row from a holder, as long as it is still his.
+    fn evict_action(&self, index: usize, holder: &Occupant, sight: &Sight) -> Option<RegionAction> {
+        match holder {
+            Occupant::Ours { held, .. } => {
+                let grip = sight.grip(held.token)?;
+                let ttl = self
+                    .before(&grip, None)
+                    .map_or(grip.held.ttl, |before| grip.depth(&before));
+                let mut mutations = vec![self.giving_up(index, &grip, ttl, Duration::ZERO)];
+                // So that the holder can tell it from a release of his own.
+                mutations.extend(self.count(index));
+                Some(self.if_held(index, &grip, mutations))
+            }
+            // A delete would hide whoever comes next, until the servers' clocks have passed a stamp that is ahead of them. How
+            // long the marker lives is not known, so what is laid over it lives for ever: an empty cell.
+            Occupant::Foreign { since, marker } => (sight.occupant().as_ref() == Some(holder))
+                .then(|| self.if_marked(index, marker, vec![self.blank(index, *since)])),
+        }
+    }
+
+    /// Gives back what the token has of the rows, which were seen like this before it was tried.
+    pub(super) async fn give_back_part(
+        &self,
+        token: LockToken,
+        before: Option<&[Sight]>,
+        sights: &[Sight],
+        deadline: Instant,
+    ) -> Result<()> {
+        let actions: Vec<RegionAction> = sights
+            .iter()
+            .enumerate()
+            .rev()
+            .filter_map(|(index, sight)| {
+                let grip = sight.grip(token)?;
+                let before = before.and_then(|before| before.get(index));
+                Some(match self.before(&grip, before) {
+                    Some(before) => self.give_back_action(index, &grip, grip.depth(&before), Duration::ZERO),
+                    // What lies under it may live longer than anybody knows.
+                    None => self.if_held(index, &grip, vec![self.clear(index, grip.timestamp)]),
+                })
+            })
+            .collect();
+        if !actions.is_empty() {
+            self.change("releasing a part of the lock", actions, deadline)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// The actions that give back what is held, the last row first, and which rows they are of.
+    fn give_back_actions(&self, grips: &[Option<Grip>], age: Duration) -> (Vec<RegionAction>, Vec<usize>) {
+        grips
+            .iter()
+            .enumerate()
+            .rev()
+            .filter_map(|(index, grip)| {
+                let grip = grip.as_ref()?;
+                Some((self.give_back_action(index, grip, grip.held.ttl, age), index))
+            })
+            .unzip()
+    }
+
+    /// The action that gives back one row, of a hold that was taken so long ago, and under which nothing lives longer than
+    /// this from its timestamp on.
+    fn give_back_action(&self, index: usize, grip: &Grip, ttl: Millis, age: Duration) -> RegionAction {
+        self.if_held(index, grip, vec![self.giving_up(index, grip, ttl, age)])
+    }
+
+    fn giving_up(&self, index: usize, grip: &Grip, ttl: Millis, age: Duration) -> Mutation {
+        let is_long = Duration::from(ttl).saturating_sub(age) > LONG_REST;
+        if is_long && !self.rows.appended {
+            self.clear(index, grip.timestamp)
+        } else {
+            // At the marker's own timestamp, so that a client with a slower clock is not hidden behind it; and for as long
+            // as anything below would live.
+            self.giving_back(index, grip, ttl)
+        }
+    }
+
+    /// Overwrites a hold under which nothing lives longer than this from its timestamp on.
+    pub(super) fn giving_back(&self, index: usize, grip: &Grip, ttl: Millis) -> Mutation {
+        self.rewrite(index, grip, Bytes::new(), &Owner::Free { ttl }, ttl)
+    }
+
+    /// Gives back what the token has of the rows. Whether it had all of them; with less, the rest may still come.
+    pub(super) async fn give_back(&self, token: LockToken, deadline: Instant) -> Result<bool> {
+        let sights = self.look(deadline).await?;
+        self.give_back_part(token, None, &sights, deadline).await?;
+        Ok(sights.iter().all(|sight| sight.grip(token).is_some()))
+    }
+
+    /// Takes the lock from whoever has it. None when nobody had it.
+    pub(super) async fn evict(&self, deadline: Instant) -> Result<Option<LockHolder>> {
+        let found = self.look(deadline).await?;
+        let holders: Vec<_> = found.iter().map(Sight::occupant).collect();
+        let Some(hit) = holders.iter().flatten().next() else {
+            return Ok(None);
+        };
+        let mut sights = found;
+        for _ in 0..TRIES {
+            let actions: Vec<_> = (0..holders.len())
+                .rev()
+                .filter_map(|index| self.evict_action(index, holders[index].as_ref()?, &sights[index]))
+                .collect();
+            if actions.is_empty() {
+                return Ok(Some(LockHolder::of(hit.clone())));
+            }
+            sights = self.change("taking the lock away", actions, deadline).await?;
+        }
+        Err(hold::changed_meanwhile("taken away"))
+    }
+}

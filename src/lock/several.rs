@@ -1,0 +1,201 @@
+//! Several locks, all of them or none.
+
+use std::{collections::BTreeMap, fmt};
+
+use futures::future::{join_all, select_all, try_join_all};
+use tokio::time::Instant;
+
+use super::{
+    guard::{LockGuard, ReleaseOutcome},
+    request::{LockRequest, Tried, attempt},
+    state::LockLoss,
+};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Several locks that are held together; each has a lease of its own, and may be lost by itself.
+///
+/// Dropping it gives all of them back, as dropping a [`LockGuard`] does.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example(locks: hbase_txn::LockManager) -> hbase_txn::Result<()> {
+/// use hbase_txn::{LockLevel, LockSet};
+///
+/// let requests = ["account-1", "account-2"].map(|id| locks.lock(LockLevel::Dc, id));
+/// let both = LockSet::acquire(requests.into_iter().collect::<Result<Vec<_>, _>>()?).await?;
+/// // … what needs both …
+/// both.release().await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "locks that are not bound to a name are released at once"]
+pub struct LockSet {
+    /// In the order in which they were asked for.
+    guards: Vec<LockGuard>,
+}
+
+impl LockSet {
+    /// Acquires all these locks, or none.
+    ///
+    /// First all are tried at once, those of one region in one call. If that does not give all of them, they are given back,
+    /// and acquired one after the other in the order of their rows, which is the same for everybody: so two sets never
+    /// wait for each other. They are waited for as long as the request that waits least.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockRequest::acquire`], naming the lock that could not be had; and
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for no locks, and one that is asked for twice.
+    pub async fn acquire(requests: Vec<LockRequest>) -> Result<Self> {
+        let Some(wait) = requests.iter().map(|request| request.wait).min() else {
+            return Err(Error::invalid("no locks to acquire"));
+        };
+        requests.iter().try_for_each(LockRequest::check)?;
+        let until = Instant::now() + wait;
+        let deadline = requests
+            .iter()
+            .map(|request| request.table().deadline() + wait)
+            .min()
+            .unwrap_or(until);
+        // By table too: requests may come from several managers.
+        let mut by_order: BTreeMap<_, usize> = BTreeMap::new();
+        for (index, request) in requests.iter().enumerate() {
+            if by_order.insert(request.order(), index).is_some() {
+                return Err(
+                    Error::invalid(format!("lock {} is asked for twice", request.name))
+                        .at_table(request.table().name()),
+                );
+            }
+        }
+        let ordered: Vec<&LockRequest> = by_order.values().map(|index| &requests[*index]).collect();
+        let mut turns = Vec::with_capacity(ordered.len());
+        for request in &ordered {
+            turns.push(request.turn(until).await?);
+        }
+        let guards = match try_all(&ordered, deadline).await? {
+            Ok(guards) => guards,
+            Err(refusal) if Instant::now() >= until => return Err(refusal),
+            Err(_) => one_by_one(&ordered, until, deadline).await?,
+        };
+        let as_asked: BTreeMap<usize, LockGuard> = by_order
+            .into_values()
+            .zip(guards)
+            .zip(turns)
+            .map(|((index, guard), turn)| (index, guard.with_turn(turn)))
+            .collect();
+        let guards = as_asked.into_values().collect();
+        Ok(Self { guards })
+    }
+
+    /// The locks, in the order in which they were asked for.
+    pub fn guards(&self) -> &[LockGuard] {
+        &self.guards
+    }
+
+    /// Whether all of them are held.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.guards.iter().all(LockGuard::is_held)
+    }
+
+    /// Waits until one of them is lost, and tells which.
+    pub async fn lost(&self) -> (&str, LockLoss) {
+        let losses = self.guards.iter().map(|guard| Box::pin(guard.lost()));
+        let (loss, index, _) = select_all(losses).await;
+        (self.guards[index].name(), loss)
+    }
+
+    /// Gives all of them back, and tells of each whether it was held until now.
+    ///
+    /// # Errors
+    ///
+    /// The first of the calls' errors. The background goes on with what was not given back.
+    pub async fn release(self) -> Result<Vec<(String, ReleaseOutcome)>> {
+        let releases = self.guards.into_iter().map(|guard| async move {
+            let name = guard.name().to_owned();
+            Ok((name, guard.release().await?))
+        });
+        join_all(releases).await.into_iter().collect()
+    }
+}
+
+/// Tries all of them once. None is kept unless all are won; the error then says which was not.
+async fn try_all(requests: &[&LockRequest], deadline: Instant) -> Result<Result<Vec<LockGuard>>> {
+    let mut regions: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    for (index, request) in requests.iter().enumerate() {
+        let region = request.table().region_of(request.row(), deadline).await?;
+        regions.entry(region.name).or_default().push(index);
+    }
+    let calls = regions
+        .into_values()
+        .map(|members| try_region(requests, members, deadline));
+    // All of them, also when one fails: an answer that is not taken gives its locks back by being dropped.
+    let answers = join_all(calls).await;
+    let mut guards: BTreeMap<usize, LockGuard> = BTreeMap::new();
+    let mut refusal = None;
+    for answer in answers {
+        match answer {
+            Ok(tried) => {
+                for (index, tried) in tried {
+                    match tried {
+                        Tried::Won(guard) if guard.is_held() => {
+                            guards.insert(index, guard);
+                        }
+                        Tried::Won(guard) => refusal = Some(guard.over()),
+                        Tried::Lost(sights) => refusal = Some(requests[index].refused(&sights)),
+                    }
+                }
+            }
+            // The locks were split from each other since their region was looked up, or an answer was lost.
+            Err(error) if error.kind() == ErrorKind::PartitionCut || error.is_outcome_unknown() => {
+                refusal = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match refusal {
+        None => Ok(Ok(guards.into_values().collect())),
+        Some(refusal) => {
+            // Whoever competes with us must find them free before we come again.
+            try_join_all(guards.into_values().map(LockGuard::release)).await?;
+            Ok(Err(refusal))
+        }
+    }
+}
+
+/// Tries those of one region once.
+async fn try_region(
+    requests: &[&LockRequest],
+    members: Vec<usize>,
+    deadline: Instant,
+) -> Result<Vec<(usize, Tried)>> {
+    let together: Vec<LockRequest> = members.iter().map(|index| requests[*index].clone()).collect();
+    let tried = attempt(&together, deadline).await?;
+    Ok(members.into_iter().zip(tried).collect())
+}
+
+/// Acquires them in order, each when those before it are held.
+async fn one_by_one(requests: &[&LockRequest], until: Instant, deadline: Instant) -> Result<Vec<LockGuard>> {
+    let mut guards: Vec<LockGuard> = Vec::with_capacity(requests.len());
+    for request in requests {
+        guards.push(request.compete(until, deadline).await?);
+        for guard in &guards {
+            // It was held while others were waited for; the lease is to begin with the set.
+            if guard.remaining() < guard.lease() / 2 {
+                guard.renew().await.map_err(|error| match error.kind() {
+                    ErrorKind::LockLost => guard.over(),
+                    _ => error,
+                })?;
+            }
+        }
+    }
+    match guards.iter().find(|guard| !guard.is_held()) {
+        None => Ok(guards),
+        Some(lost) => Err(lost.over()),
+    }
+}
+
+impl fmt::Debug for LockSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LockSet").field(&self.guards).finish()
+    }
+}

@@ -1,0 +1,267 @@
+//! What a row of a lock says when it is read.
+
+use bytes::Bytes;
+
+use super::{
+    layout::{FENCING, LockRows, MARKER, OWNER},
+    owner::{HeldBy, LockToken, Millis, Owner},
+};
+use crate::model::{Cell, Get, Row};
+
+/// One row of a lock at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sight {
+    marker: Option<Seen>,
+    owner: Option<Seen>,
+    /// The timestamp of the fencing cell.
+    pub(super) fencing: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    timestamp: u64,
+    value: Bytes,
+}
+
+impl Seen {
+    fn of(cell: &Cell) -> Self {
+        Self {
+            timestamp: cell.timestamp,
+            value: Bytes::copy_from_slice(&cell.value),
+        }
+    }
+}
+
+/// One row of a lock that an owner has: what must still be there for it to be his.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Grip {
+    /// That of marker and owner cell.
+    pub(super) timestamp: u64,
+    /// The owner cell's value, to the byte.
+    pub(super) value: Bytes,
+    pub(super) held: HeldBy,
+}
+
+/// What an owner left on a row, or is about to leave there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Remains {
+    pub(super) timestamp: u64,
+    ttl: Millis,
+}
+
+impl Remains {
+    /// Until when these cells and what lies under them may live: the horizon.
+    pub(super) fn horizon(self) -> u64 {
+        self.timestamp.saturating_add(self.ttl.0)
+    }
+}
+
+/// Who has a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Occupant {
+    /// A client of this library.
+    Ours { since: u64, held: HeldBy },
+    /// A client that leaves a marker and no owner that we can read.
+    Foreign { since: u64, marker: Bytes },
+}
+
+/// What is read of each row of a lock.
+pub(super) fn get(rows: &LockRows, row: &Bytes) -> Get {
+    Get::new(row.clone())
+        .column(rows.family.clone(), MARKER)
+        .column(rows.family.clone(), OWNER)
+        .column(rows.family.clone(), FENCING)
+}
+
+/// What is read of a row before it is taken: what remains there of others.
+pub(super) fn get_remains(rows: &LockRows, row: &Bytes) -> Get {
+    Get::new(row.clone()).column(rows.family.clone(), OWNER)
+}
+
+impl Sight {
+    pub(super) fn of(family: &[u8], row: Option<&Row>) -> Self {
+        let seen = |qualifier: &Bytes| row?.cell(family, qualifier).map(Seen::of);
+        Self {
+            // An empty value counts as absent, for HBase's own "if not exists" too.
+            marker: seen(&MARKER),
+            owner: seen(&OWNER),
+            fencing: row
+                .and_then(|row| row.cell(family, FENCING))
+                .map(|cell| cell.timestamp),
+        }
+    }
+
+    /// The marker that says that the row is taken.
+    fn held_marker(&self) -> Option<&Seen> {
+        self.marker.as_ref().filter(|marker| !marker.value.is_empty())
+    }
+
+    fn decoded(&self) -> Option<(&Seen, Owner)> {
+        let seen = self.owner.as_ref()?;
+        Some((seen, Owner::decode(&seen.value)?))
+    }
+
+    /// What this token has of the row. Marker and owner cell were written together, so they have one timestamp.
+    pub(super) fn grip(&self, token: LockToken) -> Option<Grip> {
+        let marker = self.held_marker()?;
+        match self.decoded()? {
+            (seen, Owner::Held(held)) if held.token == token && seen.timestamp == marker.timestamp => {
+                Some(Grip {
+                    timestamp: seen.timestamp,
+                    value: seen.value.clone(),
+                    held,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Who has the row, if anybody.
+    pub(super) fn occupant(&self) -> Option<Occupant> {
+        let marker = self.held_marker()?;
+        Some(match self.decoded() {
+            // An older owner cell is what was left by the one before a client that writes none.
+            Some((seen, Owner::Held(held))) if seen.timestamp >= marker.timestamp => Occupant::Ours {
+                since: seen.timestamp,
+                held,
+            },
+            _ => Occupant::Foreign {
+                since: marker.timestamp,
+                marker: marker.value.clone(),
+            },
+        })
+    }
+
+    /// What the last owner left there when he gave it back, or will leave if he still has it.
+    pub(super) fn remains(&self) -> Option<Remains> {
+        let (seen, owner) = self.decoded()?;
+        let ttl = match owner {
+            Owner::Free { ttl } => ttl,
+            Owner::Held(held) => held.ttl,
+        };
+        Some(Remains {
+            timestamp: seen.timestamp,
+            ttl,
+        })
+    }
+
+    /// Whether the row was given back as one that was gripped like this.
+    pub(super) fn was_given_back(&self, grip: &Grip) -> bool {
+        matches!(self.decoded(), Some((seen, Owner::Free { .. })) if seen.timestamp == grip.timestamp)
+    }
+}
+
+impl Grip {
+    /// What is known of the row before it was taken, by what the hold was appended to: the server stamped it later than
+    /// that.
+    pub(super) fn before(&self) -> Sight {
+        let owner = self.held.over.map(|ttl| Seen {
+            timestamp: self.timestamp.saturating_sub(1),
+            value: Owner::Free { ttl }.encode(),
+        });
+        Sight {
+            owner,
+            ..Sight::default()
+        }
+    }
+
+    /// When the server's clock ends it.
+    pub(super) fn end(&self) -> u64 {
+        self.timestamp.saturating_add(self.held.ttl.0)
+    }
+
+    /// What lay on the row before it was taken, if that may outlive the grip.
+    pub(super) fn outlived_by(&self, before: &Sight) -> Option<Remains> {
+        before.remains().filter(|remains| self.end() < remains.horizon())
+    }
+
+    /// How long from its timestamp on something may live on the row: the grip, or what lay there before it was taken.
+    pub(super) fn depth(&self, before: &Sight) -> Millis {
+        let outlived_by = self.outlived_by(before);
+        outlived_by.map_or(self.held.ttl, |remains| {
+            Millis(remains.horizon().saturating_sub(self.timestamp))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::CellKind;
+
+    fn row(cells: &[(Bytes, u64, Bytes)]) -> Row {
+        let cells = cells
+            .iter()
+            .map(|(qualifier, timestamp, value)| {
+                Cell::new(
+                    "r".into(),
+                    "D".into(),
+                    qualifier.clone(),
+                    *timestamp,
+                    CellKind::Put,
+                    value.clone(),
+                )
+            })
+            .collect();
+        Row::new("r".into(), cells)
+    }
+
+    fn held(token: LockToken) -> HeldBy {
+        HeldBy {
+            token,
+            renewal: 0,
+            ttl: Millis(1_000),
+            holder: "somebody".into(),
+            over: None,
+        }
+    }
+
+    #[test]
+    fn what_was_appended_says_how_long_what_lies_under_it_may_live() {
+        let grip = |over| Grip {
+            timestamp: 100,
+            value: Bytes::new(),
+            held: HeldBy {
+                over,
+                ..held(LockToken::unique())
+            },
+        };
+        let depth = |over| {
+            let grip = grip(over);
+            grip.depth(&grip.before())
+        };
+        assert_eq!(grip(None).before().remains(), None);
+        assert_eq!(depth(None), Millis(1_000));
+        assert_eq!(depth(Some(Millis(500))), Millis(1_000));
+        let long = Some(Millis(5_000));
+        assert_eq!(grip(long).before().remains().unwrap().horizon(), 99 + 5_000);
+        assert_eq!(depth(long), Millis(4_999));
+    }
+
+    #[test]
+    fn a_marker_without_an_owner_is_a_foreign_hold_and_an_empty_one_is_none() {
+        let token = LockToken::unique();
+        let ours = Owner::Held(held(token)).encode();
+        let free = Owner::Free { ttl: Millis(9) }.encode();
+        let marker = |value: &'static str| (MARKER, 5, Bytes::from_static(value.as_bytes()));
+        let cases = [
+            (vec![], true, false, false),
+            (vec![marker("M"), (OWNER, 5, ours.clone())], false, true, false),
+            // What is left of an older owner.
+            (vec![marker("M"), (OWNER, 4, ours.clone())], false, false, true),
+            (vec![marker("M"), (OWNER, 4, free.clone())], false, false, true),
+            (vec![marker("X")], false, false, true),
+            (vec![marker("M"), (OWNER, 5, "?".into())], false, false, true),
+            (vec![marker(""), (OWNER, 5, free)], true, false, false),
+            (vec![(OWNER, 5, ours)], true, false, false),
+        ];
+        for (cells, is_free, is_ours, is_foreign) in cases {
+            let sight = Sight::of(b"D", Some(&row(&cells)));
+            assert_eq!(sight.occupant().is_none(), is_free, "{sight:?}");
+            assert_eq!(sight.grip(token).is_some(), is_ours, "{sight:?}");
+            assert_eq!(sight.grip(LockToken::unique()), None);
+            let foreign = matches!(sight.occupant(), Some(Occupant::Foreign { .. }));
+            assert_eq!(foreign, is_foreign, "{sight:?}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What is told of a lock: who holds it, since when, and how a hold ended.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
+
+use super::{
+    name::LockName,
+    owner::LockToken,
+    sight::{Occupant, Sight},
+};
+
+/// Who holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockHolder {
+    /// The name that the holder gave itself; none when the client writes none, as Java clients do.
+    pub name: Option<String>,
+    /// The holder's token; none as above.
+    pub token: Option<LockToken>,
+    /// When it was acquired, by the region server's clock; by its own for a Java client.
+    pub since: SystemTime,
+    /// How long from then on the server keeps it; renewals lengthen it. None when the client does not write it down.
+    pub lease: Option<Duration>,
+}
+
+/// A lock as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockInfo {
+    /// Its name; none for a lock in a partition, and for a key that no name has: another client's, with a `#` too few or too
+    /// many.
+    pub name: Option<LockName>,
+    /// Its key, as text as HBase's shell writes bytes, without the byte in front; prefix and id, with a `#` between them, of a
+    /// lock in a partition.
+    pub key: String,
+    /// Who holds it; none when it is free.
+    pub holder: Option<LockHolder>,
+    /// The last fencing number, as long as it is kept; renewals raise it too. None in a list.
+    pub fencing: Option<u64>,
+    /// Whether the rows of the lock do not agree: a client that does not know owners removed or took the lock row of a
+    /// holder that does.
+    pub at_odds: bool,
+}
+
+/// Why a lock is not held any more by whom it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockLoss {
+    /// Its lease is over.
+    Expired,
+    /// Somebody took it away before its lease was over: a Java client's release, or a forced one.
+    Removed,
+    /// Somebody else has it.
+    Taken(LockHolder),
+    /// A transaction gave it back.
+    Released,
+    /// A transaction that gives it back was sent, and its answer was lost: nobody knows whether it is held.
+    Unknown,
+}
+
+impl LockHolder {
+    pub(super) fn of(occupant: Occupant) -> Self {
+        match occupant {
+            Occupant::Ours { since, held } => Self {
+                name: Some(held.holder),
+                token: Some(held.token),
+                since: time_of(since),
+                lease: Some(held.ttl.into()),
+            },
+            Occupant::Foreign { since, .. } => Self {
+                name: None,
+                token: None,
+                since: time_of(since),
+                lease: None,
+            },
+        }
+    }
+
+    /// How much of the lease is left, by this machine's wall clock and so only as good as that. None when the client does
+    /// not write its lease down.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        let end = self.since.checked_add(self.lease?)?;
+        Some(end.duration_since(SystemTime::now()).unwrap_or_default())
+    }
+
+    /// How long it has been held, by this machine's wall clock and so only as good as that.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        SystemTime::now().duration_since(self.since).unwrap_or_default()
+    }
+}
+
+impl LockInfo {
+    /// Of the rows' sights, in their order: the first is the truth among clients of this library.
+    pub(super) fn of(name: Option<LockName>, key: String, sights: &[Sight]) -> Self {
+        let occupants: Vec<_> = sights.iter().map(Sight::occupant).collect();
+        let token = |occupant: &Option<Occupant>| match occupant {
+            Some(Occupant::Ours { held, .. }) => Some(held.token),
+            _ => None,
+        };
+        let at_odds = occupants
+            .windows(2)
+            .any(|pair| pair[0].is_some() && token(&pair[0]) != token(&pair[1]));
+        Self {
+            name,
+            key,
+            holder: occupants.into_iter().flatten().next().map(LockHolder::of),
+            fencing: sights.first().and_then(|sight| sight.fencing),
+            at_odds,
+        }
+    }
+}
+
+fn time_of(timestamp: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH
+        .checked_add(Duration::from_millis(timestamp))
+        .unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+impl fmt::Display for LockHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            // It is another process's word: what a terminal would obey is shown.
+            Some(name) => write!(f, "{}", name.escape_debug())?,
+            None => f.write_str("a client that leaves no name")?,
+        }
+        let age = self.age().as_millis();
+        match self.remaining() {
+            Some(left) => write!(f, ", for {age} ms, {} ms left", left.as_millis()),
+            None => write!(f, ", for {age} ms"),
+        }
+    }
+}
+
+impl fmt::Display for LockLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expired => f.write_str("its lease was over"),
+            Self::Removed => f.write_str("it was removed before its lease was over"),
+            Self::Taken(holder) => write!(f, "it was taken by {holder}"),
+            Self::Released => f.write_str("a transaction gave it back"),
+            Self::Unknown => f.write_str(
+                "a transaction that gives it back was sent, and nobody knows whether it was applied",
+            ),
+        }
+    }
+}

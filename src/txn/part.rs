@@ -1,0 +1,56 @@
+//! What a layer above makes part of a transaction: a condition on a reserved row of the partition, and changes of it.
+//!
+//! Such parts are no contents that the caller gave: their changes are made anew for each attempt, are sent as they are,
+//! and an id does not stand for them, but for what is done to which row.
+
+use std::{fmt, sync::Arc};
+
+use futures::future::BoxFuture;
+
+use super::outcome::Outcome;
+use crate::{
+    error::Result,
+    model::{Condition, Mutation},
+};
+
+/// One of them. Its row is that of its condition.
+pub(crate) trait Part: fmt::Debug + Send + Sync {
+    /// What is done to the row: with the row, all of it that an id stands for. It must not change.
+    fn deed(&self) -> &'static str;
+
+    /// What must be true of the row.
+    fn condition(&self) -> &Condition;
+
+    /// Whether it has [`mutations`](Self::mutations).
+    fn writes(&self) -> bool;
+
+    /// The changes that the next attempt makes of the row. When it is asked for them, no attempt before was applied, and
+    /// none can be any more.
+    fn mutations(&self) -> BoxFuture<'_, Result<Vec<Mutation>>>;
+
+    /// Tells how the commit ended; none when it was dropped.
+    fn ended(&self, outcome: Option<&Outcome>);
+}
+
+/// The parts of a commit, which are told how it ended, also when it is dropped.
+pub(super) struct Ending(Vec<Arc<dyn Part>>);
+
+impl Ending {
+    pub(super) fn of(parts: &[Arc<dyn Part>]) -> Self {
+        Self(parts.to_vec())
+    }
+
+    pub(super) fn tell(mut self, outcome: &Outcome) {
+        for part in self.0.drain(..) {
+            part.ended(Some(outcome));
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        for part in self.0.drain(..) {
+            part.ended(None);
+        }
+    }
+}
