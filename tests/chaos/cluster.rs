@@ -49,11 +49,14 @@ impl TestCluster {
         cluster
     }
 
+    pub(crate) fn uri(&self) -> String {
+        self.local.status().unwrap().uri.unwrap()
+    }
+
     /// The settings of the tests' clients. Short pauses: a client that sleeps through the end of a fault only costs
     /// time.
     pub(crate) fn config(&self) -> Config {
-        let uri = self.local.status().unwrap().uri.unwrap();
-        Config::from_uri(&uri)
+        Config::from_uri(&self.uri())
             .unwrap()
             .with_pause(Duration::from_millis(20))
     }

@@ -35,6 +35,11 @@ impl Settings {
         from_env("CHAOS_COMMITS").unwrap_or_else(|| if is_long() { long } else { short })
     }
 
+    /// How often locks are acquired: `CHAOS_CYCLES`, or as often as in the form that is run.
+    pub(crate) fn cycles(short: usize, long: usize) -> usize {
+        from_env("CHAOS_CYCLES").unwrap_or_else(|| if is_long() { long } else { short })
+    }
+
     /// A source of chance that this seed decides; `part` keeps those of one test apart.
     pub(crate) fn rng(&self, part: u64) -> Rng {
         Rng::with_seed(self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(part))

@@ -22,7 +22,7 @@ fn whole(descriptor: TableDescriptor) -> TableDescriptor {
 }
 
 /// The findings: grade and name.
-fn findings(table: &TestTable, code: i32) -> (Vec<(String, String)>, Vec<Value>) {
+pub(crate) fn findings(table: &TestTable, code: i32) -> (Vec<(String, String)>, Vec<Value>) {
     let answer = run(&["table", "check", &table.0, "--output", "json"]);
     assert_eq!(answer.code, code, "{answer:?}");
     let objects = answer.objects();
@@ -42,7 +42,7 @@ fn findings(table: &TestTable, code: i32) -> (Vec<(String, String)>, Vec<Value>)
     (names.collect(), objects)
 }
 
-fn named(names: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(crate) fn named(names: &[(&str, &str)]) -> Vec<(String, String)> {
     names
         .iter()
         .map(|(grade, name)| ((*grade).to_owned(), (*name).to_owned()))

@@ -95,9 +95,35 @@ async fn conditions_that_hold_let_the_transaction_pass_whatever_row_they_are_abo
         Condition::compare("paaa", "f", "q", Comparison::GreaterOrEqual, "5"),
         Condition::absent("paac", "f", "q"),
         Condition::matches("paaa", Filter::column_prefix("q")),
+        Condition::begins_with("paaa", "f", "q", "5"),
     ];
     let outcome = commit(&table, "paa", conditions).await;
     assert!(outcome.is_committed(), "{outcome}");
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_value_is_what_it_is_on_the_server_too() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    for (stored, expected) in [
+        (None, false),
+        (Some(""), false),
+        (Some("o"), false),
+        (Some("ow"), true),
+        (Some("own"), true),
+        (Some("on"), false),
+        (Some("OWn"), false),
+    ] {
+        let row = format!("beg{}", stored.unwrap_or("-"));
+        if let Some(stored) = stored {
+            table.table().put(put(row.clone(), stored)).await.unwrap();
+        }
+        let conditions = vec![Condition::begins_with(row, "f", "q", "ow")];
+        let outcome = commit(&table, "beg", conditions).await;
+        assert_eq!(outcome.is_committed(), expected, "{stored:?}: {outcome}");
+        assert_eq!(matches!(outcome, Outcome::Rejected(_)), !expected);
+    }
 }
 
 #[tokio::test]

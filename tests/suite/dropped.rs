@@ -23,7 +23,7 @@ static RECORDED: SharedTable = SharedTable::new("dropped_records", recorded, &["
 const WAITS: usize = 200;
 
 /// Polls a future this often, and drops it when it is not over by then.
-async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
+pub(crate) async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = times;
     poll_fn(|cx: &mut Context<'_>| {
@@ -40,7 +40,7 @@ async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
 
 /// Does it with a client of its own for each number of polls, until the future runs to its end: then it was dropped
 /// at every place where it waits, from the first look-up and the first dial on.
-async fn at_every_wait(mut attempt: impl AsyncFnMut(usize, Connection) -> bool) {
+pub(crate) async fn at_every_wait(mut attempt: impl AsyncFnMut(usize, Connection) -> bool) {
     for times in 1..WAITS {
         if attempt(times, connect().await).await {
             assert!(times > 1, "it never waited");

@@ -15,9 +15,21 @@ mod check_and_mutate;
 mod client;
 mod conditions;
 mod dropped;
+mod dropped_locks;
 mod filters;
+mod java_layout;
+mod lock_calls;
+mod lock_java;
+mod lock_layout;
+mod lock_promises;
+mod lock_resurrection;
+mod locks;
+mod locks_in_partitions;
 mod maintenance;
 mod peer;
+#[path = "../proxy/mod.rs"]
+#[allow(dead_code, reason = "what the chaos suite needs of it, too")]
+mod proxy;
 mod records;
 mod registries;
 mod rows;

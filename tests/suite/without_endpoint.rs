@@ -213,16 +213,16 @@ type Fill = fn(&mut Transaction);
 #[rstest]
 #[case::conditions(|transaction: &mut Transaction| {
     transaction.condition(Condition::absent("ref1", "f", "q")).unwrap();
-}, "conditions, records and guarded timestamps need the endpoint")]
+}, "conditions, records, locks and guarded timestamps need the endpoint")]
 #[case::an_id(|transaction: &mut Transaction| {
     transaction.id(TransactionId::new("x").unwrap());
-}, "conditions, records and guarded timestamps need the endpoint")]
+}, "conditions, records, locks and guarded timestamps need the endpoint")]
 #[case::a_record(|transaction: &mut Transaction| {
     transaction.recorded();
-}, "conditions, records and guarded timestamps need the endpoint")]
+}, "conditions, records, locks and guarded timestamps need the endpoint")]
 #[case::guarded_timestamps(|transaction: &mut Transaction| {
     transaction.guard_timestamps();
-}, "conditions, records and guarded timestamps need the endpoint")]
+}, "conditions, records, locks and guarded timestamps need the endpoint")]
 #[case::a_replacement(|transaction: &mut Transaction| {
     transaction.delete(Delete::new("ref1")).unwrap();
     transaction.put(put("ref1", "new")).unwrap();

@@ -4,9 +4,11 @@
 //! | file | what |
 //! |---|---|
 //! | `table` | tables of a test's own, and tables that the tests of a file share |
+//! | `lock_rows` | lock tables, and the rows of locks |
 //! | `spy` | a connector that counts dials and calls, and can lead elsewhere |
 //! | `forwarder` | a port that leads to a server, and can be told to misbehave |
 //! | `forge` | messages that the library itself would never send |
+//! | `java` | the Java lock and latch libraries, played by a program of ours |
 //!
 //! Never green by absence: without a server every test fails, and says what to do.
 
@@ -18,6 +20,8 @@
 
 pub(crate) mod forge;
 pub(crate) mod forwarder;
+pub(crate) mod java;
+pub(crate) mod lock_rows;
 pub(crate) mod spy;
 pub(crate) mod table;
 

@@ -2,6 +2,7 @@
 //! within the deadline.
 
 mod addresses;
+mod locks;
 mod mutations;
 mod partitions;
 mod stale_map;

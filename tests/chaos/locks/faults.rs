@@ -1,0 +1,207 @@
+//! Owners that pause, networks that swallow, regions that move, servers that die.
+
+use std::{sync::mpsc, thread, time::Duration};
+
+use fastrand::Rng;
+use hbase_txn::{Connection, LockLoss, ReleaseOutcome};
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{
+    Rig, Sort,
+    contest::{Contest, Terms, highest, prepare, write_fenced},
+    locks_of, request,
+};
+use crate::{
+    cluster::PATIENCE,
+    proxy::{Action, Proxy},
+    regions::Shuffler,
+    settings::Settings,
+};
+
+const SORTS: [Sort; 2] = [Sort::OursAlone, Sort::WithCompanions];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_was_stopped_past_its_lease_knows_it_when_it_wakes_and_can_do_no_harm() {
+    const TEST: &str = "lock_paused";
+    const LEASE: Duration = Duration::from_secs(1);
+    let settings = Settings::of(TEST);
+    for sort in SORTS {
+        let rig = Rig::new(TEST, &settings, sort).await;
+        let data = rig.connection.table(rig.name.clone());
+        prepare(&data, 1).await;
+        // A runtime of its own, that stands still as a whole: nobody looks at the clock, and nobody renews.
+        let (config, name) = (rig.cluster.config(), rig.name.clone());
+        let (acquired, when_acquired) = oneshot::channel();
+        let (wake, sleep) = mpsc::channel::<()>();
+        let paused = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async move {
+                let connection = Connection::builder(config).connect().await.unwrap();
+                let locks = locks_of(&connection, &name).await;
+                let guard = request(&locks, "lock-0", LEASE)
+                    .renewed()
+                    .acquire()
+                    .await
+                    .unwrap();
+                let fencing = guard.fencing();
+                acquired.send(fencing).unwrap();
+                sleep.recv().unwrap();
+                assert!(!guard.is_held() && guard.remaining().is_zero());
+                assert_eq!(guard.lost().await, LockLoss::Expired);
+                let data = connection.table(name);
+                assert!(!write_fenced(&data, 0, fencing).await.unwrap(), "a stale write");
+                let outcome = guard.release().await.unwrap();
+                assert!(
+                    matches!(outcome, ReleaseOutcome::Lost(LockLoss::Taken(_))),
+                    "{outcome}"
+                );
+            });
+        });
+        let stale = when_acquired.await.unwrap();
+        let locks = rig.locks().await;
+        let guard = request(&locks, "lock-0", PATIENCE)
+            .wait(PATIENCE)
+            .acquire()
+            .await
+            .unwrap();
+        assert!(guard.fencing() > stale);
+        assert!(write_fenced(&data, 0, guard.fencing()).await.unwrap());
+        wake.send(()).unwrap();
+        tokio::task::spawn_blocking(|| paused.join())
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(highest(&data, 0).await, guard.fencing());
+        // The stale one's release took nothing away.
+        assert!(guard.release().await.unwrap().is_released());
+        rig.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_is_told_before_anybody_else_gets_in_although_the_network_is_silent() {
+    const TEST: &str = "lock_silence";
+    const LEASE: Duration = Duration::from_secs(2);
+    let settings = Settings::of(TEST);
+    for sort in SORTS {
+        let rig = Rig::new(TEST, &settings, sort).await;
+        let proxy = Proxy::new();
+        let behind = rig.behind(&proxy).await;
+        let (locks, others) = (locks_of(&behind, &rig.name).await, rig.locks().await);
+        for renewed in [false, true] {
+            let mine = request(&locks, "silent", LEASE);
+            let mine = if renewed { mine.renewed() } else { mine };
+            let guard = mine.wait(2 * LEASE).acquire().await.unwrap();
+            proxy.rule(|_| Action::Blackhole);
+            let silent = Instant::now();
+            let told = async {
+                let loss = guard.lost().await;
+                (loss, Instant::now())
+            };
+            let next = async {
+                let next = request(&others, "silent", LEASE).wait(PATIENCE).acquire().await;
+                (next.unwrap(), Instant::now())
+            };
+            let ((loss, told), (next, in_at)) = tokio::join!(told, next);
+            assert_eq!(loss, LockLoss::Expired);
+            assert!(told < in_at, "told {:?} late", told - in_at);
+            assert!(told - silent < LEASE, "told after {:?}", told - silent);
+            assert!(!guard.is_held());
+            proxy.pass_all();
+            assert!(next.release().await.unwrap().is_released());
+            assert!(!guard.release().await.unwrap().is_released());
+        }
+        behind.close().await;
+        rig.end().await;
+    }
+}
+
+/// What becomes of a request, by chance.
+fn misfortune(rng: &mut Rng) -> Action {
+    let late = Duration::from_millis(rng.u64(1..2_500));
+    match rng.u8(..100) {
+        0..2 => Action::DropAnswer,
+        2..3 => Action::DropRequest,
+        3..5 => Action::Detour(late),
+        5..9 => Action::Again(late),
+        9..11 => Action::DelayRequest(late),
+        11..13 => Action::DelayAnswer(late),
+        13..15 => Action::CutBeforeAnswer,
+        15..17 => Action::Duplicate,
+        _ => Action::Pass,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_has_one_holder_although_answers_are_lost_and_requests_come_late_and_twice() {
+    const TEST: &str = "lock_faults";
+    let settings = Settings::of(TEST);
+    for sort in SORTS {
+        let rig = Rig::new(TEST, &settings, sort).await;
+        let proxy = Proxy::new();
+        let mut connections = Vec::new();
+        for _ in 0..8 {
+            connections.push(rig.behind(&proxy).await);
+        }
+        let terms = Terms {
+            locks: 3,
+            lease: Duration::from_millis(1_500),
+        };
+        let mut contest = Contest::start(&connections, &rig.name, terms, |owner| settings.rng(owner)).await;
+        let mut rng = settings.rng(99);
+        proxy.rule(move |request| match request.method.as_str() {
+            "Multi" => misfortune(&mut rng),
+            _ => Action::Pass,
+        });
+        contest.goes_on(30 * settings.rounds as usize, PATIENCE).await;
+        proxy.pass_all();
+        contest.stop(TEST).await;
+        for connection in connections {
+            connection.close().await;
+        }
+        rig.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_has_one_holder_although_its_region_moves_and_its_server_is_killed() {
+    const TEST: &str = "lock_servers";
+    let settings = Settings::of(TEST);
+    for sort in SORTS {
+        let rig = Rig::new(TEST, &settings, sort).await;
+        let mut connections = Vec::new();
+        for _ in 0..6 {
+            let config = rig
+                .cluster
+                .config()
+                .with_operation_timeout(Duration::from_secs(5));
+            connections.push(Connection::builder(config).connect().await.unwrap());
+        }
+        let terms = Terms {
+            locks: 3,
+            lease: Duration::from_millis(1_500),
+        };
+        let mut contest = Contest::start(&connections, &rig.name, terms, |owner| settings.rng(owner)).await;
+        let mut shuffler = Shuffler::new(&rig.connection, &rig.name, settings.rng(77));
+        for _ in 0..settings.rounds {
+            for _ in 0..6 {
+                shuffler.move_one().await;
+                contest.goes_on(5, PATIENCE).await;
+            }
+            let server = shuffler.rng.u16(1..=3);
+            rig.cluster.kill(server).await;
+            contest.goes_on(10, PATIENCE).await;
+            rig.cluster.start(server).await;
+            contest.goes_on(10, PATIENCE).await;
+        }
+        rig.cluster.settle(&rig.connection).await;
+        contest.stop(TEST).await;
+        for connection in connections {
+            connection.close().await;
+        }
+        rig.end().await;
+    }
+}

@@ -1,0 +1,55 @@
+//! Fencing numbers rise, whatever happens between two acquisitions.
+
+use std::time::Duration;
+
+use super::{Rig, Sort, java::JavaOwner, request};
+use crate::{cluster::PATIENCE, regions::Shuffler, settings::Settings};
+
+const LEASE: Duration = Duration::from_secs(30);
+const SHORT: Duration = Duration::from_millis(100);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fencing_numbers_rise_over_releases_row_deletes_expiries_and_moves() {
+    const TEST: &str = "lock_fencing";
+    let settings = Settings::of(TEST);
+    for sort in [Sort::OursAlone, Sort::WithCompanions] {
+        let rig = Rig::new(TEST, &settings, sort).await;
+        let mut rng = settings.rng(1);
+        let mut shuffler = Shuffler::new(&rig.connection, &rig.name, settings.rng(77));
+        let owners = [rig.locks().await, rig.locks().await];
+        let java = JavaOwner::new(&rig.connection, &rig.name, "fenced");
+        let acquisitions = 1_000 * u64::from(settings.rounds) / 2;
+        let (mut last, mut deleted, mut expired) = (0, 0, Vec::new());
+        for number in 0..acquisitions {
+            let lease = if rng.u8(..50) == 0 { SHORT } else { LEASE };
+            let owner = rng.choice(&owners).unwrap();
+            let guard = request(owner, "fenced", lease).wait(PATIENCE).acquire().await;
+            let guard = guard.unwrap();
+            assert!(guard.fencing() > last, "{} behind {last}", guard.fencing());
+            last = guard.fencing();
+            if lease == SHORT {
+                guard.lost().await;
+                // Dropped later: it would be given back.
+                expired.push(guard);
+            } else if rng.u8(..4) == 0 {
+                java.release().await;
+                deleted += 1;
+                // The holder of a companion still has that, and gives it back.
+                assert!(!guard.release().await.unwrap().is_released());
+            } else {
+                assert!(guard.release().await.unwrap().is_released());
+            }
+            if number % 100 == 99 {
+                shuffler.move_one().await;
+            }
+        }
+        println!(
+            "{TEST}: {sort:?}: {acquisitions} acquisitions, {deleted} row deletes, {} expiries, {} moves",
+            expired.len(),
+            shuffler.done.moved
+        );
+        assert!(deleted > 0 && !expired.is_empty() && shuffler.done.moved > 0);
+        drop(expired);
+        rig.end().await;
+    }
+}

@@ -1,0 +1,207 @@
+//! What owners believed about locks, and a checker of that.
+//!
+//! An owner holds a lock from the answer that gave it to him until he begins to give it back, or stops believing that he
+//! has it. All owners are in one process, so all times are of one clock.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+/// One hold of a lock among all of a history.
+pub(super) type HoldId = u64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Acquired { fencing: u64 },
+    Ended,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) at: Duration,
+    pub(super) lock: usize,
+    pub(super) hold: HoldId,
+    pub(super) what: What,
+}
+
+/// Everything that owners did.
+#[derive(Clone)]
+pub(super) struct History {
+    began: Instant,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    events: Vec<Event>,
+    next_hold: HoldId,
+}
+
+/// A hold that has begun.
+#[must_use = "a hold that is never ended is refused by the checker"]
+pub(super) struct Begun {
+    lock: usize,
+    hold: HoldId,
+}
+
+/// What is wrong with a history.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Two owners believed at the same time that they had the lock.
+    Overlap {
+        lock: usize,
+        first: HoldId,
+        second: HoldId,
+    },
+    /// A later hold has a number that is not higher.
+    Fencing {
+        lock: usize,
+        before: u64,
+        after: u64,
+    },
+    AcquiredTwice(HoldId),
+    EndedTwice(HoldId),
+    NeverEnded(HoldId),
+    NeverAcquired(HoldId),
+    EndedBeforeItBegan(HoldId),
+    EndedOnAnotherLock(HoldId),
+}
+
+impl History {
+    pub(super) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            shared: Arc::default(),
+        }
+    }
+
+    /// The lock was acquired, now.
+    pub(super) fn acquired(&self, lock: usize, fencing: u64) -> Begun {
+        let at = self.began.elapsed();
+        let mut shared = self.shared.lock().unwrap();
+        let hold = shared.next_hold;
+        shared.next_hold += 1;
+        let what = What::Acquired { fencing };
+        shared.events.push(Event { at, lock, hold, what });
+        Begun { lock, hold }
+    }
+
+    /// The owner stops believing, now.
+    pub(super) fn ended(&self, begun: Begun) {
+        self.ended_at(begun, Instant::now());
+    }
+
+    /// The owner stopped believing at this moment.
+    pub(super) fn ended_at(&self, Begun { lock, hold }: Begun, moment: Instant) {
+        let at = moment.saturating_duration_since(self.began);
+        let what = What::Ended;
+        self.shared
+            .lock()
+            .unwrap()
+            .events
+            .push(Event { at, lock, hold, what });
+    }
+
+    /// How many holds it has, if nothing is wrong with it.
+    pub(super) fn check(&self) -> usize {
+        let shared = self.shared.lock().unwrap();
+        match check(&shared.events) {
+            Ok(holds) => holds,
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+}
+
+/// A hold, from when until when.
+#[derive(Clone, Copy)]
+struct Interval {
+    hold: HoldId,
+    fencing: u64,
+    from: Duration,
+    until: Duration,
+}
+
+/// How many holds there are; or the first thing that can't be.
+pub(super) fn check(events: &[Event]) -> Result<usize, Fault> {
+    let mut begun: HashMap<HoldId, (&Event, u64)> = HashMap::new();
+    let mut ended: HashMap<HoldId, &Event> = HashMap::new();
+    for event in events {
+        match event.what {
+            What::Acquired { fencing } => {
+                if begun.insert(event.hold, (event, fencing)).is_some() {
+                    return Err(Fault::AcquiredTwice(event.hold));
+                }
+            }
+            What::Ended => {
+                if ended.insert(event.hold, event).is_some() {
+                    return Err(Fault::EndedTwice(event.hold));
+                }
+            }
+        }
+    }
+    let mut locks: BTreeMap<usize, Vec<Interval>> = BTreeMap::new();
+    for (hold, (begin, fencing)) in &begun {
+        let end = ended.remove(hold).ok_or(Fault::NeverEnded(*hold))?;
+        if end.lock != begin.lock {
+            return Err(Fault::EndedOnAnotherLock(*hold));
+        }
+        if end.at < begin.at {
+            return Err(Fault::EndedBeforeItBegan(*hold));
+        }
+        locks.entry(begin.lock).or_default().push(Interval {
+            hold: *hold,
+            fencing: *fencing,
+            from: begin.at,
+            until: end.at,
+        });
+    }
+    if let Some(hold) = ended.into_keys().min() {
+        return Err(Fault::NeverAcquired(hold));
+    }
+    for (lock, mut intervals) in locks {
+        intervals.sort_by_key(|interval| (interval.from, interval.until));
+        for pair in intervals.windows(2) {
+            let (first, second) = (pair[0], pair[1]);
+            if second.from < first.until {
+                return Err(Fault::Overlap {
+                    lock,
+                    first: first.hold,
+                    second: second.hold,
+                });
+            }
+            if second.fencing <= first.fencing {
+                return Err(Fault::Fencing {
+                    lock,
+                    before: first.fencing,
+                    after: second.fencing,
+                });
+            }
+        }
+    }
+    Ok(begun.len())
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Overlap { lock, first, second } => {
+                write!(f, "lock {lock} is held twice: holds {first} and {second}")
+            }
+            Self::Fencing { lock, before, after } => {
+                write!(f, "lock {lock}: fencing number {after} behind {before}")
+            }
+            Self::AcquiredTwice(hold) => write!(f, "hold {hold} is acquired twice"),
+            Self::EndedTwice(hold) => write!(f, "hold {hold} ends twice"),
+            Self::NeverEnded(hold) => write!(f, "hold {hold} never ends"),
+            Self::NeverAcquired(hold) => write!(f, "hold {hold} ends and never began"),
+            Self::EndedBeforeItBegan(hold) => write!(f, "hold {hold} ends before it begins"),
+            Self::EndedOnAnotherLock(hold) => write!(f, "hold {hold} ends on another lock"),
+        }
+    }
+}

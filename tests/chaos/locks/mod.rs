@@ -1,0 +1,112 @@
+//! Locks under load and faults: two owners never hold one lock, and who has lost it can't do harm.
+//!
+//! | file | what |
+//! |---|---|
+//! | `abandoned` | answers that are lost, requests that come late |
+//! | `arena` | critical sections, and who is inside at the same time |
+//! | `contest` | owners that come and go, and write what only the holder may |
+//! | `faults` | owners that pause, networks that swallow, regions that move, servers that die |
+//! | `fencing` | fencing numbers over whatever happens |
+//! | `history` | what owners believed, and the checker of that |
+//! | `java` | an owner that does as the Java library does |
+//! | `wall_clock` | a process whose wall clock is a minute off |
+//! | `spinning` | owners that acquire again as soon as they have released |
+
+mod abandoned;
+mod arena;
+mod contest;
+mod faults;
+mod fencing;
+mod history;
+mod java;
+mod spinning;
+mod wall_clock;
+
+use std::time::Duration;
+
+use hbase_txn::{
+    Connection, LockLevel, LockManager, LockManagerOptions, LockRequest, LockTableOptions, TableName,
+};
+
+use crate::{
+    cluster::{PATIENCE, TestCluster},
+    proxy::Proxy,
+    settings::Settings,
+};
+
+const FARM: &str = "fra";
+const CLIENT: &str = "chaos";
+
+/// The sorts of lock tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    OursAlone,
+    WithCompanions,
+    ProtectJava,
+}
+
+/// A lock table of a test's own.
+struct Rig {
+    cluster: TestCluster,
+    connection: Connection,
+    name: TableName,
+}
+
+impl Rig {
+    async fn new(test: &str, settings: &Settings, sort: Sort) -> Self {
+        let cluster = TestCluster::take().await;
+        let connection = cluster.connect().await;
+        let name: TableName = format!("{test}_{}_{:x}", settings.seed, fastrand::u32(..))
+            .parse()
+            .unwrap();
+        let options = LockTableOptions::new(name.clone()).regions(6);
+        let options = match sort {
+            Sort::OursAlone => options.ours_alone(),
+            Sort::WithCompanions => options,
+            Sort::ProtectJava => options.protect_java(),
+        };
+        let admin = connection.admin().with_operation_timeout(PATIENCE);
+        assert!(options.create(&admin).await.unwrap());
+        Self {
+            cluster,
+            connection,
+            name,
+        }
+    }
+
+    /// Locks of an owner of its own: he does not queue up with others of this process.
+    async fn locks(&self) -> LockManager {
+        locks_of(&self.connection, &self.name).await
+    }
+
+    /// A client behind a proxy. It soon gives up a call that is not answered.
+    async fn behind(&self, proxy: &Proxy) -> Connection {
+        let config = self
+            .cluster
+            .config()
+            .with_operation_timeout(Duration::from_secs(2));
+        Connection::builder(config)
+            .connector(proxy.clone())
+            .connect()
+            .await
+            .unwrap()
+    }
+
+    async fn end(self) {
+        let admin = self.connection.admin().with_operation_timeout(PATIENCE);
+        admin.delete_table(&self.name).await.unwrap();
+        self.connection.close().await;
+    }
+}
+
+async fn locks_of(connection: &Connection, table: &TableName) -> LockManager {
+    LockManagerOptions::new(CLIENT)
+        .farm(FARM)
+        .open(connection, table.clone())
+        .await
+        .unwrap()
+}
+
+fn request(locks: &LockManager, id: &str, lease: Duration) -> LockRequest {
+    locks.lock(LockLevel::Dc, id).unwrap().ttl(lease)
+}

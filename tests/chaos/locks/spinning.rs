@@ -1,0 +1,220 @@
+//! Owners that acquire again as soon as they have released: the load under which the Java library's locks overlap.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use hbase_txn::{ErrorKind, LockManager};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use super::{
+    Rig, Sort,
+    arena::{Arena, Kind, Overlaps, Owner},
+    history::History,
+    java::JavaOwner,
+    request,
+};
+use crate::settings::Settings;
+
+/// How long an owner is inside.
+const SECTION: Duration = Duration::from_millis(2);
+/// Far longer than a cycle, also of a busy machine.
+const LEASE: Duration = Duration::from_secs(60);
+/// How long an owner waits at a time. Who begins anew looks often at first; and when all is done, all locks are free.
+const WAIT: Duration = Duration::from_secs(60);
+/// How long a Java-style owner waits between two tries; the library waits for a second, and so meets others less often.
+const JAVA_RETRY: Duration = Duration::from_millis(4);
+
+/// Who spins.
+#[derive(Clone, Copy)]
+struct Load {
+    locks: usize,
+    ours: usize,
+    java: usize,
+    /// How often locks are acquired: by ours, where there are any.
+    cycles: usize,
+}
+
+/// What became of it.
+struct Done {
+    ours: usize,
+    java: usize,
+    overlaps: Overlaps,
+    /// How often one of ours found when it released that a Java-style owner had taken its lock row.
+    robbed: usize,
+}
+
+struct Shared {
+    load: Load,
+    arena: Arena,
+    history: History,
+    ours: AtomicUsize,
+    java: AtomicUsize,
+    robbed: AtomicUsize,
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        let counted = if self.load.ours > 0 {
+            &self.ours
+        } else {
+            &self.java
+        };
+        counted.load(Ordering::Relaxed) >= self.load.cycles
+    }
+}
+
+fn id(lock: usize) -> String {
+    format!("lock-{lock}")
+}
+
+/// Lets all owners spin, and checks what ours believed.
+async fn spin(rig: &Rig, load: Load) -> Done {
+    let began = Instant::now();
+    let shared = Arc::new(Shared {
+        load,
+        arena: Arena::new(load.locks),
+        history: History::new(),
+        ours: AtomicUsize::new(0),
+        java: AtomicUsize::new(0),
+        robbed: AtomicUsize::new(0),
+    });
+    let mut owners = JoinSet::new();
+    for lock in 0..load.locks {
+        for number in 0..load.ours {
+            let owner = Owner {
+                kind: Kind::Ours,
+                number,
+            };
+            owners.spawn(spin_ours(Arc::clone(&shared), rig.locks().await, lock, owner));
+        }
+        for number in 0..load.java {
+            let owner = Owner {
+                kind: Kind::Java,
+                number,
+            };
+            let java = JavaOwner::new(&rig.connection, &rig.name, &id(lock));
+            owners.spawn(spin_java(Arc::clone(&shared), java, lock, owner));
+        }
+    }
+    while let Some(ended) = owners.join_next().await {
+        ended.unwrap();
+    }
+    let done = Done {
+        ours: shared.ours.load(Ordering::Relaxed),
+        java: shared.java.load(Ordering::Relaxed),
+        overlaps: shared.arena.overlaps(),
+        robbed: shared.robbed.load(Ordering::Relaxed),
+    };
+    println!(
+        "{} locks, {} owners of ours and {} Java-style ones on each: {} cycles of ours, {} Java, {:.0?}; overlaps: {}; \
+         {} of ours robbed",
+        load.locks,
+        load.ours,
+        load.java,
+        done.ours,
+        done.java,
+        began.elapsed(),
+        done.overlaps,
+        done.robbed
+    );
+    assert_eq!(shared.history.check(), done.ours);
+    done
+}
+
+async fn spin_ours(shared: Arc<Shared>, locks: LockManager, lock: usize, owner: Owner) {
+    while !shared.is_over() {
+        let guard = match request(&locks, &id(lock), LEASE).wait(WAIT).acquire().await {
+            Ok(guard) => guard,
+            Err(error) if error.kind() == ErrorKind::LockUnavailable => continue,
+            Err(error) => panic!("{error}"),
+        };
+        let begun = shared.history.acquired(lock, guard.fencing());
+        shared.arena.enter(lock, owner);
+        sleep(SECTION).await;
+        assert!(guard.is_held(), "a section took longer than {LEASE:?}");
+        shared.arena.leave(lock, owner);
+        shared.history.ended(begun);
+        shared.ours.fetch_add(1, Ordering::Relaxed);
+        let robbed = !guard.release().await.unwrap().is_released();
+        shared.robbed.fetch_add(robbed.into(), Ordering::Relaxed);
+    }
+}
+
+async fn spin_java(shared: Arc<Shared>, java: JavaOwner, lock: usize, owner: Owner) {
+    while !shared.is_over() {
+        if java.try_acquire().await {
+            shared.arena.enter(lock, owner);
+            sleep(SECTION).await;
+            shared.arena.leave(lock, owner);
+            shared.java.fetch_add(1, Ordering::Relaxed);
+            java.release().await;
+        } else {
+            sleep(JAVA_RETRY).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_owners_of_ours_on_each_of_64_locks_never_overlap() {
+    const TEST: &str = "locks_spinning";
+    let settings = Settings::of(TEST);
+    for sort in [Sort::OursAlone, Sort::WithCompanions] {
+        let rig = Rig::new(TEST, &settings, sort).await;
+        println!("{TEST}: {sort:?}");
+        let load = Load {
+            locks: 64,
+            ours: 4,
+            java: 0,
+            cycles: Settings::cycles(50_000, 1_000_000) / 2,
+        };
+        let done = spin(&rig, load).await;
+        assert_eq!(done.overlaps, Overlaps::default());
+        assert_eq!(done.robbed, 0);
+        rig.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_of_ours_never_overlap_whatever_java_style_owners_do_on_the_same_locks() {
+    const TEST: &str = "locks_with_java";
+    let settings = Settings::of(TEST);
+    // What protects Java clients makes each cycle of a hot lock slower than the one before.
+    for (sort, part) in [(Sort::WithCompanions, 50), (Sort::ProtectJava, 250)] {
+        let rig = Rig::new(TEST, &settings, sort).await;
+        println!("{TEST}: {sort:?}");
+        let load = Load {
+            locks: 16,
+            ours: 2,
+            java: 2,
+            cycles: Settings::cycles(50_000, 1_000_000) / part,
+        };
+        let done = spin(&rig, load).await;
+        assert_eq!(done.overlaps.ours_in_ours, 0);
+        assert!(done.java > 0, "no Java-style owner ever got in");
+        rig.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn java_style_owners_alone_overlap_so_that_the_harness_is_known_to_see_it() {
+    const TEST: &str = "locks_java_alone";
+    let settings = Settings::of(TEST);
+    let rig = Rig::new(TEST, &settings, Sort::WithCompanions).await;
+    let load = Load {
+        locks: 16,
+        ours: 0,
+        java: 4,
+        cycles: Settings::cycles(50_000, 1_000_000) / 25,
+    };
+    let done = spin(&rig, load).await;
+    assert!(done.overlaps.java_in_java > 0, "the harness is blind");
+    rig.end().await;
+}

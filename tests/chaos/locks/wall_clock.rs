@@ -1,0 +1,182 @@
+//! A process whose wall clock is a minute off, against one whose clock is right. The other process is this one's test
+//! binary with a clock that `clock_shift.c` shifts, and does as it is told.
+
+use std::{
+    env,
+    path::Path,
+    process::Stdio,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use hbase_txn::{Config, Connection, ErrorKind, LockGuard, LockManager};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, stdin},
+    process::{Child, ChildStderr, ChildStdin, Command},
+    time::timeout,
+};
+
+use super::{Rig, Sort, locks_of, request};
+use crate::{cluster::PATIENCE, settings::Settings};
+
+const OTHER: &str = "locks::wall_clock::other_process";
+const TABLE: &str = "CLOCK_SHIFT_TABLE";
+const URI: &str = "CLOCK_SHIFT_URI";
+const SHIFT: &str = "CLOCK_SHIFT_SECONDS";
+const LEASE: Duration = Duration::from_secs(3);
+const ID: &str = "clock";
+
+/// The other process. It answers on its standard error: the harness writes to the other one.
+#[tokio::test]
+#[ignore = "is run by another test, as another process"]
+async fn other_process() {
+    let config = Config::from_uri(&env::var(URI).unwrap()).unwrap();
+    let connection = Connection::builder(config).connect().await.unwrap();
+    let locks = locks_of(&connection, &env::var(TABLE).unwrap().parse().unwrap()).await;
+    let mut orders = BufReader::new(stdin()).lines();
+    let mut guard = None;
+    while let Some(order) = orders.next_line().await.unwrap() {
+        eprintln!("{}", obey(&order, &locks, &mut guard).await);
+    }
+}
+
+async fn obey(order: &str, locks: &LockManager, held: &mut Option<LockGuard>) -> String {
+    match order {
+        "time" => now().as_secs().to_string(),
+        "acquire" => match request(locks, ID, LEASE).acquire().await {
+            Ok(guard) => {
+                let fencing = guard.fencing();
+                *held = Some(guard);
+                format!("held {fencing}")
+            }
+            Err(error) if error.kind() == ErrorKind::LockUnavailable => "refused".to_owned(),
+            Err(error) => error.to_string(),
+        },
+        "remaining" => held.as_ref().unwrap().remaining().as_millis().to_string(),
+        "renew" => match held.as_ref().unwrap().renew().await {
+            Ok(()) => "renewed".to_owned(),
+            Err(error) => error.to_string(),
+        },
+        "lost" => held.as_ref().unwrap().lost().await.to_string(),
+        "release" => held.take().unwrap().release().await.unwrap().to_string(),
+        other => panic!("no such order: {other}"),
+    }
+}
+
+struct Other {
+    process: Child,
+    orders: ChildStdin,
+    answers: Lines<BufReader<ChildStderr>>,
+}
+
+impl Other {
+    fn start(rig: &Rig, shim: &Path, shift: i64) -> Self {
+        let mut process = Command::new(env::current_exe().unwrap())
+            .args(["--exact", OTHER, "--ignored", "--nocapture"])
+            .env("LD_PRELOAD", shim)
+            .env(SHIFT, shift.to_string())
+            .env(TABLE, rig.name.to_string())
+            .env(URI, rig.cluster.uri())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        Self {
+            orders: process.stdin.take().unwrap(),
+            answers: BufReader::new(process.stderr.take().unwrap()).lines(),
+            process,
+        }
+    }
+
+    async fn told(&mut self, order: &str) -> String {
+        self.orders
+            .write_all(format!("{order}\n").as_bytes())
+            .await
+            .unwrap();
+        let answer = timeout(PATIENCE, self.answers.next_line()).await;
+        answer.expect("an answer in time").unwrap().expect("an answer")
+    }
+
+    async fn acquires(&mut self) -> u64 {
+        let answer = self.told("acquire").await;
+        let fencing = answer.strip_prefix("held ");
+        fencing.unwrap_or_else(|| panic!("{answer}")).parse().unwrap()
+    }
+
+    async fn remaining(&mut self) -> Duration {
+        Duration::from_millis(self.told("remaining").await.parse().unwrap())
+    }
+
+    async fn end(mut self) {
+        drop(self.orders);
+        assert!(self.process.wait().await.unwrap().success());
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+async fn compile(folder: &Path) -> std::path::PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chaos/locks/clock_shift.c");
+    let shim = folder.join("clock_shift.so");
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&shim, &source])
+        .status()
+        .await
+        .expect("a C compiler, as cc");
+    assert!(status.success());
+    shim
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_whose_wall_clock_is_a_minute_off_excludes_and_is_excluded_like_any_other() {
+    const TEST: &str = "lock_wall_clock";
+    let settings = Settings::of(TEST);
+    let folder = tempfile::tempdir().unwrap();
+    let shim = compile(folder.path()).await;
+    for sort in [Sort::OursAlone, Sort::WithCompanions] {
+        let rig = Rig::new(TEST, &settings, sort).await;
+        let locks = rig.locks().await;
+        let mut last = 0;
+        for shift in [60_i64, -60] {
+            let mut other = Other::start(&rig, &shim, shift);
+            let seen: i64 = other.told("time").await.parse().unwrap();
+            let off = seen - i64::try_from(now().as_secs()).unwrap();
+            assert!((off - shift).abs() < 20, "its clock is {off} s off, not {shift}");
+
+            // It holds, and we are refused; it renews, and is refused nothing by its clock.
+            let fencing = other.acquires().await;
+            assert!(fencing > last, "{fencing} behind {last}");
+            assert!(other.remaining().await <= LEASE);
+            assert!(request(&locks, ID, LEASE).try_acquire().await.unwrap().is_none());
+            assert_eq!(other.told("renew").await, "renewed");
+            assert!(other.remaining().await > LEASE / 3);
+            assert_eq!(other.told("release").await, "released");
+
+            // We hold, and it is refused.
+            let guard = request(&locks, ID, LEASE).acquire().await.unwrap();
+            assert!(guard.fencing() > fencing);
+            assert_eq!(other.told("acquire").await, "refused");
+            last = guard.fencing();
+            assert!(guard.release().await.unwrap().is_released());
+
+            // Its lease ends when it says so, and not before anybody else gets in.
+            let fencing = other.acquires().await;
+            assert!(fencing > last, "{fencing} behind {last}");
+            let next = request(&locks, ID, LEASE).wait(PATIENCE).acquire();
+            let (lost, next) = tokio::join!(other.told("lost"), next);
+            let next = next.unwrap();
+            assert_eq!(lost, "its lease was over");
+            assert!(next.fencing() > fencing);
+            last = next.fencing();
+            let stale = other.told("release").await;
+            assert!(stale.starts_with("not held any more"), "{stale}");
+            assert!(next.release().await.unwrap().is_released());
+            other.end().await;
+        }
+        rig.end().await;
+    }
+}

@@ -1,0 +1,327 @@
+//! `lock run`: a command under a lock, signals, and what happens when the lock is lost.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    os::unix::process::CommandExt,
+    process::{Child, ChildStdout, Stdio},
+    time::{Duration, Instant},
+};
+
+use hbase_txn::FamilyDescriptor;
+use rstest::rstest;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::Value;
+
+use crate::{
+    harness::{Answer, TestTable, answer, command, run_with_input, uri},
+    locks::{arguments, lock, lock_table, show, told, until},
+};
+
+/// A run that goes on.
+struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// Runs a script under the lock `a`, in a process group of its own: whoever runs the tests may have a terminal.
+    fn start(table: &TestTable, options: &[&str], script: &str) -> Self {
+        let options = [options, &["--", "sh", "-c", script]].concat();
+        let mut child = command(arguments(table, "run", "a", &options))
+            .env("HBASE_TXN_CONNECT", uri())
+            .process_group(0)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Its end, and what it still wrote.
+    fn end(mut self) -> Answer {
+        let mut rest = String::new();
+        let end = answer(self.child);
+        self.stdout.read_to_string(&mut rest).unwrap();
+        Answer { stdout: rest, ..end }
+    }
+}
+
+#[track_caller]
+fn within<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within 30 s");
+    }
+}
+
+/// Whether a process is there and has not ended.
+fn lives(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))
+}
+
+/// A script that goes on until it is told otherwise.
+const FOREVER: &str = "echo ready; while :; do sleep 0.05; done";
+
+#[test]
+fn the_command_has_our_streams_the_lock_and_its_number_and_we_have_its_status() {
+    let table = lock_table("run");
+    let binary = env!("CARGO_BIN_EXE_hbase-txn");
+    let script = format!(
+        "cat; echo \"$HBASE_TXN_LOCK $HBASE_TXN_FENCING\"; \
+         {binary} lock show {} a --farm fra --client svc --output json; echo complaint >&2; exit 7",
+        table.0
+    );
+    let options = ["--holder", "runner", "--", "sh", "-c", &script];
+    let ran = run_with_input(&arguments(&table, "run", "a", &options), "input\n");
+    assert_eq!((ran.code, ran.stderr.as_str()), (7, "complaint\n"), "{ran:?}");
+    let lines: Vec<_> = ran.stdout.lines().collect();
+    assert_eq!(lines[0], "input");
+    let shown: Value = serde_json::from_str(lines[2]).unwrap();
+    assert_eq!(
+        (shown["state"].as_str(), shown["holder"].as_str()),
+        (Some("held"), Some("runner"))
+    );
+    assert_eq!(lines[1], format!("DC#fra#svc#a {}", shown["fencing"]));
+    assert_eq!(show(&table, "a")["state"], "free");
+}
+
+#[test]
+fn a_command_that_a_signal_ended_is_told_as_shells_tell_it() {
+    let table = lock_table("killed");
+    assert_eq!(
+        lock(&table, "run", "a", &["--", "sh", "-c", "kill -9 $$"]).code,
+        137
+    );
+    assert_eq!(lock(&table, "run", "a", &["--", "true"]).code, 0);
+}
+
+#[rstest]
+#[case("no-such-command", "No such file or directory")]
+#[case("/", "Permission denied")]
+#[case("", "No such file or directory")]
+fn a_command_that_can_t_be_run_leaves_no_lock(#[case] program: &str, #[case] why: &str) {
+    let table = lock_table("unrunnable");
+    lock(&table, "run", "a", &["--", program]).refused(1, &["running", "DC#fra#svc#a", why]);
+    assert_eq!(show(&table, "a")["state"], "free");
+}
+
+#[test]
+fn a_command_is_not_run_without_the_lock() {
+    let table = lock_table("unavailable");
+    lock(&table, "acquire", "a", &["--holder", "other"]).done();
+    let refused = lock(&table, "run", "a", &["--", "echo", "ran"]);
+    refused.refused(3, &["held by other"]);
+    assert_eq!(refused.stdout, "");
+    let never = TestTable(crate::harness::unique_name("unmade"));
+    lock(&never, "run", "a", &["--no-create", "--", "echo", "ran"]).refused(1, &["--no-create forbids"]);
+}
+
+#[test]
+fn a_lease_is_renewed_as_long_as_the_command_runs() {
+    let table = lock_table("renewed");
+    let binary = env!("CARGO_BIN_EXE_hbase-txn");
+    let script = format!(
+        "sleep 2; {binary} lock show {} a --farm fra --client svc --output json",
+        table.0
+    );
+    let ran = lock(&table, "run", "a", &["--ttl", "1s", "--", "sh", "-c", &script]);
+    let shown: Value = serde_json::from_str(&ran.done()).unwrap();
+    assert_eq!(shown["state"], "held");
+    assert!(shown["age_ms"].as_u64() >= Some(1_900), "{shown}");
+}
+
+#[rstest]
+fn signals_are_passed_on(
+    #[values(
+        Signal::TERM,
+        Signal::INT,
+        Signal::HUP,
+        Signal::QUIT,
+        Signal::USR1,
+        Signal::USR2
+    )]
+    signal: Signal,
+) {
+    let table = lock_table("signals");
+    let trap = format!("trap 'echo told; exit 9' {}; {FOREVER}", signal.as_raw());
+    let mut run = Running::start(&table, &[], &trap);
+    assert_eq!(run.line(), "ready");
+    run.signal(signal);
+    let end = run.end();
+    assert_eq!((end.code, end.stdout.as_str()), (9, "told\n"), "{end:?}");
+    assert_eq!(show(&table, "a")["state"], "free");
+}
+
+#[test]
+fn a_command_that_does_nothing_about_a_signal_ends_by_it() {
+    let table = lock_table("untrapped");
+    let mut run = Running::start(&table, &[], FOREVER);
+    assert_eq!(run.line(), "ready");
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().code, 143);
+    assert_eq!(show(&table, "a")["state"], "free");
+}
+
+#[test]
+fn what_is_ignored_stays_ignored() {
+    let table = lock_table("nohup");
+    let line = arguments(&table, "run", "a", &["--", "grep", "SigIgn", "/proc/self/status"]).join(" ");
+    let shell = std::process::Command::new("sh")
+        .args([
+            "-c",
+            &format!("trap '' HUP; exec {} {line}", env!("CARGO_BIN_EXE_hbase-txn")),
+        ])
+        .env("HBASE_TXN_CONNECT", uri())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let ignored = answer(shell.unwrap()).done();
+    let mask = u64::from_str_radix(ignored.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    assert_eq!(mask & 0b111, 1, "HUP alone of the first three: {ignored}");
+}
+
+#[test]
+fn when_the_lock_is_lost_the_command_and_what_it_started_are_ended() {
+    let table = lock_table("lost");
+    let mut run = Running::start(
+        &table,
+        &["--ttl", "2s"],
+        "trap 'echo told; exit 0' TERM; sleep 1000 & echo $!; while :; do sleep 0.05; done",
+    );
+    let sleeper = run.line();
+    assert!(lives(&sleeper), "{sleeper}");
+    lock(&table, "release", "a", &["--force"]).done();
+    let next = lock(&table, "acquire", "a", &["--holder", "the next", "--ttl", "1h"]);
+    next.done();
+    let end = run.end();
+    assert_eq!((end.code, end.stdout.as_str()), (4, "told\n"), "{end:?}");
+    end.refused(
+        4,
+        &["running sh under lock DC#fra#svc#a", "lost", "taken by the next"],
+    );
+    assert!(!lives(&sleeper));
+    assert_eq!(show(&table, "a")["holder"], "the next");
+}
+
+#[test]
+fn a_command_that_ignores_term_is_killed_after_five_seconds() {
+    let table = lock_table("stubborn");
+    let mut run = Running::start(
+        &table,
+        &["--ttl", "2s"],
+        &format!("trap '' TERM; echo $$; {FOREVER}"),
+    );
+    let pid = run.line();
+    assert_eq!(run.line(), "ready");
+    let began = Instant::now();
+    lock(&table, "release", "a", &["--force"]).done();
+    let end = run.end();
+    assert_eq!(end.code, 4, "{end:?}");
+    assert!(began.elapsed() >= Duration::from_secs(5), "{end:?}");
+    assert!(!lives(&pid));
+}
+
+#[test]
+fn what_a_command_left_behind_that_ignores_term_is_killed_too() {
+    let table = lock_table("orphan");
+    let script = "(trap '' TERM; while :; do sleep 0.05; done) & echo $!; wait";
+    let mut run = Running::start(&table, &["--ttl", "2s"], script);
+    let orphan = run.line();
+    lock(&table, "release", "a", &["--force"]).done();
+    assert_eq!(run.end().code, 4);
+    within("the end of what was left", || (!lives(&orphan)).then_some(()));
+}
+
+#[test]
+fn a_run_that_was_stopped_past_its_lease_has_lost_the_lock() {
+    let table = lock_table("stopped");
+    let mut run = Running::start(&table, &["--ttl", "2s"], FOREVER);
+    assert_eq!(run.line(), "ready");
+    run.signal(Signal::STOP);
+    until(&table, "a", "free");
+    run.signal(Signal::CONT);
+    run.end().refused(4, &["lost", "its lease was over"]);
+}
+
+#[test]
+fn a_command_that_ends_after_its_lock_was_taken_away_is_not_called_done() {
+    let table = lock_table("late");
+    let binary = env!("CARGO_BIN_EXE_hbase-txn");
+    let script = format!(
+        "{binary} lock release {} a --farm fra --client svc --force",
+        table.0
+    );
+    let ran = lock(&table, "run", "a", &["--ttl", "1h", "--", "sh", "-c", &script]);
+    ran.refused(4, &["lost before the command ended", "removed"]);
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_lock() {
+    let table = lock_table("interrupted");
+    let held = told(&lock(&table, "acquire", "a", &["--ttl", "1h"]), 0);
+    for action in ["run", "acquire"] {
+        let options: &[&str] = match action {
+            "run" => &["--wait", "1h", "--", "echo", "ran"],
+            _ => &["--wait", "1h"],
+        };
+        let waiting = command(arguments(&table, action, "a", options))
+            .env("HBASE_TXN_CONNECT", uri())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&waiting);
+        // Signals are listened to before anything is asked.
+        within("listening to TERM", || {
+            let status = fs::read_to_string(format!("/proc/{}/status", waiting.id())).ok()?;
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+            let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+            (mask & (1 << (Signal::TERM.as_raw() - 1)) != 0).then_some(())
+        });
+        assert!(test_kill_process(pid).is_ok());
+        kill_process(pid, Signal::TERM).unwrap();
+        let end = answer(waiting);
+        end.refused(1, &["interrupted"]);
+        assert!(
+            end.stdout.is_empty() && end.took < Duration::from_secs(10),
+            "{end:?}"
+        );
+    }
+    let token = held["token"].as_str().unwrap();
+    lock(&table, "release", "a", &["--token", token]).done();
+    assert_eq!(show(&table, "a")["state"], "free");
+}
+
+#[test]
+fn a_lock_is_lost_before_the_familys_ttl_ends_it_however_often_it_is_renewed() {
+    let family = FamilyDescriptor::new("D").with_attribute("TTL", "5");
+    let table = TestTable::odd("short_lived", |table| table.with_family(family), &[]);
+    let script = "echo ready; trap 'date +%s%3N; exit' TERM; while :; do sleep 0.05; done";
+    let mut run = Running::start(&table, &["--ttl", "3s"], script);
+    assert_eq!(run.line(), "ready");
+    let next = told(
+        &lock(&table, "acquire", "a", &["--wait", "30s", "--ttl", "1s"]),
+        0,
+    );
+    let ended: u64 = run.line().parse().unwrap();
+    // A fencing number is the server's time in milliseconds, and the server is on this machine.
+    assert!(ended < next["fencing"].as_u64().unwrap(), "{ended}: {next}");
+    run.end().refused(4, &["lost", "its lease was over"]);
+}

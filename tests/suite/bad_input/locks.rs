@@ -1,0 +1,416 @@
+//! Locks that can't be asked for, tokens that are of no use, and lock tables that others have been at.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hbase_txn::{
+    Connection, Error, ErrorKind, FamilyDescriptor, LockInfo, LockLevel, LockLoss, LockManager,
+    LockManagerOptions, LockName, LockTableOptions, LockToken, Put, ReleaseOutcome, TableDescriptor,
+    TableName,
+};
+
+use crate::support::{
+    connect,
+    lock_rows::{companion_row, lock_manager, lock_row, lock_table},
+    says, standalone,
+    table::{SharedTable, TestTable, plain, unique_name},
+    within,
+};
+
+const CLIENT: &str = "bad";
+const LEASE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(5);
+
+static SHARED: SharedTable = SharedTable::new("badlocks", shared_with_java, &[]);
+
+fn shared_with_java(name: TableName) -> TableDescriptor {
+    LockTableOptions::new(name).descriptor()
+}
+
+fn short_lived(name: TableName) -> TableDescriptor {
+    let family = FamilyDescriptor::new("D").with_attribute("TTL", "10");
+    TableDescriptor::new(name).with_family(family)
+}
+
+async fn impatient() -> Connection {
+    Connection::builder(standalone().config().with_operation_timeout(DEADLINE))
+        .connect()
+        .await
+        .unwrap()
+}
+
+async fn open(connection: &Connection, name: &TableName) -> Result<LockManager, Error> {
+    LockManagerOptions::new(CLIENT)
+        .farm("fra")
+        .open(connection, name.clone())
+        .await
+}
+
+/// An error of this kind, that says so.
+fn is(error: &Error, kind: ErrorKind, parts: &[&str]) {
+    assert_eq!(error.kind(), kind, "{error}");
+    says(error, parts);
+}
+
+#[tokio::test]
+async fn a_lease_that_can_not_be_kept_exactly_is_refused_before_anything_is_sent() {
+    let connection = connect().await;
+    let table = TestTable::create("badttl", short_lived, &[]).await;
+    let locks = open(&connection, &table.name).await.unwrap();
+    let request = || locks.lock(LockLevel::Dc, "a").unwrap();
+    for lease in [
+        Duration::ZERO,
+        Duration::from_nanos(1),
+        Duration::from_micros(999),
+        Duration::from_millis(99),
+        Duration::from_micros(99_999),
+        Duration::from_millis(10_001),
+        Duration::from_secs(90),
+        Duration::MAX,
+    ] {
+        let error = request().ttl(lease).try_acquire().await.unwrap_err();
+        is(&error, ErrorKind::InvalidInput, &["100ms", "10s", "DC#fra#bad#a"]);
+    }
+    let error = request()
+        .ttl(LEASE / 4)
+        .skew_margin(LEASE)
+        .acquire()
+        .await
+        .unwrap_err();
+    is(&error, ErrorKind::InvalidInput, &["margin"]);
+    assert_eq!(
+        locks.show(LockLevel::Dc, "a").await.unwrap().fencing,
+        None,
+        "nothing was sent"
+    );
+
+    // The longest that the family allows; and whole milliseconds, rounded down so that none is claimed that is not had.
+    let guard = request()
+        .ttl(Duration::from_millis(10_000))
+        .acquire()
+        .await
+        .unwrap();
+    for lease in [Duration::ZERO, Duration::from_secs(11)] {
+        let error = locks
+            .renew(LockLevel::Dc, "a", guard.token(), lease)
+            .await
+            .unwrap_err();
+        is(&error, ErrorKind::InvalidInput, &["10s"]);
+    }
+    assert!(guard.release().await.unwrap().is_released());
+    let guard = request().ttl(Duration::from_nanos(1_500_999_999)).acquire().await;
+    let guard = guard.unwrap();
+    let holder = locks.show(LockLevel::Dc, "a").await.unwrap().holder.unwrap();
+    assert_eq!(holder.lease, Some(Duration::from_millis(1_500)));
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn names_that_collide_or_do_not_fit_are_refused_and_the_longest_that_fits_works() {
+    let connection = connect().await;
+    let shared = SHARED.get().await;
+    let opened = async |client: &str, farm: &str| {
+        let options = LockManagerOptions::new(client).farm(farm);
+        options.open(&connection, shared.name.clone()).await
+    };
+    for (client, farm, what) in [
+        ("c#d", "f", "'#'"),
+        ("c", "f#c", "'#'"),
+        ("", "f", "empty client"),
+        ("c", "", "empty farm"),
+    ] {
+        let error = opened(client, farm).await.unwrap_err();
+        is(&error, ErrorKind::InvalidInput, &[what, shared.name.qualifier()]);
+    }
+    let options = LockManagerOptions::new("c").holder("h".repeat(257));
+    let error = options.open(&connection, shared.name.clone()).await.unwrap_err();
+    is(&error, ErrorKind::InvalidInput, &["holder", "256"]);
+    let no_farm = LockManagerOptions::new("c").open(&connection, shared.name.clone());
+    let error = no_farm.await.unwrap().lock(LockLevel::Dc, "a").unwrap_err();
+    is(&error, ErrorKind::InvalidInput, &["farm"]);
+
+    let locks = open(&connection, &shared.name).await.unwrap();
+    let error = locks.lock(LockLevel::Dc, "").unwrap_err();
+    is(
+        &error,
+        ErrorKind::InvalidInput,
+        &["empty lock id", shared.name.qualifier()],
+    );
+    // HBase's longest row key, less the byte in front and a companion's suffix.
+    let room = 32_767 - 1 - b"\xff_own".len() - "DC#fra#bad#".len();
+    let error = locks.lock(LockLevel::Dc, &"i".repeat(room + 1)).unwrap_err();
+    is(&error, ErrorKind::InvalidInput, &["bytes"]);
+    for id in ["#", "a#b", "ключ", &"i".repeat(room)] {
+        let guard = locks.lock(LockLevel::Dc, id).unwrap().acquire().await.unwrap();
+        assert!(guard.name().ends_with(&format!("#{id}")));
+        assert!(guard.release().await.unwrap().is_released());
+    }
+    let name = LockName::xdc("a", "b#c").unwrap();
+    assert_eq!((name.client(), name.id()), ("a", "b#c"));
+}
+
+#[tokio::test]
+async fn a_token_is_good_for_one_hold_and_once() {
+    let connection = connect().await;
+    let shared = SHARED.get().await;
+    let locks = lock_manager(&connection, &shared.name, CLIENT).await;
+    let other = lock_manager(&connection, &shared.name, CLIENT).await;
+    let release = async |token: LockToken| locks.release(LockLevel::Dc, "t", token).await.unwrap();
+    let renew = async |token: LockToken| locks.renew(LockLevel::Dc, "t", token, LEASE).await.unwrap();
+    let never: LockToken = "0123456789abcdef0123456789abcdef".parse().unwrap();
+
+    // Nobody's, and a stranger's.
+    assert_eq!(release(never).await, ReleaseOutcome::Lost(LockLoss::Expired));
+    let guard = other
+        .lock(LockLevel::Dc, "t")
+        .unwrap()
+        .ttl(LEASE)
+        .acquire()
+        .await
+        .unwrap();
+    let taken = |loss: Option<LockLoss>| match loss {
+        Some(LockLoss::Taken(holder)) => assert_eq!(holder.token, Some(guard.token())),
+        other => panic!("{other:?}"),
+    };
+    match release(never).await {
+        ReleaseOutcome::Lost(loss) => taken(Some(loss)),
+        other => panic!("{other}"),
+    }
+    taken(renew(never).await);
+    assert!(guard.is_held());
+    guard.renew().await.unwrap();
+
+    // Twice.
+    assert_eq!(release(guard.token()).await, ReleaseOutcome::Released);
+    assert!(!release(guard.token()).await.is_released());
+    assert_eq!(renew(guard.token()).await, Some(LockLoss::Expired));
+    assert_eq!(guard.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
+    assert!(!guard.is_held());
+    assert!(!guard.release().await.unwrap().is_released());
+
+    // Over.
+    let request = locks.lock(LockLevel::Dc, "t").unwrap();
+    let guard = request.ttl(Duration::from_millis(200)).acquire().await.unwrap();
+    assert_eq!(guard.lost().await, LockLoss::Expired);
+    let error = guard.renew().await.unwrap_err();
+    is(
+        &error,
+        ErrorKind::LockLost,
+        &["DC#fra#bad#t", "lease was over", shared.name.qualifier()],
+    );
+    let next = other
+        .lock(LockLevel::Dc, "t")
+        .unwrap()
+        .wait(LEASE)
+        .acquire()
+        .await
+        .unwrap();
+    assert!(matches!(renew(guard.token()).await, Some(LockLoss::Taken(_))));
+    assert!(next.is_held());
+    assert!(next.release().await.unwrap().is_released());
+}
+
+async fn show(locks: &LockManager, id: &str) -> LockInfo {
+    locks.show(LockLevel::Dc, id).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_strangers_write_holds_a_lock_if_it_has_a_marker_and_is_taken_away_only_by_force() {
+    let connection = connect().await;
+    let shared = SHARED.get().await;
+    let locks = lock_manager(&connection, &shared.name, CLIENT).await;
+    let table = shared.of(&connection);
+    let garbage = [
+        Bytes::new(),
+        "?".into(),
+        Bytes::from(vec![1; 24]),
+        Bytes::from(vec![0; 10]),
+        [&[1][..], &[0xff; 40]].concat().into(),
+        Bytes::from(vec![1; 1 << 20]),
+    ];
+    for (number, owner) in garbage.into_iter().enumerate() {
+        let id = format!("stranger-{number}");
+        let row = lock_row(CLIENT, &id);
+        // So that the first attempt is the only one.
+        let wait = Duration::from_millis(if number % 2 == 0 { 0 } else { 50 });
+        let put = Put::new(row.clone())
+            .cell("D", "L", "something else")
+            .cell("D", "O", owner)
+            .cell("D", "", "no qualifier")
+            .cell("D", "other", vec![b'x'; 1 << 16]);
+        table.put(put).await.unwrap();
+        let request = locks.lock(LockLevel::Dc, &id).unwrap();
+        let error = request.clone().wait(wait).acquire().await.unwrap_err();
+        is(
+            &error,
+            ErrorKind::LockUnavailable,
+            &["a client that leaves no name", shared.name.qualifier()],
+        );
+        let holder = show(&locks, &id).await.holder.unwrap();
+        assert_eq!((holder.name, holder.token, holder.lease), (None, None, None));
+        let listed = locks.list().await.unwrap();
+        assert!(
+            listed
+                .iter()
+                .any(|lock| lock.name.as_ref().is_some_and(|name| name.id() == id))
+        );
+        let hit = locks.force_release(LockLevel::Dc, &id).await.unwrap().unwrap();
+        assert_eq!(hit.token, None);
+        let guard = request.acquire().await.unwrap();
+        assert!(guard.release().await.unwrap().is_released());
+        // What is not the lock's is left alone.
+        let left = table.get(hbase_txn::Get::new(row)).await.unwrap().unwrap();
+        assert_eq!(left.value("D", "").unwrap(), "no qualifier");
+        assert_eq!(left.value("D", "other").unwrap().len(), 1 << 16);
+    }
+    // An empty marker is none, whatever stands beside it; and neither is an owner without a marker.
+    for (id, marker) in [("empty", Some("")), ("none", None)] {
+        for row in [lock_row(CLIENT, id), companion_row(CLIENT, id)] {
+            let put = Put::new(row).cell("D", "O", "?").cell("D", "F", "no number");
+            let put = match marker {
+                Some(marker) => put.cell("D", "L", marker),
+                None => put,
+            };
+            table.put(put).await.unwrap();
+        }
+        assert_eq!(show(&locks, id).await.holder, None);
+        let attempt = locks.lock(LockLevel::Dc, id).unwrap().try_acquire().await;
+        // HBase counts on from eight bytes only.
+        let error = attempt.unwrap_err();
+        says(&error, &["DC#fra#bad#"]);
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_locks_can_not_live_in_says_why_and_other_families_do_no_harm() {
+    let connection = impatient().await;
+    let missing = unique_name("nolocks");
+    let error = within(DEADLINE, open(&connection, &missing)).await.unwrap_err();
+    is(&error, ErrorKind::TableNotFound, &[missing.qualifier()]);
+
+    let without = TestTable::create("nofamily", plain, &[]).await;
+    let error = open(&connection, &without.name).await.unwrap_err();
+    is(
+        &error,
+        ErrorKind::FamilyNotFound,
+        &["no family D", without.name.qualifier()],
+    );
+    assert!(error.hint().is_some());
+
+    let besides = |name| shared_with_java(name).with_family(FamilyDescriptor::new("f"));
+    let table = TestTable::create("families", besides, &[]).await;
+    let locks = open(&connection, &table.name).await.unwrap();
+    let row = lock_row(CLIENT, "a");
+    let put = Put::new(row.clone()).cell("f", "L", "M").cell("f", "O", "O");
+    table.of(&connection).put(put).await.unwrap();
+    let guard = locks.lock(LockLevel::Dc, "a").unwrap().acquire().await.unwrap();
+    assert!(guard.release().await.unwrap().is_released());
+    let left = table.of(&connection).get(hbase_txn::Get::new(row)).await.unwrap();
+    assert_eq!(left.unwrap().value("f", "L").unwrap(), "M");
+
+    connection.admin().disable_table(&table.name).await.unwrap();
+    let error = within(DEADLINE, open(&connection, &table.name))
+        .await
+        .unwrap_err();
+    is(
+        &error,
+        ErrorKind::TableDisabled,
+        &["enable", table.name.qualifier()],
+    );
+    let request = locks.lock(LockLevel::Dc, "b").unwrap();
+    let error = within(DEADLINE, request.acquire()).await.unwrap_err();
+    is(&error, ErrorKind::TableDisabled, &["enable", "DC#fra#bad#b"]);
+}
+
+#[tokio::test]
+async fn a_table_that_goes_away_ends_whoever_holds_renews_or_waits() {
+    let connection = impatient().await;
+    for deleted in [false, true] {
+        let table = lock_table(&connection, "goes", 1, false).await;
+        let locks = open(&connection, &table.name).await.unwrap();
+        let other = open(&connection, &table.name).await.unwrap();
+        let request = |locks: &LockManager, id| locks.lock(LockLevel::Dc, id).unwrap();
+        let held = request(&locks, "held").ttl(LEASE).acquire().await.unwrap();
+        let short = Duration::from_secs(2);
+        let renewed = request(&locks, "renewed")
+            .ttl(short)
+            .renewed()
+            .acquire()
+            .await
+            .unwrap();
+        let waiting = tokio::spawn(request(&other, "held").wait(LEASE * 10).acquire());
+        assert_eq!(
+            request(&other, "renewed").try_acquire().await.unwrap().map(drop),
+            None
+        );
+
+        let admin = connection.admin();
+        let kind = match deleted {
+            true => {
+                admin.delete_table(&table.name).await.unwrap();
+                ErrorKind::TableNotFound
+            }
+            false => {
+                admin.disable_table(&table.name).await.unwrap();
+                ErrorKind::TableDisabled
+            }
+        };
+        let error = within(DEADLINE, waiting).await.unwrap().unwrap_err();
+        // It is disabled before it is deleted.
+        assert!(
+            [kind, ErrorKind::TableDisabled].contains(&error.kind()),
+            "{error}"
+        );
+        says(&error, &["DC#fra#bad#held", table.name.qualifier()]);
+        let error = within(DEADLINE, held.renew()).await.unwrap_err();
+        is(&error, kind, &["DC#fra#bad#held", table.name.qualifier()]);
+        assert!(held.is_held(), "its lease goes on as far as anybody knows");
+        // Renewals fail, and the lease is over in time.
+        assert_eq!(within(short, renewed.lost()).await, LockLoss::Expired);
+        let error = within(DEADLINE, held.release()).await.unwrap_err();
+        is(&error, kind, &["DC#fra#bad#held", table.name.qualifier()]);
+        let error = within(DEADLINE, locks.show(LockLevel::Dc, "held"))
+            .await
+            .unwrap_err();
+        is(&error, kind, &[table.name.qualifier()]);
+        let error = within(DEADLINE, locks.force_release(LockLevel::Dc, "held"))
+            .await
+            .unwrap_err();
+        is(&error, kind, &["DC#fra#bad#held"]);
+        let error = within(DEADLINE, locks.list()).await.unwrap_err();
+        is(&error, kind, &[table.name.qualifier()]);
+    }
+}
+
+#[tokio::test]
+async fn a_region_boundary_between_the_rows_of_a_lock_is_named_and_the_others_work() {
+    let connection = impatient().await;
+    let no_restriction = |name| TableDescriptor::new(name).with_family(FamilyDescriptor::new("D"));
+    let table = TestTable::unmade("cutlock");
+    let cut = companion_row(CLIENT, "cut");
+    let admin = connection.admin();
+    admin
+        .create_table(&no_restriction(table.name.clone()), &[cut])
+        .await
+        .unwrap();
+    let locks = open(&connection, &table.name).await.unwrap();
+    let request = locks.lock(LockLevel::Dc, "cut").unwrap();
+    let error = within(DEADLINE, request.clone().acquire()).await.unwrap_err();
+    is(
+        &error,
+        ErrorKind::PartitionCut,
+        &["region boundary", "DC#fra#bad#cut", table.name.qualifier()],
+    );
+    says(&error.hint().unwrap(), &["merge"]);
+    let guard = locks
+        .lock(LockLevel::Dc, "whole")
+        .unwrap()
+        .acquire()
+        .await
+        .unwrap();
+    assert!(guard.release().await.unwrap().is_released());
+    table.merge_both(&connection).await;
+    let guard = request.acquire().await.unwrap();
+    assert!(guard.release().await.unwrap().is_released());
+}

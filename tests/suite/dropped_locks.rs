@@ -1,0 +1,135 @@
+//! Locks whose futures are dropped at every place where they wait: no lock stays held that nobody has.
+
+use std::time::Duration;
+
+use hbase_txn::{
+    Connection, LockGuard, LockLevel, LockManager, LockManagerOptions, LockTableOptions, TableDescriptor,
+    TableName,
+};
+
+use crate::{
+    dropped::{at_every_wait, polled},
+    support::{
+        connect,
+        table::{SharedTable, TestTable},
+        within,
+    },
+};
+
+static SHARED: SharedTable = SharedTable::new("dropped-locks", shared_with_java, &[]);
+static OURS: SharedTable = SharedTable::new("dropped-locks-ours", ours_alone, &[]);
+
+fn shared_with_java(name: TableName) -> TableDescriptor {
+    LockTableOptions::new(name).descriptor()
+}
+
+fn ours_alone(name: TableName) -> TableDescriptor {
+    LockTableOptions::new(name).ours_alone().descriptor()
+}
+
+/// Far longer than anything here takes: a lock that is left behind is not mistaken for one whose lease is over.
+const LEASE: Duration = Duration::from_secs(80);
+/// How soon what was left behind is given back.
+const SOON: Duration = Duration::from_secs(20);
+
+async fn manager(connection: &Connection, table: &TestTable) -> LockManager {
+    LockManagerOptions::new("dropped")
+        .open(connection, table.name.clone())
+        .await
+        .unwrap()
+}
+
+async fn acquire(locks: &LockManager, id: &str) -> LockGuard {
+    let request = locks.lock(LockLevel::Xdc, id).unwrap();
+    let acquired = request.ttl(LEASE).wait(SOON).acquire();
+    within(SOON, acquired).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_leaves_no_lock_held() {
+    let other = connect().await;
+    for table in [&SHARED, &OURS] {
+        let table = table.get().await;
+        let others = manager(&other, &table).await;
+        at_every_wait(async |times, connection| {
+            let id = format!("acquire-{times}");
+            let locks = manager(&connection, &table).await;
+            let request = locks.lock(LockLevel::Xdc, &id).unwrap().ttl(LEASE);
+            let done = polled(request.acquire(), times).await;
+            let over = done.is_some();
+            if let Some(guard) = done {
+                assert!(guard.unwrap().release().await.unwrap().is_released());
+            }
+            assert!(acquire(&others, &id).await.release().await.unwrap().is_released());
+            // Nor does the turn among the tasks of the process stay behind.
+            assert!(acquire(&locks, &id).await.release().await.unwrap().is_released());
+            over
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_that_waits_for_another_holder_leaves_no_lock_held() {
+    let other = connect().await;
+    let table = SHARED.get().await;
+    let others = manager(&other, &table).await;
+    let connection = connect().await;
+    let locks = manager(&connection, &table).await;
+    for times in (1..40).step_by(3) {
+        let held = acquire(&others, "waited-for").await;
+        let request = locks.lock(LockLevel::Xdc, "waited-for").unwrap().ttl(LEASE);
+        let done = polled(request.wait(SOON).acquire(), times).await;
+        assert!(done.is_none(), "it is held");
+        assert!(held.release().await.unwrap().is_released());
+    }
+    assert!(acquire(&others, "waited-for").await.is_held());
+}
+
+#[tokio::test]
+async fn a_dropped_renewal_leaves_the_lock_as_it_was_or_renewed() {
+    let other = connect().await;
+    for table in [&SHARED, &OURS] {
+        let table = table.get().await;
+        let others = manager(&other, &table).await;
+        at_every_wait(async |times, connection| {
+            let id = format!("renew-{times}");
+            let locks = manager(&connection, &table).await;
+            let guard = acquire(&locks, &id).await;
+            let done = polled(guard.renew(), times).await;
+            let over = done.map(Result::unwrap).is_some();
+            assert!(guard.is_held());
+            let request = others.lock(LockLevel::Xdc, &id).unwrap();
+            assert!(request.try_acquire().await.unwrap().is_none());
+            // The next renewal finds out what became of it, and a release gives back what there is.
+            if times % 2 == 0 {
+                guard.renew().await.unwrap();
+            }
+            assert!(guard.release().await.unwrap().is_released());
+            assert!(acquire(&others, &id).await.release().await.unwrap().is_released());
+            over
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_release_goes_on_in_the_background_as_a_dropped_guard_does() {
+    let other = connect().await;
+    for table in [&SHARED, &OURS] {
+        let table = table.get().await;
+        let others = manager(&other, &table).await;
+        at_every_wait(async |times, connection| {
+            let id = format!("release-{times}");
+            let locks = manager(&connection, &table).await;
+            let done = polled(acquire(&locks, &id).await.release(), times).await;
+            let over = done.is_some();
+            assert!(done.is_none_or(|outcome| outcome.unwrap().is_released()));
+            let next = acquire(&others, &id).await;
+            drop(next);
+            assert!(acquire(&locks, &id).await.is_held());
+            over
+        })
+        .await;
+    }
+}

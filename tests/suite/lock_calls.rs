@@ -1,0 +1,127 @@
+//! How many calls locks make.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use futures::future::join_all;
+use hbase_txn::{
+    Connection, LockLevel, LockManager, LockManagerOptions, LockTableOptions, TableDescriptor, TableName,
+};
+use tokio::time::Instant;
+
+use crate::support::{
+    connect, eventually,
+    spy::Spy,
+    standalone,
+    table::{SharedTable, TestTable},
+};
+
+static SHARED: SharedTable = SharedTable::new("lock-calls", shared_with_java, &[]);
+static OURS: SharedTable = SharedTable::new("lock-calls-ours", ours_alone, &[]);
+
+fn shared_with_java(name: TableName) -> TableDescriptor {
+    LockTableOptions::new(name).descriptor()
+}
+
+fn ours_alone(name: TableName) -> TableDescriptor {
+    LockTableOptions::new(name).ours_alone().descriptor()
+}
+
+const LEASE: Duration = Duration::from_secs(60);
+
+async fn manager(connection: &Connection, table: &TestTable) -> LockManager {
+    LockManagerOptions::new("calls")
+        .open(connection, table.name.clone())
+        .await
+        .unwrap()
+}
+
+async fn watched() -> (Spy, Connection) {
+    let spy = Spy::default();
+    let connection = Connection::builder(standalone().config())
+        .connector(spy.clone())
+        .connect()
+        .await
+        .unwrap();
+    (spy, connection)
+}
+
+#[tokio::test]
+async fn an_uncontended_acquire_is_one_round_trip_and_so_is_a_release() {
+    let (spy, connection) = watched().await;
+    for table in [&SHARED, &OURS] {
+        let table = table.get().await;
+        let locks = manager(&connection, &table).await;
+        let request = || locks.lock(LockLevel::Xdc, "alone").unwrap().ttl(LEASE);
+        for _ in 0..20 {
+            let before = spy.multi_calls();
+            let guard = request().acquire().await.unwrap();
+            assert_eq!(spy.multi_calls(), before + 1, "to acquire");
+            assert!(request().try_acquire().await.unwrap().is_none());
+            assert_eq!(
+                spy.multi_calls(),
+                before + 1,
+                "another task of the process is refused without a call"
+            );
+            assert!(guard.release().await.unwrap().is_released());
+            assert_eq!(spy.multi_calls(), before + 2, "to release");
+        }
+        let guard = request().acquire().await.unwrap();
+        let before = spy.multi_calls();
+        guard.renew().await.unwrap();
+        assert_eq!(spy.multi_calls(), before + 1, "to renew");
+        assert!(guard.release().await.unwrap().is_released());
+        assert_eq!(spy.multi_calls(), before + 2, "to release");
+    }
+    assert_eq!(spy.endpoint_calls(), 0);
+}
+
+#[tokio::test]
+async fn of_a_thousand_tasks_that_wait_one_polls_and_each_gets_the_lock_once() {
+    const TASKS: usize = 1_000;
+    /// A single one's pauses grow up to half a second: it needs seconds for so many looks.
+    const LOOKS: usize = 24;
+    let other = connect().await;
+    for table in [&SHARED, &OURS] {
+        let table = table.get().await;
+        let (spy, connection) = watched().await;
+        let holder = manager(&other, &table).await;
+        let held = holder.lock(LockLevel::Xdc, "crowd").unwrap().ttl(LEASE);
+        let held = held.acquire().await.unwrap();
+        let locks = manager(&connection, &table).await;
+        let (inside, entered) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let before = spy.multi_calls();
+        let crowd = join_all((0..TASKS).map(async |_| {
+            let request = locks.lock(LockLevel::Xdc, "crowd").unwrap().ttl(LEASE);
+            let guard = request.wait(2 * LEASE).acquire().await.unwrap();
+            assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
+            tokio::task::yield_now().await;
+            inside.store(false, Ordering::SeqCst);
+            entered.fetch_add(1, Ordering::SeqCst);
+            assert!(guard.release().await.unwrap().is_released());
+        }));
+        let began = Instant::now();
+        let release = async {
+            eventually("the lock was looked at often", async || {
+                (spy.multi_calls() >= before + LOOKS).then_some(())
+            })
+            .await;
+            let took = began.elapsed();
+            assert!(
+                took > Duration::from_secs(2),
+                "{LOOKS} looks in {took:?}: more than one polls"
+            );
+            assert_eq!(entered.load(Ordering::SeqCst), 0);
+            let polls = spy.multi_calls();
+            assert!(held.release().await.unwrap().is_released());
+            polls
+        };
+        let (_, polls) = futures::join!(crowd, release);
+        assert_eq!(entered.load(Ordering::SeqCst), TASKS);
+        // The one that polled may look twice more; whoever comes next finds the lock free.
+        let calls = spy.multi_calls() - polls;
+        assert!(calls <= 2 * TASKS + 2, "{calls} calls for {TASKS} turns");
+    }
+}

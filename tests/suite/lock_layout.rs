@@ -1,0 +1,393 @@
+//! What HBase's cells do in the layout of locks, and what the protocol of this library makes of it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use hbase_txn::{
+    Condition, Connection, Delete, Get, Increment, LockLevel, LockManager, Mutation, Put, Row, Table,
+};
+
+use crate::support::{
+    connect,
+    lock_rows::{lock_manager, lock_row, lock_table},
+    table::TestTable,
+};
+
+const CLIENT: &str = "layout";
+/// A server's clock and its expiries are this exact; a busy machine answers later, and is judged by when it was asked.
+const EXACT: u64 = 5;
+
+struct Rig {
+    connection: Connection,
+    table: TestTable,
+}
+
+impl Rig {
+    async fn new(what: &str, ours_alone: bool) -> Self {
+        let connection = connect().await;
+        let table = lock_table(&connection, what, 1, ours_alone).await;
+        Self { connection, table }
+    }
+
+    fn table(&self) -> Table {
+        self.table.of(&self.connection)
+    }
+
+    async fn flush(&self) {
+        self.connection
+            .admin()
+            .flush_table(&self.table.name)
+            .await
+            .unwrap();
+    }
+
+    async fn locks(&self) -> LockManager {
+        lock_manager(&self.connection, &self.table.name, CLIENT).await
+    }
+
+    async fn put(&self, put: Put) {
+        self.table().put(put).await.unwrap();
+    }
+
+    /// Writes a marker at a time, to live so long from then on.
+    async fn mark(&self, row: &Bytes, value: &'static str, at: u64, ttl: u64) {
+        let put = Put::new(row.clone()).cell_at("D", "L", at, value);
+        self.put(put.ttl(Duration::from_millis(ttl))).await;
+    }
+
+    async fn marker(&self, row: &Bytes) -> Option<(u64, Bytes)> {
+        let found = self.table().get(Get::new(row.clone())).await.unwrap()?;
+        let cell = found.cell("D", "L")?;
+        Some((cell.timestamp, cell.value.clone()))
+    }
+
+    async fn is_marked(&self, row: &Bytes) -> bool {
+        let marker = self.marker(row).await;
+        marker.is_some_and(|(_, value)| !value.is_empty())
+    }
+
+    /// Acquires as a Java client does whose clock says so: whether it is told that it holds the lock.
+    async fn java_acquires(&self, row: &Bytes, at: u64, ttl: u64) -> bool {
+        let put = Put::new(row.clone())
+            .cell("D", "L", "M")
+            .timestamp(at)
+            .ttl(Duration::from_millis(ttl));
+        self.if_absent(row, [put.into()]).await
+    }
+
+    async fn java_releases(&self, row: &Bytes) {
+        self.table().delete(Delete::new(row.clone())).await.unwrap();
+    }
+
+    async fn if_absent<const N: usize>(&self, row: &Bytes, mutations: [Mutation; N]) -> bool {
+        let condition = Condition::absent(row.clone(), "D", "L");
+        self.table().check_and_mutate(condition, mutations).await.unwrap()
+    }
+}
+
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from(now.as_millis()).unwrap()
+}
+
+/// Until the clock, which the server has as well, is past this.
+async fn sleep_until(moment: u64) {
+    while now() <= moment {
+        tokio::time::sleep(Duration::from_millis(moment + 1 - now().min(moment))).await;
+    }
+}
+
+#[tokio::test]
+async fn cells_are_gone_within_milliseconds_of_their_ttl() {
+    let rig = &Rig::new("ttl", true).await;
+    let one = async |ttl: u64| {
+        let row = Bytes::from(format!("r{ttl}"));
+        let put = Put::new(row.clone()).cell("D", "L", "M");
+        rig.put(put.ttl(Duration::from_millis(ttl))).await;
+        let Some((at, _)) = rig.marker(&row).await else {
+            assert!(ttl < 200, "{ttl} ms were over before they began");
+            return;
+        };
+        loop {
+            let asked = now();
+            let seen = rig.marker(&row).await.is_some();
+            let answered = now();
+            assert!(
+                !seen || asked <= at + ttl + EXACT,
+                "{ttl} ms: there after {}",
+                asked - at
+            );
+            assert!(
+                seen || answered + EXACT >= at + ttl,
+                "{ttl} ms: gone after {}",
+                answered - at
+            );
+            if !seen {
+                return;
+            }
+        }
+    };
+    futures::future::join_all([1, 2, 10, 100, 500, 999, 1_000, 1_500].map(one)).await;
+}
+
+#[tokio::test]
+async fn a_client_whose_clock_is_behind_holds_nothing_after_our_release_and_is_told_that_it_does() {
+    let rig = Rig::new("behind", false).await;
+    let locks = rig.locks().await;
+    for behind in [5_000, 60_000] {
+        let id = format!("b{behind}");
+        let row = lock_row(CLIENT, &id);
+        assert!(rig.java_acquires(&row, now() - behind, 90_000).await);
+        assert!(rig.is_marked(&row).await, "on an empty row it works");
+        assert!(!rig.java_acquires(&row, now() - behind, 90_000).await);
+        rig.java_releases(&row).await;
+        assert!(rig.java_acquires(&row, now() - behind, 90_000).await);
+        assert!(!rig.is_marked(&row).await, "after its own release it does not");
+
+        let id = format!("o{behind}");
+        let row = lock_row(CLIENT, &id);
+        let guard = locks.lock(LockLevel::Dc, &id).unwrap().acquire().await.unwrap();
+        assert!(!rig.java_acquires(&row, now() - behind, 90_000).await);
+        assert!(guard.release().await.unwrap().is_released());
+        assert!(rig.java_acquires(&row, now() - behind, 90_000).await);
+        assert!(!rig.is_marked(&row).await);
+    }
+}
+
+#[tokio::test]
+async fn a_client_a_little_behind_is_hidden_by_a_release_at_now_and_not_by_one_at_the_markers_own_time() {
+    let rig = Rig::new("ownstamp", true).await;
+    let (held_for, behind) = (1_500, 1_000);
+    for (id, at_now) in [("now", true), ("own", false)] {
+        let row = lock_row(CLIENT, id);
+        let taken = now() - held_for;
+        rig.mark(&row, "M", taken, 30_000).await;
+        rig.mark(&row, "", if at_now { now() } else { taken }, 30_000)
+            .await;
+        let told = [
+            rig.java_acquires(&row, now() - behind, 30_000).await,
+            rig.java_acquires(&row, now() - behind, 30_000).await,
+        ];
+        assert_eq!(told, [true, at_now], "{id}");
+    }
+    // Ours is of that kind.
+    let locks = rig.locks().await;
+    let guard = locks
+        .lock(LockLevel::Dc, "ours")
+        .unwrap()
+        .acquire()
+        .await
+        .unwrap();
+    let row = lock_row(CLIENT, "ours");
+    let (taken, value) = rig.marker(&row).await.unwrap();
+    assert_eq!(value, "M");
+    sleep_until(taken + 20).await;
+    assert!(guard.release().await.unwrap().is_released());
+    assert_eq!(rig.marker(&row).await.unwrap(), (taken, Bytes::new()));
+}
+
+#[tokio::test]
+async fn a_client_whose_clock_is_ahead_excludes_ours_and_cannot_release() {
+    let rig = Rig::new("ahead", false).await;
+    let locks = rig.locks().await;
+    for ahead in [1_500, 60_000] {
+        let id = ahead.to_string();
+        let row = lock_row(CLIENT, &id);
+        let stamped = now() + ahead;
+        assert!(rig.java_acquires(&row, stamped, 500).await);
+        rig.java_releases(&row).await;
+        let request = locks.lock(LockLevel::Dc, &id).unwrap();
+        assert!(request.clone().try_acquire().await.unwrap().is_none());
+        if ahead < 10_000 {
+            let guard = request.wait(Duration::from_secs(20)).acquire().await.unwrap();
+            assert!(now() >= stamped + 500);
+            assert!(guard.release().await.unwrap().is_released());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_java_client_that_acquires_at_once_after_its_release_soon_holds_a_lock_that_nobody_sees() {
+    let rig = Rig::new("masked", true).await;
+    let row = lock_row(CLIENT, "masked");
+    for cycle in 0_u32.. {
+        assert!(cycle < 5_000, "no lock was hidden");
+        rig.java_releases(&row).await;
+        assert!(rig.java_acquires(&row, now(), 90_000).await);
+        if !rig.is_marked(&row).await {
+            break;
+        }
+    }
+    assert!(
+        rig.java_acquires(&row, now() + 10, 90_000).await,
+        "the next is told so too"
+    );
+}
+
+#[tokio::test]
+async fn fencing_numbers_rise_whatever_deletes_the_lock_row() {
+    for ours_alone in [false, true] {
+        let rig = Rig::new("fencing", ours_alone).await;
+        let locks = rig.locks().await;
+        let row = lock_row(CLIENT, "f");
+        let (mut last, mut removed) = (0, 0);
+        for cycle in 0..400 {
+            let request = locks.lock(LockLevel::Dc, "f").unwrap();
+            let guard = request.wait(Duration::from_secs(20)).acquire().await.unwrap();
+            assert!(guard.fencing() > last, "{} after {last}", guard.fencing());
+            last = guard.fencing();
+            if cycle % 4 != 0 {
+                rig.java_releases(&row).await;
+                removed += 1;
+            }
+            let outcome = guard.release().await.unwrap();
+            assert_eq!(outcome.is_released(), cycle % 4 == 0, "{outcome}");
+        }
+        assert_eq!(removed, 300);
+    }
+}
+
+#[tokio::test]
+async fn a_renewal_at_a_new_timestamp_would_outlive_a_release_at_the_old_one() {
+    let rig = Rig::new("newstamp", true).await;
+    let row = lock_row(CLIENT, "n");
+    let taken = now() - 100;
+    rig.mark(&row, "M", taken, 30_000).await;
+    rig.mark(&row, "M", taken + 50, 30_000).await;
+    rig.mark(&row, "", taken, 30_000).await;
+    assert!(rig.is_marked(&row).await);
+
+    // So ours renews where the marker is.
+    let locks = rig.locks().await;
+    let guard = locks
+        .lock(LockLevel::Dc, "ours")
+        .unwrap()
+        .acquire()
+        .await
+        .unwrap();
+    let row = lock_row(CLIENT, "ours");
+    let (taken, _) = rig.marker(&row).await.unwrap();
+    sleep_until(taken + 20).await;
+    guard.renew().await.unwrap();
+    assert_eq!(rig.marker(&row).await.unwrap().0, taken);
+    assert!(guard.release().await.unwrap().is_released());
+    assert!(!rig.is_marked(&row).await);
+}
+
+#[tokio::test]
+async fn a_release_that_lives_shorter_than_what_it_lies_on_brings_that_back() {
+    let rig = Rig::new("shorter", true).await;
+    let row = lock_row(CLIENT, "s");
+    let taken = now();
+    rig.mark(&row, "M", taken, 20_000).await;
+    rig.mark(&row, "M", taken, 60_000).await;
+    rig.flush().await;
+    let ttl = now() - taken + 1_000;
+    rig.mark(&row, "", taken, ttl).await;
+    assert!(!rig.is_marked(&row).await);
+    rig.flush().await;
+    sleep_until(taken + ttl + EXACT).await;
+    assert!(rig.is_marked(&row).await);
+}
+
+#[tokio::test]
+async fn a_renewal_can_not_shorten_a_lease() {
+    let rig = Rig::new("shorten", true).await;
+    let row = lock_row(CLIENT, "s");
+    let taken = now();
+    rig.mark(&row, "M", taken, 60_000).await;
+    rig.mark(&row, "M", taken, 500).await;
+    sleep_until(taken + 500 + EXACT).await;
+    assert!(rig.is_marked(&row).await);
+
+    // So ours does not claim to.
+    let locks = rig.locks().await;
+    let guard = locks
+        .lock(LockLevel::Dc, "ours")
+        .unwrap()
+        .acquire()
+        .await
+        .unwrap();
+    let shorter = Duration::from_millis(200);
+    let loss = locks.renew(LockLevel::Dc, "ours", guard.token(), shorter).await;
+    assert_eq!(loss.unwrap(), None);
+    let holder = locks.show(LockLevel::Dc, "ours").await.unwrap().holder.unwrap();
+    assert_eq!(holder.lease, Some(Duration::from_secs(30)));
+}
+
+/// Its client knows nothing of what lies below, and does not clear it away.
+#[tokio::test]
+async fn a_java_lease_that_runs_out_over_a_longer_one_of_ours_shows_a_marker_until_that_would_have_ended() {
+    let rig = Rig::new("uncovered", false).await;
+    let locks = rig.locks().await;
+    let row = lock_row(CLIENT, "u");
+    let lease = Duration::from_secs(6);
+    let request = locks.lock(LockLevel::Dc, "u").unwrap().ttl(lease);
+    let guard = request.clone().acquire().await.unwrap();
+    let (taken, _) = rig.marker(&row).await.unwrap();
+    rig.flush().await;
+    assert!(guard.release().await.unwrap().is_released());
+    let java = now() + 1;
+    assert!(rig.java_acquires(&row, java, 1_000).await);
+    rig.flush().await;
+    sleep_until(java + 1_000 + EXACT).await;
+    if now() < taken + 5_500 {
+        assert_eq!(rig.marker(&row).await, Some((taken, "M".into())));
+        assert!(request.clone().try_acquire().await.unwrap().is_none());
+    }
+    let guard = request.wait(Duration::from_secs(20)).acquire().await.unwrap();
+    assert!(now() >= taken + 6_000);
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn a_lease_over_a_cell_that_is_stamped_ahead_lasts_that_much_longer_and_its_fencing_number_is_of_now() {
+    let rig = Rig::new("lifted", true).await;
+    let locks = rig.locks().await;
+    let row = lock_row(CLIENT, "l");
+    let ahead = now() + 2_000;
+    rig.mark(&row, "", ahead, 60_000).await;
+    let request = locks
+        .lock(LockLevel::Dc, "l")
+        .unwrap()
+        .ttl(Duration::from_secs(1));
+    let before = now();
+    let guard = request.clone().acquire().await.unwrap();
+    assert!(guard.remaining() <= Duration::from_secs(1));
+    assert!((before..=now()).contains(&guard.fencing()), "{}", guard.fencing());
+    let (taken, value) = rig.marker(&row).await.unwrap();
+    assert_eq!(value, "M");
+    assert!((ahead..ahead + 10).contains(&taken));
+    std::mem::forget(guard);
+    let other = rig.locks().await;
+    let request = other.lock(LockLevel::Dc, "l").unwrap();
+    let next = request.wait(Duration::from_secs(20)).acquire().await.unwrap();
+    assert!(now() >= taken + 1_000);
+    assert!(next.fencing() > before);
+}
+
+#[tokio::test]
+async fn an_increment_without_a_ttl_takes_none_from_a_put_beside_it_and_begins_its_own_old_one_anew() {
+    let rig = Rig::new("increment", true).await;
+    let row = lock_row(CLIENT, "i");
+    let short = Duration::from_millis(1_000);
+    let put: Mutation = Put::new(row.clone()).cell("D", "L", "M").ttl(short).into();
+    let count = |qualifier: &'static str| Increment::new(row.clone()).column("D", qualifier, 1);
+    assert!(rig.if_absent(&row, [put, count("F").into()]).await);
+    let first = rig.table().increment(count("own").ttl(short)).await.unwrap();
+    let began = first.cell("D", "own").unwrap().timestamp;
+    sleep_until(began + 500).await;
+    let again = rig.table().increment(count("own")).await.unwrap();
+    let anew = again.cell("D", "own").unwrap().timestamp;
+    assert!(anew >= began + 500);
+    let look = async || rig.table().get(Get::new(row.clone())).await.unwrap().unwrap();
+    let has = |row: &Row, qualifier: &'static str| row.cell("D", qualifier).is_some();
+    sleep_until(began + 1_000 + EXACT).await;
+    let found = look().await;
+    assert!(has(&found, "own") || now() >= anew + 1_000, "it begins anew");
+    assert!(!has(&found, "L"), "the put is over");
+    sleep_until(anew + 1_000 + EXACT).await;
+    let found = look().await;
+    assert!(!has(&found, "own"), "it has its old one");
+    assert!(has(&found, "F"), "it never had one");
+}

@@ -1,0 +1,361 @@
+//! What locks promise beyond the layout that they are kept in, one test for each weakness of the layout's own protocol.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use futures::future::join_all;
+use hbase_txn::{
+    Connection, Delete, ErrorKind, LockGuard, LockLevel, LockLoss, LockManager, LockManagerOptions,
+    LockTableOptions, LockToken, Put, ReleaseOutcome, SHORTEST_LEASE, Scan, TableDescriptor, TableName,
+};
+
+use crate::support::{
+    connect,
+    lock_rows::{lock_manager, lock_row},
+    rows, says,
+    spy::Spy,
+    standalone,
+    table::{SharedTable, TestTable},
+};
+
+static SHARED: SharedTable = SharedTable::new("promises", shared_with_java, &[]);
+static OURS: SharedTable = SharedTable::new("promises-ours", ours_alone, &[]);
+
+const LEASE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn shared_with_java(name: TableName) -> TableDescriptor {
+    LockTableOptions::new(name).descriptor()
+}
+
+fn ours_alone(name: TableName) -> TableDescriptor {
+    LockTableOptions::new(name).ours_alone().descriptor()
+}
+
+async fn two(connection: &Connection, table: &TestTable, client: &str) -> (LockManager, LockManager) {
+    (
+        lock_manager(connection, &table.name, client).await,
+        lock_manager(connection, &table.name, client).await,
+    )
+}
+
+async fn acquire(locks: &LockManager, id: &str, lease: Duration) -> LockGuard {
+    let request = locks.lock(LockLevel::Dc, id).unwrap().ttl(lease).wait(PATIENCE);
+    request.acquire().await.unwrap()
+}
+
+async fn is_refused(locks: &LockManager, id: &str) -> bool {
+    let request = locks.lock(LockLevel::Dc, id).unwrap();
+    request.try_acquire().await.unwrap().is_none()
+}
+
+async fn release(guard: LockGuard) {
+    let outcome = guard.release().await.unwrap();
+    assert!(outcome.is_released(), "{outcome}");
+}
+
+fn millis(time: SystemTime) -> u64 {
+    u64::try_from(time.duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
+}
+
+#[tokio::test]
+async fn w1_a_lock_that_is_acquired_at_once_after_a_release_is_held_by_one() {
+    let connection = connect().await;
+    for (shared, java) in [(&SHARED, false), (&SHARED, true), (&OURS, false), (&OURS, true)] {
+        let table = shared.get().await;
+        let (one, other) = two(&connection, &table, "w1").await;
+        for _ in 0..100 {
+            if java {
+                // Hides what is put within the same millisecond.
+                let removal = Delete::new(lock_row("w1", "a"));
+                table.of(&connection).delete(removal).await.unwrap();
+            }
+            let guard = acquire(&one, "a", LEASE).await;
+            assert!(is_refused(&other, "a").await);
+            release(guard).await;
+            let guard = acquire(&other, "a", LEASE).await;
+            assert!(is_refused(&one, "a").await);
+            release(guard).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn w2_only_its_owner_releases_and_renews_a_lock() {
+    let connection = connect().await;
+    for shared in [&SHARED, &OURS] {
+        let table = shared.get().await;
+        let (one, other) = two(&connection, &table, "w2").await;
+        let late = acquire(&one, "a", SHORTEST_LEASE * 2).await;
+        let next = acquire(&other, "a", LEASE).await;
+        let is_next = |loss: &LockLoss| matches!(loss, LockLoss::Taken(by) if by.token == Some(next.token()));
+        let renewed = one.renew(LockLevel::Dc, "a", late.token(), LEASE).await.unwrap();
+        assert!(renewed.as_ref().is_some_and(is_next), "{renewed:?}");
+        match late.release().await.unwrap() {
+            ReleaseOutcome::Lost(loss) => assert!(is_next(&loss), "{loss}"),
+            other => panic!("{other}"),
+        }
+        let stranger: LockToken = "00000000000000000000000000000000".parse().unwrap();
+        let outcome = one.release(LockLevel::Dc, "a", stranger).await.unwrap();
+        assert!(!outcome.is_released());
+        next.renew().await.unwrap();
+        assert!(is_refused(&one, "a").await);
+        release(next).await;
+    }
+}
+
+/// The row is stamped by the server: what is put without a time of its own comes to lie above what is there, and what
+/// has one does not.
+#[tokio::test]
+async fn w3_the_servers_clock_decides_when_a_lease_begins_and_ends() {
+    let connection = connect().await;
+    let table = OURS.get().await;
+    let (one, other) = two(&connection, &table, "w3").await;
+    let ahead = millis(SystemTime::now()) + 1_000;
+    let vacated = Put::new(lock_row("w3", "a"))
+        .cell_at("D", "L", ahead, "")
+        .ttl(LEASE);
+    table.of(&connection).put(vacated).await.unwrap();
+    let lease = Duration::from_millis(500);
+    let guard = acquire(&one, "a", lease).await;
+    let holder = other.show(LockLevel::Dc, "a").await.unwrap().holder.unwrap();
+    assert!(millis(holder.since) >= ahead);
+    // This side never counts on more than it asked for.
+    assert!(guard.remaining() < lease);
+    let began = Instant::now();
+    assert_eq!(guard.lost().await, LockLoss::Expired);
+    assert!(began.elapsed() <= lease);
+    let next = acquire(&other, "a", LEASE).await;
+    assert!(millis(SystemTime::now()) >= ahead + 500);
+    release(next).await;
+}
+
+#[tokio::test]
+async fn w4_leases_below_a_second_are_exact_or_refused() {
+    let connection = connect().await;
+    for shared in [&SHARED, &OURS] {
+        let table = shared.get().await;
+        let (one, other) = two(&connection, &table, "w4").await;
+        for lease in [0, 1, 99] {
+            let request = one.lock(LockLevel::Dc, "a").unwrap();
+            let error = request
+                .ttl(Duration::from_millis(lease))
+                .try_acquire()
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        }
+        let each = [250, 500, 900, 999].map(async |lease| {
+            let id = format!("l{lease}");
+            let guard = acquire(&one, &id, Duration::from_millis(lease)).await;
+            let holder = other.show(LockLevel::Dc, &id).await.unwrap().holder;
+            let end = holder.map(|holder| millis(holder.since) + lease);
+            // A busy machine.
+            let Some(end) = end else { return };
+            while millis(SystemTime::now()) < end {
+                let refused = is_refused(&other, &id).await;
+                assert!(refused || millis(SystemTime::now()) >= end, "{lease} ms");
+            }
+            // The rows of a lock are not taken in the same millisecond.
+            let next = acquire(&other, &id, LEASE).await;
+            assert!(next.fencing() > guard.fencing());
+            let taken = millis(
+                other
+                    .show(LockLevel::Dc, &id)
+                    .await
+                    .unwrap()
+                    .holder
+                    .unwrap()
+                    .since,
+            );
+            assert!(taken < end + 1_000, "{lease} ms: free after {} more", taken - end);
+        });
+        join_all(each).await;
+    }
+}
+
+#[tokio::test]
+async fn w5_a_lock_is_renewed_its_loss_is_told_and_its_numbers_rise() {
+    let connection = connect().await;
+    for shared in [&SHARED, &OURS] {
+        let table = shared.get().await;
+        let (one, other) = two(&connection, &table, "w5").await;
+        let lease = Duration::from_millis(900);
+        let request = one.lock(LockLevel::Dc, "a").unwrap().ttl(lease).renewed();
+        let guard = request.wait(PATIENCE).acquire().await.unwrap();
+        let began = Instant::now();
+        while began.elapsed() < 2 * lease {
+            assert!(is_refused(&other, "a").await);
+            assert!(guard.is_held());
+        }
+        // A Java client's release.
+        let removal = Delete::new(lock_row("w5", "a"));
+        table.of(&connection).delete(removal).await.unwrap();
+        let told = tokio::time::timeout(lease, guard.lost()).await;
+        assert_eq!(
+            told.expect("it is told before the lease is over"),
+            LockLoss::Removed
+        );
+        let mut last = guard.fencing();
+        drop(guard);
+        for round in 0..20 {
+            let guard = acquire([&one, &other][round % 2], "a", SHORTEST_LEASE * 3).await;
+            assert!(guard.fencing() > last);
+            last = guard.fencing();
+            match round % 3 {
+                0 => release(guard).await,
+                1 => std::mem::forget(guard),
+                _ => {
+                    let removal = Delete::new(lock_row("w5", "a"));
+                    table.of(&connection).delete(removal).await.unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn w6_an_expiry_frees_a_lock_and_never_shows_who_had_it_before() {
+    let connection = connect().await;
+    let admin = connection.admin();
+    for descriptor in [shared_with_java, ours_alone] {
+        let table = TestTable::create("w6", descriptor, &[]).await;
+        let (one, other) = two(&connection, &table, "w6").await;
+        let long = acquire(&one, "a", Duration::from_secs(60)).await;
+        admin.flush_table(&table.name).await.unwrap();
+        release(long).await;
+        let short = acquire(&other, "a", Duration::from_secs(1)).await;
+        admin.flush_table(&table.name).await.unwrap();
+        assert_eq!(short.lost().await, LockLoss::Expired);
+        let next = acquire(&one, "a", LEASE).await;
+        assert!(next.fencing() > short.fencing());
+        release(next).await;
+    }
+}
+
+#[tokio::test]
+async fn w7_a_hot_lock_leaves_no_more_behind_after_hundreds_of_cycles_than_after_one() {
+    let connection = connect().await;
+    for descriptor in [shared_with_java, ours_alone] {
+        let table = TestTable::create("w7", descriptor, &[]).await;
+        let locks = lock_manager(&connection, &table.name, "w7").await;
+        let cells = async || {
+            connection.admin().flush_table(&table.name).await.unwrap();
+            connection.admin().major_compact_table(&table.name).await.unwrap();
+            let stored = rows(&table.of(&connection), Scan::new().raw()).await;
+            stored.iter().map(|row| row.cells().len()).sum::<usize>()
+        };
+        release(acquire(&locks, "a", LEASE).await).await;
+        let before = cells().await;
+        for _ in 0..300 {
+            release(acquire(&locks, "a", LEASE).await).await;
+        }
+        // Not even markers of deletions, which only a major compaction takes away.
+        let stored = rows(&table.of(&connection), Scan::new().raw()).await;
+        let deletions = stored
+            .iter()
+            .flat_map(|row| row.cells())
+            .filter(|cell| cell.kind != hbase_txn::CellKind::Put);
+        assert_eq!(deletions.count(), 0);
+        assert_eq!(cells().await, before);
+    }
+}
+
+#[tokio::test]
+async fn w8_waiting_ends_at_its_deadline_and_many_who_wait_ask_as_often_as_one() {
+    let spy = Spy::default();
+    let connection = Connection::builder(standalone().config())
+        .connector(spy.clone())
+        .connect()
+        .await
+        .unwrap();
+    let table = SHARED.get().await;
+    let (one, other) = two(&connect().await, &table, "w8").await;
+    let held = acquire(&other, "a", LEASE).await;
+    let waiting = lock_manager(&connection, &table.name, "w8").await;
+    let wait = Duration::from_millis(1_300);
+    let asked = async |tasks: usize| {
+        let before = spy.multi_calls();
+        let each = (0..tasks).map(async |_| {
+            let began = Instant::now();
+            let request = waiting.lock(LockLevel::Dc, "a").unwrap().wait(wait);
+            let error = request.acquire().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::LockUnavailable);
+            let took = began.elapsed();
+            assert!(took >= wait && took < wait + Duration::from_secs(2), "{took:?}");
+        });
+        join_all(each).await;
+        spy.multi_calls() - before
+    };
+    let alone = asked(1).await;
+    let many = asked(200).await;
+    // Each of them may make its last attempt when its turn comes at the end.
+    assert!(
+        alone < 60 && many < 2 * alone + 60,
+        "{alone} calls, and {many} of many"
+    );
+
+    // Who waits is not a whole second late.
+    let began = Instant::now();
+    let next = tokio::spawn(async move { acquire(&one, "a", LEASE).await });
+    release(held).await;
+    release(next.await.unwrap()).await;
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn w9_names_do_not_collide_errors_say_what_is_wrong_and_no_state_outlives_the_truth() {
+    let connection = connect().await;
+    let table = SHARED.get().await;
+    for (client, farm) in [("c#d", "f"), ("c", "f#c")] {
+        let options = LockManagerOptions::new(client).farm(farm);
+        let error = options.open(&connection, table.name.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        says(&error, &["'#'"]);
+    }
+    let missing: TableName = "no_such_lock_table".parse().unwrap();
+    let error = LockManagerOptions::new("w9")
+        .open(&connection, missing)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TableNotFound);
+
+    let (one, _) = two(&connection, &table, "w9").await;
+    let guard = acquire(&one, "a", SHORTEST_LEASE * 3).await;
+    assert_eq!(guard.lost().await, LockLoss::Expired);
+    assert!(!guard.is_held() && guard.remaining().is_zero());
+    assert_eq!(guard.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
+    let outcome = guard.release().await.unwrap();
+    assert_eq!(outcome, ReleaseOutcome::Lost(LockLoss::Expired));
+}
+
+#[tokio::test]
+async fn w10_a_level_is_a_part_of_the_key_and_no_more() {
+    let connection = connect().await;
+    let table = SHARED.get().await;
+    let manager = async |farm: &str| {
+        let options = LockManagerOptions::new("w10").farm(farm);
+        options.open(&connection, table.name.clone()).await.unwrap()
+    };
+    let (fra, nyc) = (manager("fra").await, manager("nyc").await);
+    let ask = async |locks: &LockManager, level| {
+        let request = locks.lock(level, "a").unwrap();
+        request.try_acquire().await.unwrap()
+    };
+    let here = ask(&fra, LockLevel::Dc).await.unwrap();
+    let there = ask(&nyc, LockLevel::Dc).await.unwrap();
+    let everywhere = ask(&fra, LockLevel::Xdc).await.unwrap();
+    assert!(ask(&nyc, LockLevel::Xdc).await.is_none());
+    for guard in [here, there, everywhere] {
+        release(guard).await;
+    }
+    // Nothing is replicated, which could make no lock exclusive anyway.
+    let descriptor = connection.admin().descriptor(&table.name).await.unwrap();
+    assert_eq!(
+        descriptor
+            .family("D")
+            .unwrap()
+            .attribute("REPLICATION_SCOPE")
+            .unwrap_or("0"),
+        "0"
+    );
+}

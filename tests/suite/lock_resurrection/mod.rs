@@ -1,0 +1,103 @@
+//! A lock that is over stays over: nothing that lay under a hold comes to light when the hold is gone.
+
+mod generated;
+mod sequence;
+
+use std::time::Duration;
+
+use hbase_txn::{Delete, LockLevel, Put};
+
+use crate::support::{
+    connect,
+    lock_rows::{lock_manager, lock_row, lock_table},
+};
+use sequence::{sleep_past_end, try_acquire};
+
+const CLIENT: &str = "over";
+/// An hour is deleted when it is given back; what is left of a minute is overwritten.
+const LONG: [Duration; 2] = [Duration::from_secs(3_600), Duration::from_secs(60)];
+const SHORT: Duration = Duration::from_millis(300);
+
+#[tokio::test]
+async fn a_short_lease_over_a_long_one_that_was_given_back_ends_free() {
+    let connection = connect().await;
+    for ours_alone in [false, true] {
+        let table = lock_table(&connection, "over", 1, ours_alone).await;
+        let (first, second, third) = (
+            lock_manager(&connection, &table.name, CLIENT).await,
+            lock_manager(&connection, &table.name, CLIENT).await,
+            lock_manager(&connection, &table.name, CLIENT).await,
+        );
+        let flush = async || connection.admin().flush_table(&table.name).await.unwrap();
+        let cases: Vec<_> = LONG
+            .into_iter()
+            .flat_map(|long| [true, false].map(|vacated| (long, vacated)))
+            .map(|(long, vacated)| (format!("{}-{vacated}", long.as_secs()), long, vacated))
+            .collect();
+
+        let mut long = Vec::new();
+        for (id, lease, _) in &cases {
+            long.push(try_acquire(&first, id, *lease).await.unwrap());
+        }
+        flush().await;
+        for guard in long {
+            assert!(guard.release().await.unwrap().is_released());
+        }
+        let mut last = 0;
+        for (id, _, vacated) in &cases {
+            let guard = try_acquire(&second, id, SHORT).await.unwrap();
+            last = sequence::server_end(&second, id, guard.token())
+                .await
+                .unwrap_or(last);
+            match vacated {
+                true => drop(guard.release().await.unwrap()),
+                false => std::mem::forget(guard),
+            }
+        }
+        flush().await;
+        sleep_past_end(last).await;
+        for (id, ..) in &cases {
+            let info = third.show(LockLevel::Dc, id).await.unwrap();
+            assert_eq!(info.holder, None, "{id}");
+            assert!(try_acquire(&third, id, SHORT).await.is_some(), "{id}");
+        }
+    }
+}
+
+/// An attempt that gets the companion row, and not the lock row, leaves the companion as it was: what it overwrote there
+/// may have to last longer than the lease it asked for.
+#[tokio::test]
+async fn an_attempt_that_is_refused_half_way_brings_no_earlier_holder_back() {
+    let connection = connect().await;
+    let table = lock_table(&connection, "halfway", 1, false).await;
+    let (first, second) = (
+        lock_manager(&connection, &table.name, CLIENT).await,
+        lock_manager(&connection, &table.name, CLIENT).await,
+    );
+    let flush = async || connection.admin().flush_table(&table.name).await.unwrap();
+    let guard = try_acquire(&first, "a", LONG[1]).await.unwrap();
+    flush().await;
+    assert!(guard.release().await.unwrap().is_released());
+
+    let row = lock_row(CLIENT, "a");
+    let marker = Put::new(row.clone()).cell("D", "L", "M");
+    table.of(&connection).put(marker).await.unwrap();
+    assert!(try_acquire(&second, "a", SHORT).await.is_none());
+    let refused = sequence::now();
+    flush().await;
+    table.of(&connection).delete(Delete::new(row)).await.unwrap();
+    sleep_past_end(refused + 300).await;
+    let info = second.show(LockLevel::Dc, "a").await.unwrap();
+    assert_eq!(info.holder, None);
+    assert!(try_acquire(&second, "a", SHORT).await.is_some());
+}
+
+#[tokio::test]
+async fn no_order_of_events_over_three_leases_brings_a_holder_back_where_java_clients_are() {
+    generated::run(false).await;
+}
+
+#[tokio::test]
+async fn no_order_of_events_over_three_leases_brings_a_holder_back_where_ours_are_alone() {
+    generated::run(true).await;
+}

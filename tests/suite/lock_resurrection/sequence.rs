@@ -1,0 +1,319 @@
+//! Three leases of one lock, one after the other, with events between and during them.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use hbase_txn::{
+    Delete, ErrorKind, LockGuard, LockHolder, LockLevel, LockLoss, LockManager, LockToken, ReleaseOutcome,
+    Table,
+};
+use tokio::sync::Semaphore;
+
+/// From here on a lease is never waited for.
+const ENDLESS: Duration = Duration::from_secs(60);
+/// What the intruder asks for: shorter than some leases, and long enough to be got.
+const INTRUSION: Duration = Duration::from_secs(1);
+/// What expires is gone so many milliseconds later at the latest.
+const GRACE: u64 = 5;
+/// How long a busy server may take from one row of a lock to the other.
+const MOST_APART: u64 = 1_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    Flush,
+    Compaction,
+    Expiry,
+    Renewal,
+    JavaRelease,
+}
+
+/// What is to happen: leases, whether each is released or its holder vanishes, and the events in their order. Event `n`
+/// comes in gap `gaps[n]`: gap 0 is during the first lease, 1 after its end, 2 during the second, and so on.
+pub(super) struct Plan {
+    pub(super) leases: [Duration; 3],
+    pub(super) released: [bool; 3],
+    pub(super) events: [Event; 5],
+    pub(super) gaps: [usize; 5],
+}
+
+/// Who takes part, on all rows: one process for each lease, and one that tries to get in.
+pub(super) struct Players {
+    pub(super) owners: [LockManager; 3],
+    pub(super) intruder: LockManager,
+    pub(super) table: Table,
+    pub(super) companions: bool,
+    /// So many ask the server at once. More would wait for one another longer than the shortest leases last.
+    pub(super) calls: Semaphore,
+}
+
+pub(super) struct Sequence {
+    plan: Plan,
+    id: String,
+    row: Bytes,
+    /// The gap that it is in, and one more.
+    stage: usize,
+    guard: Option<LockGuard>,
+    /// When the lease was asked for.
+    taken: Instant,
+    /// Whether the holder vanished, so that only time ends the lease.
+    vanished: bool,
+    /// Whether the lock row was deleted under the holder.
+    removed: bool,
+    tokens: Vec<LockToken>,
+    /// When leases end by the server's clock, but for endless ones.
+    ends: Vec<u64>,
+    fencing: u64,
+    /// What went wrong.
+    pub(super) complaints: Vec<String>,
+}
+
+pub(super) fn now() -> u64 {
+    millis(SystemTime::now())
+}
+
+fn millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_millis()).unwrap()
+}
+
+/// Until a moment of the server's clock is over, which is this machine's.
+pub(super) async fn sleep_past_end(end: u64) {
+    while now() <= end + GRACE {
+        tokio::time::sleep(Duration::from_millis(end + GRACE + 1 - now().min(end))).await;
+    }
+}
+
+pub(super) async fn try_acquire(locks: &LockManager, id: &str, lease: Duration) -> Option<LockGuard> {
+    for _ in 0..10 {
+        let request = locks.lock(LockLevel::Dc, id).unwrap().ttl(lease);
+        match request.try_acquire().await {
+            Ok(guard) => return guard,
+            // A busy machine, and a lease shorter than the way there and back.
+            Err(error) if error.kind() == ErrorKind::DeadlineExceeded => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("a lease of {lease:?} was always over before it was known of");
+}
+
+/// When the server ends this hold; none when it is over.
+pub(super) async fn server_end(locks: &LockManager, id: &str, token: LockToken) -> Option<u64> {
+    let holder = locks.show(LockLevel::Dc, id).await.unwrap().holder?;
+    let end = holder.since + holder.lease?;
+    (holder.token == Some(token)).then(|| millis(end))
+}
+
+impl Sequence {
+    pub(super) fn new(plan: Plan, id: String, row: Bytes) -> Self {
+        Self {
+            plan,
+            id,
+            row,
+            stage: 0,
+            guard: None,
+            taken: Instant::now(),
+            vanished: false,
+            removed: false,
+            tokens: Vec::new(),
+            ends: Vec::new(),
+            fencing: 0,
+            complaints: Vec::new(),
+        }
+    }
+
+    fn complain(&mut self, what: &str) {
+        let Self { id, plan, stage, .. } = self;
+        let Plan {
+            leases,
+            released,
+            events,
+            gaps,
+        } = plan;
+        self.complaints.push(format!(
+            "{id}, in gap {}: {what}; leases {leases:?}, released {released:?}, {events:?} in {gaps:?}",
+            *stage - 1
+        ));
+    }
+
+    /// Goes on to a gap.
+    pub(super) async fn go_to(&mut self, players: &Players, gap: usize) {
+        while self.stage <= gap {
+            self.stage += 1;
+            match (self.stage - 1) % 2 {
+                0 => self.acquire(players).await,
+                _ => self.end(players).await,
+            }
+        }
+    }
+
+    fn lease(&self) -> Duration {
+        self.plan.leases[(self.stage - 1) / 2]
+    }
+
+    async fn acquire(&mut self, players: &Players) {
+        if let Some(end) = self.ends.last().filter(|_| self.vanished) {
+            sleep_past_end(*end).await;
+        }
+        let owner = &players.owners[self.stage / 2];
+        let _turn = players.calls.acquire().await.unwrap();
+        let (lease, began) = (self.lease(), SystemTime::now());
+        let guard = loop {
+            self.taken = Instant::now();
+            if let Some(guard) = try_acquire(owner, &self.id, lease).await {
+                break guard;
+            }
+            // In the millisecond of a row's deletion a put is hidden, and the lock is not got though it is free. And what
+            // was got too late to be of use is given back in the background.
+            let found = owner.show(LockLevel::Dc, &self.id).await.unwrap();
+            if let Some(holder) = found.holder.filter(|holder| holder.since < began) {
+                if let Some(end) = self.own_end(&holder) {
+                    sleep_past_end(end).await;
+                    continue;
+                }
+                self.complain(&format!("is over, and held by {holder}"));
+                owner.force_release(LockLevel::Dc, &self.id).await.unwrap();
+            }
+        };
+        self.rises(guard.fencing());
+        self.tokens.push(guard.token());
+        (self.vanished, self.removed) = (false, false);
+        self.note_end(owner, guard.token()).await;
+        self.guard = Some(guard);
+        self.intrude(players).await;
+    }
+
+    /// When the last lease really ends, if that is whose it is. The rows of a lock are not taken in the same millisecond, and
+    /// what was noted is the end of the first.
+    fn own_end(&self, holder: &LockHolder) -> Option<u64> {
+        let end = millis(holder.since + holder.lease?);
+        let is_own = holder.token.as_ref() == self.tokens.last();
+        (is_own && self.vanished && end < self.ends.last()? + MOST_APART && end + GRACE >= now())
+            .then_some(end)
+    }
+
+    fn rises(&mut self, fencing: u64) {
+        if fencing <= self.fencing {
+            self.complain(&format!("fencing number {fencing} after {}", self.fencing));
+        }
+        self.fencing = fencing;
+    }
+
+    async fn note_end(&mut self, owner: &LockManager, token: LockToken) {
+        if self.lease() < ENDLESS {
+            let end = server_end(owner, &self.id, token).await;
+            self.ends.push(end.unwrap_or_else(now));
+        }
+    }
+
+    /// Tries to get in beside the holder.
+    async fn intrude(&mut self, players: &Players) {
+        let Some(guard) = &self.guard else { return };
+        // Without a companion row a deletion of the lock row lets the next one in.
+        if !guard.is_held() || (self.removed && !players.companions) {
+            return;
+        }
+        if let Some(intruder) = try_acquire(&players.intruder, &self.id, INTRUSION).await {
+            let held = guard.is_held();
+            self.rises(intruder.fencing());
+            let _ = intruder.release().await.unwrap();
+            if held {
+                self.complain("is held by two");
+            }
+        }
+    }
+
+    async fn end(&mut self, players: &Players) {
+        let Some(guard) = self.guard.take() else { return };
+        let _turn = players.calls.acquire().await.unwrap();
+        if !self.plan.released[(self.stage - 1) / 2] && self.lease() < ENDLESS {
+            self.vanished = true;
+            std::mem::forget(guard);
+            return;
+        }
+        let was_held = guard.is_held();
+        let outcome = guard.release().await.unwrap();
+        let expected = match (&outcome, self.removed) {
+            (ReleaseOutcome::Released, false) => was_held,
+            (ReleaseOutcome::Lost(LockLoss::Removed), true) => true,
+            // A busy machine.
+            (ReleaseOutcome::Lost(LockLoss::Expired), _) => self.taken.elapsed() >= self.lease() * 4 / 5,
+            _ => false,
+        };
+        if !expected {
+            self.complain(&format!("was released, held {was_held}: {outcome}"));
+        }
+    }
+
+    pub(super) async fn take_part(&mut self, players: &Players, event: usize) {
+        match self.plan.events[event] {
+            Event::Flush | Event::Compaction => {}
+            Event::Expiry => {
+                let end = match self.guard {
+                    Some(_) if self.lease() >= ENDLESS => None,
+                    _ => self.ends.iter().max().copied(),
+                };
+                if let Some(end) = end {
+                    sleep_past_end(end).await;
+                }
+            }
+            Event::Renewal => self.renew(players).await,
+            Event::JavaRelease => {
+                let _turn = players.calls.acquire().await.unwrap();
+                players.table.delete(Delete::new(self.row.clone())).await.unwrap();
+                self.removed = true;
+            }
+        }
+        let _turn = players.calls.acquire().await.unwrap();
+        self.intrude(players).await;
+    }
+
+    async fn renew(&mut self, players: &Players) {
+        let _turn = players.calls.acquire().await.unwrap();
+        let lease = self.lease();
+        let owner = &players.owners[(self.stage - 1) / 2];
+        let token = *self.tokens.last().unwrap();
+        let Some(guard) = &self.guard else {
+            // Who gave it back or vanished can't be told from who has it still, as long as the lease lasts.
+            if !self.vanished {
+                let loss = owner.renew(LockLevel::Dc, &self.id, token, lease).await.unwrap();
+                if loss.is_none() {
+                    self.complain("was renewed after it was released");
+                }
+            }
+            return;
+        };
+        let renewed = guard.renew().await;
+        let is_held = guard.is_held();
+        match renewed {
+            Ok(()) if !self.removed => self.note_end(owner, token).await,
+            Ok(()) => self.complain("was renewed although its row was deleted"),
+            Err(error) if error.kind() == ErrorKind::LockLost && !is_held => {}
+            Err(error) => self.complain(&format!("could not be renewed: {error}")),
+        }
+    }
+
+    /// After the last lease: nobody has the lock, whatever expires now.
+    pub(super) async fn stays_free(&mut self, players: &Players) {
+        let mut ends = self.ends.clone();
+        // Before that it may be held by who vanished.
+        let over = ends.last().copied().filter(|_| self.vanished).unwrap_or(0);
+        ends.push(now());
+        ends.retain(|end| *end >= over);
+        ends.sort_unstable_by(|one, other| other.cmp(one));
+        while let Some(end) = ends.pop() {
+            sleep_past_end(end).await;
+            let _turn = players.calls.acquire().await.unwrap();
+            let found = players.intruder.show(LockLevel::Dc, &self.id).await.unwrap();
+            let Some(holder) = found.holder else { continue };
+            match self.own_end(&holder) {
+                Some(end) => ends.push(end),
+                None => return self.complain(&format!("is over, and held by {holder}")),
+            }
+        }
+        let _turn = players.calls.acquire().await.unwrap();
+        match try_acquire(&players.intruder, &self.id, ENDLESS).await {
+            Some(guard) => self.rises(guard.fencing()),
+            None => self.complain("is free, and not to be had"),
+        }
+    }
+}

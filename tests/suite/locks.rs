@@ -1,0 +1,329 @@
+//! Locks: who holds them, how holds end, and what is told of them.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hbase_txn::{
+    Connection, ErrorKind, LockGuard, LockLevel, LockLoss, LockManager, LockManagerOptions, LockRequest,
+    LockSet, LockTableOptions, ReleaseOutcome, TableDescriptor, TableName,
+};
+
+use crate::support::{
+    connect, eventually,
+    table::{SharedTable, TestTable},
+};
+
+static SHARED: SharedTable = SharedTable::new("locks", shared_with_java, &[]);
+static OURS: SharedTable = SharedTable::new("locks-ours", ours_alone, &[]);
+
+fn shared_with_java(name: TableName) -> TableDescriptor {
+    LockTableOptions::new(name).descriptor()
+}
+
+fn ours_alone(name: TableName) -> TableDescriptor {
+    LockTableOptions::new(name).ours_alone().descriptor()
+}
+
+async fn manager(connection: &Connection, shared: &TestTable, client: &str) -> LockManager {
+    LockManagerOptions::new(client)
+        .farm("fra")
+        .holder("tester")
+        .open(connection, shared.name.clone())
+        .await
+        .unwrap()
+}
+
+async fn try_lock(locks: &LockManager, id: &str, ttl: Duration) -> Option<LockGuard> {
+    locks
+        .lock(LockLevel::Dc, id)
+        .unwrap()
+        .ttl(ttl)
+        .try_acquire()
+        .await
+        .unwrap()
+}
+
+const LEASE: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn a_lock_has_one_holder_at_a_time() {
+    let connection = connect().await;
+    for table in [&SHARED, &OURS] {
+        let table = &table.get().await;
+        let (one, other) = (
+            manager(&connection, table, "one-holder").await,
+            manager(&connection, table, "one-holder").await,
+        );
+        let mut last = 0;
+        for _ in 0..50 {
+            let guard = try_lock(&one, "a", LEASE).await.expect("it is free");
+            assert!(guard.fencing() > last);
+            last = guard.fencing();
+            assert!(try_lock(&other, "a", LEASE).await.is_none());
+            assert!(guard.is_held());
+            assert!(guard.release().await.unwrap().is_released());
+            let guard = try_lock(&other, "a", LEASE).await.expect("it is free again");
+            assert!(guard.fencing() > last);
+            last = guard.fencing();
+            assert!(guard.release().await.unwrap().is_released());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lease_ends_a_renewed_one_does_not() {
+    let connection = connect().await;
+    for table in [&SHARED, &OURS] {
+        let table = &table.get().await;
+        let (one, other) = (
+            manager(&connection, table, "leases").await,
+            manager(&connection, table, "leases").await,
+        );
+        let lease = Duration::from_millis(600);
+        let request = one.lock(LockLevel::Dc, "renewed").unwrap().ttl(lease).renewed();
+        let renewed = request.acquire().await.unwrap();
+        let short = try_lock(&one, "short", lease).await.unwrap();
+        let began = Instant::now();
+        let loss = short.lost().await;
+        assert_eq!(loss, LockLoss::Expired);
+        assert!(began.elapsed() < lease, "{:?}", began.elapsed());
+        assert!(!short.is_held());
+        let next = eventually("the lease is over", async || {
+            try_lock(&other, "short", LEASE).await
+        })
+        .await;
+        assert!(
+            began.elapsed() < lease + Duration::from_millis(400),
+            "{:?}",
+            began.elapsed()
+        );
+        assert!(!short.release().await.unwrap().is_released());
+        assert!(next.is_held());
+        assert!(next.release().await.unwrap().is_released());
+        while began.elapsed() < 3 * lease {
+            assert!(renewed.is_held());
+            assert!(try_lock(&other, "renewed", LEASE).await.is_none());
+            renewed.renew().await.unwrap();
+        }
+        assert!(renewed.release().await.unwrap().is_released());
+        assert!(try_lock(&other, "renewed", LEASE).await.is_some());
+    }
+}
+
+#[tokio::test]
+async fn who_waits_gets_it_when_it_is_released_and_is_told_the_holder_when_it_is_not() {
+    let connection = connect().await;
+    let table = &SHARED.get().await;
+    let (one, other) = (
+        manager(&connection, table, "waiting").await,
+        manager(&connection, table, "waiting").await,
+    );
+    let guard = try_lock(&one, "w", LEASE).await.unwrap();
+    let request = other.lock(LockLevel::Dc, "w").unwrap();
+    let began = Instant::now();
+    let error = request
+        .clone()
+        .wait(Duration::from_millis(300))
+        .acquire()
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockUnavailable);
+    assert!(error.to_string().contains("tester"), "{error}");
+    let took = began.elapsed();
+    assert!(
+        took >= Duration::from_millis(300) && took < Duration::from_secs(2),
+        "{took:?}"
+    );
+    let waiting = tokio::spawn(request.wait(LEASE).acquire());
+    assert!(guard.release().await.unwrap().is_released());
+    let guard = waiting.await.unwrap().unwrap();
+    let info = one.show(LockLevel::Dc, "w").await.unwrap();
+    assert_eq!(info.holder.unwrap().token, Some(guard.token()));
+    assert!(guard.release().await.unwrap().is_released());
+    assert_eq!(one.show(LockLevel::Dc, "w").await.unwrap().holder, None);
+}
+
+fn set(locks: &LockManager, ids: &[&str], wait: Duration) -> Vec<LockRequest> {
+    ids.iter()
+        .map(|id| locks.lock(LockLevel::Dc, id).unwrap().ttl(LEASE).wait(wait))
+        .collect()
+}
+
+#[tokio::test]
+async fn several_locks_are_all_held_or_none() {
+    let connection = connect().await;
+    for table in [&SHARED, &OURS] {
+        let table = &table.get().await;
+        let (one, other) = (
+            manager(&connection, table, "several").await,
+            manager(&connection, table, "several").await,
+        );
+        let middle = try_lock(&other, "b", LEASE).await.unwrap();
+        let error = LockSet::acquire(set(&one, &["c", "b", "a"], Duration::ZERO))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LockUnavailable);
+        assert!(error.to_string().contains("DC#fra#several#b"), "{error}");
+        for id in ["a", "c"] {
+            let info = one.show(LockLevel::Dc, id).await.unwrap();
+            assert_eq!(info.holder, None, "{id}");
+        }
+        let waiting = tokio::spawn(LockSet::acquire(set(&one, &["c", "b", "a"], LEASE)));
+        assert!(middle.release().await.unwrap().is_released());
+        let all = waiting.await.unwrap().unwrap();
+        let ids: Vec<_> = all.guards().iter().map(LockGuard::name).collect();
+        assert_eq!(ids, ["c", "b", "a"].map(|id| format!("DC#fra#several#{id}")));
+        assert!(all.is_held());
+        for id in ["a", "b", "c"] {
+            assert!(try_lock(&other, id, LEASE).await.is_none());
+        }
+        let released = all.release().await.unwrap();
+        assert!(released.iter().all(|(_, outcome)| outcome.is_released()));
+        for id in ["a", "b", "c"] {
+            assert!(try_lock(&other, id, LEASE).await.is_some());
+        }
+        let twice = LockSet::acquire(set(&one, &["a", "a"], LEASE)).await.unwrap_err();
+        assert_eq!(twice.kind(), ErrorKind::InvalidInput);
+    }
+}
+
+#[tokio::test]
+async fn sets_that_overlap_never_wait_for_each_other_for_ever() {
+    let connection = connect().await;
+    let table = &OURS.get().await;
+    let inside = Arc::new([const { AtomicU32::new(0) }; 5]);
+    let philosophers = (0..5_usize).map(async |seat| {
+        let locks = manager(&connection, table, "philosophers").await;
+        let forks = [seat, (seat + 1) % 5];
+        for _ in 0..8 {
+            let ids = forks.map(|fork| format!("fork-{fork}"));
+            let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+            let both = LockSet::acquire(set(&locks, &ids, Duration::from_secs(60)))
+                .await
+                .unwrap();
+            for fork in forks {
+                assert_eq!(inside[fork].fetch_add(1, Ordering::SeqCst), 0);
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            for fork in forks {
+                inside[fork].fetch_sub(1, Ordering::SeqCst);
+            }
+            let _ = both.release().await.unwrap();
+        }
+    });
+    futures::future::join_all(philosophers).await;
+}
+
+#[tokio::test]
+async fn what_is_held_is_listed_and_can_be_taken_away() {
+    let connection = connect().await;
+    for table in [&SHARED, &OURS] {
+        let table = &table.get().await;
+        let locks = manager(&connection, table, "listed").await;
+        let one = try_lock(&locks, "one", LEASE).await.unwrap();
+        let released = try_lock(&locks, "released", LEASE).await.unwrap();
+        assert!(released.release().await.unwrap().is_released());
+        let listed: Vec<_> = locks
+            .list()
+            .await
+            .unwrap()
+            .into_iter()
+            .filter(|lock| lock.name.as_ref().is_some_and(|name| name.client() == "listed"))
+            .collect();
+        assert_eq!(listed.len(), 1, "{listed:?}");
+        assert_eq!(listed[0].name.as_ref().unwrap().id(), "one");
+        assert_eq!(listed[0].holder.as_ref().unwrap().token, Some(one.token()));
+        assert_eq!(
+            locks.show(LockLevel::Dc, "one").await.unwrap().fencing,
+            Some(one.fencing())
+        );
+        assert!(!listed[0].at_odds);
+
+        let hit = locks.force_release(LockLevel::Dc, "one").await.unwrap().unwrap();
+        assert_eq!(hit.token, Some(one.token()));
+        assert_eq!(locks.force_release(LockLevel::Dc, "one").await.unwrap(), None);
+        let next = try_lock(&manager(&connection, table, "listed").await, "one", LEASE)
+            .await
+            .unwrap();
+        assert!(next.fencing() > one.fencing());
+        assert_eq!(one.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
+        match one.lost().await {
+            LockLoss::Taken(holder) => assert_eq!(holder.token, Some(next.token())),
+            other => panic!("{other:?}"),
+        }
+        assert!(!one.release().await.unwrap().is_released());
+        assert!(next.release().await.unwrap().is_released());
+    }
+}
+
+#[tokio::test]
+async fn a_token_releases_and_renews_from_another_process() {
+    let connection = connect().await;
+    for table in [&SHARED, &OURS] {
+        let table = &table.get().await;
+        let (one, other) = (
+            manager(&connection, table, "by-token").await,
+            manager(&connection, table, "by-token").await,
+        );
+        let guard = try_lock(&one, "t", LEASE).await.unwrap();
+        let token = guard.token();
+        let stranger = "0".repeat(32).parse().unwrap();
+        for loss in [
+            other
+                .renew(LockLevel::Dc, "t", stranger, LEASE)
+                .await
+                .unwrap()
+                .unwrap(),
+            match other.release(LockLevel::Dc, "t", stranger).await.unwrap() {
+                ReleaseOutcome::Lost(loss) => loss,
+                released => panic!("{released}"),
+            },
+        ] {
+            assert!(matches!(loss, LockLoss::Taken(holder) if holder.token == Some(token)));
+        }
+        assert_eq!(
+            other.renew(LockLevel::Dc, "t", token, 2 * LEASE).await.unwrap(),
+            None
+        );
+        let lease = one
+            .show(LockLevel::Dc, "t")
+            .await
+            .unwrap()
+            .holder
+            .unwrap()
+            .lease
+            .unwrap();
+        assert!(lease >= 2 * LEASE, "{lease:?}");
+        // The guard knows nothing of that, and its own renewal finds out.
+        guard.renew().await.unwrap();
+        let info = one.show(LockLevel::Dc, "t").await.unwrap();
+        assert!(
+            info.holder.unwrap().lease.unwrap() >= lease,
+            "a renewal shortened the lease"
+        );
+        assert!(
+            other
+                .release(LockLevel::Dc, "t", token)
+                .await
+                .unwrap()
+                .is_released()
+        );
+        assert!(
+            !other
+                .release(LockLevel::Dc, "t", token)
+                .await
+                .unwrap()
+                .is_released()
+        );
+        assert_eq!(
+            other.renew(LockLevel::Dc, "t", token, LEASE).await.unwrap(),
+            Some(LockLoss::Expired)
+        );
+        assert!(!guard.release().await.unwrap().is_released());
+    }
+}

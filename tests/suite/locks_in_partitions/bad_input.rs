@@ -1,0 +1,190 @@
+//! What can't be part of a transaction, and what is no lock.
+
+use std::time::Duration;
+
+use hbase_txn::{
+    Durability, ErrorKind, LockLevel, LockManagerOptions, LockTableOptions, OpenOptions, Outcome,
+    PartitionLocks,
+};
+
+use super::{LEASE, SHARED, client, held, is_free, with_locks};
+use crate::support::{
+    connect, put, says,
+    table::{TestTable, by_three},
+};
+
+#[tokio::test]
+async fn locks_that_the_server_of_the_transaction_can_t_see_are_refused() {
+    let connection = connect().await;
+    let shared = &SHARED.get().await;
+    let (table, locks) = client(&connection, shared).await;
+    let mut transaction = table.at("bad").unwrap();
+    transaction.put(put("bada", "v")).unwrap();
+
+    let other_partition = held(locks.lock("bae", "l").unwrap()).await;
+    let error = transaction.fenced_by(&other_partition).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OtherPartition, "{error}");
+    let error = transaction.release_lock(&other_partition).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OtherPartition);
+    let error = transaction
+        .acquire_lock(locks.lock("bae", "m").unwrap())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OtherPartition);
+
+    let other = TestTable::create("other-locks", with_locks, &[]).await;
+    let (_, others) = client(&connection, &other).await;
+    let other_table = held(others.lock("bad", "l").unwrap()).await;
+    let error = transaction.fenced_by(&other_table).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    says(&error, &["lock bad#l", "lives in table", "PartitionLocks"]);
+
+    let lock_table = TestTable::create(
+        "lock-table",
+        |name| LockTableOptions::new(name).ours_alone().descriptor(),
+        &[],
+    )
+    .await;
+    let manager = LockManagerOptions::new("c").farm("f");
+    let manager = manager.open(&connection, lock_table.name.clone()).await.unwrap();
+    let request = manager.lock(LockLevel::Dc, "l").unwrap();
+    let error = transaction.acquire_lock(request.clone()).unwrap_err();
+    says(&error, &["lock DC#f#c#l", "table of locks", "fencing number"]);
+    let guard = request.acquire().await.unwrap();
+    for error in [
+        transaction.fenced_by(&guard).unwrap_err(),
+        transaction.release_lock(&guard).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        says(&error, &["table of locks"]);
+    }
+    let error = table
+        .update("bad", |view| view.fenced_by(&guard).map(|_| ()))
+        .await
+        .unwrap_err();
+    says(&error, &["table of locks"]);
+    // The transaction is what it was.
+    transaction.commit().await.into_result().unwrap();
+}
+
+#[tokio::test]
+async fn one_lock_is_in_a_transaction_once() {
+    let connection = connect().await;
+    let table = &SHARED.get().await;
+    let (table, locks) = client(&connection, table).await;
+    let guard = held(locks.lock("twi", "l").unwrap()).await;
+    let mut transaction = table.at("twi").unwrap();
+    transaction.fenced_by(&guard).unwrap();
+    for error in [
+        transaction.fenced_by(&guard).unwrap_err(),
+        transaction.release_lock(&guard).unwrap_err(),
+        transaction
+            .acquire_lock(locks.lock("twi", "l").unwrap())
+            .unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        says(&error, &["lock twi#l", "twice", "fenced by"]);
+    }
+    let mut transaction = table.at("twi").unwrap();
+    transaction.release_lock(&guard).unwrap();
+    says(&transaction.fenced_by(&guard).unwrap_err(), &["twice", "release"]);
+    let mut transaction = table.at("twi").unwrap();
+    let _pending = transaction.acquire_lock(locks.lock("twi", "m").unwrap()).unwrap();
+    let again = transaction.acquire_lock(locks.lock("twi", "m").unwrap());
+    says(&again.unwrap_err(), &["twice", "acquire"]);
+}
+
+#[tokio::test]
+async fn what_is_no_lock_is_refused_before_anything_is_sent() {
+    let connection = connect().await;
+    let shared = &SHARED.get().await;
+    let (table, locks) = client(&connection, shared).await;
+    let refused = |prefix: &'static str, id: &str| {
+        let error = locks.lock(prefix, id).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        error.to_string()
+    };
+    says(&refused("xxx", ""), &["empty lock id"]);
+    says(&refused("xxx", &"i".repeat(40_000)), &["40000 bytes"]);
+    refused("xx", "too short for a prefix");
+    refused("xxxx", "too long for one");
+    let request = || locks.lock("xxx", "ttl").unwrap();
+    for ttl in [
+        Duration::ZERO,
+        Duration::from_millis(99),
+        Duration::from_secs(31 * 86_400),
+    ] {
+        let error = request().ttl(ttl).acquire().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        let mut transaction = table.at("xxx").unwrap();
+        let error = transaction.acquire_lock(request().ttl(ttl)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        says(&error, &["lock xxx#ttl", "a lease of"]);
+    }
+    let mut transaction = table.at("xxx").unwrap();
+    says(
+        &transaction.acquire_lock(request().wait(LEASE)).unwrap_err(),
+        &["does not wait"],
+    );
+    // What would claim it is gone.
+    drop(transaction.acquire_lock(request()).unwrap());
+    transaction.put(put("xxxa", "v")).unwrap();
+    match transaction.commit().await {
+        Outcome::Failed(error) => says(&error, &["PendingLock"]),
+        other => panic!("{other}"),
+    }
+    assert!(is_free(&locks, "xxx", "ttl").await);
+    // Never committed.
+    let mut transaction = table.at("xxx").unwrap();
+    let pending = transaction.acquire_lock(request()).unwrap();
+    drop(transaction);
+    let error = pending.claim().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockLost);
+    says(&error, &["no transaction was committed"]);
+}
+
+#[tokio::test]
+async fn tables_and_durabilities_that_could_lose_a_lock_are_refused() {
+    let connection = connect().await;
+    let without = TestTable::create("no-locks", by_three, &[]).await;
+    let error = PartitionLocks::open(&without.open(&connection).await)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FamilyNotFound);
+    says(&error, &["_lock", "--lock-family"]);
+
+    let shared = &SHARED.get().await;
+    let (table, locks) = client(&connection, shared).await;
+    let guard = held(locks.lock("dur", "l").unwrap()).await;
+    let mut transaction = table.at("dur").unwrap();
+    transaction
+        .release_lock(&guard)
+        .unwrap()
+        .put(put("dura", "v").durability(Durability::AsyncWal))
+        .unwrap();
+    match transaction.commit().await {
+        Outcome::Refused(error) => assert_eq!(error.kind(), ErrorKind::WeakDurability),
+        other => panic!("{other}"),
+    }
+    assert!(guard.is_held());
+    // A fence writes nothing that could be lost.
+    let mut transaction = table.at("dur").unwrap();
+    transaction
+        .fenced_by(&guard)
+        .unwrap()
+        .put(put("dura", "v").durability(Durability::AsyncWal))
+        .unwrap();
+    transaction.commit().await.into_result().unwrap();
+
+    let options = OpenOptions::new().without_endpoint();
+    let without_endpoint = shared.open_with(&connection, options).await;
+    let mut transaction = without_endpoint.at("dur").unwrap();
+    transaction
+        .fenced_by(&guard)
+        .unwrap()
+        .put(put("dura", "w"))
+        .unwrap();
+    match transaction.commit().await {
+        Outcome::Refused(error) => says(&error, &["locks", "need the endpoint"]),
+        other => panic!("{other}"),
+    }
+}

@@ -1,0 +1,244 @@
+//! Only the holder writes.
+
+use std::time::Duration;
+
+use futures::future::{join, join_all};
+use hbase_txn::{Condition, ErrorKind, Increment, LockLoss, Outcome, TransactionId};
+
+use super::{LEASE, SHARED, client, held, refused_by, with_locks};
+use crate::support::{connect, eventually, put, table::TestTable, value};
+
+#[tokio::test]
+async fn the_write_of_a_holder_that_was_overtaken_is_refused_in_each_of_200_rounds() {
+    let connection = connect().await;
+    let table = &SHARED.get().await;
+    let (table, locks) = client(&connection, table).await;
+    let lane = async |lane: usize| {
+        let row = format!("sta{lane}");
+        let id = format!("lane-{lane}");
+        for round in 0..10 {
+            // Not renewed: as if the process stood still from here on.
+            let request = locks
+                .lock("sta", &id)
+                .unwrap()
+                .ttl(Duration::from_millis(800))
+                .wait(LEASE);
+            let stale = request.acquire().await.unwrap();
+            let mut late = table.at("sta").unwrap();
+            late.fenced_by(&stale)
+                .unwrap()
+                .put(put(row.clone(), "stale"))
+                .unwrap();
+            let next = locks.lock("sta", &id).unwrap().ttl(LEASE).wait(LEASE);
+            let next = next.acquire().await.unwrap();
+            assert!(next.fencing() > stale.fencing());
+            let current = format!("{round}");
+            let mut write = table.at("sta").unwrap();
+            write
+                .fenced_by(&next)
+                .unwrap()
+                .put(put(row.clone(), current.clone()))
+                .unwrap();
+            let (write, late) = join(write.commit(), late.commit()).await;
+            write.into_result().unwrap();
+            let label = format!("lock sta#{id} held by {}", stale.token());
+            assert_eq!(refused_by(late), [label], "round {round}");
+            assert_eq!(value(table.table(), row.clone()).await, Some(current));
+            assert!(matches!(
+                stale.lost().await,
+                LockLoss::Expired | LockLoss::Taken(_)
+            ));
+            assert!(next.release().await.unwrap().is_released());
+        }
+    };
+    join_all((0..20).map(lane)).await;
+}
+
+#[tokio::test]
+async fn renewals_at_any_rate_are_in_no_way_of_fenced_commits() {
+    let connection = connect().await;
+    let table = &SHARED.get().await;
+    let (table, locks) = client(&connection, table).await;
+    let guard = held(locks.lock("ren", "l").unwrap()).await;
+    let mut renewals = 0;
+    let renew = async {
+        loop {
+            guard.renew().await.unwrap();
+            renewals += 1;
+        }
+    };
+    let commit = async |task: usize| {
+        for number in 0..250 {
+            let mut transaction = table.at("ren").unwrap();
+            transaction
+                .fenced_by(&guard)
+                .unwrap()
+                .put(put(format!("ren{task}"), format!("{number}")))
+                .unwrap()
+                .increment(Increment::new("rencount").column("f", "n", 1))
+                .unwrap();
+            let outcome = transaction.commit().await;
+            assert!(outcome.is_committed(), "task {task}, number {number}: {outcome}");
+        }
+    };
+    tokio::select! {
+        () = renew => unreachable!("renews for ever"),
+        _ = join_all((0..4).map(commit)) => {}
+    }
+    assert!(renewals > 100, "{renewals} renewals");
+    let row = table
+        .table()
+        .get(hbase_txn::Get::new("rencount"))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(row.value("f", "n").unwrap()[..], 1_000_u64.to_be_bytes());
+    assert!(guard.is_held());
+    assert!(guard.release().await.unwrap().is_released());
+}
+
+#[tokio::test]
+async fn an_update_is_fenced_too() {
+    let connection = connect().await;
+    let table = &SHARED.get().await;
+    let (table, locks) = client(&connection, table).await;
+    let guard = held(locks.lock("upd", "l").unwrap()).await;
+    let append = async |guard: &hbase_txn::LockGuard| {
+        table
+            .update("upd", |view| {
+                let before = view.value("upda", "f", "q")?.cloned().unwrap_or_default();
+                view.fenced_by(guard)?;
+                view.put(put("upda", [&before[..], b"x"].concat()))?;
+                Ok::<_, hbase_txn::Error>(())
+            })
+            .await
+    };
+    append(&guard).await.unwrap();
+    append(&guard).await.unwrap();
+    locks.force_release("upd", "l").await.unwrap().unwrap();
+    let error = append(&guard).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConditionNotMet, "{error}");
+    assert!(error.to_string().contains("lock upd#l held by"), "{error}");
+    assert_eq!(value(table.table(), "upda").await.as_deref(), Some("xx"));
+    assert!(!guard.is_held());
+}
+
+#[tokio::test]
+async fn other_conditions_are_named_beside_the_lock_and_do_not_end_it() {
+    let connection = connect().await;
+    let table = &SHARED.get().await;
+    let (table, locks) = client(&connection, table).await;
+    let guard = held(locks.lock("con", "l").unwrap()).await;
+    let commit = || {
+        let mut transaction = table.at("con").unwrap();
+        transaction
+            .condition(Condition::present("cona", "f", "q").label("a is there"))
+            .unwrap()
+            .fenced_by(&guard)
+            .unwrap()
+            .put(put("conb", "v"))
+            .unwrap();
+        transaction.commit()
+    };
+    assert_eq!(refused_by(commit().await), ["a is there"]);
+    assert!(guard.is_held());
+    locks.force_release("con", "l").await.unwrap().unwrap();
+    let lock = format!("lock con#l held by {}", guard.token());
+    assert_eq!(refused_by(commit().await), ["a is there".to_owned(), lock]);
+    assert!(!guard.is_held());
+    assert_eq!(guard.lost().await, LockLoss::Removed);
+    assert_eq!(value(table.table(), "conb").await, None);
+}
+
+#[tokio::test]
+async fn regions_that_are_split_and_merged_meanwhile_take_no_lock_along() {
+    let connection = connect().await;
+    let made = TestTable::create("split", with_locks, &[]).await;
+    let (table, locks) = client(&connection, &made).await;
+    let guard = held(locks.lock("ppp", "l").unwrap()).await;
+    let work = async {
+        for number in 0.. {
+            let mut transaction = table.at("ppp").unwrap();
+            transaction.recorded();
+            transaction
+                .fenced_by(&guard)
+                .unwrap()
+                .put(put("pppa", format!("{number}")))
+                .unwrap();
+            let outcome = transaction.commit().await;
+            assert!(outcome.is_committed(), "{outcome}");
+            let mut taking = table.at("ppp").unwrap();
+            taking.recorded();
+            let pending = taking
+                .acquire_lock(locks.lock("ppp", "other").unwrap().ttl(LEASE))
+                .unwrap();
+            taking.put(put("pppb", format!("{number}"))).unwrap();
+            let outcome = taking.commit().await;
+            assert!(outcome.is_committed(), "{outcome}");
+            let other = pending.claim().await.unwrap();
+            let mut giving_back = table.at("ppp").unwrap();
+            giving_back.recorded();
+            giving_back
+                .release_lock(&other)
+                .unwrap()
+                .put(put("pppc", format!("{number}")))
+                .unwrap();
+            let outcome = giving_back.commit().await;
+            assert!(outcome.is_committed(), "{outcome}");
+        }
+    };
+    let regions = async {
+        made.split_at(&connection, "mmm").await;
+        made.merge_both(&connection).await;
+        connection.admin().major_compact_table(&made.name).await.unwrap();
+    };
+    tokio::select! {
+        () = work => unreachable!("works for ever"),
+        () = regions => {}
+    }
+    eventually("the guard's renewal finds the region", async || {
+        guard.renew().await.ok()
+    })
+    .await;
+    assert!(guard.release().await.unwrap().is_released());
+}
+
+#[tokio::test]
+async fn an_id_is_replayed_whoever_holds_the_lock_by_then() {
+    let connection = connect().await;
+    let table = &SHARED.get().await;
+    let (table, locks) = client(&connection, table).await;
+    let id = TransactionId::new("job-1").unwrap();
+    let commit = async |guard: &hbase_txn::LockGuard, value: &'static str| {
+        let mut transaction = table.at("rep").unwrap();
+        transaction.id(id.clone());
+        transaction
+            .fenced_by(guard)
+            .unwrap()
+            .put(put("repa", value))
+            .unwrap();
+        transaction.commit().await
+    };
+    let first = held(locks.lock("rep", "l").unwrap()).await;
+    assert!(!commit(&first, "v").await.into_result().unwrap().replayed);
+    assert!(first.release().await.unwrap().is_released());
+    let second = held(locks.lock("rep", "l").unwrap()).await;
+    assert!(commit(&second, "v").await.into_result().unwrap().replayed);
+    locks.force_release("rep", "l").await.unwrap().unwrap();
+    // Nobody has it any more.
+    assert!(commit(&second, "v").await.into_result().unwrap().replayed);
+    match commit(&second, "other").await {
+        Outcome::Refused(error) => assert_eq!(error.kind(), ErrorKind::IdReused),
+        other => panic!("{other}"),
+    }
+    // The same contents without the fence, and with another lock, are other contents.
+    let mut without = table.at("rep").unwrap();
+    without.id(id.clone()).put(put("repa", "v")).unwrap();
+    let error = without.commit().await.into_result().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::IdReused);
+    let other = held(locks.lock("rep", "other").unwrap()).await;
+    assert_eq!(
+        commit(&other, "v").await.into_result().unwrap_err().kind(),
+        ErrorKind::IdReused
+    );
+}

@@ -1,0 +1,230 @@
+//! Answers that are lost, and futures that are dropped: what is held is claimed or given back, never forgotten.
+
+use std::time::{Duration, Instant};
+
+use hbase_txn::{Condition, Connection, ErrorKind, LockLoss, Outcome, PartitionedTable, Settled};
+
+use super::{LEASE, SHARED, client, held, is_free};
+use crate::{
+    proxy::{Action, Proxy},
+    support::{connect, eventually, put, standalone, value},
+};
+
+const COMMIT: &str = "ExecService";
+const SOON: Duration = Duration::from_secs(2);
+
+async fn behind(proxy: &Proxy) -> Connection {
+    Connection::builder(standalone().config())
+        .connector(proxy.clone())
+        .connect()
+        .await
+        .unwrap()
+}
+
+/// The first transactions of a client try what the server can do, by calls of their own.
+async fn try_server(table: &PartitionedTable, partition: &'static str) {
+    let mut transaction = table.at(partition).unwrap();
+    transaction.recorded();
+    let missing = Condition::absent(format!("{partition}x"), "f", "q");
+    transaction.condition(missing).unwrap();
+    transaction.commit().await.into_result().unwrap();
+}
+
+#[tokio::test]
+async fn of_an_acquisition_whose_answer_was_lost_the_claim_tells() {
+    let table = &SHARED.get().await;
+    let proxy = Proxy::new();
+    let connection = behind(&proxy).await;
+    let (table, locks) = client(&connection, table).await;
+    try_server(&table, "una").await;
+    let table = table.with_operation_timeout(SOON);
+    for (id, action, applied) in [
+        ("applied", Action::DropAnswer, true),
+        ("not-applied", Action::DropRequest, false),
+    ] {
+        for recorded in [false, true] {
+            let id = format!("{id}-{recorded}");
+            let mut transaction = table.at("una").unwrap();
+            if recorded {
+                transaction.recorded();
+            }
+            let pending = transaction
+                .acquire_lock(locks.lock("una", &id).unwrap().ttl(LEASE))
+                .unwrap();
+            transaction.put(put(format!("una{id}"), "v")).unwrap();
+            proxy.rule(move |request| match request.method == COMMIT {
+                true => action,
+                false => Action::Pass,
+            });
+            let outcome = transaction.commit().await;
+            proxy.pass_all();
+            let Outcome::Unknown(unsettled) = outcome else {
+                panic!("{id}: {outcome}");
+            };
+            if recorded {
+                let settled = unsettled.settle().await.unwrap();
+                assert_eq!(settled == Settled::Committed, applied, "{id}");
+            }
+            let claimed = pending.claim().await;
+            assert_eq!(claimed.is_ok(), applied, "{id}: {claimed:?}");
+            let written = value(table.table(), format!("una{id}")).await;
+            assert_eq!(written.is_some(), applied, "{id}");
+            match claimed {
+                Ok(guard) => assert!(guard.release().await.unwrap().is_released()),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::LockLost, "{error}"),
+            }
+            assert!(is_free(&locks, "una", &id).await, "{id}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_acquired_late_and_wanted_by_nobody_is_given_back() {
+    let table = &SHARED.get().await;
+    let proxy = Proxy::new();
+    let connection = behind(&proxy).await;
+    let (table, locks) = client(&connection, table).await;
+    try_server(&table, "unl").await;
+    let table = table.with_operation_timeout(SOON);
+    let mut transaction = table.at("unl").unwrap();
+    let pending = transaction
+        .acquire_lock(locks.lock("unl", "l").unwrap().ttl(LEASE))
+        .unwrap();
+    proxy.once(COMMIT, Action::Hold);
+    let outcome = transaction.commit().await;
+    assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome}");
+    pending.claim().await.unwrap_err();
+    // Now the server gets it.
+    assert_eq!(proxy.release().await, 1);
+    eventually("the commit has arrived and its lock was given back", async || {
+        let shown = locks.show("unl", "l").await.unwrap();
+        let is_next = shown.fencing.is_some() && shown.holder.is_none();
+        let next = locks.lock("unl", "l").unwrap().try_acquire().await.unwrap();
+        (is_next && next.is_some()).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_a_release_whose_answer_was_lost_the_guard_says_that_nobody_knows() {
+    let table = &SHARED.get().await;
+    let proxy = Proxy::new();
+    let connection = behind(&proxy).await;
+    let (table, locks) = client(&connection, table).await;
+    try_server(&table, "unr").await;
+    let table = table.with_operation_timeout(SOON);
+    for action in [Action::DropAnswer, Action::DropRequest] {
+        let guard = locks
+            .lock("unr", "l")
+            .unwrap()
+            .ttl(LEASE)
+            .renewed()
+            .acquire()
+            .await
+            .unwrap();
+        let mut transaction = table.at("unr").unwrap();
+        transaction
+            .release_lock(&guard)
+            .unwrap()
+            .put(put("unra", "v"))
+            .unwrap();
+        proxy.rule(move |request| match request.method == COMMIT {
+            true => action,
+            false => Action::Pass,
+        });
+        let outcome = transaction.commit().await;
+        proxy.pass_all();
+        assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome}");
+        assert!(!guard.is_held());
+        assert_eq!(guard.lost().await, LockLoss::Unknown);
+        assert!(guard.release().await.unwrap().is_released());
+        assert!(is_free(&locks, "unr", "l").await);
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_arrives_late_takes_nothing_from_the_next_holder() {
+    let table = &SHARED.get().await;
+    let proxy = Proxy::new();
+    let connection = behind(&proxy).await;
+    let (table, locks) = client(&connection, table).await;
+    try_server(&table, "lar").await;
+    let table = table.with_operation_timeout(SOON);
+    let guard = held(locks.lock("lar", "l").unwrap()).await;
+    let mut transaction = table.at("lar").unwrap();
+    transaction
+        .release_lock(&guard)
+        .unwrap()
+        .put(put("lara", "late"))
+        .unwrap();
+    proxy.once(COMMIT, Action::Hold);
+    let outcome = transaction.commit().await;
+    assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome}");
+    // The background gives it back.
+    drop(guard);
+    let next = locks
+        .lock("lar", "l")
+        .unwrap()
+        .ttl(LEASE)
+        .wait(LEASE)
+        .acquire()
+        .await
+        .unwrap();
+    assert_eq!(proxy.release().await, 1);
+    for _ in 0..20 {
+        next.renew().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(value(table.table(), "lara").await, None);
+    assert!(next.release().await.unwrap().is_released());
+}
+
+#[tokio::test]
+async fn a_commit_that_is_dropped_anywhere_leaves_no_lock_behind() {
+    let connection = connect().await;
+    let table = &SHARED.get().await;
+    let (table, locks) = client(&connection, table).await;
+    try_server(&table, "dro").await;
+    let began = Instant::now();
+    try_server(&table, "dro").await;
+    // So long as a commit takes here, and twice as long.
+    let step = began.elapsed() / 30;
+    let (mut taken, mut given_back) = (0, 0);
+    for round in 0..60_u32 {
+        let id = format!("acquire-{}", round % 6);
+        let mut transaction = table.at("dro").unwrap();
+        let pending = transaction
+            .acquire_lock(locks.lock("dro", &id).unwrap().ttl(LEASE))
+            .unwrap();
+        transaction.put(put("droa", "v")).unwrap();
+        let time = step * round;
+        let ended = tokio::time::timeout(time, transaction.commit()).await;
+        let is_committed = ended.as_ref().is_ok_and(Outcome::is_committed);
+        match pending.claim().await {
+            Ok(guard) => {
+                taken += 1;
+                let mut transaction = table.at("dro").unwrap();
+                transaction.release_lock(&guard).unwrap();
+                let ended = tokio::time::timeout(time, transaction.commit()).await;
+                given_back += usize::from(ended.is_ok());
+                match ended {
+                    Ok(outcome) => assert!(outcome.is_committed(), "{outcome}"),
+                    // It may not have got so far as to send it.
+                    Err(_) => assert!(guard.is_held() || guard.lost().await == LockLoss::Unknown),
+                }
+            }
+            Err(error) => {
+                assert!(!is_committed, "{error}");
+                assert_eq!(error.kind(), ErrorKind::LockLost, "{error}");
+            }
+        }
+        eventually("the lock is free again", async || {
+            is_free(&locks, "dro", &id).await.then_some(())
+        })
+        .await;
+    }
+    assert!(
+        taken > 0 && given_back > 0 && given_back < 60,
+        "{taken} {given_back}, {step:?}"
+    );
+}

@@ -1,0 +1,60 @@
+//! Locks beside the data of a partition, alone and as parts of transactions.
+//!
+//! | file | what |
+//! |---|---|
+//! | `protocol` | what a real server makes of the cells that a transaction writes |
+//! | `fencing` | writes of holders, past ones and present ones |
+//! | `acquiring` `releasing` | with the data, as one |
+//! | `lost` | answers that are lost, futures that are dropped |
+//! | `bad_input` | what can't be |
+
+mod acquiring;
+mod bad_input;
+mod fencing;
+mod lost;
+mod protocol;
+mod releasing;
+
+use std::time::Duration;
+
+use hbase_txn::{
+    Connection, LockGuard, LockRequest, Outcome, PartitionLocks, PartitionedTable, TableDescriptor, TableName,
+};
+
+use crate::support::table::{SharedTable, TestTable, by_three};
+
+static SHARED: SharedTable = SharedTable::new("partition-locks", with_locks, &["mmm"]);
+
+/// Longer than any of these tests takes.
+const LEASE: Duration = Duration::from_secs(60);
+
+fn with_locks(name: TableName) -> TableDescriptor {
+    by_three(name).with_record_family().with_lock_family()
+}
+
+/// A client of the table, and its locks.
+async fn client(connection: &Connection, table: &TestTable) -> (PartitionedTable, PartitionLocks) {
+    let table = table.open(connection).await;
+    let locks = PartitionLocks::open_as(&table, "tester").await.unwrap();
+    (table, locks)
+}
+
+async fn held(request: LockRequest) -> LockGuard {
+    request.ttl(LEASE).acquire().await.unwrap()
+}
+
+/// What a rejection says did not hold.
+fn refused_by(outcome: Outcome) -> Vec<String> {
+    match outcome {
+        Outcome::Rejected(rejection) => rejection.failed.into_iter().map(|failed| failed.label).collect(),
+        other => panic!("not rejected, but {other}"),
+    }
+}
+
+fn is_taken_now(outcome: Outcome, lock: &str) -> bool {
+    refused_by(outcome) == [format!("lock {lock} free")]
+}
+
+async fn is_free(locks: &PartitionLocks, prefix: &'static str, id: &str) -> bool {
+    locks.show(prefix, id).await.unwrap().holder.is_none()
+}

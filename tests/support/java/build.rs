@@ -1,0 +1,116 @@
+//! The program of `tests/java`: built once with Maven and javac, then kept below `target`.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::{self, File},
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// What Java is started with.
+pub(super) struct Built {
+    pub(super) java: PathBuf,
+    pub(super) class_path: OsString,
+}
+
+/// Builds what is not there yet. Test binaries that run side by side wait for one another.
+pub(super) fn build() -> Built {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java");
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../java");
+    fs::create_dir_all(&kept).unwrap();
+    let kept = kept.canonicalize().unwrap();
+    let lock = File::create(kept.join("lock")).unwrap();
+    lock.lock().unwrap();
+
+    let pom = sources.join("pom.xml");
+    let jars = folder(&kept, "jars", &[&pom], |unfinished| {
+        let mut maven = Command::new("mvn");
+        maven
+            .args(["-q", "-B", "-Dstyle.color=never", "-f"])
+            .arg(&pom)
+            .args(["dependency:copy-dependencies", "-DincludeScope=runtime"])
+            .arg(format!("-DoutputDirectory={}", unfinished.display()));
+        run(&mut maven);
+    });
+    let files = files(&sources);
+    let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let any_jar = jars.join("*");
+    let classes = folder(&kept, "classes", &inputs, |unfinished| {
+        let is_java = |file: &&PathBuf| file.extension().is_some_and(|extension| extension == "java");
+        let mut javac = Command::new(tool("javac"));
+        // The jars' manifests and annotations name things that nobody has.
+        javac
+            .args(["-Xlint:all,-path,-classfile", "-d"])
+            .arg(unfinished)
+            .arg("-cp")
+            .arg(&any_jar)
+            .args(files.iter().filter(is_java));
+        run(&mut javac);
+        fs::copy(
+            sources.join("src/log4j.properties"),
+            unfinished.join("log4j.properties"),
+        )
+        .unwrap();
+    });
+    Built {
+        java: tool("java"),
+        class_path: env::join_paths([classes, any_jar]).unwrap(),
+    }
+}
+
+/// A folder that is named after what is made from, so that one that is there is current; and is given its name when it is
+/// complete.
+fn folder(kept: &Path, what: &str, inputs: &[&Path], make: impl FnOnce(&Path)) -> PathBuf {
+    let mut digest = DefaultHasher::new();
+    for input in inputs {
+        fs::read(input).unwrap().hash(&mut digest);
+    }
+    let complete = kept.join(format!("{what}-{:016x}", digest.finish()));
+    if !complete.is_dir() {
+        let unfinished = kept.join(format!("{what}-unfinished"));
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished).unwrap();
+        }
+        fs::create_dir(&unfinished).unwrap();
+        make(&unfinished);
+        fs::rename(&unfinished, &complete).unwrap();
+    }
+    complete
+}
+
+/// All files of a folder, in an order that does not depend on the file system.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => found.push(path),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A program of the JDK of `JAVA_HOME`, or else of `PATH`.
+fn tool(name: &str) -> PathBuf {
+    let home = env::var_os("JAVA_HOME").filter(|home| !home.is_empty());
+    home.map_or_else(|| name.into(), |home| Path::new(&home).join("bin").join(name))
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| {
+        panic!("can't run {command:?}: {error}; the Java side needs Maven and a JDK")
+    });
+    assert!(
+        output.status.success(),
+        "{command:?} failed:\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -1,0 +1,337 @@
+//! The Java lock and latch libraries, played by a program of ours (`tests/java`) on HBase's own Java client.
+
+mod build;
+
+use std::{collections::BTreeMap, fmt, process::Stdio, time::Duration};
+
+use hbase_txn::{ClusterAddress, TableName};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    sync::Mutex,
+    task::spawn_blocking,
+    time::{Instant, timeout_at},
+};
+
+use super::Cluster;
+
+/// How long an answer may take; the longest is that of a table of 257 regions, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A process that plays the Java libraries. It ends when this is dropped, or when the test process ends in whatever way.
+///
+/// One request is answered at a time; start another one for more.
+pub(crate) struct JavaSide {
+    pipes: Mutex<Option<Pipes>>,
+    stderr: NamedTempFile,
+    _child: Child,
+}
+
+struct Pipes {
+    requests: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+/// What Java answered instead of doing it: the stack trace.
+pub(crate) struct JavaError(String);
+
+/// A lock, by the names that its row is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JavaLock<'a> {
+    pub(crate) table: &'a TableName,
+    /// `DC`, or `XDC` for all farms.
+    pub(crate) level: &'a str,
+    pub(crate) farm: &'a str,
+    pub(crate) client: &'a str,
+    pub(crate) id: &'a str,
+}
+
+/// A latch, by the names that its row and its columns are made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JavaLatch<'a> {
+    pub(crate) table: &'a TableName,
+    pub(crate) farm: &'a str,
+    pub(crate) client: &'a str,
+    pub(crate) id: &'a str,
+}
+
+/// A table as Java's client sees it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct JavaDescriptor {
+    /// The attributes of each family.
+    pub(crate) families: BTreeMap<String, BTreeMap<String, String>>,
+    /// The table's own.
+    pub(crate) attributes: BTreeMap<String, String>,
+    /// Of all regions, in hex.
+    pub(crate) start_keys: Vec<String>,
+}
+
+/// Threads that take locks in turn: each tries one of the ids at random, stays inside, releases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spin<'a> {
+    pub(crate) threads: u32,
+    pub(crate) table: &'a TableName,
+    pub(crate) level: &'a str,
+    pub(crate) farm: &'a str,
+    pub(crate) client: &'a str,
+    pub(crate) ids: &'a [&'a str],
+    pub(crate) ttl_s: u64,
+    /// How long a thread stays inside.
+    pub(crate) inside: Duration,
+    /// How long a thread pauses when the lock is not free.
+    pub(crate) pause: Duration,
+    /// How long the threads go on.
+    pub(crate) lasting: Duration,
+}
+
+/// What a thread was inside of, and when: from after it had acquired to before it released, in microseconds since 1970.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Cycle {
+    pub(crate) id: String,
+    pub(crate) thread: u32,
+    pub(crate) enter: u64,
+    pub(crate) leave: u64,
+}
+
+impl JavaSide {
+    /// Starts the program, which is built first if need be.
+    pub(crate) async fn start(cluster: &Cluster) -> Self {
+        let built = spawn_blocking(build::build).await.unwrap();
+        let ClusterAddress::ZooKeeper { quorum, znode } = cluster.config().address().clone() else {
+            panic!("{} is no ZooKeeper quorum", cluster.uri)
+        };
+        let hosts: Vec<_> = quorum.iter().map(|server| server.host.as_str()).collect();
+        let stderr = NamedTempFile::new().unwrap();
+        let mut child = Command::new(built.java)
+            .args([
+                "--add-opens=java.base/java.nio=ALL-UNNAMED",
+                "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
+                // What the virtual machine has to say would stand between answers.
+                "-Xlog:disable",
+                "-Xlog:all=warning:stderr",
+                "-XX:+DisplayVMOutputToStderr",
+            ])
+            .arg("-cp")
+            .arg(built.class_path)
+            .arg("hbasetxn.JavaSide")
+            .arg(hosts.join(","))
+            .arg(quorum[0].port.to_string())
+            .arg(znode)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr.reopen().unwrap())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let pipes = Pipes {
+            requests: child.stdin.take().unwrap(),
+            answers: BufReader::new(child.stdout.take().unwrap()).lines(),
+        };
+        Self {
+            pipes: Mutex::new(Some(pipes)),
+            stderr,
+            _child: child,
+        }
+    }
+
+    /// The row of a logical key.
+    pub(crate) async fn row(&self, key: &str) -> Result<String, JavaError> {
+        self.ask(json!(["row", key])).await
+    }
+
+    pub(crate) async fn create_lock_table(&self, table: &TableName) -> Result<(), JavaError> {
+        self.ask(json!(["create-locks", table.to_string()])).await
+    }
+
+    pub(crate) async fn create_latch_table(&self, table: &TableName) -> Result<(), JavaError> {
+        self.ask(json!(["create-latches", table.to_string()])).await
+    }
+
+    pub(crate) async fn descriptor(&self, table: &TableName) -> Result<JavaDescriptor, JavaError> {
+        self.ask(json!(["descriptor", table.to_string()])).await
+    }
+
+    /// One attempt: whether the lock was free.
+    pub(crate) async fn acquire(&self, lock: JavaLock<'_>, ttl_s: u64) -> Result<bool, JavaError> {
+        self.acquire_by_clock(lock, ttl_s, 0).await
+    }
+
+    /// The same by a clock that is so many milliseconds ahead.
+    pub(crate) async fn acquire_by_clock(
+        &self,
+        lock: JavaLock<'_>,
+        ttl_s: u64,
+        ahead_ms: i64,
+    ) -> Result<bool, JavaError> {
+        let JavaLock {
+            level,
+            farm,
+            client,
+            id,
+            ..
+        } = lock;
+        let table = lock.table.to_string();
+        self.ask(json!([
+            "acquire", table, level, farm, client, id, ttl_s, ahead_ms
+        ]))
+        .await
+    }
+
+    /// Deletes the lock's row, whoever holds it.
+    pub(crate) async fn release(&self, lock: JavaLock<'_>) -> Result<(), JavaError> {
+        let JavaLock {
+            level,
+            farm,
+            client,
+            id,
+            ..
+        } = lock;
+        self.ask(json!([
+            "release",
+            lock.table.to_string(),
+            level,
+            farm,
+            client,
+            id
+        ]))
+        .await
+    }
+
+    /// Adds to the latch's count, with a TTL.
+    pub(crate) async fn init_latch(
+        &self,
+        latch: JavaLatch<'_>,
+        count: i64,
+        ttl_s: u64,
+    ) -> Result<(), JavaError> {
+        let JavaLatch { farm, client, id, .. } = latch;
+        self.ask(json!([
+            "init-latch",
+            latch.table.to_string(),
+            farm,
+            client,
+            id,
+            count,
+            ttl_s
+        ]))
+        .await
+    }
+
+    /// Adds to the latch's count, without a TTL: 1 to count up, -1 to count down.
+    pub(crate) async fn count_latch(&self, latch: JavaLatch<'_>, by: i64) -> Result<(), JavaError> {
+        let JavaLatch { farm, client, id, .. } = latch;
+        self.ask(json!([
+            "count-latch",
+            latch.table.to_string(),
+            farm,
+            client,
+            id,
+            by
+        ]))
+        .await
+    }
+
+    /// The latch's count: the farm's own at level `DC`, the sum of all at `XDC`. None when there is none.
+    pub(crate) async fn get_latch(
+        &self,
+        latch: JavaLatch<'_>,
+        level: &str,
+    ) -> Result<Option<i64>, JavaError> {
+        let JavaLatch { farm, client, id, .. } = latch;
+        self.ask(json!([
+            "get-latch",
+            latch.table.to_string(),
+            level,
+            farm,
+            client,
+            id
+        ]))
+        .await
+    }
+
+    /// Runs a load to its end.
+    pub(crate) async fn spin(&self, spin: Spin<'_>) -> Result<Vec<Cycle>, JavaError> {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap();
+        let Spin {
+            threads,
+            level,
+            farm,
+            client,
+            ids,
+            ttl_s,
+            ..
+        } = spin;
+        let (inside, pause) = (millis(spin.inside), millis(spin.pause));
+        let (table, lasting) = (spin.table.to_string(), millis(spin.lasting));
+        let request = json!([
+            "spin", threads, table, level, farm, client, ids, ttl_s, inside, pause, lasting
+        ]);
+        let mut cycles = Vec::new();
+        let count: usize = self
+            .exchange(&request, PATIENCE + spin.lasting, |cycle| cycles.push(cycle))
+            .await?;
+        assert_eq!(cycles.len(), count, "cycles were lost on the way");
+        Ok(cycles)
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, request: Value) -> Result<T, JavaError> {
+        let none = |cycle: Cycle| panic!("{request} is no load, but has {cycle:?}");
+        self.exchange(&request, PATIENCE, none).await
+    }
+
+    async fn exchange<T: DeserializeOwned>(
+        &self,
+        request: &Value,
+        patience: Duration,
+        mut cycle: impl FnMut(Cycle),
+    ) -> Result<T, JavaError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        enum Line {
+            Ok(Value),
+            Error(String),
+            Cycle(Cycle),
+        }
+        let deadline = Instant::now() + patience;
+        let mut place = self.pipes.lock().await;
+        // Whoever is dropped in the middle leaves none: the next answer would be that of another request.
+        let mut pipes = place
+            .take()
+            .expect("an earlier request was given up before its answer came");
+        let line = format!("{request}\n");
+        let sent = pipes.requests.write_all(line.as_bytes()).await;
+        sent.unwrap_or_else(|error| self.fail(request, &error));
+        let answer = loop {
+            let line = match timeout_at(deadline, pipes.answers.next_line()).await {
+                Ok(Ok(Some(line))) => line,
+                Ok(Ok(None)) => self.fail(request, &"it has ended"),
+                Ok(Err(error)) => self.fail(request, &error),
+                Err(_) => self.fail(request, &format!("no answer within {patience:?}")),
+            };
+            match serde_json::from_str(&line)
+                .unwrap_or_else(|error| self.fail(request, &format!("{error}: {line:?}")))
+            {
+                Line::Cycle(one) => cycle(one),
+                Line::Ok(value) => break Ok(value),
+                Line::Error(trace) => break Err(JavaError(trace)),
+            }
+        };
+        *place = Some(pipes);
+        answer.map(|value| serde_json::from_value(value).unwrap_or_else(|error| self.fail(request, &error)))
+    }
+
+    /// Ends the test with what the program had to say.
+    fn fail(&self, request: &Value, why: &dyn fmt::Display) -> ! {
+        let said = std::fs::read_to_string(self.stderr.path()).unwrap_or_default();
+        panic!("the Java side failed at {request}: {why}; it said:\n{said}")
+    }
+}
+
+impl fmt::Debug for JavaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

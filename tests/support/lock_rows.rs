@@ -1,0 +1,48 @@
+//! Lock tables, and the rows that locks have in them.
+
+use bytes::Bytes;
+use hbase_txn::{Connection, LockManager, LockManagerOptions, LockTableOptions, TableName};
+
+use super::table::TestTable;
+
+/// The farm of all locks of the tests.
+pub(crate) const FARM: &str = "fra";
+
+/// A lock table of so many regions, as it is made for locks that Java clients share, or for ours alone.
+pub(crate) async fn lock_table(
+    connection: &Connection,
+    what: &str,
+    regions: usize,
+    ours_alone: bool,
+) -> TestTable {
+    let table = TestTable::unmade(what);
+    let options = LockTableOptions::new(table.name.clone()).regions(regions);
+    let options = if ours_alone { options.ours_alone() } else { options };
+    assert!(options.create(&connection.admin()).await.unwrap());
+    table
+}
+
+/// Another process's locks of a client, as far as HBase can tell.
+pub(crate) async fn lock_manager(connection: &Connection, table: &TableName, client: &str) -> LockManager {
+    LockManagerOptions::new(client)
+        .farm(FARM)
+        .holder("tester")
+        .open(connection, table.clone())
+        .await
+        .unwrap()
+}
+
+/// The row of a lock of one farm: the low byte of the absolute value of Java's hash of the key, and the key.
+pub(crate) fn lock_row(client: &str, id: &str) -> Bytes {
+    let key = format!("DC#{FARM}#{client}#{id}");
+    let hash = key.bytes().fold(1_i32, |hash, byte| {
+        hash.wrapping_mul(31).wrapping_add(i32::from(byte.cast_signed()))
+    });
+    let prefix = hash.wrapping_abs().to_be_bytes()[3];
+    [&[prefix][..], key.as_bytes()].concat().into()
+}
+
+/// The row beside it that clients of this library exclude each other with.
+pub(crate) fn companion_row(client: &str, id: &str) -> Bytes {
+    [&lock_row(client, id)[..], b"\xff_own"].concat().into()
+}
