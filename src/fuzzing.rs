@@ -8,7 +8,7 @@ use crate::{
     config::{ClusterAddress, Config},
     model::parse_bytes_binary,
     wire::{
-        cell_block::CellBlockDecoder,
+        cell_block::{CellBlockDecoder, Codec},
         convert,
         frame::{RemoteFault, ResponseDecoder},
         magic::decode_stored,
@@ -54,11 +54,13 @@ pub fn cell_block(data: &[u8]) {
 
 fn cells(block: Bytes) {
     let len = block.len();
-    let mut read = 0;
-    for cell in CellBlockDecoder::new(block) {
-        let Ok(cell) = cell else { return };
-        read += cell.row.len() + cell.family.len() + cell.qualifier.len() + cell.value.len();
-        assert!(read < len, "more was read than there is");
+    for codec in [Codec::KeyValue, Codec::KeyValueWithTags] {
+        let mut read = 0;
+        for cell in CellBlockDecoder::new(block.clone(), codec) {
+            let Ok(cell) = cell else { break };
+            read += cell.size();
+            assert!(read < len, "more was read than there is");
+        }
     }
 }
 
@@ -97,7 +99,8 @@ pub fn scan_response(data: &[u8]) {
     let at = data.first().map_or(0, |at| data.len().min(1 + usize::from(*at)));
     let (answer, block) = data.split_at(at);
     if let Ok(mut answer) = pb::ScanResponse::decode(answer.get(1..).unwrap_or_default()) {
-        let _ = convert::scanned_rows(&mut answer, Bytes::copy_from_slice(block));
+        let block = CellBlockDecoder::new(Bytes::copy_from_slice(block), Codec::KeyValueWithTags);
+        let _ = convert::scanned_rows(&mut answer, block);
     }
 }
 

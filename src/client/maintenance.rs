@@ -14,6 +14,7 @@ use crate::{
     model::{BytesBinary, RegionInfo, TableName},
     rpc::ServiceKind,
     wire::{
+        cell_block::Codec,
         convert,
         pb::{self, get_region_info_response::CompactionState},
     },
@@ -277,7 +278,14 @@ impl Place<'_> {
             let deadline = attempts.attempt_deadline();
             let answer = self
                 .cluster
-                .call_region_server(&location, ServiceKind::Admin, method, &request, deadline)
+                .call_region_server(
+                    &location,
+                    ServiceKind::Admin,
+                    Codec::KeyValue,
+                    method,
+                    &request,
+                    deadline,
+                )
                 .await;
             match answer {
                 Ok((answer, _)) => return Ok((location.region.clone(), answer)),

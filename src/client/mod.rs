@@ -5,6 +5,7 @@
 //! | `connection` | [`Connection`]: a client of one cluster; everything else is made from it |
 //! | `table` | [`Table`]: get, put, delete, scan, calls of endpoints |
 //! | `check_and_mutate` | changes of a row that are made only if something is so there |
+//! | `get_many` | many gets at once, with one call for each server |
 //! | `counters` | increments and appends |
 //! | `scanner` | [`ResultScanner`]: rows in order, over all regions; rows of one region as they were at one moment |
 //! | `region_call` | calls of the region that has a row, where a guard lets them pass |
@@ -20,6 +21,7 @@ mod check_and_mutate;
 mod connection;
 mod counters;
 mod endpoint;
+mod get_many;
 mod maintenance;
 mod multi;
 mod polling;

@@ -169,7 +169,7 @@ fn mutation_actions(mutations: &[Mutation], durability: Durability) -> Vec<pb::A
 fn read(
     actions: &[RegionAction],
     answer: pb::MultiResponse,
-    block: Bytes,
+    mut block: CellBlockDecoder,
 ) -> Result<Vec<ActionAnswer>, CallError> {
     let results = answer.region_action_result;
     if results.len() != actions.len() {
@@ -179,7 +179,6 @@ fn read(
             actions.len()
         )));
     }
-    let mut block = CellBlockDecoder::new(block);
     let mut answers = Vec::with_capacity(actions.len());
     let mut failed: Option<(RemoteFault, Recovery)> = None;
     let mut effect = Effect::None;

@@ -12,6 +12,7 @@ use crate::{
     error::{Error, Result},
     model::{RegionInfo, ServerName},
     rpc::CallError,
+    wire::cell_block::CellBlockDecoder,
 };
 
 /// What must be true of the region before a call goes there.
@@ -57,7 +58,7 @@ impl Table {
         method: &'static str,
         guard: &dyn RegionGuard,
         request: impl Fn(&RegionInfo) -> M + Send + Sync,
-        read: impl Fn(A, Bytes) -> Result<T, CallError> + Send + Sync,
+        read: impl Fn(A, CellBlockDecoder) -> Result<T, CallError> + Send + Sync,
     ) -> Result<T>
     where
         M: Message,

@@ -15,7 +15,7 @@ use crate::{
     error::Result,
     model::{Row, Scan},
     rpc::CallError,
-    wire::{convert, pb},
+    wire::{cell_block::CellBlockDecoder, convert, pb},
 };
 
 /// How long the server is given to close a scanner that nobody waits for; its lease ends it otherwise.
@@ -133,7 +133,7 @@ impl ResultScanner {
         &mut self,
         location: &RegionLocation,
         deadline: Instant,
-    ) -> Result<(pb::ScanResponse, Bytes), CallError> {
+    ) -> Result<(pb::ScanResponse, CellBlockDecoder), CallError> {
         let mut request = pb::ScanRequest {
             number_of_rows: Some(self.scan.batch_rows.unwrap_or(i32::MAX as u32)),
             client_handles_partials: Some(true),
@@ -170,7 +170,7 @@ impl ResultScanner {
     fn take(
         &mut self,
         location: Arc<RegionLocation>,
-        (mut answer, block): (pb::ScanResponse, Bytes),
+        (mut answer, block): (pb::ScanResponse, CellBlockDecoder),
     ) -> Result<()> {
         let rows = convert::scanned_rows(&mut answer, block).map_err(|error| {
             CallError::BadAnswer(error.to_string().into())
@@ -274,7 +274,7 @@ impl ResultScanner {
                 ..Default::default()
             };
             let deadline = Instant::now() + CLOSE;
-            let _: Result<(pb::ScanResponse, Bytes), _> =
+            let _: Result<(pb::ScanResponse, CellBlockDecoder), _> =
                 table.call(&open.location, "Scan", &request, deadline).await;
         });
     }
@@ -295,6 +295,7 @@ mod tests {
         config::Config,
         model::{RegionInfo, ServerName},
         rpc::TcpConnector,
+        wire::cell_block::Codec,
     };
 
     fn location() -> Arc<RegionLocation> {
@@ -310,7 +311,11 @@ mod tests {
     }
 
     /// An answer with the beginning of a row, or none, from a scanner that has come to `cursor`.
-    fn answer(row: Option<&'static str>, partial: bool, cursor: &'static str) -> (pb::ScanResponse, Bytes) {
+    fn answer(
+        row: Option<&'static str>,
+        partial: bool,
+        cursor: &'static str,
+    ) -> (pb::ScanResponse, CellBlockDecoder) {
         let results = row.map(|row| pb::Result {
             cell: vec![pb::Cell {
                 row: Some(row.into()),
@@ -330,7 +335,7 @@ mod tests {
             }),
             ..Default::default()
         };
-        (answer, Bytes::new())
+        (answer, CellBlockDecoder::new(Bytes::new(), Codec::KeyValue))
     }
 
     #[test]

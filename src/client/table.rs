@@ -13,7 +13,10 @@ use crate::{
     error::Result,
     model::{Delete, Get, Limits, Mutation, Put, Row, Scan, TableName},
     rpc::{CallError, ServiceKind},
-    wire::{cell_block::CellBlockDecoder, convert, pb},
+    wire::{
+        cell_block::{CellBlockDecoder, Codec},
+        convert, pb,
+    },
 };
 
 /// A table of a cluster: reads and writes of rows.
@@ -26,6 +29,8 @@ pub struct Table {
     pub(super) connection: Connection,
     pub(super) name: TableName,
     pub(super) operation_timeout: Duration,
+    /// How its cells travel.
+    codec: Codec,
 }
 
 impl Table {
@@ -35,6 +40,7 @@ impl Table {
             connection,
             name,
             operation_timeout,
+            codec: Codec::default(),
         }
     }
 
@@ -54,6 +60,30 @@ impl Table {
     #[must_use]
     pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation_timeout = bounded(timeout);
+        self
+    }
+
+    /// The table, with cells that say [when they expire](crate::Cell::expires_at): those of gets and scans, and those that
+    /// an increment or append answers with when they inherit a TTL. An increment with a TTL that makes a new cell is
+    /// answered without it: read the cell.
+    ///
+    /// Servers say that only on connections that ask for tags, so this costs one more connection per server, shared by
+    /// all such tables of the client, and on it the tags of every cell travel. Everything else is as before.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// # async fn example(table: hbase_txn::Table) -> hbase_txn::Result<()> {
+    /// use hbase_txn::Get;
+    ///
+    /// let row = table.with_expiry().get(Get::new("xxxabc")).await?;
+    /// let until = row.and_then(|row| row.cell("f", "session")?.expires_at());
+    /// # let _ = until;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_expiry(mut self) -> Self {
+        self.codec = Codec::KeyValueWithTags;
         self
     }
 
@@ -194,17 +224,24 @@ impl Table {
         method: &'static str,
         request: &M,
         deadline: Instant,
-    ) -> Result<(R, Bytes), CallError> {
+    ) -> Result<(R, CellBlockDecoder), CallError> {
         self.connection
             .cluster
-            .call_region_server(location, ServiceKind::Client, method, request, deadline)
+            .call_region_server(
+                location,
+                ServiceKind::Client,
+                self.codec,
+                method,
+                request,
+                deadline,
+            )
             .await
     }
 }
 
 /// The row of an answer; its cells are inside the message or in the block behind it.
-fn row(result: Option<pb::Result>, block: Bytes) -> Result<Option<Row>, CallError> {
-    convert::row(result.unwrap_or_default(), &mut CellBlockDecoder::new(block))
+fn row(result: Option<pb::Result>, mut block: CellBlockDecoder) -> Result<Option<Row>, CallError> {
+    convert::row(result.unwrap_or_default(), &mut block)
         .map_err(|error| CallError::BadAnswer(error.to_string().into()))
 }
 

@@ -11,6 +11,7 @@ use crate::{
     error::{Effect, Error, ErrorKind, Result},
     model::ServerName,
     rpc::{Call, Recovery, ServiceKind},
+    wire::cell_block::Codec,
 };
 
 /// The active master, as far as it is known.
@@ -98,6 +99,7 @@ impl Cluster {
             let call = Call {
                 server: &address,
                 service: ServiceKind::Master,
+                codec: Codec::KeyValue,
                 method,
                 request,
                 priority: None,

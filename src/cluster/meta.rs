@@ -11,7 +11,10 @@ use crate::{
     config::HostPort,
     model::{Cell, RegionInfo, Row, ServerName, TableName, TableState},
     rpc::{Call, CallError, RpcClient, ServiceKind},
-    wire::{cell_block::CellBlockDecoder, convert, magic, pb},
+    wire::{
+        cell_block::{CellBlockDecoder, Codec},
+        convert, magic, pb,
+    },
 };
 
 /// Regions that one look-up brings along: the one that was asked for, and its neighbours.
@@ -149,12 +152,8 @@ impl MetaReader<'_> {
                 ..pb::Get::default()
             },
         };
-        let (answer, block): (pb::GetResponse, _) = self.call("Get", &request).await?;
-        let row = convert::row(
-            answer.result.unwrap_or_default(),
-            &mut CellBlockDecoder::new(block),
-        )
-        .map_err(bad_answer)?;
+        let (answer, mut block): (pb::GetResponse, _) = self.call("Get", &request).await?;
+        let row = convert::row(answer.result.unwrap_or_default(), &mut block).map_err(bad_answer)?;
         row.and_then(|row| row.value("table", "state").cloned())
             .map(|value| {
                 pb::TableState::decode(value)
@@ -208,11 +207,12 @@ impl MetaReader<'_> {
         &self,
         method: &'static str,
         request: &M,
-    ) -> Result<(R, Bytes), CallError> {
+    ) -> Result<(R, CellBlockDecoder), CallError> {
         self.rpc
             .call(Call {
                 server: self.server,
                 service: ServiceKind::Client,
+                codec: Codec::KeyValue,
                 method,
                 request,
                 priority: Some(SYSTEM_PRIORITY),

@@ -23,7 +23,6 @@ mod registry;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use prost::Message;
 use tokio::time::Instant;
 
@@ -35,6 +34,7 @@ use crate::{
     error::Result,
     model::TableName,
     rpc::{Call, CallError, Connector, RpcClient, ServiceKind},
+    wire::cell_block::{CellBlockDecoder, Codec},
 };
 
 /// The system tables' priority; without it a call for `hbase:meta` waits behind users' calls.
@@ -66,14 +66,16 @@ impl Cluster {
         &self,
         location: &RegionLocation,
         service: ServiceKind,
+        codec: Codec,
         method: &'static str,
         request: &M,
         deadline: Instant,
-    ) -> Result<(R, Bytes), CallError> {
+    ) -> Result<(R, CellBlockDecoder), CallError> {
         self.rpc
             .call(Call {
                 server: &location.address(),
                 service,
+                codec,
                 method,
                 request,
                 priority: location.region.table.is_system().then_some(SYSTEM_PRIORITY),

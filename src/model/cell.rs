@@ -1,6 +1,6 @@
 //! A cell, and the cells of one row.
 
-use std::fmt;
+use std::{fmt, num::NonZeroU64};
 
 use bytes::Bytes;
 
@@ -10,6 +10,8 @@ use super::BytesBinary;
 ///
 /// Its parts are slices of the frame that it arrived in: keeping one cell keeps that frame. Copy the parts
 /// that you hold for long.
+///
+/// Two cells are equal when all that is known of them is, [when they expire](Self::expires_at) too.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cell {
@@ -25,6 +27,7 @@ pub struct Cell {
     pub kind: CellKind,
     /// The value; may be empty.
     pub value: Bytes,
+    pub(crate) expiry: Option<NonZeroU64>,
 }
 
 /// What a cell says about its column.
@@ -88,7 +91,24 @@ impl Cell {
             timestamp,
             kind,
             value,
+            expiry: None,
         }
+    }
+
+    /// The cell, served until then.
+    pub(crate) fn expiring(self, expiry: Option<NonZeroU64>) -> Self {
+        Self { expiry, ..self }
+    }
+
+    /// When the server stops serving the cell because of the TTL that it was written with: its timestamp plus that
+    /// TTL, in milliseconds since 1970, by the server's clock. At this time it is still there, a millisecond later
+    /// not any more.
+    ///
+    /// None when it was written without one, and always when it was not read from a [`Table`](crate::Table)
+    /// [`with_expiry`](crate::Table::with_expiry). The family's own TTL is no part of this, and can end the cell before.
+    #[must_use]
+    pub fn expires_at(&self) -> Option<u64> {
+        self.expiry.map(NonZeroU64::get)
     }
 
     /// The bytes of row, family, qualifier and value together.
@@ -109,7 +129,11 @@ impl fmt::Debug for Cell {
             self.timestamp,
             self.kind,
             BytesBinary(&self.value),
-        )
+        )?;
+        match self.expiry {
+            Some(at) => write!(f, " until {at}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The connections of a client: one per server and service, dialled when first needed.
+//! The connections of a client: one per server, service and codec, dialled when first needed.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,10 @@ use super::{
 };
 use crate::{
     config::{Config, HostPort},
-    wire::{connection_header, frame},
+    wire::{
+        cell_block::{CellBlockDecoder, Codec},
+        connection_header, frame,
+    },
 };
 
 /// Every connection of one client.
@@ -40,8 +43,15 @@ pub(crate) struct RpcClient {
 
 #[derive(Debug)]
 enum Pool {
-    Open(HashMap<DialTarget, Slot>),
+    Open(HashMap<Line, Slot>),
     Closed,
+}
+
+/// What a connection is found by: whom it reaches, and what was agreed on when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Line {
+    target: DialTarget,
+    codec: Codec,
 }
 
 #[derive(Debug)]
@@ -60,6 +70,8 @@ type Dial = Shared<BoxFuture<'static, Result<Arc<RpcConnection>, CallError>>>;
 pub(crate) struct Call<'a, M> {
     pub(crate) server: &'a HostPort,
     pub(crate) service: ServiceKind,
+    /// How the cells of the answer travel.
+    pub(crate) codec: Codec,
     /// The method, spelt as the server spells it.
     pub(crate) method: &'static str,
     pub(crate) request: &'a M,
@@ -81,14 +93,17 @@ impl RpcClient {
     }
 
     /// Makes a call: dials if there is no connection yet, sends, waits for the answer. Returns the message and
-    /// the cell block that came with it.
+    /// the cells that came with it.
     pub(crate) async fn call<M: Message, R: Message + Default>(
         self: &Arc<Self>,
         call: Call<'_, M>,
-    ) -> Result<(R, Bytes), CallError> {
-        let target = DialTarget {
-            address: call.server.clone(),
-            service: call.service,
+    ) -> Result<(R, CellBlockDecoder), CallError> {
+        let line = Line {
+            target: DialTarget {
+                address: call.server.clone(),
+                service: call.service,
+            },
+            codec: call.codec,
         };
         let began = Instant::now();
         if began >= call.deadline {
@@ -98,7 +113,7 @@ impl RpcClient {
                 sent: false,
             });
         }
-        let connection = match timeout_at(call.deadline, self.connection(&target)).await {
+        let connection = match timeout_at(call.deadline, self.connection(&line)).await {
             Ok(connection) => connection?,
             Err(_) => return Err(CallError::DialTimeout(began.elapsed())),
         };
@@ -120,13 +135,13 @@ impl RpcClient {
         if matches!(answer, Err(CallError::Timeout { .. })) && connection.silent_for() >= sent_at.elapsed() {
             // Nothing at all came in while the call waited: the peer may be gone without a word. Later calls get
             // a connection of their own; those still in flight here keep theirs.
-            self.retire(&target, &connection);
+            self.retire(&line, &connection);
         }
         let body = answer?;
         let message = body
             .parse()
             .map_err(|error| CallError::BadAnswer(error.to_string().into()))?;
-        Ok((message, body.cells))
+        Ok((message, CellBlockDecoder::new(body.cells, call.codec)))
     }
 
     /// Waits until no call is in flight, at most until the deadline, then ends all connections. Calls made
@@ -160,15 +175,15 @@ impl RpcClient {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection to a target. Callers that need one at the same time share one dial, which goes on when
+    /// The connection of a line. Callers that need one at the same time share one dial, which goes on when
     /// any of them is dropped.
-    async fn connection(self: &Arc<Self>, target: &DialTarget) -> Result<Arc<RpcConnection>, CallError> {
+    async fn connection(self: &Arc<Self>, line: &Line) -> Result<Arc<RpcConnection>, CallError> {
         let dial = {
             let mut pool = self.pool();
             let Pool::Open(slots) = &mut *pool else {
                 return Err(CallError::Closed);
             };
-            match slots.get(target) {
+            match slots.get(line) {
                 Some(Slot::Connected(connection)) if connection.is_open() => {
                     return Ok(Arc::clone(connection));
                 }
@@ -178,8 +193,8 @@ impl RpcClient {
                     slots.retain(
                         |_, slot| !matches!(slot, Slot::Connected(connection) if !connection.is_open()),
                     );
-                    let dial = self.dial(target.clone());
-                    slots.insert(target.clone(), Slot::Dialling(dial.clone()));
+                    let dial = self.dial(line.clone());
+                    slots.insert(line.clone(), Slot::Dialling(dial.clone()));
                     dial
                 }
             }
@@ -187,11 +202,11 @@ impl RpcClient {
         dial.await
     }
 
-    fn dial(self: &Arc<Self>, target: DialTarget) -> Dial {
+    fn dial(self: &Arc<Self>, line: Line) -> Dial {
         let client = Arc::clone(self);
         let task = tokio::spawn(async move {
             let stream = timeout(client.connect_timeout, async {
-                client.connector.connect(&target).await
+                client.connector.connect(&line.target).await
             });
             // A connector is users' code. One that panics must not leave its target dialled for ever.
             let stream = AssertUnwindSafe(stream)
@@ -200,7 +215,8 @@ impl RpcClient {
                 .unwrap_or_else(|_| Ok(Err(io::Error::other("the connector panicked"))));
             let result = match stream {
                 Ok(Ok(stream)) => {
-                    let opening = connection_header::opening(target.service.wire(), &client.user);
+                    let opening =
+                        connection_header::opening(line.target.service.wire(), line.codec, &client.user);
                     Ok(Arc::new(RpcConnection::start(
                         stream,
                         opening,
@@ -214,14 +230,15 @@ impl RpcClient {
                 Pool::Closed => return Err(CallError::Closed),
                 Pool::Open(slots) => match &result {
                     Ok(connection) => {
-                        slots.insert(target.clone(), Slot::Connected(Arc::clone(connection)));
+                        slots.insert(line.clone(), Slot::Connected(Arc::clone(connection)));
                     }
                     Err(_) => {
-                        slots.remove(&target);
+                        slots.remove(&line);
                     }
                 },
             }
-            tracing::debug!(server = %target.address, service = ?target.service, ok = result.is_ok(), "dialled");
+            let DialTarget { address, service } = &line.target;
+            tracing::debug!(server = %address, ?service, codec = ?line.codec, ok = result.is_ok(), "dialled");
             result
         });
         let ended = || CallError::Dial(Arc::new(io::Error::other("the runtime that dialled has ended")));
@@ -231,11 +248,11 @@ impl RpcClient {
     }
 
     /// Takes a connection out of use, if it still is the one in use.
-    fn retire(&self, target: &DialTarget, connection: &Arc<RpcConnection>) {
+    fn retire(&self, line: &Line, connection: &Arc<RpcConnection>) {
         if let Pool::Open(slots) = &mut *self.pool()
-            && matches!(slots.get(target), Some(Slot::Connected(current)) if Arc::ptr_eq(current, connection))
+            && matches!(slots.get(line), Some(Slot::Connected(current)) if Arc::ptr_eq(current, connection))
         {
-            slots.remove(target);
+            slots.remove(line);
             let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
             retired.retain(|connection| connection.strong_count() > 0);
             retired.push(Arc::downgrade(connection));
@@ -267,12 +284,15 @@ mod tests {
         let config = Config::from_uri("hbase+rpc://a").unwrap();
         let client = RpcClient::new(&config, Arc::new(Endless(Arc::clone(&dials))));
         let client = Arc::new(client);
-        let target = DialTarget {
-            address: HostPort {
-                host: "a".into(),
-                port: 1,
+        let line = Line {
+            target: DialTarget {
+                address: HostPort {
+                    host: "a".into(),
+                    port: 1,
+                },
+                service: ServiceKind::Client,
             },
-            service: ServiceKind::Client,
+            codec: Codec::KeyValue,
         };
         let runtime = || {
             tokio::runtime::Builder::new_current_thread()
@@ -281,7 +301,7 @@ mod tests {
                 .unwrap()
         };
         let dial = async |times: usize| {
-            let connection = client.connection(&target);
+            let connection = client.connection(&line);
             tokio::pin!(connection);
             while dials.load(Ordering::Relaxed) < times {
                 if let Some(result) = connection.as_mut().now_or_never() {

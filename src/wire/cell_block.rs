@@ -1,9 +1,10 @@
-//! Cells as they travel behind a message: key-values, one after the other (`KeyValueCodec`).
+//! Cells as they travel behind a message: key-values, one after the other.
 //!
 //! ```text
 //! int32 rest of this cell, int32 key, int32 value,
 //! key: int16 row, row, int8 family, family, qualifier, int64 timestamp, int8 kind
 //! value
+//! uint16 tags, tags: only with KeyValueCodecWithTags, and not when the cell has none
 //! ```
 
 use bytes::{Buf, Bytes};
@@ -11,6 +12,30 @@ use bytes::{Buf, Bytes};
 use bytes::{BufMut, BytesMut};
 
 use crate::model::{Cell, CellKind};
+
+mod tags;
+
+pub(crate) use tags::expiry;
+
+/// How a connection's cells travel. It is agreed on once, when the connection is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Codec {
+    /// Without tags. Servers make tags from attributes, so that writes need nothing else.
+    #[default]
+    KeyValue,
+    /// With the tags that the server has, of which a TTL is one.
+    KeyValueWithTags,
+}
+
+impl Codec {
+    /// The class that the server knows it by.
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::KeyValue => "org.apache.hadoop.hbase.codec.KeyValueCodec",
+            Self::KeyValueWithTags => "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags",
+        }
+    }
+}
 
 /// What of a key has a fixed width: the lengths of row and family, the timestamp, the kind.
 #[cfg(test)]
@@ -50,12 +75,18 @@ pub(crate) enum CellBlockError {
 #[derive(Clone, Debug)]
 pub(crate) struct CellBlockDecoder {
     rest: Bytes,
+    codec: Codec,
 }
 
 impl CellBlockDecoder {
-    /// A reader of this block; an empty one has no cells.
-    pub(crate) const fn new(block: Bytes) -> Self {
-        Self { rest: block }
+    /// A reader of this block, written by this codec; an empty one has no cells.
+    pub(crate) const fn new(block: Bytes, codec: Codec) -> Self {
+        Self { rest: block, codec }
+    }
+
+    /// How the cells of this answer travel.
+    pub(crate) const fn codec(&self) -> Codec {
+        self.codec
     }
 
     /// Whether all cells were read.
@@ -72,7 +103,7 @@ impl Iterator for CellBlockDecoder {
         if self.rest.is_empty() {
             return None;
         }
-        let cell = read_cell(&mut self.rest);
+        let cell = read_cell(&mut self.rest, self.codec);
         if cell.is_err() {
             self.rest.clear();
         }
@@ -80,21 +111,26 @@ impl Iterator for CellBlockDecoder {
     }
 }
 
-fn read_cell(block: &mut Bytes) -> Result<Cell, CellBlockError> {
+fn read_cell(block: &mut Bytes, codec: Codec) -> Result<Cell, CellBlockError> {
     let mut cell = {
         let len = length(block, "whole")?;
         take(block, len)?
     };
     let key_len = length(&mut cell, "key")?;
     let value_len = length(&mut cell, "value")?;
-    // With this codec nothing follows the value: tags do not travel.
-    if key_len.checked_add(value_len) != Some(cell.len()) {
-        return Err(CellBlockError::Contradiction {
+    let behind = key_len
+        .checked_add(value_len)
+        .and_then(|len| cell.len().checked_sub(len))
+        .filter(|behind| *behind == 0 || codec == Codec::KeyValueWithTags)
+        .ok_or(CellBlockError::Contradiction {
             part: "key and value are not the whole",
-        });
-    }
+        })?;
     let mut key = cell.split_to(key_len);
-    let value = cell;
+    let value = cell.split_to(value_len);
+    let tags = match behind {
+        0 => cell,
+        _ => tags_of(cell)?,
+    };
 
     let too_long = |part| CellBlockError::Contradiction { part };
     let row_len = key.try_get_i16().map_err(|_| too_long("the key is too short"))?;
@@ -108,14 +144,20 @@ fn read_cell(block: &mut Bytes) -> Result<Cell, CellBlockError> {
         .checked_sub(8 + 1)
         .ok_or_else(|| too_long("the key is too short"))?;
     let qualifier = key.split_to(qualifier_len);
-    Ok(Cell::new(
-        row,
-        family,
-        qualifier,
-        key.get_u64(),
-        CellKind::from_code(key.get_u8()),
-        value,
-    ))
+    let timestamp = key.get_u64();
+    let kind = CellKind::from_code(key.get_u8());
+    let expiry = expiry(timestamp, &tags)?;
+    Ok(Cell::new(row, family, qualifier, timestamp, kind, value).expiring(expiry))
+}
+
+/// The tags of a cell, without their length before them.
+fn tags_of(mut behind: Bytes) -> Result<Bytes, CellBlockError> {
+    match behind.try_get_u16() {
+        Ok(len) if usize::from(len) == behind.len() => Ok(behind),
+        _ => Err(CellBlockError::Contradiction {
+            part: "key, value and tags are not the whole",
+        }),
+    }
 }
 
 fn length(bytes: &mut Bytes, part: &'static str) -> Result<usize, CellBlockError> {

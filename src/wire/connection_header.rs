@@ -4,12 +4,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 
 use super::{
+    cell_block::Codec,
     pb,
     preamble::{AuthMethod, preamble},
 };
-
-/// Cells travel in blocks of key-values, without their tags: tags are made by the server from attributes.
-const CODEC: &str = "org.apache.hadoop.hbase.codec.KeyValueCodec";
 
 /// What a connection is for. It is bound to one service for its life, so the same server may need several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,8 +37,8 @@ impl Service {
 /// The preamble and the connection header in one piece: some servers are slow to piece them together.
 ///
 /// Nothing answers this when it is accepted; requests may follow in the same write.
-pub(crate) fn opening(service: Service, effective_user: &str) -> Bytes {
-    let header = header(service, effective_user).encode_to_vec();
+pub(crate) fn opening(service: Service, codec: Codec, effective_user: &str) -> Bytes {
+    let header = header(service, codec, effective_user).encode_to_vec();
     let preamble = preamble(AuthMethod::Simple);
     let mut out = BytesMut::with_capacity(preamble.len() + 4 + header.len());
     out.put_slice(&preamble);
@@ -50,14 +48,14 @@ pub(crate) fn opening(service: Service, effective_user: &str) -> Bytes {
     out.freeze()
 }
 
-fn header(service: Service, effective_user: &str) -> pb::ConnectionHeader {
+fn header(service: Service, codec: Codec, effective_user: &str) -> pb::ConnectionHeader {
     pb::ConnectionHeader {
         user_info: Some(pb::UserInformation {
             effective_user: effective_user.to_owned(),
             real_user: None,
         }),
         service_name: Some(service.name().to_owned()),
-        cell_block_codec_class: Some(CODEC.to_owned()),
+        cell_block_codec_class: Some(codec.class().to_owned()),
         version_info: Some(version_info()),
         ..pb::ConnectionHeader::default()
     }
@@ -94,20 +92,24 @@ mod tests {
             b"\x2a\x15\x0a\x052.6.0\x12\x00\x1a\x00\x22\x00\x2a\x00\x32\x00\x38\x02\x40\x06",
         ]
         .concat();
-        assert_eq!(opening(Service::Client, "bob"), wanted);
+        assert_eq!(opening(Service::Client, Codec::KeyValue, "bob"), wanted);
     }
 
     #[test]
-    fn names_the_service_and_the_user() {
+    fn names_the_service_the_codec_and_the_user() {
         for (service, name) in [
             (Service::Client, "ClientService"),
             (Service::Admin, "AdminService"),
             (Service::Master, "MasterService"),
             (Service::ClientMeta, "ClientMetaService"),
         ] {
-            let opening = opening(service, "Zoë");
+            let opening = opening(service, Codec::KeyValueWithTags, "Zoë");
             let header = pb::ConnectionHeader::decode(&opening[10..]).unwrap();
             assert_eq!(header.service_name(), name);
+            assert_eq!(
+                header.cell_block_codec_class(),
+                "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags"
+            );
             assert_eq!(header.user_info.unwrap().effective_user, "Zoë");
         }
     }

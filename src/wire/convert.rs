@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::{
-    cell_block::{CellBlockDecoder, CellBlockError},
+    cell_block::{CellBlockDecoder, CellBlockError, Codec, expiry},
     filter::{self, filter_message},
     pb::{self, mutation_proto::column_value::QualifierValue},
 };
@@ -317,7 +317,12 @@ pub(crate) fn row(result: pb::Result, block: &mut CellBlockDecoder) -> Result<Op
 
 /// The cells of a result: inside the message, or the next ones of the cell block.
 pub(crate) fn cells(result: pb::Result, block: &mut CellBlockDecoder) -> Result<Vec<Cell>, ConvertError> {
-    let mut cells: Vec<Cell> = result.cell.into_iter().map(inline_cell).collect();
+    let codec = block.codec();
+    let mut cells = result
+        .cell
+        .into_iter()
+        .map(|cell| inline_cell(cell, codec))
+        .collect::<Result<Vec<Cell>, _>>()?;
     cells.extend(take_cells(
         block,
         usize::try_from(result.associated_cell_count.unwrap_or(0)).unwrap_or(0),
@@ -337,16 +342,23 @@ pub(crate) fn row_of(cells: Vec<Cell>) -> Result<Option<Row>, ConvertError> {
     }
 }
 
-fn inline_cell(cell: pb::Cell) -> Cell {
+/// A cell inside a message. It says when it expires where it would in a block.
+fn inline_cell(cell: pb::Cell, codec: Codec) -> Result<Cell, ConvertError> {
     let kind = u8::try_from(cell.cell_type.unwrap_or(0)).unwrap_or(0);
-    Cell::new(
+    let timestamp = cell.timestamp.unwrap_or(0);
+    let expiry = match codec {
+        Codec::KeyValue => None,
+        Codec::KeyValueWithTags => expiry(timestamp, &cell.tags.unwrap_or_default())?,
+    };
+    Ok(Cell::new(
         cell.row.unwrap_or_default(),
         cell.family.unwrap_or_default(),
         cell.qualifier.unwrap_or_default(),
-        cell.timestamp.unwrap_or(0),
+        timestamp,
         CellKind::from_code(kind),
         cell.value.unwrap_or_default(),
     )
+    .expiring(expiry))
 }
 
 /// The next cells of a block. `count` is the peer's word: memory follows the cells, not the number.
@@ -361,14 +373,15 @@ fn take_cells(block: &mut CellBlockDecoder, count: usize) -> Result<Vec<Cell>, C
 /// The rows of a scan's answer, in order, each with whether more of its cells follow in the next one.
 pub(crate) fn scanned_rows(
     answer: &mut pb::ScanResponse,
-    block: Bytes,
+    mut block: CellBlockDecoder,
 ) -> Result<Vec<(Row, bool)>, ConvertError> {
     let mut rows = Vec::new();
     for result in std::mem::take(&mut answer.results) {
         let partial = result.partial.unwrap_or(false);
-        rows.extend(row(result, &mut CellBlockDecoder::new(Bytes::new()))?.map(|row| (row, partial)));
+        rows.extend(
+            row(result, &mut CellBlockDecoder::new(Bytes::new(), block.codec()))?.map(|row| (row, partial)),
+        );
     }
-    let mut block = CellBlockDecoder::new(block);
     for (at, count) in answer.cells_per_result.iter().enumerate() {
         let partial = answer.partial_flag_per_result.get(at).copied().unwrap_or(false);
         let cells = take_cells(&mut block, *count as usize)?;
@@ -455,6 +468,27 @@ pub(crate) fn table_state(message: &pb::TableState) -> TableState {
 mod tests {
     use super::*;
 
+    const fn no_block() -> CellBlockDecoder {
+        CellBlockDecoder::new(Bytes::new(), Codec::KeyValue)
+    }
+
+    #[test]
+    fn a_cell_inside_a_message_says_when_it_expires_where_that_was_asked_for() {
+        let read = |codec, tags: &'static [u8]| {
+            let cell = pb::Cell {
+                timestamp: Some(1_000),
+                tags: Some(tags.into()),
+                ..Default::default()
+            };
+            inline_cell(cell, codec).map(|cell| cell.expires_at())
+        };
+        let ttl = b"\x00\x09\x08\x00\x00\x00\x00\x00\x00\x00\x05";
+        assert_eq!(read(Codec::KeyValueWithTags, ttl), Ok(Some(1_005)));
+        assert_eq!(read(Codec::KeyValueWithTags, b""), Ok(None));
+        assert!(read(Codec::KeyValueWithTags, b"\x00\x09\x08").is_err());
+        assert_eq!(read(Codec::KeyValue, ttl), Ok(None));
+    }
+
     #[test]
     fn a_delete_always_says_what_sort_it_is() {
         let delete = Delete::new("r")
@@ -492,16 +526,13 @@ mod tests {
             associated_cell_count: Some(i32::MAX),
             ..Default::default()
         };
-        assert_eq!(
-            row(result, &mut CellBlockDecoder::new(Bytes::new())),
-            Err(ConvertError::MissingCells)
-        );
+        assert_eq!(row(result, &mut no_block()), Err(ConvertError::MissingCells));
         let mut answer = pb::ScanResponse {
             cells_per_result: vec![u32::MAX],
             ..Default::default()
         };
         assert_eq!(
-            scanned_rows(&mut answer, Bytes::new()),
+            scanned_rows(&mut answer, no_block()),
             Err(ConvertError::MissingCells)
         );
     }
@@ -516,6 +547,6 @@ mod tests {
             cell: vec![cell("a"), cell("b")],
             ..Default::default()
         };
-        assert!(row(result, &mut CellBlockDecoder::new(Bytes::new())).is_err());
+        assert!(row(result, &mut no_block()).is_err());
     }
 }

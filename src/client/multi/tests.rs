@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     error::ErrorKind,
     model::{Append, CellKind, Increment, Put},
-    wire::cell_block::{CellRef, encode_cell},
+    wire::cell_block::{CellRef, Codec, encode_cell},
 };
 
 fn put(row: &'static str) -> Mutation {
@@ -122,7 +122,7 @@ fn read_all(
         region_action_result: results,
         ..Default::default()
     };
-    read(actions, answer, block)
+    read(actions, answer, CellBlockDecoder::new(block, Codec::KeyValue))
 }
 
 fn values(answers: &[ActionAnswer]) -> Vec<String> {

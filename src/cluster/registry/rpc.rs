@@ -14,7 +14,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     model::ServerName,
     rpc::{Call, CallError, Recovery, RpcClient, ServiceKind},
-    wire::{convert, pb},
+    wire::{cell_block::Codec, convert, pb},
 };
 
 /// How many servers are asked at the same time, as HBase's own clients do it.
@@ -153,6 +153,7 @@ impl RpcRegistry {
         Call {
             server,
             service: ServiceKind::Registry,
+            codec: Codec::KeyValue,
             method,
             request,
             priority: None,

@@ -7,7 +7,36 @@ const CELL: &[u8] = b"\x00\x00\x00\x18\x00\x00\x00\x0f\x00\x00\x00\x01\
     \x00\x01r\x01fq\x00\x00\x00\x00\x00\x00\x00\x01\x04v";
 
 fn decode(block: &[u8]) -> Result<Vec<Cell>, CellBlockError> {
-    CellBlockDecoder::new(Bytes::copy_from_slice(block)).collect()
+    CellBlockDecoder::new(Bytes::copy_from_slice(block), Codec::KeyValue).collect()
+}
+
+fn decode_with_tags(block: &[u8]) -> Result<Vec<Cell>, CellBlockError> {
+    CellBlockDecoder::new(Bytes::copy_from_slice(block), Codec::KeyValueWithTags).collect()
+}
+
+/// [`CELL`] with these bytes behind its value.
+fn cell_and(behind: &[u8]) -> Vec<u8> {
+    let mut block = CELL.to_vec();
+    let len = u32::try_from(CELL.len() - 4 + behind.len()).unwrap();
+    block[..4].copy_from_slice(&len.to_be_bytes());
+    block.extend_from_slice(behind);
+    block
+}
+
+fn tag(kind: u8, value: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(1 + value.len()).unwrap();
+    [&len.to_be_bytes(), [kind].as_slice(), value].concat()
+}
+
+fn ttl(millis: i64) -> Vec<u8> {
+    tag(8, &millis.to_be_bytes())
+}
+
+/// [`CELL`] with these tags.
+fn cell_with(tags: &[Vec<u8>]) -> Vec<u8> {
+    let tags = tags.concat();
+    let len = u16::try_from(tags.len()).unwrap();
+    cell_and(&[&len.to_be_bytes(), tags.as_slice()].concat())
 }
 
 fn parts(cell: &Cell) -> CellRef<'_> {
@@ -42,7 +71,10 @@ fn the_bytes_are_those_of_the_protocol() {
 #[test]
 fn the_parts_are_slices_of_the_block() {
     let block = Bytes::from_static(CELL);
-    let cell = CellBlockDecoder::new(block).next().unwrap().unwrap();
+    let cell = CellBlockDecoder::new(block, Codec::KeyValue)
+        .next()
+        .unwrap()
+        .unwrap();
     for part in [&cell.row, &cell.family, &cell.qualifier, &cell.value] {
         assert!(CELL.as_ptr_range().contains(&part.as_ptr()));
     }
@@ -51,7 +83,7 @@ fn the_parts_are_slices_of_the_block() {
 #[test]
 fn an_empty_block_has_no_cells() {
     assert_eq!(decode(b""), Ok(Vec::new()));
-    assert!(CellBlockDecoder::new(Bytes::new()).is_at_end());
+    assert!(CellBlockDecoder::new(Bytes::new(), Codec::KeyValue).is_at_end());
 }
 
 #[test]
@@ -75,7 +107,7 @@ fn the_block_ends_at_the_first_error() {
     let mut block = CELL.to_vec();
     block.extend_from_slice(b"\xff\xff\xff\xff");
     block.extend_from_slice(CELL);
-    let mut cells = CellBlockDecoder::new(block.into());
+    let mut cells = CellBlockDecoder::new(block.into(), Codec::KeyValue);
     assert!(cells.next().unwrap().is_ok());
     assert!(cells.next().unwrap().is_err());
     assert!(cells.next().is_none() && cells.is_at_end());
@@ -131,6 +163,53 @@ fn tags_are_refused_because_they_were_not_asked_for() {
         decode(&block),
         Err(CellBlockError::Contradiction { .. })
     ));
+}
+
+#[test]
+fn the_first_ttl_says_when_a_cell_expires() {
+    let (acl, text) = (tag(1, b"acl"), tag(7, b""));
+    for (block, wanted) in [
+        (CELL.to_vec(), None),
+        (cell_with(&[]), None),
+        (cell_with(&[acl.clone(), text.clone()]), None),
+        (cell_with(&[ttl(3_000)]), Some(3_001)),
+        (cell_with(&[acl, ttl(5), text, ttl(9)]), Some(6)),
+        (cell_with(&[ttl(i64::MAX)]), Some(i64::MAX as u64 + 1)),
+        (cell_with(&[ttl(-1)]), Some(1)),
+        (cell_with(&[ttl(i64::MIN)]), Some(1)),
+    ] {
+        // The cell behind it is found, whatever its own tags were.
+        let cells = decode_with_tags(&[&block, CELL].concat()).unwrap();
+        let found: Vec<_> = cells.iter().map(Cell::expires_at).collect();
+        assert_eq!(found, [wanted, None], "{block:x?}");
+        assert!(cells.iter().all(|cell| parts(cell) == parts(&cells[1])));
+    }
+}
+
+#[test]
+fn a_time_of_expiry_that_is_too_far_away_is_the_last_one() {
+    let mut block = cell_with(&[ttl(i64::MAX)]);
+    block[4 + 8 + 6..][..8].fill(0xff);
+    assert_eq!(decode_with_tags(&block).unwrap()[0].expires_at(), Some(u64::MAX));
+}
+
+#[test]
+fn tags_whose_lengths_do_not_fit_are_refused_by_name() {
+    for (behind, wanted) in [
+        (b"\x00".as_slice(), "key, value and tags are not the whole"),
+        (b"\x00\x00\x00", "key, value and tags are not the whole"),
+        (b"\x00\x04\x00\x01\x08", "key, value and tags are not the whole"),
+        (b"\x00\x02\x00\x01\x08", "key, value and tags are not the whole"),
+        (b"\x00\x01\x00", "a tag has no length"),
+        (b"\x00\x02\x00\x00", "a tag has no type"),
+        (b"\x00\x03\x00\x02\x08", "a tag is longer than the tags"),
+        (b"\x00\x03\xff\xff\x08", "a tag is longer than the tags"),
+        (b"\x00\x04\x00\x01\x01\x00", "a tag has no length"),
+        (b"\x00\x03\x00\x01\x08", "a TTL is not eight bytes long"),
+    ] {
+        let found = decode_with_tags(&cell_and(behind)).unwrap_err().to_string();
+        assert!(found.ends_with(wanted), "{behind:x?}: {found}");
+    }
 }
 
 #[test]
@@ -195,6 +274,30 @@ proptest! {
             encode_cell(&mut block, &parts(cell)).unwrap();
         }
         prop_assert_eq!(decode(&block).unwrap(), cells);
+    }
+
+    #[test]
+    fn a_ttl_is_found_among_tags(
+        before in vec((any::<u8>().prop_filter("a TTL", |kind| *kind != 8), vec(any::<u8>(), 0..40)), 0..6),
+        millis in proptest::option::of(any::<i64>()),
+        after in vec((any::<u8>().prop_filter("a TTL", |kind| *kind != 8), vec(any::<u8>(), 0..40)), 0..6),
+    ) {
+        let others = |tags: Vec<(u8, Vec<u8>)>| tags.into_iter().map(|(kind, value)| tag(kind, &value));
+        let tags: Vec<_> = others(before).chain(millis.map(ttl)).chain(others(after)).collect();
+        let cells = decode_with_tags(&cell_with(&tags)).unwrap();
+        let wanted = millis.map(|millis| 1_u64.saturating_add_signed(millis).max(1));
+        prop_assert_eq!(cells[0].expires_at(), wanted);
+    }
+
+    #[test]
+    fn arbitrary_tags_are_read_or_refused(behind in vec(any::<u8>(), 0..60)) {
+        if let Ok(cells) = decode_with_tags(&cell_and(&behind)) {
+            prop_assert_eq!(cells.len(), 1);
+        }
+        let len = u16::try_from(behind.len()).unwrap().to_be_bytes();
+        if let Ok(cells) = decode_with_tags(&cell_and(&[len.as_slice(), &behind].concat())) {
+            prop_assert_eq!(cells.len(), 1);
+        }
     }
 
     #[test]

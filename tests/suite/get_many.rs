@@ -1,0 +1,150 @@
+//! Many gets at once, against single ones.
+
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use hbase_txn::{Connection, ErrorKind, Get, Table};
+use tokio::time::Instant;
+
+use crate::support::{
+    connect,
+    forwarder::Forwarder,
+    put, says,
+    spy::Spy,
+    standalone,
+    table::{TestTable, plain},
+    within,
+};
+
+const ROWS: usize = 3_000;
+const SPLITS: [&str; 7] = ["0375", "0750", "1125", "1500", "1875", "2250", "2625"];
+
+fn row(number: usize) -> String {
+    format!("{number:04}")
+}
+
+/// Writes every row but each seventh.
+async fn fill(table: &Table) {
+    stream::iter((0..ROWS).filter(|number| number % 7 != 0))
+        .for_each_concurrent(64, |number| async move {
+            table.put(put(row(number), row(number))).await.unwrap();
+        })
+        .await;
+}
+
+/// Every row once, in an order of chance that is always the same.
+fn order() -> Vec<usize> {
+    let mut order: Vec<usize> = (0..ROWS).collect();
+    fastrand::Rng::with_seed(1).shuffle(&mut order);
+    order
+}
+
+async fn check_all(table: &Table) {
+    let order = order();
+    let found = table
+        .get_many(order.iter().map(|number| Get::new(row(*number))))
+        .await
+        .unwrap();
+    assert_eq!(found.len(), ROWS);
+    for (number, found) in order.into_iter().zip(found) {
+        let value = found.as_ref().and_then(|found| found.value("f", "q"));
+        match number % 7 {
+            0 => assert_eq!(found, None, "{number}"),
+            _ => assert_eq!(value.unwrap(), &row(number), "{number}"),
+        }
+    }
+}
+
+async fn watched() -> (Spy, Connection) {
+    let spy = Spy::default();
+    let connection = Connection::builder(standalone().config())
+        .connector(spy.clone())
+        .connect()
+        .await
+        .unwrap();
+    (spy, connection)
+}
+
+#[tokio::test]
+async fn three_thousand_rows_of_eight_regions_are_read_in_order_with_three_calls_also_after_a_split() {
+    let (spy, connection) = watched().await;
+    let shared = TestTable::create("many", plain, &SPLITS).await;
+    let table = shared.of(&connection);
+    fill(&table).await;
+    check_all(&table).await;
+    let before = spy.multi_calls();
+    check_all(&table).await;
+    assert_eq!(spy.multi_calls(), before + 3);
+
+    // Known to the server, and not to the client, whose first call finds the region gone.
+    shared.split_at(&connect().await, "0500").await;
+    let before = spy.multi_calls();
+    check_all(&table).await;
+    let calls = spy.multi_calls() - before;
+    assert!((4..=8).contains(&calls), "{calls} calls");
+}
+
+#[tokio::test]
+async fn few_rows_are_one_call_and_none_are_none() {
+    let (spy, connection) = watched().await;
+    let shared = TestTable::create("few", plain, &["b", "c"]).await;
+    let table = shared.of(&connection);
+    table.put(put("b", "v")).await.unwrap();
+    let before = spy.multi_calls();
+    assert_eq!(table.get_many([]).await.unwrap(), []);
+    assert_eq!(spy.multi_calls(), before);
+    let rows = ["c", "b", "a", "b"];
+    let found = table.get_many(rows.map(Get::new)).await.unwrap();
+    let found: Vec<_> = found
+        .iter()
+        .map(|row| row.as_ref().map(|row| row.key().as_ref()))
+        .collect();
+    assert_eq!(found, [None, Some(&b"b"[..]), None, Some(b"b")]);
+    assert_eq!(spy.multi_calls(), before + 1);
+
+    let refused = table.get_many([Get::new("a"), Get::new("")]).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    let gets = [Get::new("a"), Get::new("c").family("absent"), Get::new("b")];
+    let failed = table.get_many(gets).await.unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::FamilyNotFound, "{failed}");
+    says(&failed, &["get_many", &shared.name.to_string(), "row c"]);
+    assert!(failed.server().is_some());
+}
+
+#[tokio::test]
+async fn the_deadline_ends_it_where_the_server_is_silent_and_a_dropped_one_harms_nobody() {
+    let cluster = standalone();
+    let forwarder = Forwarder::to(cluster.status.ports["region-server"]).await;
+    let connection = Connection::builder(cluster.config())
+        .connector(Spy::with_detour(forwarder.port))
+        .connect()
+        .await
+        .unwrap();
+    let shared = TestTable::create("silent", plain, &["b"]).await;
+    let table = shared.of(&connection);
+    table.put(put("a", "v")).await.unwrap();
+    let gets = || ["a", "b"].map(Get::new);
+    assert!(table.get_many(gets()).await.unwrap()[0].is_some());
+
+    forwarder.mute(true);
+    let brief = table.clone().with_operation_timeout(Duration::from_secs(1));
+    let began = Instant::now();
+    let failed = within(Duration::from_secs(20), brief.get_many(gets()))
+        .await
+        .unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::DeadlineExceeded, "{failed}");
+    assert!(
+        began.elapsed() >= Duration::from_millis(900),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(failed.table(), Some(&shared.name.to_string()[..]));
+    let dropped = tokio::time::timeout(Duration::from_millis(100), table.get_many(gets()));
+    assert!(dropped.await.is_err());
+
+    forwarder.mute(false);
+    let found = within(Duration::from_secs(60), table.get_many(gets()))
+        .await
+        .unwrap();
+    assert!(found[0].is_some() && found[1].is_none());
+}
