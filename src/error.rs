@@ -65,6 +65,14 @@ pub enum ErrorKind {
     LockUnavailable,
     /// The lock is no longer held by whom it was: its lease is over, or it was removed or taken.
     LockLost,
+    /// There is no such latch: it was never made, or it was deleted.
+    LatchAbsent,
+    /// A latch of that name is there already.
+    LatchExists,
+    /// The latch's time is over.
+    LatchExpired,
+    /// The row of the latch has something that no client of a latch writes.
+    LatchCorrupt,
     /// The transaction is older than its table remembers.
     OutcomeForgotten,
     /// The table does not exist.

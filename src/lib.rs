@@ -62,6 +62,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod keyed_lock;
+mod latch;
 #[cfg(feature = "local")]
 pub mod local;
 mod lock;
@@ -75,6 +76,10 @@ pub use client::{
 };
 pub use config::{ClusterAddress, Config, HostPort};
 pub use error::{Effect, Error, ErrorKind, RemoteException, Result};
+pub use latch::{
+    Counted, LONGEST_LATCH, Latch, LatchInfo, LatchLevel, LatchManager, LatchManagerOptions, LatchName,
+    LatchState, LatchTableOptions, SHORTEST_LATCH, WaitOutcome,
+};
 pub use lock::{
     LONGEST_LEASE, LockGuard, LockHolder, LockInfo, LockLevel, LockLoss, LockManager, LockManagerOptions,
     LockName, LockRequest, LockSet, LockTableOptions, LockToken, PartitionLocks, PendingLock, ReleaseOutcome,

@@ -41,7 +41,7 @@ pub(crate) enum Verdict {
 }
 
 /// No region is refused.
-pub(super) struct AnyRegion;
+pub(crate) struct AnyRegion;
 
 impl RegionGuard for AnyRegion {
     fn check(&self, _: ServingRegion<'_>) -> Verdict {

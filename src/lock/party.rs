@@ -8,7 +8,6 @@ use tokio::time::Instant;
 use super::{
     owner::LONGEST_HOLDER,
     request::{LONGEST_LEASE, SHORTEST_LEASE},
-    table,
 };
 use crate::{
     error::{Error, Result},
@@ -39,7 +38,7 @@ impl Party {
         }
         Ok(Self {
             holder,
-            cells_live: table::family_ttl(family),
+            cells_live: family.time_to_live(),
             turns: KeyedLock::new(),
         })
     }

@@ -1,22 +1,16 @@
 //! Tables that locks live in.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 
 use super::layout::FAMILY;
 use crate::{
     client::Admin,
     error::{Error, ErrorKind, Result},
-    model::{FamilyDescriptor, PartitionRule, TableDescriptor, TableName},
+    model::{FamilyDescriptor, JAVA_REGIONS, PartitionRule, TableDescriptor, TableName, bucket_split_keys},
 };
 
 /// The table attribute that says, as `false`, that locks have no companion row.
 const COMPANION: &str = "hbase-txn.lock-companion";
-/// The regions of a table as the Java library makes it: its split keys are all 256 bytes, so the first region stays empty.
-const JAVA_REGIONS: usize = 257;
-/// HBase's "for ever", in seconds.
-const FOREVER: u64 = i32::MAX as u64;
 
 /// A lock table that is to be made.
 ///
@@ -96,21 +90,7 @@ impl LockTableOptions {
     ///
     /// [`InvalidInput`](ErrorKind::InvalidInput) for no regions, or more than 257.
     pub fn split_keys(&self) -> Result<Vec<Bytes>> {
-        let bytes: Vec<u8> = match self.regions {
-            JAVA_REGIONS => (0..=u8::MAX).collect(),
-            1..JAVA_REGIONS => (1..self.regions)
-                .map(|region| u8::try_from(region * 256 / self.regions).unwrap_or(u8::MAX))
-                .collect(),
-            regions => {
-                return Err(Error::invalid(format!(
-                    "{regions} regions; a lock table has from 1 to {JAVA_REGIONS}"
-                )));
-            }
-        };
-        Ok(bytes
-            .into_iter()
-            .map(|byte| Bytes::copy_from_slice(&[byte]))
-            .collect())
+        bucket_split_keys(self.regions)
     }
 
     /// Whether locks of a table have a companion row, because Java clients may use it too; see
@@ -146,12 +126,6 @@ pub(super) fn lock_family(descriptor: &TableDescriptor) -> Result<&FamilyDescrip
         )
         .with_hint("name a table that was made for locks; hbase-txn lock acquire makes one that is missing")
     })
-}
-
-/// How long cells of a family live at most; none when that is for ever.
-pub(super) fn family_ttl(family: &FamilyDescriptor) -> Option<Duration> {
-    let seconds = family.attribute("TTL")?.parse::<u64>().ok()?;
-    (seconds < FOREVER).then(|| Duration::from_secs(seconds))
 }
 
 #[cfg(test)]
@@ -191,14 +165,5 @@ mod tests {
         assert_eq!(family.attribute("NEW_VERSION_BEHAVIOR"), Some("true"));
         let bare = TableDescriptor::new("t".parse().unwrap());
         assert_eq!(lock_family(&bare).unwrap_err().kind(), ErrorKind::FamilyNotFound);
-    }
-
-    #[test]
-    fn a_familys_ttl_bounds_leases_unless_it_is_for_ever() {
-        let ttl =
-            |seconds: &str| family_ttl(&FamilyDescriptor::new("D").with_attribute("TTL", seconds.to_owned()));
-        assert_eq!(ttl("60"), Some(Duration::from_secs(60)));
-        assert_eq!(ttl("2147483647"), None);
-        assert_eq!(ttl("FOREVER"), None);
     }
 }

@@ -2,6 +2,8 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use crate::error::{Error, Result};
+
 /// The prefix byte of a key: `OneByteSimpleHash` with 256 buckets (`com.sematext.hbase.ds`, `io.appform.hbase.ds`),
 /// byte for byte.
 ///
@@ -21,6 +23,32 @@ pub(crate) fn distributed_row(key: &[u8]) -> Bytes {
     row.put_u8(hash_prefix(key));
     row.put_slice(key);
     row.freeze()
+}
+
+/// The regions of a table as the Java libraries make it: its split keys are all 256 bytes, so the first region stays empty.
+pub(crate) const JAVA_REGIONS: usize = 257;
+
+/// The keys at which the regions of a table with 256 buckets begin, but for the first.
+///
+/// # Errors
+///
+/// For no regions, or more than 257.
+pub(crate) fn bucket_split_keys(regions: usize) -> Result<Vec<Bytes>> {
+    let bytes: Vec<u8> = match regions {
+        JAVA_REGIONS => (0..=u8::MAX).collect(),
+        1..JAVA_REGIONS => (1..regions)
+            .map(|region| u8::try_from(region * 256 / regions).unwrap_or(u8::MAX))
+            .collect(),
+        regions => {
+            return Err(Error::invalid(format!(
+                "{regions} regions; a table of 256 buckets has from 1 to {JAVA_REGIONS}"
+            )));
+        }
+    };
+    Ok(bytes
+        .into_iter()
+        .map(|byte| Bytes::copy_from_slice(&[byte]))
+        .collect())
 }
 
 #[cfg(test)]

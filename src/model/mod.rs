@@ -39,7 +39,7 @@ pub(crate) use condition::Check;
 pub use condition::Condition;
 pub use filter::Filter;
 pub(crate) use filter::FilterKind;
-pub(crate) use hash_prefix::distributed_row;
+pub(crate) use hash_prefix::{JAVA_REGIONS, bucket_split_keys, distributed_row};
 pub(crate) use increment::Counter;
 pub use increment::Increment;
 pub(crate) use mutation::{Column, DeleteScope, LATEST_TIMESTAMP, Limits, VISIBILITY_ATTRIBUTE, blame_row};

@@ -348,6 +348,14 @@ impl FamilyDescriptor {
             .get(key.as_bytes())
             .and_then(|value| std::str::from_utf8(value).ok())
     }
+
+    /// How long its cells live at most, from their timestamps; none when that is for ever.
+    pub(crate) fn time_to_live(&self) -> Option<Duration> {
+        /// HBase's "for ever", in seconds.
+        const FOREVER: u64 = i32::MAX as u64;
+        let seconds = self.attribute("TTL")?.parse::<u64>().ok()?;
+        (seconds < FOREVER).then(|| Duration::from_secs(seconds))
+    }
 }
 
 impl fmt::Display for FamilyDescriptor {
@@ -378,6 +386,18 @@ mod tests {
             .with_family(FamilyDescriptor::new("_f.g-1"))
             .check()
             .unwrap();
+    }
+
+    #[test]
+    fn a_familys_cells_live_as_long_as_its_ttl_unless_that_is_for_ever() {
+        let ttl = |seconds: &str| {
+            FamilyDescriptor::new("D")
+                .with_attribute("TTL", seconds.to_owned())
+                .time_to_live()
+        };
+        assert_eq!(ttl("60"), Some(Duration::from_secs(60)));
+        assert_eq!(ttl("2147483647"), None);
+        assert_eq!(ttl("FOREVER"), None);
     }
 
     #[test]

@@ -113,6 +113,19 @@ pub(crate) fn cell_equals(
     column(row, family, qualifier, pb::CompareType::Equal, value)
 }
 
+/// Each of these columns of one row has this value; none is that it is absent, and here an empty value is one like others.
+/// It can't be true of a row without any cell, so one of them at least must have a value. The server reads the whole row.
+pub(crate) fn columns_equal(row: &Bytes, columns: &[(Bytes, Bytes, Option<Bytes>)]) -> pb::Condition {
+    let columns = columns
+        .iter()
+        .map(|(family, qualifier, value)| filter::column_equals(family, qualifier, value.as_ref()));
+    pb::Condition {
+        row: row.clone(),
+        filter: Some(filter::all(columns.collect())),
+        ..pb::Condition::default()
+    }
+}
+
 fn absent(row: &Bytes, family: &Bytes, qualifier: &Bytes) -> pb::Condition {
     cell_equals(row, family, qualifier, None)
 }

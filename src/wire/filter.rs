@@ -92,6 +92,24 @@ pub(super) fn only_rows(rows: &BTreeSet<Bytes>) -> pb::Filter {
     named("MultiRowRangeFilter", &pb::MultiRowRangeFilter { row_range_list })
 }
 
+/// A filter for rows in which the newest version of a column has this value; none is that there is no such column.
+pub(super) fn column_equals(family: &Bytes, qualifier: &Bytes, value: Option<&Bytes>) -> pb::Filter {
+    // Nothing is less than an empty value, so a column that is there has none that passes.
+    let (operator, given) = match value {
+        Some(value) => (pb::CompareType::Equal, value.clone()),
+        None => (pb::CompareType::Less, Bytes::new()),
+    };
+    let message = pb::SingleColumnValueFilter {
+        column_family: Some(family.clone()),
+        column_qualifier: Some(qualifier.clone()),
+        compare_op: operator.into(),
+        comparator: binary(given),
+        filter_if_missing: Some(value.is_some()),
+        latest_version_only: Some(true),
+    };
+    named("SingleColumnValueFilter", &message)
+}
+
 pub(super) fn binary(value: Bytes) -> pb::Comparator {
     comparator_message(
         "BinaryComparator",

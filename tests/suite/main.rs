@@ -20,6 +20,7 @@ mod expiry;
 mod filters;
 mod get_many;
 mod java_layout;
+mod latches;
 mod lock_calls;
 mod lock_java;
 mod lock_layout;

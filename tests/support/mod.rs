@@ -21,6 +21,7 @@
 pub(crate) mod forge;
 pub(crate) mod forwarder;
 pub(crate) mod java;
+pub(crate) mod latch_rows;
 pub(crate) mod lock_rows;
 pub(crate) mod spy;
 pub(crate) mod table;

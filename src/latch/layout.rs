@@ -1,0 +1,103 @@
+//! The columns of a latch.
+//!
+//! Row, family and count columns are those of the Java library, which adds up whatever it finds in that family. The second
+//! family is ours.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::{name::LatchLevel, table::LatchTableOptions};
+
+/// The family of the counts.
+pub(super) const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
+/// The family of what is known of a latch beside its counts.
+pub(super) const STATE: Bytes = Bytes::from_static(LatchTableOptions::STATE_FAMILY.as_bytes());
+/// The longest name of a farm, in bytes.
+pub(super) const LONGEST_FARM: usize = 255;
+/// What count columns begin with; the farm follows.
+const COUNT: &[u8] = b"count_";
+/// What the column of the note begins with; the farm follows, of a latch of one farm.
+const NOTE: u8 = b'n';
+/// What columns of participants begin with.
+const ARRIVED: u8 = b'a';
+
+/// A latch in its row: which cells are its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Cells {
+    pub(super) row: Bytes,
+    pub(super) level: LatchLevel,
+    /// The count column of the farm that counts here.
+    pub(super) own: Bytes,
+    /// The column of the note; none in a table without a family for it, as the Java library makes it.
+    pub(super) note: Option<Bytes>,
+    farm: String,
+}
+
+impl Cells {
+    pub(super) fn new(row: Bytes, level: LatchLevel, farm: &str, has_state: bool) -> Self {
+        let whose = farm_of(level, farm);
+        let note = has_state.then(|| [&[NOTE], whose.as_bytes()].concat().into());
+        Self {
+            row,
+            level,
+            own: [COUNT, farm.as_bytes()].concat().into(),
+            note,
+            farm: farm.to_owned(),
+        }
+    }
+
+    /// The column that says that a participant has arrived.
+    pub(super) fn arrived(&self, participant: &str) -> Bytes {
+        let mut qualifier = self.arrivals_begin();
+        qualifier.put_slice(participant.as_bytes());
+        qualifier.freeze()
+    }
+
+    /// What the columns of all its participants begin with, and no other.
+    pub(super) fn arrivals(&self) -> Bytes {
+        self.arrivals_begin().freeze()
+    }
+
+    fn arrivals_begin(&self) -> BytesMut {
+        let whose = farm_of(self.level, &self.farm).as_bytes();
+        let mut qualifier = BytesMut::with_capacity(2 + whose.len());
+        qualifier.put_u8(ARRIVED);
+        // The length tells where the farm ends and the participant begins.
+        qualifier.put_u8(u8::try_from(whose.len()).unwrap_or(u8::MAX));
+        qualifier.put_slice(whose);
+        qualifier
+    }
+}
+
+/// What tells latches of a row apart: the farm, or nothing for that of all farms.
+fn farm_of(level: LatchLevel, farm: &str) -> &str {
+    match level {
+        LatchLevel::Dc => farm,
+        LatchLevel::Xdc => "",
+    }
+}
+
+/// The farm of a count column; none for a column that is no count.
+pub(super) fn farm(qualifier: &[u8]) -> Option<&[u8]> {
+    qualifier.strip_prefix(COUNT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latches_of_one_row_have_columns_of_their_own() {
+        let of = |level, farm| Cells::new("r".into(), level, farm, true);
+        let (a, b) = (of(LatchLevel::Dc, "a"), of(LatchLevel::Dc, "ab"));
+        let (x, y) = (of(LatchLevel::Xdc, "a"), of(LatchLevel::Xdc, "b"));
+        assert_eq!(a.own, "count_a");
+        assert_eq!(farm(&a.own), Some(&b"a"[..]));
+        assert_eq!(farm(b"other"), None);
+        assert_eq!((x.note.clone(), x.arrived("p")), (y.note.clone(), y.arrived("p")));
+        assert_ne!(a.note, x.note);
+        assert_ne!(a.note, b.note);
+        assert_ne!(a.arrived("bp"), b.arrived("p"));
+        assert!(!b.arrived("p").starts_with(&a.arrivals()));
+        assert_eq!(Cells::new("r".into(), LatchLevel::Dc, "a", false).note, None);
+    }
+}

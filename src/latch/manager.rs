@@ -1,0 +1,170 @@
+//! Latches of one client in one table.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{
+    handle::Latch,
+    layout::Cells,
+    name::{LatchLevel, LatchName, check_farm},
+    table::Families,
+    watch::Watch,
+};
+use crate::{
+    client::{Connection, Table},
+    error::{Error, ErrorKind, Result},
+    keyed_lock::KeyedLock,
+    model::{TableName, TableState},
+};
+
+/// The latches of one client (a service, say) in one table.
+///
+/// Cheap to clone; clones share everything. Make one per process, client and table: all that wait for latches through the
+/// clones of one manager are served by one task, in one call per region server at a time.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+/// use std::time::Duration;
+///
+/// use hbase_txn::{LatchLevel, LatchManagerOptions, WaitOutcome};
+///
+/// let latches = LatchManagerOptions::new("billing", "fra")
+///     .open(&connection, "D_LTCH_jobs".parse()?)
+///     .await?;
+/// let parts = latches.latch(LatchLevel::Dc, "invoices-2026-11")?;
+/// parts.init(3, Duration::from_secs(3_600)).await?;
+/// // Each worker, when its part is done; once, however often it is tried:
+/// parts.arrive("worker-1").await?;
+/// // Whoever needs all parts:
+/// if parts.wait(Duration::from_secs(600)).await? == WaitOutcome::Reached {
+///     // … all are done …
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct LatchManager {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What all latches of one client in one table have in common.
+pub(super) struct Shared {
+    /// Its cells say when they expire.
+    pub(super) table: Table,
+    client: String,
+    farm: String,
+    pub(super) families: Families,
+    /// One task of this process changes a latch at a time; others would only be in its way.
+    pub(super) turns: KeyedLock<Bytes>,
+    pub(super) watch: Watch,
+}
+
+/// How a [`LatchManager`] is opened.
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until open is called"]
+pub struct LatchManagerOptions {
+    client: String,
+    farm: String,
+}
+
+impl LatchManagerOptions {
+    /// Latches of this client id, a part of every latch's name; counted here in the column of this farm (data centre), at
+    /// either level.
+    pub fn new(client: impl Into<String>, farm: impl Into<String>) -> Self {
+        Self {
+            client: client.into(),
+            farm: farm.into(),
+        }
+    }
+
+    /// Opens a latch table: looks at its descriptor and takes it as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a client or farm that can't be;
+    /// [`TableNotFound`](ErrorKind::TableNotFound), [`TableDisabled`](ErrorKind::TableDisabled);
+    /// [`FamilyNotFound`](ErrorKind::FamilyNotFound) when the table has no family `C`.
+    pub async fn open(self, connection: &Connection, name: TableName) -> Result<LatchManager> {
+        let blame = |error: Error| error.at_operation("opening for latches").at_table(&name);
+        // A name that is good for one id is good for all that fit.
+        LatchName::new(&self.client, "-").map_err(blame)?;
+        check_farm(&self.farm).map_err(blame)?;
+        let deadline = Instant::now() + connection.config().operation_timeout();
+        let admin = connection.admin();
+        let descriptor = admin.until(deadline).descriptor(&name).await.map_err(|error| {
+            blame(match error.kind() {
+                ErrorKind::TableNotFound => error.with_hint(
+                    "check its name; hbase-txn latch init makes the table, and in a program LatchTableOptions",
+                ),
+                _ => error,
+            })
+        })?;
+        let state = admin.until(deadline).state(&name).await.map_err(blame)?;
+        if matches!(state, TableState::Disabled | TableState::Disabling) {
+            let error = Error::new(ErrorKind::TableDisabled, format!("the table is {state}"));
+            return Err(blame(
+                admin
+                    .at_master(error)
+                    .with_hint(format!("enable it, in HBase's shell: enable '{name}'")),
+            ));
+        }
+        let families = Families::of(&descriptor).map_err(blame)?;
+        let table = connection.table(name).with_expiry();
+        Ok(LatchManager {
+            shared: Arc::new(Shared {
+                watch: Watch::new(table.clone()),
+                table,
+                client: self.client,
+                farm: self.farm,
+                families,
+                turns: KeyedLock::new(),
+            }),
+        })
+    }
+}
+
+impl LatchManager {
+    /// A latch of this client; nothing is sent yet, and it need not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an id that is empty or too long.
+    pub fn latch(&self, level: LatchLevel, id: &str) -> Result<Latch> {
+        let Shared {
+            client,
+            farm,
+            families,
+            ..
+        } = &*self.shared;
+        let name = LatchName::new(client, id)
+            .map_err(|error| error.at_operation("naming a latch").at_table(self.table()))?;
+        let cells = Cells::new(name.row(), level, farm, families.state);
+        Ok(Latch::new(Arc::clone(&self.shared), name.key(), cells))
+    }
+
+    /// The table.
+    #[must_use]
+    pub fn table(&self) -> &TableName {
+        self.shared.table.name()
+    }
+
+    /// Whether the table has the family in which more is known of a latch than Java's layout can say; see
+    /// [`LatchTableOptions::no_state_family`](super::LatchTableOptions::no_state_family).
+    #[must_use]
+    pub fn has_state_family(&self) -> bool {
+        self.shared.families.state
+    }
+}
+
+impl fmt::Debug for LatchManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LatchManager")
+            .field("table", self.table())
+            .field("client", &self.shared.client)
+            .field("farm", &self.shared.farm)
+            .finish_non_exhaustive()
+    }
+}

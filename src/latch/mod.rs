@@ -1,0 +1,38 @@
+//! Latches: counts that others wait for to be counted down, in the layout of a Java library.
+//!
+//! | file | what |
+//! |---|---|
+//! | `name` | [`LatchName`]: client, id, and the row that follows; [`LatchLevel`] |
+//! | `table` | [`LatchTableOptions`]: tables that latches live in |
+//! | `manager` | [`LatchManager`]: the latches of one client in one table |
+//! | `handle` | [`Latch`]: what can be done with one |
+//! | `watch` | waiting for latches |
+//! | `change` | plan, write if nothing has changed, judge by what is seen then |
+//! | `plan` | what to write, given what was seen |
+//! | `place` | a latch's row in its table, and the calls that read and change it |
+//! | `sight` `note` `layout` | what the cells of the row say |
+//! | `state` | what is told of a latch |
+//!
+//! What must stay true: nothing is written but under the condition that all is as it was when that was planned; all that is
+//! written ends with the latch, to the millisecond, and what lies under it not later; a change has one id, under which it is
+//! made once, however often it is planned and sent.
+
+mod change;
+mod handle;
+mod layout;
+mod manager;
+mod name;
+mod note;
+mod place;
+mod plan;
+mod sight;
+mod state;
+mod table;
+mod watch;
+
+pub use handle::{LONGEST_LATCH, Latch, SHORTEST_LATCH};
+pub use manager::{LatchManager, LatchManagerOptions};
+pub use name::{LatchLevel, LatchName};
+pub use state::{Counted, LatchInfo, LatchState};
+pub use table::LatchTableOptions;
+pub use watch::WaitOutcome;

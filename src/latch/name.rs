@@ -1,0 +1,178 @@
+//! What a latch is called, and the row that follows from it.
+
+use std::{fmt, str::FromStr};
+
+use bytes::Bytes;
+
+use super::layout::LONGEST_FARM;
+use crate::{
+    error::{Error, Result},
+    model::distributed_row,
+};
+
+/// Between the parts of a latch's key.
+const SEPARATOR: char = '_';
+/// HBase's longest row key.
+const LONGEST_ROW: usize = i16::MAX as usize;
+
+/// Whose counts make a latch: those of one farm (a data centre), or of all farms together.
+///
+/// It is no part of the latch's row: the farms' counts stand beside each other in one row, and the level says which of
+/// them are looked at. Tables that HBase replicates to each other are no way to count together: what two sides add to
+/// one column at a time is not added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LatchLevel {
+    /// The count of one farm.
+    #[default]
+    Dc,
+    /// The sum of the counts of all farms.
+    Xdc,
+}
+
+impl fmt::Display for LatchLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dc => "DC",
+            Self::Xdc => "XDC",
+        })
+    }
+}
+
+impl FromStr for LatchLevel {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "dc" | "DC" => Ok(Self::Dc),
+            "xdc" | "XDC" => Ok(Self::Xdc),
+            _ => Err(Error::invalid(format!(
+                "{text:?} is no level of a latch: dc or xdc"
+            ))),
+        }
+    }
+}
+
+/// A latch's full name: `client_id`, the key of the Java library.
+///
+/// Neither part is empty, and the client has no `_`, so no two names have one key.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct LatchName {
+    key: String,
+}
+
+impl LatchName {
+    /// The name of a client's latch.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty part, a `_` in the client, and a name that is too long
+    /// for a row key.
+    pub fn new(client: &str, id: &str) -> Result<Self> {
+        if client.is_empty() {
+            return Err(Error::invalid("an empty client"));
+        }
+        if client.contains(SEPARATOR) {
+            return Err(Error::invalid(format!(
+                "client {client:?} has a '_', so that another client and id would have the same latch"
+            )));
+        }
+        if id.is_empty() {
+            return Err(Error::invalid("an empty latch id"));
+        }
+        // The row has a byte before the key.
+        let (length, longest) = (client.len() + 1 + id.len(), LONGEST_ROW - 1);
+        if length > longest {
+            return Err(Error::invalid(format!(
+                "a latch's name of {length} bytes; client and id together may have {longest}"
+            )));
+        }
+        Ok(Self {
+            key: format!("{client}{SEPARATOR}{id}"),
+        })
+    }
+
+    /// Its key, without the byte that HBase's rows have before it.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The client id: the service that the latch belongs to.
+    #[must_use]
+    pub fn client(&self) -> &str {
+        self.key.split_once(SEPARATOR).map_or("", |(client, _)| client)
+    }
+
+    /// The latch's id among those of its client.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.key.split_once(SEPARATOR).map_or("", |(_, id)| id)
+    }
+
+    pub(super) fn row(&self) -> Bytes {
+        distributed_row(self.key.as_bytes())
+    }
+}
+
+/// Refuses what can't be the name of a farm.
+pub(super) fn check_farm(farm: &str) -> Result<()> {
+    if farm.is_empty() {
+        return Err(Error::invalid("an empty farm"));
+    }
+    if farm.len() > LONGEST_FARM {
+        return Err(Error::invalid(format!(
+            "a farm's name of {} bytes; it may have {LONGEST_FARM}",
+            farm.len()
+        )));
+    }
+    Ok(())
+}
+
+impl fmt::Display for LatchName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.key)
+    }
+}
+
+impl fmt::Debug for LatchName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LatchName({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[test]
+    fn a_key_has_its_parts_and_an_id_may_have_the_separator() {
+        let name = LatchName::new("order-service", "batch_42").unwrap();
+        assert_eq!(name.key(), "order-service_batch_42");
+        assert_eq!((name.client(), name.id()), ("order-service", "batch_42"));
+        assert_eq!(name.row()[1..], *b"order-service_batch_42");
+    }
+
+    #[rstest]
+    #[case::would_collide(LatchName::new("a_b", "c"), "'_'")]
+    #[case::no_client(LatchName::new("", "i"), "empty client")]
+    #[case::no_id(LatchName::new("c", ""), "empty latch id")]
+    #[case::too_long(LatchName::new("c", &"i".repeat(32_765)), "bytes")]
+    fn names_that_would_collide_or_do_not_fit_are_refused(
+        #[case] name: Result<LatchName>,
+        #[case] expected: &str,
+    ) {
+        let error = name.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+
+    #[test]
+    fn the_longest_name_fits() {
+        let name = LatchName::new("c", &"i".repeat(32_764)).unwrap();
+        assert_eq!(name.row().len(), LONGEST_ROW);
+        assert!(check_farm("").is_err());
+        assert!(check_farm(&"f".repeat(LONGEST_FARM)).is_ok());
+        assert!(check_farm(&"f".repeat(LONGEST_FARM + 1)).is_err());
+    }
+}

@@ -1,0 +1,220 @@
+//! What the row of a latch says when it is read.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::{
+    layout::{self, COUNTS, Cells, STATE},
+    name::LatchLevel,
+    note::Note,
+    state::{LatchInfo, LatchState},
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    model::{BytesBinary, Cell, Get, Row},
+};
+
+/// One cell, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) value: Bytes,
+    pub(super) timestamp: u64,
+    /// When the server forgets it, by its clock; none when it never does.
+    pub(super) expires: Option<u64>,
+}
+
+impl Seen {
+    fn of(cell: &Cell) -> Self {
+        Self {
+            value: Bytes::copy_from_slice(&cell.value),
+            timestamp: cell.timestamp,
+            expires: cell.expires_at(),
+        }
+    }
+}
+
+/// The count of one farm, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) qualifier: Bytes,
+    pub(super) seen: Seen,
+    pub(super) value: i64,
+}
+
+impl Count {
+    /// What a late count-down of a Java client leaves, when it counts down from nothing: it never ends, and belongs to no
+    /// latch.
+    pub(super) fn is_leftover(&self) -> bool {
+        self.value < 0 && self.seen.expires.is_none()
+    }
+}
+
+/// A latch at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sight {
+    /// Its counts: of its farm, or of all.
+    pub(super) counts: Vec<Count>,
+    pub(super) note: Option<(Note, Seen)>,
+    /// The columns of the participants that have arrived, of those that were asked for, and their timestamps.
+    pub(super) arrived: Vec<(Bytes, u64)>,
+}
+
+/// Which participants are read with a latch.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Participants<'a> {
+    None,
+    One(&'a Bytes),
+    All,
+}
+
+/// What is read of a latch.
+pub(super) fn get(cells: &Cells, participants: Participants<'_>) -> Get {
+    let get = Get::new(cells.row.clone());
+    let get = match cells.level {
+        LatchLevel::Dc => get.column(COUNTS, cells.own.clone()),
+        LatchLevel::Xdc => get.family(COUNTS),
+    };
+    match (&cells.note, participants) {
+        (None, _) => get,
+        (Some(note), Participants::None) => get.column(STATE, note.clone()),
+        (Some(note), Participants::One(column)) => {
+            get.column(STATE, note.clone()).column(STATE, column.clone())
+        }
+        (Some(_), Participants::All) => get.family(STATE),
+    }
+}
+
+impl Sight {
+    /// Reads a row.
+    ///
+    /// # Errors
+    ///
+    /// [`LatchCorrupt`](ErrorKind::LatchCorrupt) for what no client of a latch writes.
+    pub(super) fn of(cells: &Cells, row: Option<&Row>) -> Result<Self> {
+        let mut sight = Self::default();
+        let arrivals = cells.arrivals();
+        for cell in row.map(Row::cells).unwrap_or_default() {
+            if cell.family == COUNTS {
+                sight.counts.push(count(cell)?);
+            } else if Some(&cell.qualifier) == cells.note.as_ref() {
+                let note = Note::decode(&cell.value)
+                    .ok_or_else(|| corrupt(cell, "is no note of a latch that this version can read"))?;
+                sight.note = Some((note, Seen::of(cell)));
+            } else if cell.qualifier.starts_with(&arrivals) {
+                let column = Bytes::copy_from_slice(&cell.qualifier);
+                sight.arrived.push((column, cell.timestamp));
+            }
+        }
+        Ok(sight)
+    }
+
+    /// The count of the farm that counts here.
+    pub(super) fn own(&self, cells: &Cells) -> Option<&Count> {
+        self.counts.iter().find(|count| count.qualifier == cells.own)
+    }
+
+    /// The column of a live latch by whose end the latch ends: the last of those that began one. None when there is no
+    /// latch.
+    ///
+    /// Of all farms' counts some one is not negative as long as none has expired, because what is counted down was
+    /// counted up.
+    pub(super) fn deadline(&self, level: LatchLevel) -> Option<&Seen> {
+        let live = self.counts.iter().filter(|count| match level {
+            LatchLevel::Dc => !count.is_leftover(),
+            LatchLevel::Xdc => count.value >= 0,
+        });
+        live.map(|count| &count.seen)
+            .max_by_key(|seen| seen.expires.unwrap_or(u64::MAX))
+    }
+
+    /// What is left to count down, of a live latch; never less than nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`LatchCorrupt`](ErrorKind::LatchCorrupt) when the counts have no sum.
+    pub(super) fn left(&self) -> Result<u64> {
+        let sum = self
+            .counts
+            .iter()
+            .try_fold(0_i64, |sum, count| sum.checked_add(count.value))
+            .ok_or_else(|| {
+                Error::new(
+                    ErrorKind::LatchCorrupt,
+                    "the counts of the farms add up to more than a count can be",
+                )
+            })?;
+        Ok(u64::try_from(sum).unwrap_or(0))
+    }
+
+    pub(super) fn state(&self, level: LatchLevel) -> Result<LatchState> {
+        Ok(match (self.deadline(level), &self.note) {
+            (Some(_), _) if self.left()? == 0 => LatchState::Reached,
+            (Some(_), _) => LatchState::Open,
+            (None, Some((note, _))) if !note.deleted => LatchState::Expired,
+            (None, _) => LatchState::Absent,
+        })
+    }
+
+    pub(super) fn info(&self, key: &str, level: LatchLevel) -> Result<LatchInfo> {
+        let state = self.state(level)?;
+        let is_live = matches!(state, LatchState::Open | LatchState::Reached);
+        let farms: BTreeMap<_, _> = match is_live {
+            true => self
+                .counts
+                .iter()
+                .filter_map(|count| Some((layout::farm(&count.qualifier)?, count.value)))
+                .map(|(farm, value)| (BytesBinary(farm).to_string(), value))
+                .collect(),
+            false => BTreeMap::new(),
+        };
+        Ok(LatchInfo {
+            key: key.to_owned(),
+            level,
+            state,
+            count: is_live.then(|| self.left()).transpose()?,
+            farms,
+            ends: self
+                .deadline(level)
+                .and_then(|seen| seen.expires)
+                .map(LatchInfo::time),
+            arrived: self
+                .note
+                .as_ref()
+                .filter(|_| is_live)
+                .map(|(note, _)| note.arrived),
+        })
+    }
+}
+
+fn count(cell: &Cell) -> Result<Count> {
+    if layout::farm(&cell.qualifier).is_none() {
+        return Err(corrupt(
+            cell,
+            "is no count, and a Java client would add it to the others",
+        ));
+    }
+    let value: [u8; 8] = cell.value[..].try_into().map_err(|_| {
+        corrupt(
+            cell,
+            &format!("has {} bytes, a count has eight", cell.value.len()),
+        )
+    })?;
+    Ok(Count {
+        qualifier: Bytes::copy_from_slice(&cell.qualifier),
+        seen: Seen::of(cell),
+        value: i64::from_be_bytes(value),
+    })
+}
+
+fn corrupt(cell: &Cell, what: &str) -> Error {
+    Error::new(
+        ErrorKind::LatchCorrupt,
+        format!(
+            "the cell {}:{} {what}",
+            BytesBinary(&cell.family),
+            BytesBinary(&cell.qualifier)
+        ),
+    )
+    .with_hint("somebody else writes to this row; delete what is not of the latch, or the latch")
+}

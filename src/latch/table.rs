@@ -1,0 +1,159 @@
+//! Tables that latches live in.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::{
+    client::Admin,
+    error::{Error, ErrorKind, Result},
+    model::{FamilyDescriptor, JAVA_REGIONS, PartitionRule, TableDescriptor, TableName, bucket_split_keys},
+};
+
+/// What the Java library puts before the suffix that it is given.
+const PREFIX: &str = "D_LTCH_";
+
+/// A latch table that is to be made.
+///
+/// Unless said otherwise it is the table that the Java library makes, with what is added: a second family, in which it is known
+/// what Java's layout can't say; and the split restriction of one byte.
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until create is called"]
+pub struct LatchTableOptions {
+    name: TableName,
+    regions: usize,
+    state_family: bool,
+}
+
+impl LatchTableOptions {
+    /// The family of the counts, to which nothing may be added but counts.
+    pub const FAMILY: &'static str = "C";
+    /// The family of what is known beside the counts: that a latch has expired, who has arrived, which changes were made.
+    pub const STATE_FAMILY: &'static str = "S";
+
+    /// The table of this name.
+    pub fn new(name: TableName) -> Self {
+        Self {
+            name,
+            regions: JAVA_REGIONS,
+            state_family: true,
+        }
+    }
+
+    /// The table of which a Java client has this suffix: `D_LTCH_` and the suffix.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a suffix that no table's name can have.
+    pub fn with_suffix(suffix: &str) -> Result<Self> {
+        Ok(Self::new(format!("{PREFIX}{suffix}").parse()?))
+    }
+
+    /// Makes fewer regions than 257: from 1 on. Nothing depends on where they begin; each costs every server memory, and
+    /// making the 257 takes seconds.
+    pub fn regions(mut self, regions: usize) -> Self {
+        self.regions = regions;
+        self
+    }
+
+    /// Leaves the second family out: the table is to the attribute what the Java library makes.
+    ///
+    /// A latch that has expired then reads as absent, a change whose answer was lost has an unknown outcome, and
+    /// participants need `MultiRowMutationEndpoint`.
+    pub fn no_state_family(mut self) -> Self {
+        self.state_family = false;
+        self
+    }
+
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> &TableName {
+        &self.name
+    }
+
+    /// The table's descriptor.
+    #[must_use]
+    pub fn descriptor(&self) -> TableDescriptor {
+        let family = |name: &'static str| {
+            FamilyDescriptor::new(name)
+                .with_attribute("COMPRESSION", "GZ")
+                .with_attribute("VERSIONS", "1")
+        };
+        let mut descriptor = TableDescriptor::new(self.name.clone()).with_family(family(Self::FAMILY));
+        if let Ok(bucket) = PartitionRule::prefix_length(1) {
+            descriptor = descriptor.with_partition_rule(&bucket);
+        }
+        match self.state_family {
+            true => descriptor.with_family(family(Self::STATE_FAMILY)),
+            false => descriptor,
+        }
+    }
+
+    /// The keys at which its regions begin, but for the first.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for no regions, or more than 257.
+    pub fn split_keys(&self) -> Result<Vec<Bytes>> {
+        bucket_split_keys(self.regions)
+    }
+
+    /// Makes the table. One that is there already, or is being made by somebody else, is left as it is; false then.
+    ///
+    /// # Errors
+    ///
+    /// As [`Admin::create_table`], but for [`TableExists`](ErrorKind::TableExists).
+    pub async fn create(&self, admin: &Admin) -> Result<bool> {
+        let split_keys = self.split_keys().map_err(|error| error.at_table(&self.name))?;
+        match admin.create_table(&self.descriptor(), &split_keys).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::TableExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What a table says of the latches in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Families {
+    /// Whether it has the second one.
+    pub(super) state: bool,
+    /// How long the counts live at most; none when that is for ever.
+    pub(super) cells_live: Option<Duration>,
+}
+
+impl Families {
+    pub(super) fn of(descriptor: &TableDescriptor) -> Result<Self> {
+        let counts = descriptor.family(LatchTableOptions::FAMILY).ok_or_else(|| {
+            Error::new(
+                ErrorKind::FamilyNotFound,
+                "the table has no family C, in which counts are kept",
+            )
+            .with_hint(
+                "name a table that was made for latches; hbase-txn latch init makes one that is missing",
+            )
+        })?;
+        Ok(Self {
+            state: descriptor.family(LatchTableOptions::STATE_FAMILY).is_some(),
+            cells_live: counts.time_to_live(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_javas_and_a_family_more() {
+        let options = LatchTableOptions::with_suffix("orders").unwrap();
+        assert_eq!(options.name().to_string(), "D_LTCH_orders");
+        let families = Families::of(&options.descriptor()).unwrap();
+        assert!(families.state && families.cells_live.is_none());
+        let java = options.no_state_family().descriptor();
+        assert!(!Families::of(&java).unwrap().state);
+        let bare = TableDescriptor::new("t".parse().unwrap());
+        assert_eq!(Families::of(&bare).unwrap_err().kind(), ErrorKind::FamilyNotFound);
+        assert!(LatchTableOptions::with_suffix("no such").is_err());
+    }
+}
