@@ -7,7 +7,7 @@ use futures::{TryStreamExt, stream};
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{Admin, polling::Polling};
+use super::{Admin, pauses::Pauses};
 use crate::{
     cluster::{Attempts, CallKind, Cluster, Operation},
     error::{Effect, Error, ErrorKind, Result},
@@ -150,7 +150,7 @@ struct Round {
 impl Place<'_> {
     /// Flushes the region that has the row, and tells which one it was.
     async fn flush(&self) -> Result<RegionInfo> {
-        let mut polling = Polling::until(self.deadline);
+        let mut pauses = Pauses::polling();
         loop {
             let (region, answer): (_, pb::FlushRegionResponse) = self
                 .ask("FlushRegion", CallKind::IdempotentWrite, |region| {
@@ -166,7 +166,7 @@ impl Place<'_> {
             if answer.flushed() || answer.wrote_flush_wal_marker() {
                 return Ok(region);
             }
-            if !polling.pause().await {
+            if !pauses.wait_before(self.deadline).await {
                 return Err(self.not_in_time(
                     &region,
                     "could not be flushed",
@@ -183,7 +183,7 @@ impl Place<'_> {
     /// until they have ended; and they have been done when the files of before are gone. Files also go by minor
     /// compactions, several of which keep markers where a major one drops them: a round that sees one does not count.
     async fn major_compact(&self) -> Result<RegionInfo> {
-        let mut polling = Polling::until(self.deadline);
+        let mut pauses = Pauses::polling();
         let mut round: Option<Round> = None;
         loop {
             let (region, state) = self.compaction_state().await?;
@@ -211,7 +211,7 @@ impl Place<'_> {
                 (Some(asked), CompactionState::Minor | CompactionState::MajorAndMinor) => asked.minor = true,
                 _ => {}
             }
-            if !polling.pause().await {
+            if !pauses.wait_before(self.deadline).await {
                 return Err(self.not_in_time(
                     &region,
                     "was not compacted",

@@ -14,7 +14,7 @@
 //! | `admin` | [`Admin`]: tables, regions, the cluster |
 //! | `maintenance` | flushes and major compactions, which region servers do |
 //! | `procedure` | waiting for what a master does |
-//! | `polling` | the pauses of what waits for a server by asking |
+//! | `pauses` | the pauses of what asks again and again |
 
 mod admin;
 mod check_and_mutate;
@@ -25,7 +25,6 @@ mod get_many;
 mod maintenance;
 mod multi;
 mod pauses;
-mod polling;
 mod procedure;
 mod region_call;
 mod scanner;

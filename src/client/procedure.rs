@@ -3,7 +3,7 @@
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{Connection, polling::Polling};
+use super::{Connection, pauses::Pauses};
 use crate::{
     cluster::CallKind,
     error::{Effect, Error, ErrorKind, RemoteException, Result},
@@ -48,7 +48,7 @@ impl Connection {
             return Ok(Ended::Forgotten);
         };
         let request = pb::GetProcedureResultRequest { proc_id };
-        let mut polling = Polling::until(deadline);
+        let mut pauses = Pauses::polling();
         loop {
             let answer: pb::GetProcedureResultResponse = self
                 .cluster
@@ -64,7 +64,7 @@ impl Connection {
                 pb::get_procedure_result_response::State::NotFound => return Ok(Ended::Forgotten),
                 pb::get_procedure_result_response::State::Running => {}
             }
-            if !polling.pause().await {
+            if !pauses.wait_before(deadline).await {
                 return Err(
                     Error::new(ErrorKind::DeadlineExceeded, "the master has not finished in time")
                         .with_effect(Effect::Unknown)

@@ -5,37 +5,38 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::{acquire::Bid, hold::Hold, place::Place};
+use crate::client::Pauses;
 
-/// The first pause between two tries, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 /// How long an attempt whose answer was lost is waited for. A server drops a call that has waited longer than its client
 /// would, and that of a client that is gone; behind this there is the lease.
 const WATCH: Duration = Duration::from_secs(120);
 
 /// Gives a hold back, until its lease is over.
 pub(super) async fn vacate(place: &Place, hold: &Hold) {
-    let mut pause = PAUSES.0;
+    let mut pauses = pauses();
     while !hold.is_over() {
         match place.vacate(hold, place.table.deadline()).await {
             Ok(_) => return,
             Err(error) => tracing::debug!(%error, "could not give a lock back"),
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(PAUSES.1);
+        sleep(pauses.next()).await;
     }
 }
 
 /// Waits for an attempt whose answer was lost, and gives back what it won.
 pub(super) async fn watch(bid: &Bid) {
     let end = Instant::now() + WATCH;
-    let mut pause = PAUSES.0;
+    let mut pauses = pauses();
     while Instant::now() < end {
         match bid.place.give_back(bid.held.token, end).await {
             Ok(true) => return,
             Ok(false) => {}
             Err(error) => tracing::debug!(%error, "could not look for a lock that may have been won"),
         }
-        sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-        pause = (pause * 2).min(PAUSES.1);
+        sleep(pauses.next()).await;
     }
+}
+
+fn pauses() -> Pauses {
+    Pauses::growing(Duration::from_millis(20), Duration::from_secs(2))
 }

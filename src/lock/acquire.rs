@@ -58,7 +58,8 @@ pub(super) async fn attempt(bids: &[Bid], deadline: Instant) -> Result<Vec<Attem
     let change = Change {
         operation: "acquiring the lock",
         actions: actions.collect(),
-        look_before: true,
+        // What is appended says itself what it lies on.
+        look_before: bids.iter().any(|bid| !bid.place.rows.appended),
         kind: CallKind::Write,
         deadline,
         places: &places,

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::{sync::watch, task::JoinHandle, time::Instant};
 
 use super::{
-    abandoned, clock::Moment, hold::Hold, owner::LockToken, party::Turn, place::Place, renew::Renewal,
+    abandoned, clock::Moment, hold::Hold, owner::LockToken, party::Tenure, place::Place, renew::Renewal,
     state::LockLoss,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -45,8 +45,8 @@ pub(super) struct Held {
     /// Whoever changes the hold has it meanwhile.
     pub(super) hold: Arc<tokio::sync::Mutex<Hold>>,
     status: watch::Sender<Status>,
-    /// The turn among the tasks of this process; given up with the lock.
-    turn: Mutex<Option<Turn>>,
+    /// What it has among the tasks of this process; given up with the lock.
+    tenure: Mutex<Option<Tenure>>,
 }
 
 #[derive(Clone, Debug)]
@@ -56,6 +56,20 @@ enum Status {
     Lost(LockLoss),
     /// The guard has no more to do with it: released, or left to its token.
     Released,
+}
+
+impl Status {
+    /// A renewal says until when it is held: also sooner than before, when it shows a server's clock ahead of what was thought.
+    /// One that comes back after the end has been told does not take that back. Whether it changed anything.
+    fn renew(&mut self, until: Moment) -> bool {
+        match self {
+            Self::Held(end) => {
+                *end = until;
+                true
+            }
+            Self::Lost(_) | Self::Released => false,
+        }
+    }
 }
 
 /// How a release ended.
@@ -111,7 +125,7 @@ impl LockGuard {
                 .unwrap_or_default(),
             hold: Arc::new(tokio::sync::Mutex::new(hold)),
             status: watch::Sender::new(Status::Held(until)),
-            turn: Mutex::default(),
+            tenure: Mutex::default(),
         });
         let keeper = tokio::spawn(super::keeper::keep(Arc::clone(&held), renewed));
         Self { held, keeper }
@@ -133,11 +147,11 @@ impl LockGuard {
         )
     }
 
-    /// Keeps the turn among the tasks of this process, as long as the lock is held.
-    pub(super) fn with_turn(self, turn: Turn) -> Self {
-        *self.held.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
+    /// Keeps this as long as the lock is held.
+    pub(super) fn with_tenure(self, tenure: Tenure) -> Self {
+        *self.held.tenure() = Some(tenure);
         if self.held.until().is_none() {
-            self.held.give_up_turn();
+            self.held.end_tenure();
         }
         self
     }
@@ -267,7 +281,7 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         self.keeper.abort();
-        self.held.give_up_turn();
+        self.held.end_tenure();
         let released = matches!(&*self.held.status.borrow(), Status::Released);
         // Outside of a runtime nothing can be sent, and the lease ends it.
         if let (false, Ok(runtime)) = (released, tokio::runtime::Handle::try_current()) {
@@ -305,15 +319,8 @@ impl Held {
         }
         match self.place.renew(&mut hold, self.lease, deadline).await {
             Ok(Renewal::Held(until)) => {
-                // A renewal that comes back after the end has been told does not take it back. One that shows a server's clock
-                // ahead of what was thought brings the end nearer.
-                self.status.send_if_modified(|status| match status {
-                    Status::Held(end) => {
-                        *end = until.before(self.margin);
-                        true
-                    }
-                    Status::Lost(_) | Status::Released => false,
-                });
+                self.status
+                    .send_if_modified(|status| status.renew(until.before(self.margin)));
                 Ok(())
             }
             Ok(Renewal::Lost(loss)) => {
@@ -334,13 +341,13 @@ impl Held {
             }
             held
         });
-        self.give_up_turn();
+        self.end_tenure();
     }
 
     /// The lock was given back.
     pub(super) fn released(&self) {
         self.status.send_replace(Status::Released);
-        self.give_up_turn();
+        self.end_tenure();
     }
 
     fn loss(&self) -> LockLoss {
@@ -351,9 +358,13 @@ impl Held {
         }
     }
 
-    fn give_up_turn(&self) {
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(turn);
+    fn tenure(&self) -> MutexGuard<'_, Option<Tenure>> {
+        self.tenure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end_tenure(&self) {
+        let tenure = self.tenure().take();
+        drop(tenure);
     }
 
     fn lost_error(&self, loss: &LockLoss) -> Error {
@@ -364,9 +375,7 @@ impl Held {
     }
 
     fn blame(&self, error: Error) -> Error {
-        error
-            .at_operation(format!("lock {}", self.name))
-            .at_table(self.place.table.name())
+        self.place.blame(&self.name, error)
     }
 }
 
@@ -378,5 +387,26 @@ impl fmt::Debug for LockGuard {
             .field("fencing", &self.held.fencing)
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renewal_moves_the_end_of_a_lease_in_both_directions_and_does_not_bring_back_a_lost_one() {
+        let now = Moment::now();
+        let [sooner, later] = [3, 30].map(|seconds| now.after(Duration::from_secs(seconds)));
+        let mut status = Status::Held(now.after(Duration::from_secs(10)));
+        for until in [later, sooner] {
+            assert!(status.renew(until));
+            assert!(matches!(status, Status::Held(end) if end == until));
+        }
+        for over in [Status::Lost(LockLoss::Expired), Status::Released] {
+            let mut status = over;
+            assert!(!status.renew(later));
+            assert!(!matches!(status, Status::Held(_)));
+        }
     }
 }

@@ -85,8 +85,14 @@ impl Hold {
         whole
     }
 
+    /// Until when it is held by a renewal that was sent then. Sooner than the lease says, when the answer shows that the server
+    /// counts from earlier: its clock was set forward, or the region is on one that is ahead.
+    pub(super) fn renewed_until(&self, sent: Moment, lease: Duration, fencing_before: u64) -> Moment {
+        sent.after(lease.min(self.left_on_server(fencing_before)))
+    }
+
     /// How long the server will keep it from when it stamped the fencing cell.
-    pub(super) fn left_on_server(&self, fencing_before: u64) -> Duration {
+    fn left_on_server(&self, fencing_before: u64) -> Duration {
         // One more than it was: the cell may be ahead of the server's clock, and then says nothing of the time.
         if self.last_fencing <= fencing_before + 1 {
             return Duration::MAX;
@@ -115,4 +121,43 @@ pub(super) fn changed_meanwhile(done: &str) -> Error {
         format!("the lock was changed by somebody else each time it was {done}"),
     )
     .with_retryable(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renewal_that_shows_the_servers_clock_ahead_lasts_that_much_shorter() {
+        const LEASE: Duration = Duration::from_secs(10);
+        let token = LockToken::unique();
+        let (acquired, first_fencing) = (1_000_000, 1_000_005);
+        let held = HeldBy {
+            token,
+            renewal: 1,
+            // Renewed 4 s after it was acquired.
+            ttl: Millis(14_000),
+            holder: "somebody".into(),
+            over: None,
+        };
+        let grip = Grip {
+            timestamp: acquired,
+            value: held.beginning(),
+            held,
+        };
+        let mut hold = Hold::of(token, vec![grip], Moment::now(), first_fencing);
+        let sent = Moment::now();
+        let mut lasts = |fencing: u64| {
+            hold.last_fencing = fencing;
+            hold.renewed_until(sent, LEASE, first_fencing)
+        };
+        // As this side thought.
+        assert_eq!(lasts(acquired + 4_000), sent.after(LEASE));
+        // The server's clock went on by 11 s meanwhile: it ends the lease 3 s after it stamped this.
+        assert_eq!(lasts(acquired + 11_000), sent.after(Duration::from_secs(3)));
+        // By its clock the lease is over.
+        assert_eq!(lasts(acquired + 20_000), sent);
+        // One more than it was says nothing of the time.
+        assert_eq!(lasts(first_fencing + 1), sent.after(LEASE));
+    }
 }

@@ -119,7 +119,8 @@ impl PartitionLocks {
     /// As [`lock`](Self::lock), and those of the call.
     pub async fn show(&self, prefix: impl Into<Bytes>, id: &str) -> Result<LockInfo> {
         let (name, place) = self.place(prefix.into(), id)?;
-        let sights = place.look(place.table.deadline()).await?;
+        let sights = place.look(place.table.deadline()).await;
+        let sights = sights.map_err(|error| place.blame(&name, error))?;
         Ok(LockInfo::of(None, name, &sights))
     }
 
@@ -134,7 +135,7 @@ impl PartitionLocks {
         place
             .evict(place.table.deadline())
             .await
-            .map_err(|error| error.at_operation(format!("lock {name}")))
+            .map_err(|error| place.blame(&name, error))
     }
 
     /// Releases a lock of another process, by the token that it was told. Nothing goes on in the background: where it fails,
@@ -151,7 +152,7 @@ impl PartitionLocks {
     ) -> Result<ReleaseOutcome> {
         let (name, place) = self.place(prefix.into(), id)?;
         let released = place.release(token, place.table.deadline()).await;
-        released.map_err(|error| error.at_operation(format!("lock {name}")))
+        released.map_err(|error| place.blame(&name, error))
     }
 
     /// The table.

@@ -157,7 +157,8 @@ impl LockManager {
     /// As [`lock`](Self::lock), and those of the call.
     pub async fn show(&self, level: LockLevel, id: &str) -> Result<LockInfo> {
         let (name, place) = self.place(level, id)?;
-        let sights = place.look(place.table.deadline()).await?;
+        let sights = place.look(place.table.deadline()).await;
+        let sights = sights.map_err(|error| place.blame(&name, error))?;
         let key = BytesBinary(name.key().as_bytes()).to_string();
         Ok(LockInfo::of(Some(name), key, &sights))
     }
@@ -171,7 +172,7 @@ impl LockManager {
     pub async fn release(&self, level: LockLevel, id: &str, token: LockToken) -> Result<ReleaseOutcome> {
         let (name, place) = self.place(level, id)?;
         let released = place.release(token, place.table.deadline()).await;
-        released.map_err(|error| blame(error, &name))
+        released.map_err(|error| place.blame(&name, error))
     }
 
     /// Renews a lock of another process, by the token that it was told: it is held this long from now on, or as long as
@@ -192,14 +193,14 @@ impl LockManager {
         self.shared
             .party
             .check_lease(lease)
-            .map_err(|error| blame(error, &name))?;
+            .map_err(|error| place.blame(&name, error))?;
         let deadline = place.table.deadline();
         let renewal = match place.resume(token, deadline).await {
             Ok(Resumed::Held(mut hold)) => place.renew(&mut hold, lease, deadline).await,
             Ok(Resumed::Lost(loss)) => Ok(Renewal::Lost(loss)),
             Err(error) => Err(error),
         };
-        Ok(match renewal.map_err(|error| blame(error, &name))? {
+        Ok(match renewal.map_err(|error| place.blame(&name, error))? {
             Renewal::Held(_) => None,
             Renewal::Lost(loss) => Some(loss),
         })
@@ -218,7 +219,7 @@ impl LockManager {
         place
             .evict(place.table.deadline())
             .await
-            .map_err(|error| blame(error, &name))
+            .map_err(|error| place.blame(&name, error))
     }
 
     /// The table.
@@ -261,10 +262,6 @@ impl LockManager {
     pub(super) fn scan(&self, scan: Scan) -> Result<ResultScanner> {
         self.shared.table.scan(scan)
     }
-}
-
-fn blame(error: Error, name: &LockName) -> Error {
-    error.at_operation(format!("lock {name}"))
 }
 
 impl fmt::Debug for LockManager {

@@ -10,6 +10,7 @@
 //! | `guard` | [`LockGuard`]: a lock that is held, until it is released or lost |
 //! | `keeper` | watches over one lock, and renews it |
 //! | `abandoned` | gives back what nobody wants any more |
+//! | `lasting` | what comes to its end, whoever still waits for it |
 //! | `party` | what the locks of one client in one table have in common |
 //! | `acquire` `renew` `release` | the protocol |
 //! | `in_partition` | [`PartitionLocks`]: locks beside the data of a partition |
@@ -33,6 +34,7 @@ mod hold;
 mod in_partition;
 mod in_transaction;
 mod keeper;
+mod lasting;
 mod layout;
 mod list;
 mod manager;

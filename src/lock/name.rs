@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::layout::COMPANION;
 use crate::{
     error::{Error, Result},
-    model::distributed_row,
+    model::{BytesBinary, distributed_row},
 };
 
 /// Between the parts of a lock's key.
@@ -173,8 +173,30 @@ impl LockName {
             .unwrap_or_default()
     }
 
+    /// What says to the command which lock of a table is meant, as a shell reads it.
+    pub(super) fn arguments(&self) -> String {
+        let [id, client] = [self.id(), self.client()].map(argument);
+        match self.farm() {
+            Some(farm) => format!("{id} --farm {} --client {client}", argument(farm)),
+            None => format!("{id} --level xdc --client {client}"),
+        }
+    }
+
     pub(super) fn row(&self) -> Bytes {
         distributed_row(self.key.as_bytes())
+    }
+}
+
+/// Text that a shell leaves as it is, and that the command does not take for an option: it reads `\xNN` as a byte.
+fn argument(text: &str) -> String {
+    let mut shown = BytesBinary(text.as_bytes()).to_string().replace('\'', r"\x27");
+    if let Some(rest) = shown.strip_prefix('-') {
+        shown = format!(r"\x2D{rest}");
+    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/@%+=,".contains(&byte);
+    match shown.bytes().all(is_plain) {
+        true => shown,
+        false => format!("'{shown}'"),
     }
 }
 
@@ -249,6 +271,17 @@ mod tests {
         for bucket in 0..=u8::MAX {
             assert_eq!(LockName::cut_by(&[bucket]), None);
         }
+    }
+
+    #[rstest]
+    #[case(LockName::dc("fra", "svc", "order-1"), "order-1 --farm fra --client svc")]
+    #[case(LockName::xdc("svc", "a b#$HOME"), "'a b#$HOME' --level xdc --client svc")]
+    #[case(
+        LockName::dc("-f", "it's", "\\ü"),
+        r"'\x5C\xC3\xBC' --farm '\x2Df' --client 'it\x27s'"
+    )]
+    fn a_name_can_be_pasted_behind_the_command(#[case] name: Result<LockName>, #[case] expected: &str) {
+        assert_eq!(name.unwrap().arguments(), expected);
     }
 
     #[rstest]

@@ -18,6 +18,14 @@ use crate::{
 /// One task's turn among those of its process that want a lock.
 pub(super) type Turn = KeyedGuard<'static, Bytes>;
 
+/// What a task has of a lock among those of its process as long as it holds it: its turn, if it came by one, and that the
+/// others know that the lock is held.
+pub(super) struct Tenure {
+    // Before the turn: whoever gets that next marks it again.
+    _held: Option<KeyedGuard<'static, Bytes>>,
+    _turn: Option<Turn>,
+}
+
 pub(super) struct Party {
     /// What the client calls itself.
     pub(super) holder: String,
@@ -25,6 +33,8 @@ pub(super) struct Party {
     pub(super) cells_live: Option<Duration>,
     /// One task of this process asks for a lock at a time; the others wait for their turn.
     turns: KeyedLock<Bytes>,
+    /// The locks that tasks of this process hold.
+    held: KeyedLock<Bytes>,
 }
 
 impl Party {
@@ -40,6 +50,7 @@ impl Party {
             holder,
             cells_live: family.time_to_live(),
             turns: KeyedLock::new(),
+            held: KeyedLock::new(),
         })
     }
 
@@ -57,6 +68,19 @@ impl Party {
     pub(super) async fn turn(&self, row: &Bytes, until: Instant) -> Option<Turn> {
         let turn = self.turns.lock(row.clone()).until(until.into_std()).await;
         turn.ok().map(KeyedGuard::into_owned)
+    }
+
+    /// The tenure of a task that won a lock.
+    pub(super) fn tenure(&self, row: &Bytes, turn: Option<Turn>) -> Tenure {
+        Tenure {
+            _turn: turn,
+            _held: self.held.try_lock(row.clone()).map(KeyedGuard::into_owned),
+        }
+    }
+
+    /// Whether a task of this process holds the lock.
+    pub(super) fn holds(&self, row: &Bytes) -> bool {
+        self.held.is_locked(row.clone())
     }
 }
 

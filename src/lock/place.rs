@@ -3,7 +3,7 @@
 //! Each call is one `Multi`: the server does its actions in their order, and each action on a row is atomic with its
 //! condition. What a call did is judged by the reads at its end and by nothing else.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -56,6 +56,13 @@ pub(super) struct Looks {
 }
 
 impl Place {
+    /// An error of the lock of this name.
+    pub(super) fn blame(&self, name: impl fmt::Display, error: Error) -> Error {
+        error
+            .at_operation(format!("lock {name}"))
+            .at_table(self.table.name())
+    }
+
     /// Takes one row, if nobody has it.
     pub(super) fn take(&self, index: usize, held: &HeldBy) -> RegionAction {
         RegionAction::Conditional {

@@ -27,6 +27,27 @@ const LONG_REST: Duration = Duration::from_secs(90);
 /// The pause before a release is sent again whose answer was lost.
 const RESEND: Duration = Duration::from_millis(20);
 
+/// What is known of a release that found a row no more as it was to be.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Nobody took the lock since it was last seen, or took it away.
+    is_untouched: bool,
+    /// It was sent before, and the answer was lost.
+    is_unanswered: bool,
+    /// The lease is over.
+    is_over: bool,
+}
+
+impl Known {
+    /// Whether a row, gripped like this before and seen like this now, was given back by the release itself: an answer may be
+    /// that to a second copy of the request, or to a second request, which finds done what it is for.
+    fn is_given_back(self, grip: &Grip, sight: &Sight) -> bool {
+        // Without a cell that says so it may have been deleted, as a long lease is; or it has run out.
+        let is_deleted = self.is_unanswered && !self.is_over && sight.occupant().is_none();
+        self.is_untouched && (sight.was_given_back(grip) || is_deleted)
+    }
+}
+
 impl Place {
     /// Gives back what a token of another process has.
     ///
@@ -76,21 +97,16 @@ impl Place {
             };
             tries += 1;
             let after = looks.after;
-            // A request that arrives twice may be answered by its second copy, which finds done what it is for. Whoever takes
-            // a lock away counts its fencing cell on.
-            let untouched = after.first().and_then(|sight| sight.fencing) == Some(hold.last_fencing);
+            let known = Known {
+                // Whoever takes a lock away counts its fencing cell on.
+                is_untouched: after.first().and_then(|sight| sight.fencing) == Some(hold.last_fencing),
+                is_unanswered: unanswered.is_some(),
+                is_over: hold.is_over(),
+            };
             for (index, processed) in indexes.into_iter().zip(looks.processed) {
-                let found_done = || {
-                    let grip = grips[index].as_ref();
-                    untouched && grip.is_some_and(|grip| after[index].was_given_back(grip))
-                };
-                given_back[index] |= processed || found_done();
-            }
-            if unanswered.is_some() {
-                // The answer that was lost said so, if nobody has the row although the lease is not over.
-                for (given_back, sight) in given_back.iter_mut().zip(&after) {
-                    *given_back |= untouched && sight.occupant().is_none() && !hold.is_over();
-                }
+                let gripped = grips[index].as_ref();
+                given_back[index] =
+                    processed || gripped.is_some_and(|grip| known.is_given_back(grip, &after[index]));
             }
             grips = after.iter().map(|sight| sight.grip(hold.token)).collect();
             if grips.iter().all(Option::is_none) {

@@ -75,9 +75,7 @@ impl Place {
                 return Ok(Renewal::Lost(hold::loss(hold.token, hold.is_over(), &after)));
             }
             if hold.grips.iter().all(|grip| grip.value == value) {
-                return Ok(Renewal::Held(
-                    sent.after(lease.min(hold.left_on_server(last_fencing))),
-                ));
+                return Ok(Renewal::Held(hold.renewed_until(sent, lease, last_fencing)));
             }
             // An earlier renewal had arrived although its answer was lost.
         }

@@ -4,24 +4,23 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::join_all;
-use tokio::{
-    sync::oneshot,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 
 use super::{
     abandoned,
     acquire::{self, Attempt, Bid},
     guard::LockGuard,
     hold::Hold,
+    lasting::Lasting,
+    name::LockName,
     owner::{HeldBy, LockToken, Millis},
-    party::{Party, Turn},
+    party::{Party, Tenure, Turn},
     place::Place,
     sight::{Occupant, Sight},
     state::LockHolder,
 };
 use crate::{
-    client::Table,
+    client::{Pauses, Table},
     error::{Error, ErrorKind, Result},
     model::TableName,
 };
@@ -35,7 +34,8 @@ const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 /// What is taken off a lease for clocks that do not go alike: this part of it, or this at most.
 const MARGIN: (u32, Duration) = (10, Duration::from_secs(1));
 /// The pauses between two looks at a lock that is held.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(500));
+const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// A lock that is asked for.
 ///
@@ -121,8 +121,8 @@ impl LockRequest {
 
     /// Acquires the lock.
     ///
-    /// The tasks of one process queue up for a lock, in their order, and the first of them alone asks the server. A future
-    /// that is dropped leaves no lock behind: what an attempt on its way wins is given back in the background.
+    /// The tasks of one process that [wait](Self::wait) for a lock queue up, in their order, and the first of them alone asks
+    /// the server. A future that is dropped leaves no lock behind: what an attempt on its way wins is given back in the background.
     ///
     /// # Errors
     ///
@@ -134,10 +134,14 @@ impl LockRequest {
         let until = Instant::now() + self.wait;
         let deadline = self.table().deadline() + self.wait;
         let turn = self.turn(until).await?;
-        Ok(self.compete(until, deadline).await?.with_turn(turn))
+        let guard = self.compete(until, deadline).await?;
+        Ok(guard.with_tenure(self.tenure(turn)))
     }
 
-    /// Acquires the lock if it is free; none if it is held. It does not wait for it, whatever [`wait`](Self::wait) says.
+    /// Acquires the lock if it is free; none if somebody holds it. It does not wait for it, whatever [`wait`](Self::wait) says,
+    /// and so does not queue up: it may be faster than tasks of this process that wait.
+    ///
+    /// Where another task of this process holds it no call is made.
     ///
     /// # Errors
     ///
@@ -163,12 +167,24 @@ impl LockRequest {
         (self.table().name().clone(), self.row().clone())
     }
 
-    /// The turn among the tasks of this process.
-    pub(super) async fn turn(&self, until: Instant) -> Result<Turn> {
-        let turn = self.party.turn(self.row(), until).await;
-        turn.ok_or_else(|| {
-            self.blame(self.unavailable("another task of this process holds it or waits for it"))
-        })
+    /// The turn among the tasks of this process. Who does not wait and finds it taken by one that only tries has none: whether
+    /// anybody holds the lock, the server knows.
+    pub(super) async fn turn(&self, until: Instant) -> Result<Option<Turn>> {
+        let waits = Instant::now() < until;
+        match self.party.turn(self.row(), until).await {
+            Some(turn) => Ok(Some(turn)),
+            None if self.party.holds(self.row()) => {
+                Err(self.blame(self.unavailable("another task of this process holds it")))
+            }
+            None if waits => {
+                Err(self.blame(self.unavailable("other tasks of this process wait for it, and came first")))
+            }
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn tenure(&self, turn: Option<Turn>) -> Tenure {
+        self.party.tenure(self.row(), turn)
     }
 
     /// Tries until the lock is won, or until it is time to stop.
@@ -179,9 +195,9 @@ impl LockRequest {
     }
 
     async fn try_until(&self, until: Instant, deadline: Instant) -> Result<LockGuard> {
-        let mut pause = PAUSES.0;
+        let mut pauses = Pauses::growing(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
-            let mut seen = match self.attempt(deadline).await {
+            let refusal = match self.attempt(deadline).await {
                 Ok(Tried::Won(guard)) if guard.is_held() => return Ok(guard),
                 Ok(Tried::Won(guard)) => Err(guard.over()),
                 Ok(Tried::Lost(sights)) => Ok(sights),
@@ -189,28 +205,41 @@ impl LockRequest {
                 Err(error) if error.is_outcome_unknown() => Err(error),
                 Err(error) => return Err(error),
             };
-            loop {
-                let now = Instant::now();
-                if now >= until {
-                    return Err(seen.map_or_else(|error| error, |sights| self.held_by(&sights)));
-                }
-                sleep_until(until.min(now + pause.mul_f64(0.5 + fastrand::f64() / 2.0))).await;
-                pause = (pause * 3 / 2).min(PAUSES.1);
-                match seen {
-                    // An attempt would take the companion row and give it back each time, for nothing; a look is cheaper.
-                    Ok(sights) if is_foreign(&sights) => seen = Ok(self.place.look(deadline).await?),
-                    _ => break,
-                }
-                if seen.as_ref().is_ok_and(|sights| !is_foreign(sights)) {
-                    break;
-                }
+            self.until_worth_trying(refusal, &mut pauses, until, deadline)
+                .await?;
+        }
+    }
+
+    /// Waits until another attempt is worth its call. When it is time to stop, the error says why the last one was refused: by
+    /// what was seen then, or as it failed.
+    async fn until_worth_trying(
+        &self,
+        mut refusal: Result<Vec<Sight>>,
+        pauses: &mut Pauses,
+        until: Instant,
+        deadline: Instant,
+    ) -> Result<()> {
+        loop {
+            let now = Instant::now();
+            if now >= until {
+                return Err(refusal.map_or_else(|error| error, |sights| self.held_by(&sights)));
+            }
+            sleep_until(until.min(now + pauses.next())).await;
+            let is_held_by_java = |seen: &Result<Vec<Sight>>| seen.as_ref().is_ok_and(|it| is_foreign(it));
+            if is_held_by_java(&refusal) {
+                // An attempt would take the companion row and give it back each time, for nothing; a look is cheaper.
+                refusal = Ok(self.place.look(deadline).await?);
+            }
+            if !is_held_by_java(&refusal) {
+                return Ok(());
             }
         }
     }
 
     async fn attempt(&self, deadline: Instant) -> Result<Tried> {
-        let mut tried = attempt(std::slice::from_ref(self), deadline).await?;
-        tried.pop().ok_or_else(ended)
+        let tried = attempt(std::slice::from_ref(self), deadline).await?;
+        // One request has one answer.
+        Ok(tried.into_iter().next().unwrap_or(Tried::Lost(Vec::new())))
     }
 
     fn bid(&self) -> Bid {
@@ -242,7 +271,7 @@ impl LockRequest {
         }
     }
 
-    pub(super) fn margin(&self) -> Duration {
+    fn margin(&self) -> Duration {
         self.margin
             .unwrap_or_else(|| (self.lease / MARGIN.0).min(MARGIN.1))
     }
@@ -262,9 +291,7 @@ impl LockRequest {
     }
 
     pub(super) fn blame(&self, error: Error) -> Error {
-        error
-            .at_operation(format!("lock {}", self.name))
-            .at_table(self.table().name())
+        self.place.blame(&self.name, error)
     }
 
     /// The error of an attempt that was lost.
@@ -285,11 +312,13 @@ impl LockRequest {
             format!("the lock is not available: {why}"),
         )
         .with_retryable(true);
-        match self.place.rows.appended {
-            true => error,
-            false => error.with_hint(format!(
-                "hbase-txn lock show {} shows who holds it",
-                self.place.table.name()
+        // One in a partition has no such name, and the command does not know it.
+        match LockName::of_row(self.row()) {
+            None => error,
+            Some(name) => error.with_hint(format!(
+                "who holds it: hbase-txn lock show {} {}",
+                self.table().name(),
+                name.arguments()
             )),
         }
     }
@@ -305,10 +334,9 @@ pub(super) enum Tried {
 /// wins is never forgotten.
 pub(super) async fn attempt(requests: &[LockRequest], deadline: Instant) -> Result<Vec<Tried>> {
     let requests = requests.to_vec();
-    let (reply, answer) = oneshot::channel();
-    tokio::spawn(async move {
+    Lasting::new(async move {
         let bids: Vec<Bid> = requests.iter().map(LockRequest::bid).collect();
-        let answer = match acquire::attempt(&bids, deadline).await {
+        match acquire::attempt(&bids, deadline).await {
             Ok(attempts) => Ok(requests
                 .iter()
                 .zip(attempts)
@@ -317,23 +345,15 @@ pub(super) async fn attempt(requests: &[LockRequest], deadline: Instant) -> Resu
                     Attempt::Lost(sights) => Tried::Lost(sights),
                 })
                 .collect()),
-            Err(error) => Err(error),
-        };
-        let unknown = matches!(&answer, Err(error) if error.is_outcome_unknown());
-        // An answer that nobody takes gives back what it won when it is dropped.
-        let _ = reply.send(answer);
-        if unknown {
-            join_all(bids.iter().map(abandoned::watch)).await;
+            Err(error) => {
+                if error.is_outcome_unknown() {
+                    tokio::spawn(async move { join_all(bids.iter().map(abandoned::watch)).await });
+                }
+                Err(error)
+            }
         }
-    });
-    answer.await.unwrap_or_else(|_| Err(ended()))
-}
-
-fn ended() -> Error {
-    Error::new(
-        ErrorKind::Closed,
-        "the attempt was ended with the runtime that it ran on",
-    )
+    })
+    .await
 }
 
 fn is_foreign(sights: &[Sight]) -> bool {

@@ -80,7 +80,7 @@ impl LockSet {
             .into_values()
             .zip(guards)
             .zip(turns)
-            .map(|((index, guard), turn)| (index, guard.with_turn(turn)))
+            .map(|((index, guard), turn)| (index, guard.with_tenure(requests[index].tenure(turn))))
             .collect();
         let guards = as_asked.into_values().collect();
         Ok(Self { guards })

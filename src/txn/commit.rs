@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use prost::Message;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     admission::{Admission, Turn},
@@ -19,7 +19,6 @@ use super::{
     part::Ending,
     partition_version,
     partitioned_table::PartitionedTable,
-    pause::Pauses,
     plan::Group,
     read::Rows,
     record::{SeenRecord, State},
@@ -28,7 +27,7 @@ use super::{
     settle::{Claim, Fenced, Unsettled},
 };
 use crate::{
-    client::EndpointCall,
+    client::{EndpointCall, Pauses},
     error::{Effect, Error, ErrorKind, Result},
     model::{BytesBinary, Check, Comparison, Condition, Durability, Mutation},
     wire::{condition, convert, pb},
@@ -154,7 +153,7 @@ impl PartitionedTable {
                 return Ok(prepared.committed(true));
             }
         }
-        let mut pauses = Pauses::new();
+        let mut pauses = Pauses::after_conflicts();
         loop {
             let turn = turn(admission, prepared, deadline).await?;
             let attempt = self.form(prepared, &mut known, deadline).await?;
@@ -177,15 +176,13 @@ impl PartitionedTable {
                 return Ok(Outcome::Rejected(rejection));
             }
             // What was in the way is there no more, or was not one of the caller's conditions.
-            let pause = pauses.next();
-            if Instant::now() + pause >= deadline {
+            if !pauses.wait_before(deadline).await {
                 return Err(Error::new(
                     ErrorKind::DeadlineExceeded,
                     "gave up, nothing was applied: other writers were in the way each time",
                 )
                 .with_retryable(true));
             }
-            sleep(pause).await;
         }
     }
 

@@ -15,7 +15,6 @@
 //! | `without_endpoint` | transactions by an atomic `Multi` |
 //! | `snapshot` `read` | reads at one moment: for users, and for commits |
 //! | `update` `partition_version` | read, change, commit, again on conflict |
-//! | `pause` | how long is waited after a conflict |
 //! | `part` | what a layer above makes part of a transaction |
 //! | `outcome` | [`Outcome`]: committed, rejected, refused, failed, unknown |
 //!
@@ -48,7 +47,6 @@ mod outcome;
 mod part;
 mod partition_version;
 mod partitioned_table;
-mod pause;
 mod plan;
 mod read;
 mod record;

@@ -11,7 +11,7 @@ mod view;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use self::{options::Recording, view::Change};
 pub use self::{options::UpdateOptions, view::UpdateView};
@@ -19,12 +19,12 @@ use super::{
     digest::Digest,
     outcome::{FailedCondition, Outcome, Rejection},
     partitioned_table::PartitionedTable,
-    pause::Pauses,
     plan::RecordWish,
     record::{State, TransactionId},
     settle::{Claim, Ended},
 };
 use crate::{
+    client::Pauses,
     error::{Error, ErrorKind, Result},
     model::{BytesBinary, Partition},
 };
@@ -177,7 +177,7 @@ impl PartitionedTable {
         if versioned {
             snapshot_options = snapshot_options.with_version();
         }
-        let mut pauses = Pauses::new();
+        let mut pauses = Pauses::after_conflicts();
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -204,12 +204,10 @@ impl PartitionedTable {
                 Ok(Tried::Again(conflict)) => conflict,
                 Err(error) => return Err(blame(error).into()),
             };
-            let pause = pauses.next();
-            if attempts >= options.attempts || Instant::now() + pause >= deadline {
+            if attempts >= options.attempts || !pauses.wait_before(deadline).await {
                 return Err(blame(gave_up(attempts, conflict)).into());
             }
-            tracing::debug!(table = %self.name(), %partition, attempts, ?pause, "an update begins anew");
-            sleep(pause).await;
+            tracing::debug!(table = %self.name(), %partition, attempts, "an update begins anew");
         }
     }
 

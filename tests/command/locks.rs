@@ -89,7 +89,7 @@ fn a_lock_stays_held_when_the_command_ends_until_it_is_released_by_its_token() {
             &table.0,
             "not available",
             "held by me",
-            "lock show",
+            &format!("hbase-txn lock show {} a --farm fra --client svc", table.0),
         ],
     );
     assert_eq!(refused.stdout, "");

@@ -13,9 +13,12 @@ use hbase_txn::{
     LockSet, LockTableOptions, ReleaseOutcome, TableDescriptor, TableName,
 };
 
-use crate::support::{
-    connect, eventually,
-    table::{SharedTable, TestTable},
+use crate::{
+    proxy::{Action, Proxy},
+    support::{
+        connect, eventually, standalone,
+        table::{SharedTable, TestTable},
+    },
 };
 
 static SHARED: SharedTable = SharedTable::new("locks", shared_with_java, &[]);
@@ -146,6 +149,59 @@ async fn who_waits_gets_it_when_it_is_released_and_is_told_the_holder_when_it_is
     assert_eq!(info.holder.unwrap().token, Some(guard.token()));
     assert!(guard.release().await.unwrap().is_released());
     assert_eq!(one.show(LockLevel::Dc, "w").await.unwrap().holder, None);
+}
+
+#[tokio::test]
+async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
+    let other = connect().await;
+    for table in [&SHARED, &OURS] {
+        let table = &table.get().await;
+        let others = manager(&other, table, "trying").await;
+        let proxy = Proxy::new();
+        let config = standalone().config();
+        let behind = Connection::builder(config.with_operation_timeout(Duration::from_secs(5)))
+            .connector(proxy.clone())
+            .connect()
+            .await
+            .unwrap();
+        let locks = manager(&behind, table, "trying").await;
+        let guard = try_lock(&locks, "t", LEASE).await.expect("nobody has it");
+        assert!(guard.release().await.unwrap().is_released());
+
+        // One task has its turn, and what it sent does not arrive.
+        proxy.once("Multi", Action::Hold);
+        let sent = proxy.requests("Multi");
+        let first = tokio::spawn(locks.lock(LockLevel::Dc, "t").unwrap().ttl(LEASE).acquire());
+        eventually("the first attempt is sent", async || {
+            (proxy.requests("Multi") > sent).then_some(())
+        })
+        .await;
+        let guard = try_lock(&locks, "t", LEASE).await.expect("it is only tried");
+        assert!(guard.is_held());
+        assert!(
+            try_lock(&locks, "t", LEASE).await.is_none(),
+            "a task of the process holds it"
+        );
+        assert!(guard.release().await.unwrap().is_released());
+        // Nor does what comes of the first one, which nobody waits for any more, stay behind.
+        first.abort();
+        proxy.release().await;
+        let guard = eventually("what was won late is given back", async || {
+            try_lock(&others, "t", LEASE).await
+        })
+        .await;
+
+        // Somebody else holds it, and one task waits.
+        let waiting = tokio::spawn(locks.lock(LockLevel::Dc, "t").unwrap().wait(LEASE).acquire());
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(300) {
+            assert!(try_lock(&locks, "t", LEASE).await.is_none());
+        }
+        assert!(guard.release().await.unwrap().is_released());
+        let guard = waiting.await.unwrap().unwrap();
+        assert!(guard.release().await.unwrap().is_released());
+        behind.close().await;
+    }
 }
 
 fn set(locks: &LockManager, ids: &[&str], wait: Duration) -> Vec<LockRequest> {

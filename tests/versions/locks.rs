@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
-use hbase_txn::{LockLevel, LockLoss, LockManagerOptions, LockTableOptions, TableDescriptor, TableName};
+use hbase_txn::{
+    LockLevel, LockLoss, LockManagerOptions, LockTableOptions, Outcome, PartitionLocks, Scan,
+    TableDescriptor, TableName,
+};
 
 use crate::{
     on_each,
-    support::{eventually, table::TestTable},
+    support::{
+        eventually, keys, put,
+        table::{TestTable, by_three},
+    },
 };
 
 const LEASE: Duration = Duration::from_secs(20);
@@ -18,6 +24,10 @@ fn shared_with_java(name: TableName) -> TableDescriptor {
 
 fn ours_alone(name: TableName) -> TableDescriptor {
     LockTableOptions::new(name).ours_alone().descriptor()
+}
+
+fn with_partition_locks(name: TableName) -> TableDescriptor {
+    by_three(name).with_record_family().with_lock_family()
 }
 
 #[tokio::test]
@@ -61,6 +71,71 @@ async fn a_lock_excludes_expires_is_renewed_and_released() {
             assert!(next.is_held());
             assert!(next.release().await.unwrap().is_released());
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lock_in_a_partition_fences_the_data_and_is_acquired_and_released_with_it() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let table = TestTable::create_on(cluster, "partition-locks", with_partition_locks, &[]).await;
+        let table = table.open(&connection).await;
+        let (one, other) = (
+            PartitionLocks::open(&table).await.unwrap(),
+            PartitionLocks::open(&table).await.unwrap(),
+        );
+        let ask = |locks: &PartitionLocks, ttl| locks.lock("xxx", "writer").unwrap().ttl(ttl);
+        let fenced = async |guard: &hbase_txn::LockGuard, row: &'static str| {
+            let mut transaction = table.at("xxx").unwrap();
+            transaction.fenced_by(guard).unwrap();
+            transaction.put(put(row, "v")).unwrap();
+            transaction.commit().await
+        };
+        let mut last = 0;
+        for round in 0..20 {
+            // A short lease above a long one must not end with the long one in sight.
+            let ttl = if round % 2 == 0 {
+                LEASE
+            } else {
+                Duration::from_secs(2)
+            };
+            let guard = ask(&one, ttl).wait(LEASE).acquire().await.unwrap();
+            assert!(guard.fencing() > last);
+            last = guard.fencing();
+            assert!(ask(&other, LEASE).try_acquire().await.unwrap().is_none());
+            guard.renew().await.unwrap();
+            fenced(&guard, "xxx1").await.into_result().unwrap();
+            assert!(guard.release().await.unwrap().is_released());
+        }
+        let crashed = ask(&one, SHORT).acquire().await.unwrap();
+        assert_eq!(crashed.lost().await, LockLoss::Expired);
+        // Taken over with the data, and given back with it.
+        let next = eventually("the lease is over", async || {
+            let mut transaction = table.at("xxx").unwrap();
+            let pending = transaction.acquire_lock(ask(&other, LEASE)).unwrap();
+            transaction.put(put("xxx2", "v")).unwrap();
+            match transaction.commit().await {
+                Outcome::Committed(_) => Some(pending.claim().await.unwrap()),
+                Outcome::Rejected(_) => None,
+                outcome => panic!("{outcome}"),
+            }
+        })
+        .await;
+        assert!(next.fencing() > crashed.fencing());
+        let stale = fenced(&crashed, "xxx3").await;
+        assert!(matches!(stale, Outcome::Rejected(_)), "{stale}");
+        assert!(!crashed.release().await.unwrap().is_released());
+        let mut transaction = table.at("xxx").unwrap();
+        transaction.release_lock(&next).unwrap();
+        transaction.put(put("xxx4", "v")).unwrap();
+        transaction.commit().await.into_result().unwrap();
+        assert!(next.release().await.unwrap().is_released());
+        assert!(one.show("xxx", "writer").await.unwrap().holder.is_none());
+        assert_eq!(
+            keys(table.table(), Scan::new().family("f")).await,
+            ["xxx1", "xxx2", "xxx4"]
+        );
     })
     .await;
 }

@@ -10,8 +10,8 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    Comparison, Condition, Connection, Get, LockGuard, LockLoss, LockManager, Put, ReleaseOutcome, Table,
-    TableName,
+    Comparison, Condition, Connection, Get, LockGuard, LockLoss, LockManager, LockRequest, Outcome,
+    PartitionLocks, PartitionedTable, Put, ReleaseOutcome, Table, TableName,
 };
 use tokio::{task::JoinSet, time::sleep};
 
@@ -23,7 +23,7 @@ use crate::cluster::until;
 
 const FAMILY: &str = "D";
 /// The column, of a row that belongs to no lock, that has the highest fencing number of all writes.
-const HIGHEST: &str = "highest";
+pub(super) const HIGHEST: &str = "highest";
 /// How often a holder looks at his guard.
 const LOOKS: Duration = Duration::from_millis(3);
 
@@ -59,10 +59,20 @@ pub(super) struct Contest {
     owners: JoinSet<()>,
 }
 
+/// Where locks are, and what only their holders may write.
+enum Ground {
+    /// Writes carry the fencing number.
+    LockTable { locks: LockManager, data: Table },
+    /// Writes are refused by the server when the lock is gone.
+    Partitions {
+        locks: PartitionLocks,
+        table: PartitionedTable,
+    },
+}
+
 /// One of them.
 struct Owner {
-    locks: LockManager,
-    data: Table,
+    ground: Ground,
     rng: Rng,
     shared: Arc<Shared>,
 }
@@ -94,8 +104,48 @@ pub(super) async fn highest(data: &Table, lock: usize) -> u64 {
     u64::from_be_bytes(row.value(FAMILY, HIGHEST).unwrap()[..].try_into().unwrap())
 }
 
+/// The partition that has a lock, and the row in it that its holder writes.
+pub(super) fn partition(lock: usize) -> (String, String) {
+    (format!("p{lock:02}"), format!("p{lock:02}data"))
+}
+
+impl Ground {
+    fn request(&self, lock: usize, lease: Duration) -> LockRequest {
+        match self {
+            Self::LockTable { locks, .. } => request(locks, &format!("lock-{lock}"), lease),
+            Self::Partitions { locks, .. } => locks.lock(partition(lock).0, "writer").unwrap().ttl(lease),
+        }
+    }
+
+    /// Writes what only the holder may write; whether it was not refused.
+    async fn write(&self, lock: usize, guard: &LockGuard) -> hbase_txn::Result<bool> {
+        match self {
+            Self::LockTable { data, .. } => write_fenced(data, lock, guard.fencing()).await,
+            Self::Partitions { table, .. } => {
+                let (prefix, row) = partition(lock);
+                let number = guard.fencing().to_be_bytes().to_vec();
+                let mut transaction = table.at(prefix)?;
+                transaction.fenced_by(guard)?;
+                transaction.put(Put::new(row).cell(crate::cluster::FAMILY, HIGHEST, number))?;
+                match transaction.commit().await {
+                    Outcome::Rejected(_) => Ok(false),
+                    outcome => outcome.into_result().map(|_| true),
+                }
+            }
+        }
+    }
+
+    /// Whether a write was refused because its own second copy had come first.
+    async fn came_twice(&self, lock: usize, guard: &LockGuard) -> bool {
+        match self {
+            Self::LockTable { data, .. } => highest(data, lock).await == guard.fencing(),
+            Self::Partitions { .. } => false,
+        }
+    }
+}
+
 impl Contest {
-    /// One owner for each connection.
+    /// One owner for each connection, in a lock table.
     pub(super) async fn start(
         connections: &[Connection],
         table: &TableName,
@@ -103,6 +153,35 @@ impl Contest {
         rng: impl Fn(u64) -> Rng,
     ) -> Self {
         prepare(&connections[0].table(table.clone()), terms.locks).await;
+        let mut grounds = Vec::new();
+        for connection in connections {
+            grounds.push(Ground::LockTable {
+                locks: locks_of(connection, table).await,
+                data: connection.table(table.clone()),
+            });
+        }
+        Self::on(grounds, terms, rng)
+    }
+
+    /// One owner for each connection, in a table for transactions.
+    pub(super) async fn start_in_partitions(
+        connections: &[Connection],
+        name: &TableName,
+        terms: Terms,
+        rng: impl Fn(u64) -> Rng,
+    ) -> Self {
+        let mut grounds = Vec::new();
+        for connection in connections {
+            let table = PartitionedTable::open(connection, name.clone()).await.unwrap();
+            grounds.push(Ground::Partitions {
+                locks: PartitionLocks::open(&table).await.unwrap(),
+                table,
+            });
+        }
+        Self::on(grounds, terms, rng)
+    }
+
+    fn on(grounds: Vec<Ground>, terms: Terms, rng: impl Fn(u64) -> Rng) -> Self {
         let shared = Arc::new(Shared {
             terms,
             over: AtomicBool::new(false),
@@ -110,10 +189,9 @@ impl Contest {
             counts: Counts::default(),
         });
         let mut owners = JoinSet::new();
-        for (number, connection) in (0..).zip(connections) {
+        for (number, ground) in (0..).zip(grounds) {
             let owner = Owner {
-                locks: locks_of(connection, table).await,
-                data: connection.table(table.clone()),
+                ground,
                 rng: rng(number),
                 shared: Arc::clone(&shared),
             };
@@ -152,8 +230,8 @@ impl Owner {
         let shared = Arc::clone(&self.shared);
         while !shared.over.load(Ordering::Relaxed) {
             let lock = self.rng.usize(..shared.terms.locks);
-            let mut request = request(&self.locks, &format!("lock-{lock}"), shared.terms.lease)
-                .wait(Duration::from_millis(300));
+            let mut request = self.ground.request(lock, shared.terms.lease);
+            request = request.wait(Duration::from_millis(300));
             if self.rng.bool() {
                 request = request.renewed();
             }
@@ -186,16 +264,18 @@ impl Owner {
                 }
             }
         }
-        let written = write_fenced(&self.data, lock, guard.fencing()).await;
-        match written {
-            // His own second copy may have come first; else somebody has a higher number, and so acquired after him.
+        let end = Instant::now() + guard.remaining();
+        match self.ground.write(lock, &guard).await {
+            // His own second copy may have come first; else he does not hold the lock any more.
             Ok(false) => {
-                let (highest, own) = (highest(&self.data, lock).await, guard.fencing());
+                // A refusal may have ended the guard's hold, so the time is looked at too.
+                let is_over = Instant::now() >= end && !guard.is_held();
+                let came_twice = self.ground.came_twice(lock, &guard).await;
                 assert!(
-                    highest == own || !guard.is_held(),
-                    "lock {lock}: a holder's write under {own} was refused, behind {highest}: {guard:?}"
+                    came_twice || is_over,
+                    "lock {lock}: a holder's write was refused: {guard:?}"
                 );
-                count(match highest == own {
+                count(match came_twice {
                     true => &counts.doubled,
                     false => &counts.refused,
                 });

@@ -8,6 +8,7 @@
 //! | `faults` | owners that pause, networks that swallow, regions that move, servers that die |
 //! | `fencing` | fencing numbers over whatever happens |
 //! | `history` | what owners believed, and the checker of that |
+//! | `in_partitions` | locks beside the data of a partition |
 //! | `java` | an owner that does as the Java library does |
 //! | `wall_clock` | a process whose wall clock is a minute off |
 //! | `spinning` | owners that acquire again as soon as they have released |
@@ -18,6 +19,7 @@ mod contest;
 mod faults;
 mod fencing;
 mod history;
+mod in_partitions;
 mod java;
 mod spinning;
 mod wall_clock;
