@@ -65,6 +65,10 @@ pub enum ErrorKind {
     LockUnavailable,
     /// The lock is no longer held by whom it was: its lease is over, or it was removed or taken.
     LockLost,
+    /// There is no semaphore of this name: it was never created, or it was deleted.
+    SemaphoreAbsent,
+    /// What is there was made otherwise than it is asked for, or by a program that is not known.
+    DefinitionMismatch,
     /// There is no such latch: it was never made, or it was deleted.
     LatchAbsent,
     /// A latch of that name is there already.

@@ -10,6 +10,8 @@
 //! - [`Snapshot`], [`PartitionedTable::update`]: a partition as it is at one moment, and changes that depend on it;
 //! - [`LockManager`], [`LockGuard`], [`PartitionLocks`]: distributed locks with leases and fencing numbers, beside a Java
 //!   library's or inside a transaction; [`keyed_lock`]: locks by key in one process;
+//! - [`Semaphore`], [`ReadWriteLock`], [`Election`]: permits, many readers or one writer, one leader, of all processes and
+//!   with the leases and fencing numbers of locks;
 //! - [`Connector`]: how servers are dialled, for tunnels and for tests.
 //!
 //! # Which to use
@@ -57,6 +59,7 @@
 mod client;
 mod cluster;
 mod config;
+mod coordination;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -75,6 +78,10 @@ pub use client::{
     Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, ResultScanner, Table, TableRegion,
 };
 pub use config::{ClusterAddress, Config, HostPort};
+pub use coordination::{
+    Campaign, Election, Leader, Leadership, PermitHolder, PermitRequest, ReadWriteInfo, ReadWriteLock,
+    ReadWriteRequest, Semaphore, SemaphoreInfo,
+};
 pub use error::{Effect, Error, ErrorKind, RemoteException, Result};
 pub use latch::{
     Counted, LONGEST_LATCH, Latch, LatchInfo, LatchLevel, LatchManager, LatchManagerOptions, LatchName,

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     client::CallKind,
     error::{Effect, Result},
+    model::{Get, Row},
 };
 
 /// How an attempt to take a lock ended.
@@ -44,12 +45,17 @@ pub(super) struct Bid {
     pub(super) held: HeldBy,
 }
 
-/// Tries to take locks that are in one region, each for itself, in one call. What was won in part is given back.
+/// Tries to take locks that are in one region, each for itself, in one call, and tells what else was to be read behind
+/// that. What was won in part is given back.
 ///
 /// # Errors
 ///
 /// Those of the calls. If the outcome is unknown, a bid's token may have its lock, or still take it.
-pub(super) async fn attempt(bids: &[Bid], deadline: Instant) -> Result<Vec<Attempt>> {
+pub(super) async fn attempt(
+    bids: &[Bid],
+    look_behind: Option<Get>,
+    deadline: Instant,
+) -> Result<(Vec<Attempt>, Option<Row>)> {
     let since = Moment::now();
     let places: Vec<_> = bids.iter().map(|bid| &bid.place).collect();
     let actions = bids
@@ -60,6 +66,7 @@ pub(super) async fn attempt(bids: &[Bid], deadline: Instant) -> Result<Vec<Attem
         actions: actions.collect(),
         // What is appended says itself what it lies on.
         look_before: bids.iter().any(|bid| !bid.place.rows.appended),
+        look_behind,
         kind: CallKind::Write,
         deadline,
         places: &places,
@@ -76,9 +83,10 @@ pub(super) async fn attempt(bids: &[Bid], deadline: Instant) -> Result<Vec<Attem
         bid.settle(since, before, after, deadline)
     });
     // However harmless a failure is itself, rows may have been won before it.
-    try_join_all(settled)
+    let attempts = try_join_all(settled)
         .await
-        .map_err(|error| error.with_effect(Effect::Unknown))
+        .map_err(|error| error.with_effect(Effect::Unknown))?;
+    Ok((attempts, looks.behind))
 }
 
 impl Bid {

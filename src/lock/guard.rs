@@ -148,7 +148,7 @@ impl LockGuard {
     }
 
     /// Keeps this as long as the lock is held.
-    pub(super) fn with_tenure(self, tenure: Tenure) -> Self {
+    pub(crate) fn with_tenure(self, tenure: Tenure) -> Self {
         *self.held.tenure() = Some(tenure);
         if self.held.until().is_none() {
             self.held.end_tenure();
@@ -157,7 +157,8 @@ impl LockGuard {
     }
 
     /// The lock's name: the key of its [`LockName`](super::LockName), or prefix and id of one [in a
-    /// partition](super::PartitionLocks), with a `#` between them.
+    /// partition](super::PartitionLocks), with a `#` between them. Of a [semaphore](crate::Semaphore), a [read/write
+    /// lock](crate::ReadWriteLock) and an [election](crate::Election) their key.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.held.name
@@ -171,7 +172,8 @@ impl LockGuard {
     }
 
     /// A number that is higher than that of every earlier holder of this lock, whoever they were and however their
-    /// holds ended.
+    /// holds ended. Of permits and readers, of which there may be many at a time, see
+    /// [`PermitRequest::acquire`](crate::PermitRequest::acquire) and [`ReadWriteLock`](crate::ReadWriteLock).
     ///
     /// It is a timestamp that HBase raises with each acquisition, not a count. It rises as long as no server's clock falls
     /// behind another's by more than the seven days for which it is kept; where Java clients share the table

@@ -39,7 +39,11 @@ impl Hold {
     /// The hold of a token that has all rows, and can say its fencing number.
     pub(super) fn won(held: &HeldBy, since: Moment, sights: &[Sight]) -> Option<Self> {
         let grips: Option<Vec<Grip>> = sights.iter().map(|sight| sight.grip(held.token)).collect();
-        Some(Self::of(held.token, grips?, since, sights.first()?.fencing?))
+        let first = sights.first()?;
+        Some(Self {
+            fencing: first.number?,
+            ..Self::of(held.token, grips?, since, first.fencing?)
+        })
     }
 
     pub(super) fn of(token: LockToken, grips: Vec<Grip>, since: Moment, fencing: u64) -> Self {

@@ -19,6 +19,8 @@ pub(super) const OWNER: Bytes = Bytes::from_static(b"O");
 pub(super) const FENCING: Bytes = Bytes::from_static(b"F");
 /// The marker's value.
 pub(super) const HELD: Bytes = Bytes::from_static(b"M");
+/// The column whose timestamp is the number of the last hold in a row of slots.
+const NUMBER: Bytes = Bytes::from_static(b"N");
 /// Behind the lock row's key; no key of text is like it, because `\xFF` is in no UTF-8.
 pub(super) const COMPANION: &[u8] = b"\xff_own";
 
@@ -34,6 +36,40 @@ pub(super) struct LockRows {
     /// The server stamps what is appended behind what is there, by a transaction's endpoint too, which stamps puts with its
     /// own time whatever lies ahead of it. A delete marker is the one thing that could hide it.
     pub(super) appended: bool,
+    /// The columns in each of the rows, where those are not a lock's.
+    slots: Vec<Columns>,
+}
+
+/// The columns of one hold in its row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Columns {
+    pub(super) marker: Bytes,
+    pub(super) owner: Bytes,
+    /// Counted on with each change of the hold.
+    pub(super) fencing: Bytes,
+    /// Counted on with each hold: its timestamp is the hold's fencing number.
+    pub(super) number: Bytes,
+}
+
+/// Of a lock, which is alone in its row.
+pub(super) static ALONE: Columns = Columns {
+    marker: MARKER,
+    owner: OWNER,
+    fencing: FENCING,
+    number: FENCING,
+};
+
+impl Columns {
+    /// Of a slot, one of many in their row, which have their numbers in common.
+    pub(super) fn of_slot(slot: &str) -> Self {
+        let column = |column: &Bytes| [column, slot.as_bytes()].concat().into();
+        Self {
+            marker: column(&MARKER),
+            owner: column(&OWNER),
+            fencing: column(&FENCING),
+            number: NUMBER,
+        }
+    }
 }
 
 impl LockRows {
@@ -43,6 +79,17 @@ impl LockRows {
             family,
             rows: vec![row],
             appended: false,
+            slots: Vec::new(),
+        }
+    }
+
+    /// Slots of one row, which make one hold.
+    pub(super) fn slots(row: &Bytes, slots: &[String]) -> Self {
+        Self {
+            family: FAMILY,
+            rows: vec![row.clone(); slots.len()],
+            appended: false,
+            slots: slots.iter().map(|slot| Columns::of_slot(slot)).collect(),
         }
     }
 
@@ -62,7 +109,13 @@ impl LockRows {
             family: FAMILY,
             rows: vec![companion, row],
             appended: false,
+            slots: Vec::new(),
         }
+    }
+
+    /// The columns in one of the rows.
+    pub(super) fn columns(&self, index: usize) -> &Columns {
+        self.slots.get(index).unwrap_or(&ALONE)
     }
 
     /// The row that gives the lock its name.

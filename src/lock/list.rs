@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::{
-    layout::{COMPANION, FAMILY, MARKER, OWNER},
+    layout::{ALONE, COMPANION, FAMILY, MARKER, OWNER},
     manager::LockManager,
     name::LockName,
     sight::Sight,
@@ -43,7 +43,7 @@ impl LockManager {
                 Some(lock) if self.has_companions() => (key.slice(..lock.len()), 0),
                 _ => (key.clone(), own_rows - 1),
             };
-            let sight = Sight::of(&FAMILY, Some(&row));
+            let sight = Sight::of(&FAMILY, &ALONE, Some(&row));
             if sight.occupant().is_none() {
                 continue;
             }

@@ -11,7 +11,6 @@ use super::{
     owner::LockToken,
     party::{self, Party},
     place::Place,
-    renew::{Renewal, Resumed},
     request::LockRequest,
     state::{LockHolder, LockInfo, LockLoss},
     table::{self, LockTableOptions},
@@ -194,16 +193,8 @@ impl LockManager {
             .party
             .check_lease(lease)
             .map_err(|error| place.blame(&name, error))?;
-        let deadline = place.table.deadline();
-        let renewal = match place.resume(token, deadline).await {
-            Ok(Resumed::Held(mut hold)) => place.renew(&mut hold, lease, deadline).await,
-            Ok(Resumed::Lost(loss)) => Ok(Renewal::Lost(loss)),
-            Err(error) => Err(error),
-        };
-        Ok(match renewal.map_err(|error| place.blame(&name, error))? {
-            Renewal::Held(_) => None,
-            Renewal::Lost(loss) => Some(loss),
-        })
+        let renewed = place.renew_for(token, lease, place.table.deadline()).await;
+        renewed.map_err(|error| place.blame(&name, error))
     }
 
     /// Takes a lock away from whoever holds it, and tells whom that hit. None when nobody held it.
@@ -234,7 +225,11 @@ impl LockManager {
         self.shared.companion
     }
 
-    fn place(&self, level: LockLevel, id: &str) -> Result<(LockName, Place)> {
+    pub(super) fn party(&self) -> &Arc<Party> {
+        &self.shared.party
+    }
+
+    pub(super) fn place(&self, level: LockLevel, id: &str) -> Result<(LockName, Place)> {
         let Shared { client, farm, .. } = &*self.shared;
         let name = match (level, farm) {
             (LockLevel::Dc, Some(farm)) => LockName::dc(farm, client, id),

@@ -15,6 +15,7 @@
 //! | `acquire` `renew` `release` | the protocol |
 //! | `in_partition` | [`PartitionLocks`]: locks beside the data of a partition |
 //! | `in_transaction` `pending` | what a transaction does with them |
+//! | `slots` | holds that stand side by side in one row, for layers above |
 //! | `hold` | what one token has of a lock |
 //! | `place` | a lock's rows in their table, and the calls that read and change them |
 //! | `sight` `owner` `layout` | what the cells of a row say |
@@ -48,6 +49,7 @@ mod renew;
 mod request;
 mod several;
 mod sight;
+mod slots;
 mod state;
 mod table;
 
@@ -59,5 +61,6 @@ pub use owner::LockToken;
 pub use pending::PendingLock;
 pub use request::{LONGEST_LEASE, LockRequest, SHORTEST_LEASE};
 pub use several::LockSet;
+pub(crate) use slots::{SlotRow, SlotsSeen};
 pub use state::{LockHolder, LockInfo, LockLoss};
 pub use table::LockTableOptions;

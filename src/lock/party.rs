@@ -16,11 +16,11 @@ use crate::{
 };
 
 /// One task's turn among those of its process that want a lock.
-pub(super) type Turn = KeyedGuard<'static, Bytes>;
+pub(crate) type Turn = KeyedGuard<'static, Bytes>;
 
 /// What a task has of a lock among those of its process as long as it holds it: its turn, if it came by one, and that the
 /// others know that the lock is held.
-pub(super) struct Tenure {
+pub(crate) struct Tenure {
     // Before the turn: whoever gets that next marks it again.
     _held: Option<KeyedGuard<'static, Bytes>>,
     _turn: Option<Turn>,
@@ -62,6 +62,11 @@ impl Party {
             )));
         }
         Ok(())
+    }
+
+    /// Whether a task of this process has the turn for a lock.
+    pub(super) fn is_awaited(&self, row: &Bytes) -> bool {
+        self.turns.is_locked(row.clone())
     }
 
     /// The turn of one task of this process for a lock; none when another has it until then.

@@ -9,20 +9,23 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    layout::{FENCING, HELD, LockRows, MARKER, OWNER},
+    layout::{Columns, HELD, LockRows},
     owner::{HeldBy, Millis, Owner},
     sight::{self, Grip, Sight},
 };
 use crate::{
     client::{ActionAnswer, CallKind, MultiCall, RegionAction, RegionGuard, ServingRegion, Table, Verdict},
     error::{Error, ErrorKind, Result},
-    model::{Append, BytesBinary, Delete, Durability, Increment, Mutation, Put},
+    model::{Append, BytesBinary, Delete, Durability, Get, Increment, Mutation, Put, Row},
     wire::condition,
 };
 
 /// How long a fencing cell is kept from the last change on: longer than clocks of servers differ, so that the next number
 /// is higher; not for ever, or every id would leave a cell behind.
 const FENCING_TTL: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// How long the number of a row of slots is kept from its last hold on: no renewal counts it, and it is to be read as long as
+/// that hold lasts.
+const NUMBER_TTL: Duration = Duration::from_secs(400 * 24 * 3_600);
 
 /// One lock in its table.
 #[derive(Clone, Debug)]
@@ -40,6 +43,8 @@ pub(super) struct Change<'a> {
     pub(super) actions: Vec<RegionAction>,
     /// Whether the rows are looked at before the change too, for what remains there of others.
     pub(super) look_before: bool,
+    /// What else is read, behind everything.
+    pub(super) look_behind: Option<Get>,
     pub(super) kind: CallKind,
     pub(super) deadline: Instant,
     pub(super) places: &'a [&'a Place],
@@ -51,6 +56,8 @@ pub(super) struct Looks {
     /// None when that was not asked for.
     pub(super) before: Option<Vec<Sight>>,
     pub(super) after: Vec<Sight>,
+    /// None also when there is nothing.
+    pub(super) behind: Option<Row>,
     /// Whether each change was made, in their order.
     pub(super) processed: Vec<bool>,
 }
@@ -67,7 +74,12 @@ impl Place {
     pub(super) fn take(&self, index: usize, held: &HeldBy) -> RegionAction {
         RegionAction::Conditional {
             mutations: self.taking(index, held),
-            condition: condition::cell_equals(&self.rows.rows[index], &self.rows.family, &MARKER, None),
+            condition: condition::cell_equals(
+                &self.rows.rows[index],
+                &self.rows.family,
+                &self.rows.columns(index).marker,
+                None,
+            ),
         }
     }
 
@@ -75,39 +87,46 @@ impl Place {
     pub(super) fn taking(&self, index: usize, held: &HeldBy) -> Vec<Mutation> {
         let row = self.rows.rows[index].clone();
         let family = &self.rows.family;
+        let columns = self.rows.columns(index);
         let (owner, ttl) = (Owner::Held(held.clone()).encode(), held.ttl.into());
         let mark = match self.rows.appended {
             true => Append::new(row)
-                .cell(family.clone(), MARKER, HELD)
-                .cell(family.clone(), OWNER, owner)
+                .cell(family.clone(), columns.marker.clone(), HELD)
+                .cell(family.clone(), columns.owner.clone(), owner)
                 .ttl(ttl)
                 .into(),
             false => Put::new(row)
-                .cell(family.clone(), MARKER, HELD)
-                .cell(family.clone(), OWNER, owner)
+                .cell(family.clone(), columns.marker.clone(), HELD)
+                .cell(family.clone(), columns.owner.clone(), owner)
                 .ttl(ttl)
                 .into(),
         };
         let mut mutations = vec![mark];
         mutations.extend(self.count(index));
+        // A lock's number is its only counter; slots have one in common.
+        if index == 0 && columns.number != columns.fencing {
+            mutations.push(self.counting(&columns.number, NUMBER_TTL));
+        }
         mutations
     }
 
     /// Changes one row, if the grip on it still holds.
     pub(super) fn if_held(&self, index: usize, grip: &Grip, mutations: Vec<Mutation>) -> RegionAction {
         let LockRows { family, rows, .. } = &self.rows;
+        let Columns { owner, .. } = self.rows.columns(index);
         RegionAction::Conditional {
             mutations,
-            condition: condition::cell_equals(&rows[index], family, &OWNER, Some(&grip.value)),
+            condition: condition::cell_equals(&rows[index], family, owner, Some(&grip.value)),
         }
     }
 
     /// Changes one row, if its marker still has this value.
     pub(super) fn if_marked(&self, index: usize, marker: &Bytes, mutations: Vec<Mutation>) -> RegionAction {
         let LockRows { family, rows, .. } = &self.rows;
+        let column = &self.rows.columns(index).marker;
         RegionAction::Conditional {
             mutations,
-            condition: condition::cell_equals(&rows[index], family, &MARKER, Some(marker)),
+            condition: condition::cell_equals(&rows[index], family, column, Some(marker)),
         }
     }
 
@@ -121,9 +140,15 @@ impl Place {
         ttl: Millis,
     ) -> Mutation {
         let family = &self.rows.family;
+        let columns = self.rows.columns(index);
         Put::new(self.rows.rows[index].clone())
-            .cell_at(family.clone(), MARKER, grip.timestamp, marker)
-            .cell_at(family.clone(), OWNER, grip.timestamp, owner.encode())
+            .cell_at(family.clone(), columns.marker.clone(), grip.timestamp, marker)
+            .cell_at(
+                family.clone(),
+                columns.owner.clone(),
+                grip.timestamp,
+                owner.encode(),
+            )
             .ttl(ttl.into())
             .into()
     }
@@ -131,28 +156,37 @@ impl Place {
     /// Overwrites a marker at the timestamp that it has by an empty one.
     pub(super) fn blank(&self, index: usize, timestamp: u64) -> Mutation {
         Put::new(self.rows.rows[index].clone())
-            .cell_at(self.rows.family.clone(), MARKER, timestamp, Bytes::new())
+            .cell_at(
+                self.rows.family.clone(),
+                self.rows.columns(index).marker.clone(),
+                timestamp,
+                Bytes::new(),
+            )
             .into()
     }
 
     /// Deletes marker and owner of one row, up to a timestamp.
     pub(super) fn clear(&self, index: usize, up_to: u64) -> Mutation {
         let family = &self.rows.family;
+        let columns = self.rows.columns(index);
         Delete::new(self.rows.rows[index].clone())
-            .column(family.clone(), MARKER)
-            .column(family.clone(), OWNER)
+            .column(family.clone(), columns.marker.clone())
+            .column(family.clone(), columns.owner.clone())
             .timestamp(up_to)
             .into()
     }
 
     /// Counts the fencing cell on, where the row has it. The server stamps it later than it was, and not before now.
     pub(super) fn count(&self, index: usize) -> Option<Mutation> {
-        (index == 0).then(|| {
-            Increment::new(self.rows.rows[0].clone())
-                .column(self.rows.family.clone(), FENCING, 1)
-                .ttl(FENCING_TTL)
-                .into()
-        })
+        (index == 0).then(|| self.counting(&self.rows.columns(0).fencing, FENCING_TTL))
+    }
+
+    /// Counts a column of the first row on.
+    fn counting(&self, column: &Bytes, ttl: Duration) -> Mutation {
+        Increment::new(self.rows.rows[0].clone())
+            .column(self.rows.family.clone(), column.clone(), 1)
+            .ttl(ttl)
+            .into()
     }
 
     /// Makes changes, and reads the rows behind them.
@@ -166,6 +200,7 @@ impl Place {
             operation,
             actions,
             look_before: false,
+            look_behind: None,
             kind: CallKind::Write,
             deadline,
             places: &[self],
@@ -179,6 +214,7 @@ impl Place {
             operation: "reading the lock",
             actions: Vec::new(),
             look_before: false,
+            look_behind: None,
             kind: CallKind::Read,
             deadline,
             places: &[self],
@@ -194,15 +230,17 @@ impl Change<'_> {
         };
         let rows = || {
             let rows = self.places.iter().map(|place| &place.rows);
-            rows.flat_map(|rows| rows.rows.iter().map(move |row| (rows, row)))
+            rows.flat_map(|rows| (0..rows.rows.len()).map(move |index| (rows, index)))
         };
         let number = rows().count();
-        let mut actions = Vec::with_capacity(2 * number + self.actions.len());
+        let mut actions = Vec::with_capacity(2 * number + self.actions.len() + 1);
         if self.look_before {
-            actions.extend(rows().map(|(rows, row)| RegionAction::Get(sight::get_remains(rows, row))));
+            actions.extend(rows().map(|(rows, index)| RegionAction::Get(sight::get_remains(rows, index))));
         }
         actions.extend(self.actions);
-        actions.extend(rows().map(|(rows, row)| RegionAction::Get(sight::get(rows, row))));
+        actions.extend(rows().map(|(rows, index)| RegionAction::Get(sight::get(rows, index))));
+        let looks_behind = self.look_behind.is_some();
+        actions.extend(self.look_behind.map(RegionAction::Get));
         let call = MultiCall {
             row: first.rows.lock_row().clone(),
             actions,
@@ -222,17 +260,23 @@ impl Change<'_> {
                 _ => None,
             })
             .collect();
-        let mut sights = answers.iter().filter_map(|answer| match answer {
-            ActionAnswer::Row(row) => Some(Sight::of(&first.rows.family, row.as_ref())),
+        let mut found = answers.into_iter().filter_map(|answer| match answer {
+            ActionAnswer::Row(row) => Some(row),
             _ => None,
         });
-        let before = self
-            .look_before
-            .then(|| sights.by_ref().take(number).collect::<Vec<_>>());
-        let after = sights.collect();
+        let mut sights = || -> Vec<Sight> {
+            rows()
+                .zip(found.by_ref())
+                .map(|((rows, index), row)| Sight::of(&rows.family, rows.columns(index), row.as_ref()))
+                .collect()
+        };
+        let before = self.look_before.then(&mut sights);
+        let after = sights();
+        let behind = looks_behind.then(|| found.next()).flatten().flatten();
         Ok(Looks {
             before,
             after,
+            behind,
             processed,
         })
     }

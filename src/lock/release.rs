@@ -79,6 +79,7 @@ impl Place {
                 operation: "releasing the lock",
                 actions,
                 look_before: false,
+                look_behind: None,
                 kind: CallKind::Write,
                 deadline,
                 places: &[self],

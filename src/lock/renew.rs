@@ -82,6 +82,27 @@ impl Place {
         Err(hold::changed_meanwhile("renewed"))
     }
 
+    /// Renews what a token of another process has. None when it was; why not, when it is not held any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`renew`](Self::renew).
+    pub(super) async fn renew_for(
+        &self,
+        token: LockToken,
+        lease: Duration,
+        deadline: Instant,
+    ) -> Result<Option<LockLoss>> {
+        let renewal = match self.resume(token, deadline).await? {
+            Resumed::Held(mut hold) => self.renew(&mut hold, lease, deadline).await?,
+            Resumed::Lost(loss) => Renewal::Lost(loss),
+        };
+        Ok(match renewal {
+            Renewal::Held(_) => None,
+            Renewal::Lost(loss) => Some(loss),
+        })
+    }
+
     /// What a token of another process has of the lock, and since when.
     pub(super) async fn resume(&self, token: LockToken, deadline: Instant) -> Result<Resumed> {
         for _ in 0..TRIES {

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     client::{Pauses, Table},
     error::{Error, ErrorKind, Result},
-    model::TableName,
+    model::{Get, Row, TableName},
 };
 
 /// The shortest lease: a call to the server and back must fit into it several times.
@@ -63,7 +63,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 #[must_use = "a request does nothing until acquire is called"]
 pub struct LockRequest {
-    party: Arc<Party>,
+    pub(super) party: Arc<Party>,
     pub(super) name: String,
     pub(super) place: Place,
     pub(super) lease: Duration,
@@ -237,7 +237,7 @@ impl LockRequest {
     }
 
     async fn attempt(&self, deadline: Instant) -> Result<Tried> {
-        let tried = attempt(std::slice::from_ref(self), deadline).await?;
+        let (tried, _) = attempt(std::slice::from_ref(self), None, deadline).await?;
         // One request has one answer.
         Ok(tried.into_iter().next().unwrap_or(Tried::Lost(Vec::new())))
     }
@@ -330,21 +330,27 @@ pub(super) enum Tried {
     Lost(Vec<Sight>),
 }
 
-/// One attempt to take locks that are in one region. It goes on to its end even if this future is dropped, so that what it
-/// wins is never forgotten.
-pub(super) async fn attempt(requests: &[LockRequest], deadline: Instant) -> Result<Vec<Tried>> {
+/// One attempt to take locks that are in one region, and what else was to be read behind that. It goes on to its end even if
+/// this future is dropped, so that what it wins is never forgotten.
+pub(super) async fn attempt(
+    requests: &[LockRequest],
+    look_behind: Option<Get>,
+    deadline: Instant,
+) -> Result<(Vec<Tried>, Option<Row>)> {
     let requests = requests.to_vec();
     Lasting::new(async move {
         let bids: Vec<Bid> = requests.iter().map(LockRequest::bid).collect();
-        match acquire::attempt(&bids, deadline).await {
-            Ok(attempts) => Ok(requests
-                .iter()
-                .zip(attempts)
-                .map(|(request, attempt)| match attempt {
-                    Attempt::Won(hold) => Tried::Won(request.guard(hold)),
-                    Attempt::Lost(sights) => Tried::Lost(sights),
-                })
-                .collect()),
+        match acquire::attempt(&bids, look_behind, deadline).await {
+            Ok((attempts, behind)) => {
+                let tried = requests
+                    .iter()
+                    .zip(attempts)
+                    .map(|(request, attempt)| match attempt {
+                        Attempt::Won(hold) => Tried::Won(request.guard(hold)),
+                        Attempt::Lost(sights) => Tried::Lost(sights),
+                    });
+                Ok((tried.collect(), behind))
+            }
             Err(error) => {
                 if error.is_outcome_unknown() {
                     tokio::spawn(async move { join_all(bids.iter().map(abandoned::watch)).await });

@@ -169,7 +169,7 @@ async fn try_region(
     deadline: Instant,
 ) -> Result<Vec<(usize, Tried)>> {
     let together: Vec<LockRequest> = members.iter().map(|index| requests[*index].clone()).collect();
-    let tried = attempt(&together, deadline).await?;
+    let (tried, _) = attempt(&together, None, deadline).await?;
     Ok(members.into_iter().zip(tried).collect())
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{
-    layout::{FENCING, LockRows, MARKER, OWNER},
+    layout::{Columns, LockRows},
     owner::{HeldBy, LockToken, Millis, Owner},
 };
 use crate::model::{Cell, Get, Row};
@@ -15,6 +15,8 @@ pub(super) struct Sight {
     owner: Option<Seen>,
     /// The timestamp of the fencing cell.
     pub(super) fencing: Option<u64>,
+    /// The fencing number of the last hold: that timestamp too, or, where holds share a row, that of what they share.
+    pub(super) number: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,28 +68,46 @@ pub(super) enum Occupant {
 }
 
 /// What is read of each row of a lock.
-pub(super) fn get(rows: &LockRows, row: &Bytes) -> Get {
-    Get::new(row.clone())
-        .column(rows.family.clone(), MARKER)
-        .column(rows.family.clone(), OWNER)
-        .column(rows.family.clone(), FENCING)
+pub(super) fn get(rows: &LockRows, index: usize) -> Get {
+    let columns = rows.columns(index);
+    let get = Get::new(rows.rows[index].clone())
+        .column(rows.family.clone(), columns.marker.clone())
+        .column(rows.family.clone(), columns.owner.clone())
+        .column(rows.family.clone(), columns.fencing.clone());
+    match columns.number == columns.fencing {
+        true => get,
+        false => get.column(rows.family.clone(), columns.number.clone()),
+    }
 }
 
 /// What is read of a row before it is taken: what remains there of others.
-pub(super) fn get_remains(rows: &LockRows, row: &Bytes) -> Get {
-    Get::new(row.clone()).column(rows.family.clone(), OWNER)
+pub(super) fn get_remains(rows: &LockRows, index: usize) -> Get {
+    Get::new(rows.rows[index].clone()).column(rows.family.clone(), rows.columns(index).owner.clone())
 }
 
 impl Sight {
-    pub(super) fn of(family: &[u8], row: Option<&Row>) -> Self {
-        let seen = |qualifier: &Bytes| row?.cell(family, qualifier).map(Seen::of);
+    pub(super) fn of(family: &[u8], columns: &Columns, row: Option<&Row>) -> Self {
+        let cell = |qualifier: &Bytes| row?.cell(family, qualifier);
+        Self::of_cells(
+            cell(&columns.marker),
+            cell(&columns.owner),
+            cell(&columns.fencing),
+            cell(&columns.number),
+        )
+    }
+
+    pub(super) fn of_cells(
+        marker: Option<&Cell>,
+        owner: Option<&Cell>,
+        fencing: Option<&Cell>,
+        number: Option<&Cell>,
+    ) -> Self {
         Self {
             // An empty value counts as absent, for HBase's own "if not exists" too.
-            marker: seen(&MARKER),
-            owner: seen(&OWNER),
-            fencing: row
-                .and_then(|row| row.cell(family, FENCING))
-                .map(|cell| cell.timestamp),
+            marker: marker.map(Seen::of),
+            owner: owner.map(Seen::of),
+            fencing: fencing.map(|cell| cell.timestamp),
+            number: number.map(|cell| cell.timestamp),
         }
     }
 
@@ -186,7 +206,10 @@ impl Grip {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::layout::{LockRows, MARKER, OWNER},
+        *,
+    };
     use crate::model::CellKind;
 
     fn row(cells: &[(Bytes, u64, Bytes)]) -> Row {
@@ -241,6 +264,7 @@ mod tests {
     #[test]
     fn a_marker_without_an_owner_is_a_foreign_hold_and_an_empty_one_is_none() {
         let token = LockToken::unique();
+        let rows = LockRows::alone("D".into(), "r".into());
         let ours = Owner::Held(held(token)).encode();
         let free = Owner::Free { ttl: Millis(9) }.encode();
         let marker = |value: &'static str| (MARKER, 5, Bytes::from_static(value.as_bytes()));
@@ -256,7 +280,7 @@ mod tests {
             (vec![(OWNER, 5, ours)], true, false, false),
         ];
         for (cells, is_free, is_ours, is_foreign) in cases {
-            let sight = Sight::of(b"D", Some(&row(&cells)));
+            let sight = Sight::of(b"D", rows.columns(0), Some(&row(&cells)));
             assert_eq!(sight.occupant().is_none(), is_free, "{sight:?}");
             assert_eq!(sight.grip(token).is_some(), is_ours, "{sight:?}");
             assert_eq!(sight.grip(LockToken::unique()), None);

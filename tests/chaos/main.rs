@@ -4,7 +4,8 @@
 //! killed and regions moved, so no other cluster will do. Each test prints its seed; `CHAOS_SEED` sets it.
 //! `CHAOS_ROUNDS` is how many times the short form is run: 1 unless set, 10 where `HBASE_TXN_TEST_LONG` is.
 //! `CHAOS_COMMITS` is how many transactions `lost_answers` has; what became of them is kept in `target/chaos` when it fails.
-//! `CHAOS_CYCLES` is how often the spinning owners of `locks` acquire one: 50,000 times in the short form, 1,000,000 in the long.
+//! `CHAOS_CYCLES` is how often the spinning owners of `locks` acquire one: 50,000 times in the short form, 1,000,000 in the long;
+//! and those of `coordination`: 1,000 and 200,000 times.
 //!
 //! What a test claims is checked by code: every commit's outcome is recorded, and compared with what a scan of the
 //! whole table finds afterwards (`history`).
@@ -13,6 +14,7 @@
 
 mod cancel;
 mod cluster;
+mod coordination;
 mod fault_proxy;
 mod history;
 mod killed_server;

@@ -8,6 +8,7 @@
 mod apply;
 mod checks;
 mod connecting;
+mod coordination;
 mod harness;
 mod load;
 mod lock_run;

@@ -16,6 +16,7 @@ mod client;
 mod conditions;
 mod dropped;
 mod dropped_locks;
+mod elections;
 mod expiry;
 mod filters;
 mod get_many;
@@ -33,11 +34,13 @@ mod peer;
 #[path = "../proxy/mod.rs"]
 #[allow(dead_code, reason = "what the chaos suite needs of it, too")]
 mod proxy;
+mod read_write_locks;
 mod records;
 mod registries;
 mod rows;
 mod rules;
 mod scans;
+mod semaphores;
 mod sequences;
 mod snapshots;
 mod transactions;

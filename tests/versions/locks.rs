@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    LockLevel, LockLoss, LockManagerOptions, LockTableOptions, Outcome, PartitionLocks, Scan,
-    TableDescriptor, TableName,
+    Election, LockLevel, LockLoss, LockManagerOptions, LockTableOptions, Outcome, PartitionLocks,
+    ReadWriteLock, Scan, Semaphore, TableDescriptor, TableName,
 };
 
 use crate::{
@@ -71,6 +71,51 @@ async fn a_lock_excludes_expires_is_renewed_and_released() {
             assert!(next.is_held());
             assert!(next.release().await.unwrap().is_released());
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn permits_readers_writers_and_leaders_exclude_each_other_and_are_numbered() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let table = TestTable::create_on(cluster, "coordination", ours_alone, &[]).await;
+        let options = LockManagerOptions::new("svc").farm("fra");
+        let locks = options.open(&connection, table.name.clone()).await.unwrap();
+        let semaphore = Semaphore::create(&locks, LockLevel::Dc, "a", 3).await.unwrap();
+        let lock = ReadWriteLock::new(&locks, LockLevel::Dc, "a").unwrap();
+        let election = Election::new(&locks, LockLevel::Dc, "a").unwrap();
+        let mut last = [0; 3];
+        for _ in 0..10 {
+            let two = semaphore.permits_together(2).ttl(LEASE).acquire().await.unwrap();
+            assert!(
+                semaphore
+                    .permits_together(2)
+                    .try_acquire()
+                    .await
+                    .unwrap()
+                    .is_none()
+            );
+            let reader = lock.read().ttl(LEASE).acquire().await.unwrap();
+            assert!(lock.write().try_acquire().await.unwrap().is_none());
+            let leader = election.campaign().ttl(LEASE).lead().await.unwrap();
+            assert_eq!(
+                election.leader().await.unwrap().unwrap().term,
+                Some(leader.term())
+            );
+            let numbers = [two.fencing(), reader.fencing(), leader.term()];
+            assert!(numbers.iter().zip(last).all(|(number, last)| *number > last));
+            for guard in [two, reader, leader.into_guard()] {
+                guard.renew().await.unwrap();
+                assert!(guard.release().await.unwrap().is_released());
+            }
+            let writer = lock.write().ttl(LEASE).acquire().await.unwrap();
+            assert!(writer.fencing() > numbers[1]);
+            assert!(lock.read().try_acquire().await.unwrap().is_none());
+            last = [numbers[0], writer.fencing(), numbers[2]];
+            assert!(writer.release().await.unwrap().is_released());
+        }
+        assert!(semaphore.delete().await.unwrap());
     })
     .await;
 }

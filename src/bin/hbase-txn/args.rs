@@ -7,7 +7,10 @@ use hbase_txn::ClusterAddress;
 use tracing_subscriber::EnvFilter;
 
 use crate::{
-    cmd::{dev, lock, rows, table, txn},
+    cmd::{
+        coordination::{elect, rwlock, semaphore},
+        dev, lock, rows, table, txn,
+    },
     durations,
     exit::Failure,
     values::Ranged,
@@ -63,6 +66,12 @@ pub(crate) enum Command {
     Txn(txn::Txn),
     /// Locks that one process of all holds: take, keep, release, show them, run a command under one
     Lock(lock::Lock),
+    /// Semaphores: permits, of which there are so many for all processes together
+    Semaphore(semaphore::Semaphore),
+    /// Elections: one leader at a time, in terms that rise
+    Elect(elect::Elect),
+    /// Read/write locks: many readers, or one writer
+    Rwlock(rwlock::RwLock),
     Get(rows::Get),
     Scan(rows::Scan),
     Put(rows::Put),
@@ -167,6 +176,14 @@ mod tests {
     #[case(&["hbase-txn", "lock", "renew", "locks", "id", "--client", "c"])]
     #[case(&["hbase-txn", "lock", "run", "locks", "id", "--client", "c"])]
     #[case(&["hbase-txn", "lock", "run", "locks", "id", "--client", "c", "true"])]
+    #[case(&["hbase-txn", "semaphore", "create", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "semaphore", "create", "locks", "id", "many", "--client", "c"])]
+    #[case(&["hbase-txn", "semaphore", "acquire", "locks", "id", "--client", "c", "--no-create"])]
+    #[case(&["hbase-txn", "semaphore", "release", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "semaphore", "run", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "elect", "run", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "elect", "show", "locks", "id"])]
+    #[case(&["hbase-txn", "rwlock", "locks", "id", "--client", "c", "--", "true"])]
     #[case(&["hbase-txn"])]
     fn what_does_not_parse_is_refused(#[case] line: &[&str]) {
         assert_eq!(Arguments::try_parse_from(line).unwrap_err().exit_code(), 2);

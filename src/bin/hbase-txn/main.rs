@@ -1,4 +1,5 @@
-//! The command `hbase-txn`: a real HBase on this machine, tables made for transactions, transactions from a file, locks.
+//! The command `hbase-txn`: a real HBase on this machine, tables made for transactions, transactions from a file, locks and
+//! what else processes coordinate with.
 //!
 //! It uses only the public API of the library. `args` is the whole command line and `values` what stands in it;
 //! `cluster` says which cluster is meant; `cmd` has a file for each command; `output` is the only way to stdout.

@@ -120,7 +120,7 @@ async fn lost_is_told_before_anybody_else_gets_in_although_the_network_is_silent
 }
 
 /// What becomes of a request, by chance.
-fn misfortune(rng: &mut Rng) -> Action {
+pub(crate) fn misfortune(rng: &mut Rng) -> Action {
     let late = Duration::from_millis(rng.u64(1..2_500));
     match rng.u8(..100) {
         0..2 => Action::DropAnswer,

@@ -16,7 +16,7 @@
 mod abandoned;
 mod arena;
 mod contest;
-mod faults;
+pub(crate) mod faults;
 mod fencing;
 mod history;
 mod in_partitions;
@@ -41,21 +41,21 @@ const CLIENT: &str = "chaos";
 
 /// The sorts of lock tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
+pub(crate) enum Sort {
     OursAlone,
     WithCompanions,
     ProtectJava,
 }
 
 /// A lock table of a test's own.
-struct Rig {
-    cluster: TestCluster,
-    connection: Connection,
-    name: TableName,
+pub(crate) struct Rig {
+    pub(crate) cluster: TestCluster,
+    pub(crate) connection: Connection,
+    pub(crate) name: TableName,
 }
 
 impl Rig {
-    async fn new(test: &str, settings: &Settings, sort: Sort) -> Self {
+    pub(crate) async fn new(test: &str, settings: &Settings, sort: Sort) -> Self {
         let cluster = TestCluster::take().await;
         let connection = cluster.connect().await;
         let name: TableName = format!("{test}_{}_{:x}", settings.seed, fastrand::u32(..))
@@ -94,7 +94,7 @@ impl Rig {
             .unwrap()
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         let admin = self.connection.admin().with_operation_timeout(PATIENCE);
         admin.delete_table(&self.name).await.unwrap();
         self.connection.close().await;

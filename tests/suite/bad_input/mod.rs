@@ -2,6 +2,7 @@
 //! within the deadline.
 
 mod addresses;
+mod coordination;
 mod locks;
 mod mutations;
 mod partitions;

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod coordination;
 pub(crate) mod dev;
 pub(crate) mod lock;
 pub(crate) mod rows;
@@ -22,6 +23,9 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         Command::Table(table) => table.run(&global).await,
         Command::Txn(txn) => txn.run(&global).await,
         Command::Lock(lock) => lock.run(&global).await,
+        Command::Semaphore(semaphore) => semaphore.run(&global).await,
+        Command::Elect(elect) => elect.run(&global).await,
+        Command::Rwlock(lock) => lock.run(&global).await,
         Command::Get(get) => get.run(&global).await,
         Command::Scan(scan) => scan.run(&global).await,
         Command::Put(put) => put.run(&global).await,

@@ -40,8 +40,8 @@ struct Acquired {
 
 impl Acquire {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        self.request.which.name()?;
-        let lease = self.request.lease()?;
+        self.request.asked.which.name()?;
+        let lease = self.request.asked.lease()?;
         let mut signals = Signals::listen()?;
         let guard = self
             .request
@@ -74,12 +74,12 @@ impl Acquire {
 }
 
 /// A lock whose token nobody has read is of no use to anybody.
-async fn give_back(guard: LockGuard, error: &std::io::Error) -> Failure {
+pub(in crate::cmd) async fn give_back(guard: LockGuard, error: &std::io::Error) -> Failure {
     let end = match guard.release().await {
         Ok(_) => "it is released".to_owned(),
         Err(error) => format!("nor could it be released, so it is held until its lease is over: {error}"),
     };
     Failure::Refused(format!(
-        "the lock was acquired, but its token can't be told: {error}; {end}"
+        "it was acquired, but its token can't be told: {error}; {end}"
     ))
 }

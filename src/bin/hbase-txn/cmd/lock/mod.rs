@@ -5,20 +5,20 @@
 //! | `which` | which lock is meant |
 //! | `request` | what is asked for, and how long it is waited for; the table that is made when it is missing |
 //! | `acquire` | takes a lock and leaves it held |
-//! | `run` | runs a command under a lock |
+//! | `run` | runs a command under a lock, or whatever else is held like one |
 //! | `child` | that command: its process group, how it is ended |
 //! | `signals` | signals that are passed on to it |
 //! | `release` | gives back and renews by token, and takes away |
 //! | `look` | who holds one lock, or any |
 
-mod acquire;
+pub(super) mod acquire;
 mod child;
 mod look;
-mod release;
-mod request;
-mod run;
-mod signals;
-mod which;
+pub(super) mod release;
+pub(super) mod request;
+pub(super) mod run;
+pub(super) mod signals;
+pub(super) mod which;
 
 use clap::{Args, Subcommand};
 

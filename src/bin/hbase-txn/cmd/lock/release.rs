@@ -63,12 +63,12 @@ The outcome is renewed; expired (its lease was over, or it was released before: 
 Exit status: 0 renewed, 3 expired, removed or taken, 1 refused or failed, 4 the answer was lost."#;
 
 /// What became of a hold.
-struct End {
-    outcome: &'static str,
+pub(in crate::cmd) struct End {
+    pub(in crate::cmd) outcome: &'static str,
     /// Who has it now, or had it.
     holder: Option<LockHolder>,
     text: String,
-    exit: Exit,
+    pub(in crate::cmd) exit: Exit,
 }
 
 #[derive(Serialize)]
@@ -84,11 +84,7 @@ impl Release {
         let Which { level, id, .. } = &self.which;
         let locks = self.which.open(global).await?;
         let end = match self.token {
-            Some(token) => match locks.release(*level, id, token).await? {
-                ReleaseOutcome::Lost(loss) => End::lost(loss),
-                ReleaseOutcome::Released => End::done("released"),
-                other => return Err(Failure::Refused(format!("{}: {other}", key(name.key())))),
-            },
+            Some(token) => End::of_release(locks.release(*level, id, token).await?)?,
             None => End::evicted(locks.force_release(*level, id).await?),
         };
         end.tell(global, &name)
@@ -101,15 +97,24 @@ impl Renew {
         let lease = lease(&self.ttl)?;
         let Which { level, id, .. } = &self.which;
         let locks = self.which.open(global).await?;
-        let end = match locks.renew(*level, id, self.token, lease).await? {
-            Some(loss) => End::lost(loss),
-            None => End::done("renewed"),
-        };
+        let end = End::of_renewal(locks.renew(*level, id, self.token, lease).await?);
         end.tell(global, &name)
     }
 }
 
 impl End {
+    pub(in crate::cmd) fn of_release(released: ReleaseOutcome) -> Result<Self, Failure> {
+        match released {
+            ReleaseOutcome::Lost(loss) => Ok(Self::lost(loss)),
+            ReleaseOutcome::Released => Ok(Self::done("released")),
+            other => Err(Failure::Refused(other.to_string())),
+        }
+    }
+
+    pub(in crate::cmd) fn of_renewal(loss: Option<LockLoss>) -> Self {
+        loss.map_or_else(|| Self::done("renewed"), Self::lost)
+    }
+
     fn done(outcome: &'static str) -> Self {
         Self {
             outcome,
@@ -156,7 +161,7 @@ impl End {
     fn tell(self, global: &Global, name: &LockName) -> Outcome {
         let lock = key(name.key());
         match global.output {
-            Format::Table => output::line(&format!("{lock}: {}", self.text))?,
+            Format::Table => output::line(&self.sentence(&lock))?,
             Format::Json => output::json(&EndObject {
                 lock,
                 outcome: self.outcome,
@@ -164,5 +169,9 @@ impl End {
             })?,
         }
         Ok(self.exit)
+    }
+
+    pub(in crate::cmd) fn sentence(&self, name: &str) -> String {
+        format!("{name}: {}", self.text)
     }
 }

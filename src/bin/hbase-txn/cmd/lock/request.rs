@@ -1,9 +1,12 @@
-//! A lock that is asked for.
+//! A lock that is asked for, or what else is held like one.
 
 use std::{future::Future, pin::pin, time::Duration};
 
 use clap::Args;
-use hbase_txn::{Connection, ErrorKind, LockGuard, LockManager, LockRequest, LockTableOptions};
+use hbase_txn::{
+    Connection, ErrorKind, LONGEST_LEASE, LockGuard, LockLevel, LockManager, LockManagerOptions, LockRequest,
+    LockTableOptions,
+};
 use tokio::time::timeout;
 
 use super::{
@@ -21,28 +24,53 @@ use crate::{
 /// How long the end of an attempt is waited for when the command is to end: what it wins is given back.
 const LAST_ATTEMPT: Duration = Duration::from_secs(1);
 
+/// What is asked for.
 #[derive(Debug, Args)]
-pub(super) struct Request {
+pub(in crate::cmd) struct Asked {
     #[command(flatten)]
-    pub(super) which: Which,
+    pub(in crate::cmd) which: Which,
     /// The lease: 100ms to 720h, and not longer than the TTL of the table's family
     #[arg(long, value_name = "DURATION", default_value = "30s", allow_hyphen_values = true, value_parser = durations::parse)]
     ttl: Ranged<Duration>,
-    /// How long to wait for a lock that is held, from when the table is there; 0s: one attempt
-    #[arg(long, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true, value_parser = durations::parse)]
-    wait: Ranged<Duration>,
+    /// How long to wait for what is held, from when the table is there; 0s: one attempt [default: 0s, to lead 720h]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
+    wait: Option<Ranged<Duration>>,
     /// What the holder is called, for people who look [default: user@host:pid]
     #[arg(long, value_name = "NAME")]
     holder: Option<String>,
+}
+
+/// What is asked for in a table that is made when it is missing.
+#[derive(Debug, Args)]
+pub(in crate::cmd) struct Request {
     #[command(flatten)]
-    table: MissingTable,
+    pub(in crate::cmd) asked: Asked,
+    #[command(flatten)]
+    pub(in crate::cmd) table: MissingTable,
+}
+
+/// What all that is asked for has in common.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cmd) struct Terms<'a> {
+    pub(in crate::cmd) level: LockLevel,
+    pub(in crate::cmd) id: &'a str,
+    pub(in crate::cmd) lease: Duration,
+    /// None when nothing was said.
+    pub(in crate::cmd) wait: Option<Duration>,
+}
+
+impl Terms<'_> {
+    /// How long is waited where leading is wanted: as long as it takes, or nearly.
+    pub(in crate::cmd) fn long_wait(&self) -> Duration {
+        self.wait.unwrap_or(LONGEST_LEASE)
+    }
 }
 
 const MISSING: &str = "A table that is missing is made, in the layout of the Java library";
 
 /// What becomes of a table that is missing.
 #[derive(Debug, Args)]
-struct MissingTable {
+pub(in crate::cmd) struct MissingTable {
     /// Don't make the table
     #[arg(long, help_heading = MISSING, conflicts_with_all = ["regions", "protect_java", "ours_alone"])]
     no_create: bool,
@@ -57,48 +85,88 @@ struct MissingTable {
     ours_alone: bool,
 }
 
-impl Request {
+impl Asked {
     /// Refuses what no table can have, before any is made for it.
-    pub(super) fn lease(&self) -> Result<Duration, Failure> {
+    pub(in crate::cmd) fn lease(&self) -> Result<Duration, Failure> {
         lease(&self.ttl)
     }
 
+    /// Acquires what the terms are for, unless a signal ends the command first.
+    pub(in crate::cmd) async fn acquire(
+        &self,
+        global: &Global,
+        signals: &mut Signals,
+        missing: Missing,
+        ask: impl AsyncFnOnce(LockManager, Terms<'_>) -> hbase_txn::Result<LockGuard>,
+    ) -> Result<LockGuard, Failure> {
+        let wait = self.wait.as_ref().map(|wait| wait.get("--wait")).transpose()?;
+        let terms = Terms {
+            level: self.which.level,
+            id: &self.which.id,
+            lease: self.lease()?,
+            wait,
+        };
+        unless_signalled(signals, async {
+            let connection = global.connect().await?;
+            let mut options = self.which.options();
+            if let Some(holder) = &self.holder {
+                options = options.holder(holder.clone());
+            }
+            let locks = missing.open(&connection, options, &self.which).await?;
+            Ok(ask(locks, terms).await?)
+        })
+        .await
+    }
+}
+
+impl Request {
     /// Acquires the lock, unless a signal ends the command first.
-    pub(super) async fn acquire(
+    pub(in crate::cmd) async fn acquire(
         &self,
         global: &Global,
         signals: &mut Signals,
         refine: impl FnOnce(LockRequest) -> LockRequest,
     ) -> Result<LockGuard, Failure> {
-        let Which { level, id, .. } = &self.which;
-        let (lease, wait) = (self.lease()?, self.wait.get("--wait")?);
-        let table = self.table.options(&self.which)?;
-        unless_signalled(signals, async {
-            let connection = global.connect().await?;
-            let locks = self.open(&connection, table).await?;
-            let request = locks.lock(*level, id)?.ttl(lease).wait(wait);
-            Ok(refine(request).acquire().await?)
-        })
-        .await
+        let missing = self.table.missing(&self.asked.which)?;
+        let ask = async |locks: LockManager, terms: Terms<'_>| {
+            let request = locks.lock(terms.level, terms.id)?.ttl(terms.lease);
+            refine(request.wait(terms.wait.unwrap_or_default()))
+                .acquire()
+                .await
+        };
+        self.asked.acquire(global, signals, missing, ask).await
     }
+}
 
+/// What becomes of a table that is missing.
+pub(in crate::cmd) enum Missing {
+    /// It is made.
+    Made(LockTableOptions),
+    /// It is made unless that is forbidden, and it is.
+    Forbidden,
+    /// Nobody would look for what is wanted in a new table.
+    Refused,
+}
+
+impl Missing {
     /// Opens the table, which is made if that is wanted and needed.
-    async fn open(
-        &self,
+    pub(in crate::cmd) async fn open(
+        self,
         connection: &Connection,
-        missing: Option<LockTableOptions>,
+        options: LockManagerOptions,
+        which: &Which,
     ) -> Result<LockManager, Failure> {
-        let mut options = self.which.options();
-        if let Some(holder) = &self.holder {
-            options = options.holder(holder.clone());
-        }
-        let name = &self.which.table;
+        let name = &which.table;
         let error = match options.clone().open(connection, name.clone()).await {
             Err(error) if error.kind() == ErrorKind::TableNotFound => error,
             done => return Ok(done?),
         };
-        let Some(table) = missing else {
-            return Err(Failure::Refused(format!("{error}; but --no-create forbids it")));
+        let table = match self {
+            Self::Made(table) => table,
+            Self::Forbidden => {
+                return Err(Failure::Refused(format!("{error}; but --no-create forbids it")));
+            }
+            Self::Refused => return Err(error.into()),
         };
         let progress = Progress::on_a_terminal();
         if let Some(progress) = &progress {
@@ -114,9 +182,9 @@ impl Request {
 }
 
 impl MissingTable {
-    fn options(&self, which: &Which) -> Result<Option<LockTableOptions>, Failure> {
+    pub(in crate::cmd) fn missing(&self, which: &Which) -> Result<Missing, Failure> {
         if self.no_create {
-            return Ok(None);
+            return Ok(Missing::Forbidden);
         }
         let mut options = LockTableOptions::new(which.table.clone());
         if let Some(regions) = &self.regions {
@@ -129,7 +197,7 @@ impl MissingTable {
             options = options.ours_alone();
         }
         options.split_keys()?;
-        Ok(Some(options))
+        Ok(Missing::Made(options))
     }
 }
 

@@ -43,9 +43,8 @@ Exit status: that of CMD, 128 + N if signal N ended it; 3 the lock is not availa
 
 impl Run {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        self.request.which.name()?;
-        // Time to end the command in, and what clocks may differ by.
-        let margin = (self.request.lease()? / 3).min(GRACE + Duration::from_secs(1));
+        self.request.asked.which.name()?;
+        let margin = margin(self.request.asked.lease()?);
         let mut signals = Signals::listen()?;
         let guard = self
             .request
@@ -53,47 +52,62 @@ impl Run {
                 request.renewed().skew_margin(margin)
             })
             .await?;
-        let under = format!(
-            "running {} under lock {}",
-            self.command[0].display(),
-            key(guard.name())
-        );
-        let variables = [
-            ("HBASE_TXN_LOCK", key(guard.name())),
-            ("HBASE_TXN_FENCING", guard.fencing().to_string()),
-        ];
-        let mut running = match Running::start(&self.command, variables) {
-            Ok(running) => running,
-            Err(error) => {
-                release(guard, &under, &mut signals).await;
-                return Err(Failure::Refused(format!(
-                    "{under}: {}; check its name and permissions",
-                    output::plain(&error)
-                )));
-            }
-        };
-        let status = loop {
-            tokio::select! {
-                status = running.wait() => break status,
-                loss = guard.lost() => {
-                    tell(&under, &format!("the lock is lost: {loss}; the command gets TERM, and KILL {GRACE:?} later"));
-                    running.end().await;
-                    // What is left of it is given back; who has it now is not disturbed.
-                    let _ = timeout(GRACE, guard.release()).await;
-                    return Ok(Exit::Unknown);
-                }
-                signal = signals.next() => running.forward(signal),
-            }
-        };
-        if let Some(loss) = release(guard, &under, &mut signals).await {
-            tell(
-                &under,
-                &format!("the lock was lost before the command ended: {loss}"),
-            );
-            return Ok(Exit::Unknown);
-        }
-        Ok(Exit::Of(child::status(status?)))
+        run_under(guard, &self.command, &mut signals).await
     }
+}
+
+/// Time to end the command in, and what clocks may differ by.
+pub(in crate::cmd) fn margin(lease: Duration) -> Duration {
+    (lease / 3).min(GRACE + Duration::from_secs(1))
+}
+
+/// Runs a command under what is held, which is released when it ends.
+pub(in crate::cmd) async fn run_under(
+    guard: LockGuard,
+    command: &[OsString],
+    signals: &mut Signals,
+) -> Outcome {
+    let program = command.first().map(|program| program.display().to_string());
+    let under = format!(
+        "running {} under lock {}",
+        program.unwrap_or_default(),
+        key(guard.name())
+    );
+    let variables = [
+        ("HBASE_TXN_LOCK", key(guard.name())),
+        ("HBASE_TXN_FENCING", guard.fencing().to_string()),
+    ];
+    let mut running = match Running::start(command, variables) {
+        Ok(running) => running,
+        Err(error) => {
+            release(guard, &under, signals).await;
+            return Err(Failure::Refused(format!(
+                "{under}: {}; check its name and permissions",
+                output::plain(&error)
+            )));
+        }
+    };
+    let status = loop {
+        tokio::select! {
+            status = running.wait() => break status,
+            loss = guard.lost() => {
+                tell(&under, &format!("the lock is lost: {loss}; the command gets TERM, and KILL {GRACE:?} later"));
+                running.end().await;
+                // What is left of it is given back; who has it now is not disturbed.
+                let _ = timeout(GRACE, guard.release()).await;
+                return Ok(Exit::Unknown);
+            }
+            signal = signals.next() => running.forward(signal),
+        }
+    };
+    if let Some(loss) = release(guard, &under, signals).await {
+        tell(
+            &under,
+            &format!("the lock was lost before the command ended: {loss}"),
+        );
+        return Ok(Exit::Unknown);
+    }
+    Ok(Exit::Of(child::status(status?)))
 }
 
 /// Releases the lock. Why it was not held until now, if it was not; that it can't be released is only told.

@@ -11,12 +11,12 @@ const TELLING: [Signal; 2] = [Signal::USR1, Signal::USR2];
 
 /// The signals that come. From when this is made on they do nothing else to this process.
 #[derive(Debug)]
-pub(super) struct Signals(Vec<(Signal, Stream)>);
+pub(in crate::cmd) struct Signals(Vec<(Signal, Stream)>);
 
 impl Signals {
     /// Listens to all that are passed on, but for those that this process was started to ignore (nohup, a script's
     /// background job): they are the child's to ignore too.
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(in crate::cmd) fn listen() -> io::Result<Self> {
         let ignored = ignored();
         let streams = ENDING.into_iter().chain(TELLING).filter_map(|kind| {
             let number = kind.as_raw();
@@ -27,7 +27,7 @@ impl Signals {
     }
 
     /// The next one.
-    pub(super) async fn next(&mut self) -> Signal {
+    pub(in crate::cmd) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (kind, stream) in &mut self.0 {
                 if stream.poll_recv(context).is_ready() {
@@ -40,7 +40,7 @@ impl Signals {
     }
 
     /// Waits for one that ends processes. Others say nothing to this one.
-    pub(super) async fn ending(&mut self) {
+    pub(in crate::cmd) async fn ending(&mut self) {
         while !ENDING.contains(&self.next().await) {}
     }
 }

@@ -16,26 +16,26 @@ use crate::{
 };
 
 #[derive(Debug, Args)]
-pub(super) struct Which {
+pub(in crate::cmd) struct Which {
     /// The lock table, with its namespace if it has one
-    pub(super) table: TableName,
-    /// The lock's id among those of its client; \xNN is a byte
+    pub(in crate::cmd) table: TableName,
+    /// Its id among those of its client; \xNN is a byte
     #[arg(value_parser = values::text)]
-    pub(super) id: String,
+    pub(in crate::cmd) id: String,
     /// Whom it excludes: dc, the client's processes in one farm; xdc, those in all farms
     #[arg(long, default_value = "dc", value_name = "dc|xdc")]
-    pub(super) level: LockLevel,
-    /// The farm (data centre) of a lock of level dc
+    pub(in crate::cmd) level: LockLevel,
+    /// The farm (data centre) of what has level dc
     #[arg(long, value_name = "F", value_parser = values::text)]
-    pub(super) farm: Option<String>,
-    /// The client (a service, not a process) that the lock belongs to
+    pub(in crate::cmd) farm: Option<String>,
+    /// The client (a service, not a process) that it belongs to
     #[arg(long, value_name = "C", value_parser = values::text)]
-    pub(super) client: String,
+    pub(in crate::cmd) client: String,
 }
 
 impl Which {
     /// The lock's name, which is looked at before any server is.
-    pub(super) fn name(&self) -> Result<LockName, Failure> {
+    pub(in crate::cmd) fn name(&self) -> Result<LockName, Failure> {
         let name = match (self.level, &self.farm) {
             (LockLevel::Xdc, _) => LockName::xdc(&self.client, &self.id),
             (LockLevel::Dc, Some(farm)) => LockName::dc(farm, &self.client, &self.id),
@@ -49,7 +49,7 @@ impl Which {
         name.map_err(|error| Failure::Refused(format!("naming a lock, table {}: {error}", self.table)))
     }
 
-    pub(super) fn options(&self) -> LockManagerOptions {
+    pub(in crate::cmd) fn options(&self) -> LockManagerOptions {
         let options = LockManagerOptions::new(self.client.clone());
         match &self.farm {
             Some(farm) => options.farm(farm.clone()),
@@ -58,19 +58,19 @@ impl Which {
     }
 
     /// The locks of a table that is there.
-    pub(super) async fn open(&self, global: &Global) -> Result<LockManager, Failure> {
+    pub(in crate::cmd) async fn open(&self, global: &Global) -> Result<LockManager, Failure> {
         let connection = global.connect().await?;
         Ok(self.options().open(&connection, self.table.clone()).await?)
     }
 }
 
 /// A lock's key as it is shown.
-pub(super) fn key(name: &str) -> String {
+pub(in crate::cmd) fn key(name: &str) -> String {
     BytesBinary(name.as_bytes()).to_string()
 }
 
 /// A lease, in the range of all tables.
-pub(super) fn lease(ttl: &Ranged<Duration>) -> Result<Duration, Failure> {
+pub(in crate::cmd) fn lease(ttl: &Ranged<Duration>) -> Result<Duration, Failure> {
     let ttl = ttl.get("--ttl")?;
     if (SHORTEST_LEASE..=LONGEST_LEASE).contains(&ttl) {
         return Ok(ttl);

@@ -1,0 +1,178 @@
+//! Asking for permits of a semaphore.
+
+use std::fmt;
+
+use super::{
+    contest::{Contender, Times, Tried, compete, lease_options},
+    semaphore::Semaphore,
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    lock::{LockGuard, LockRequest, SlotsSeen},
+};
+
+/// Permits that are asked for.
+#[derive(Clone)]
+#[must_use = "a request does nothing until acquire is called"]
+pub struct PermitRequest {
+    semaphore: Semaphore,
+    request: LockRequest,
+    count: u32,
+}
+
+impl PermitRequest {
+    pub(super) fn new(semaphore: Semaphore, request: LockRequest, count: u32) -> Self {
+        Self {
+            semaphore,
+            request,
+            count,
+        }
+    }
+
+    lease_options!();
+
+    /// Renews the lease in the background, each time a third of it is over, as long as the guard lives.
+    pub fn renewed(mut self) -> Self {
+        self.request = self.request.renewed();
+        self
+    }
+
+    /// Acquires the permits. The guard is that of a lock: its [number](LockGuard::fencing) is higher than that of every
+    /// permit of this semaphore that was handed out before this one was asked for.
+    ///
+    /// The tasks of one process that have to wait queue up in their order, and the first of them alone asks the server. A
+    /// future that is dropped leaves no permit behind.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockUnavailable`](ErrorKind::LockUnavailable) when there were not enough free ones until the time was over;
+    /// - [`InvalidInput`](ErrorKind::InvalidInput) for no permits, for more than there are, and for a lease out of range;
+    /// - [`SemaphoreAbsent`](ErrorKind::SemaphoreAbsent) when it was deleted meanwhile;
+    /// - those of the calls. When an answer was lost, an attempt that won all the same is given back in the background.
+    pub async fn acquire(self) -> Result<LockGuard> {
+        let won = match self.check(Semaphore::MOST_PERMITS) {
+            Ok(()) => compete(&self, self.semaphore.row(), &self.request, false).await,
+            Err(error) => Err(error),
+        };
+        won.map_err(|error| {
+            let error = match error.kind() {
+                ErrorKind::LockUnavailable => error.with_hint(format!(
+                    "hbase-txn semaphore show {} shows who holds permits",
+                    self.semaphore.row().table().name()
+                )),
+                _ => error,
+            };
+            self.semaphore.blame(error)
+        })
+    }
+
+    /// Acquires the permits if they are free; none if they are not. It does not wait for them, whatever [`wait`](Self::wait)
+    /// says.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), without [`LockUnavailable`](ErrorKind::LockUnavailable).
+    pub async fn try_acquire(self) -> Result<Option<LockGuard>> {
+        match self.wait(std::time::Duration::ZERO).acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if error.kind() == ErrorKind::LockUnavailable => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn check(&self, permits: u32) -> Result<()> {
+        if (1..=permits).contains(&self.count) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "{} permits are asked for together, and there may be from 1 to {permits}",
+            self.count
+        )))
+    }
+
+    /// Free slots by chance, so that those who come at once seldom want the same; none when there are not enough. In order, so
+    /// that of two who do, mostly one gets all.
+    fn choose(&self, permits: u32, seen: &SlotsSeen) -> Option<Vec<String>> {
+        if taken(seen).saturating_add(self.count) > permits {
+            return None;
+        }
+        let count = self.count as usize;
+        let free = (0..permits).filter(|slot| !seen.held.contains_key(&slot.to_string()));
+        let mut chosen = fastrand::choose_multiple(free, count);
+        chosen.sort_unstable();
+        (chosen.len() == count).then(|| chosen.iter().map(u32::to_string).collect())
+    }
+}
+
+impl Contender for PermitRequest {
+    async fn try_once(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<Tried> {
+        let semaphore = &self.semaphore;
+        let permits = match seen {
+            Some(seen) => semaphore.note(seen)?,
+            // There may be more than it was last seen; that is found out before this is refused.
+            None if self.count > semaphore.permits() => {
+                semaphore.note(seen.insert(semaphore.row().look(times.deadline).await?))?
+            }
+            None => semaphore.permits(),
+        };
+        self.check(permits)?;
+        let none = SlotsSeen::default();
+        let Some(slots) = self.choose(permits, seen.as_ref().unwrap_or(&none)) else {
+            return Ok(Tried::Full);
+        };
+        let attempt = semaphore.row().attempt(&self.request, &slots, times.deadline);
+        let (guard, behind) = attempt.await?;
+        let (permits, held) = (semaphore.note(&behind), taken(&behind));
+        *seen = Some(behind);
+        let Some(guard) = guard else {
+            permits?;
+            return Ok(Tried::Again);
+        };
+        // There may be fewer permits by now, of which more are held than there are; or none any more; or the answer took
+        // too long.
+        let fits = |permits: u32| held <= permits && slots.iter().all(|slot| number(slot) < Some(permits));
+        if permits.as_ref().is_ok_and(|permits| fits(*permits)) && guard.is_held() {
+            return Ok(Tried::Won(guard));
+        }
+        let _ = guard.release().await?;
+        permits?;
+        Ok(Tried::Again)
+    }
+
+    fn unavailable(&self, seen: Option<&SlotsSeen>) -> String {
+        let permits = self.semaphore.permits();
+        let held = seen.map_or(0, taken);
+        let count = self.count;
+        match seen.and_then(|seen| seen.held.values().next()) {
+            Some(holder) if permits == 1 => format!("the permit is not available: it is held by {holder}"),
+            Some(holder) => format!(
+                "{count} of {permits} permits are not available: {held} are held, one of them by {holder}"
+            ),
+            None => format!(
+                "{count} of {permits} permits were not available when it was tried, and are free again"
+            ),
+        }
+    }
+}
+
+/// How many permits are held, those beyond a number that was made smaller too.
+pub(super) fn taken(seen: &SlotsSeen) -> u32 {
+    let slots = seen.held.keys().filter(|slot| number(slot).is_some());
+    u32::try_from(slots.count()).unwrap_or(u32::MAX)
+}
+
+/// Which slot it is; none of a stranger's.
+fn number(slot: &str) -> Option<u32> {
+    let number = slot.parse::<u32>().ok()?;
+    (number < Semaphore::MOST_PERMITS).then_some(number)
+}
+
+impl fmt::Debug for PermitRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PermitRequest")
+            .field("semaphore", &self.semaphore.key())
+            .field("count", &self.count)
+            .field("request", &self.request)
+            .finish_non_exhaustive()
+    }
+}

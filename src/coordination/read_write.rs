@@ -1,0 +1,296 @@
+//! Read/write locks: many readers, or one writer.
+
+use std::fmt;
+
+use super::contest::{Contender, Times, Tried, Waiting, compete, lease_options};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    lock::{LockGuard, LockHolder, LockLevel, LockManager, LockRequest, SlotRow, SlotsSeen},
+    model::BytesBinary,
+};
+
+const KIND: &str = "RW";
+const WRITER: &str = "w";
+/// In front of a reader's number.
+const READER: &str = "r";
+/// Readers choose among at least so many slots: few come to the same one at once, and the row stays short.
+const FEWEST_SLOTS: usize = 16;
+
+/// A lock that many may hold for reading, or one for writing, of all processes.
+///
+/// Each hold is one of a lock: a lease by the server's clock, a token, a [fencing number](LockGuard::fencing). A writer's number is
+/// higher than those of all who read or wrote before, a reader's higher than those of all who wrote before. A holder that dies
+/// leaves its hold to its lease.
+///
+/// A writer that waits keeps new readers out, so that it comes in when those are gone who are inside. There is no way from
+/// reading to writing, or back, without a release: two readers that both wanted to write would wait for each other.
+///
+/// Cheap to clone; clones share everything.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example(locks: hbase_txn::LockManager) -> hbase_txn::Result<()> {
+/// use std::time::Duration;
+/// use hbase_txn::{LockLevel, ReadWriteLock};
+///
+/// let schema = ReadWriteLock::new(&locks, LockLevel::Dc, "schema")?;
+/// let reading = schema.read().wait(Duration::from_secs(5)).renewed().acquire().await?;
+/// // … what may not be while somebody writes …
+/// reading.release().await?;
+/// let writing = schema.write().wait(Duration::from_secs(60)).renewed().acquire().await?;
+/// // … what only one may do, with writing.fencing() …
+/// writing.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct ReadWriteLock {
+    row: SlotRow,
+}
+
+/// A read/write lock as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReadWriteInfo {
+    /// Its key: `RW#` and the name that a lock of this level, farm, client and id has.
+    pub key: String,
+    /// Who writes, or waits with the writer's place until there are no readers.
+    pub writer: Option<LockHolder>,
+    /// Who reads, since longest first.
+    pub readers: Vec<LockHolder>,
+    /// The highest fencing number so far; attempts that came to nothing raise it too.
+    pub fencing: Option<u64>,
+}
+
+/// A hold of a [`ReadWriteLock`] that is asked for.
+#[derive(Clone)]
+#[must_use = "a request does nothing until acquire is called"]
+pub struct ReadWriteRequest {
+    row: SlotRow,
+    request: LockRequest,
+    writes: bool,
+}
+
+impl ReadWriteLock {
+    /// The most who may read at a time.
+    pub const MOST_READERS: usize = 1_024;
+
+    /// A lock; nothing is sent, and nothing need exist before.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an id that is empty or too long, and for one of one farm where no farm was
+    /// named.
+    pub fn new(locks: &LockManager, level: LockLevel, id: &str) -> Result<Self> {
+        Ok(Self {
+            row: locks.slot_row(KIND, level, id)?,
+        })
+    }
+
+    /// Its key: `RW#` and the name that a lock of this level, farm, client and id has.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.row.key()
+    }
+
+    /// Asks to read; nothing is sent yet.
+    pub fn read(&self) -> ReadWriteRequest {
+        self.request(false)
+    }
+
+    /// Asks to write; nothing is sent yet.
+    pub fn write(&self) -> ReadWriteRequest {
+        self.request(true)
+    }
+
+    fn request(&self, writes: bool) -> ReadWriteRequest {
+        ReadWriteRequest {
+            row: self.row.clone(),
+            request: self.row.request(&[]),
+            writes,
+        }
+    }
+
+    /// Who reads and who writes.
+    ///
+    /// # Errors
+    ///
+    /// Those of the call.
+    pub async fn show(&self) -> Result<ReadWriteInfo> {
+        let seen = self.row.look(self.row.table().deadline()).await;
+        let mut seen = seen.map_err(|error| blame(&self.row, error))?;
+        let writer = seen.held.remove(WRITER);
+        let mut readers: Vec<LockHolder> = seen.held.into_values().collect();
+        readers.sort_by_key(|holder| holder.since);
+        Ok(ReadWriteInfo {
+            key: self.key().to_owned(),
+            writer,
+            readers,
+            fencing: seen.number,
+        })
+    }
+}
+
+impl ReadWriteRequest {
+    lease_options!();
+
+    /// Renews the lease in the background, each time a third of it is over, as long as the guard lives.
+    pub fn renewed(mut self) -> Self {
+        self.request = self.request.renewed();
+        self
+    }
+
+    /// Acquires the lock, for reading or writing.
+    ///
+    /// A writer takes its place first, and then waits until those who read are gone; when its time is over or its future is
+    /// dropped before that, it gives the place back. So also an attempt that does not wait may keep readers out for a moment.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming who holds it, when it was not to be had until the time was
+    ///   over, or 1,024 read already;
+    /// - [`InvalidInput`](ErrorKind::InvalidInput) for a lease out of range;
+    /// - those of the calls. When an answer was lost, an attempt that won all the same is given back in the background.
+    pub async fn acquire(self) -> Result<LockGuard> {
+        let won = compete(&self, &self.row, &self.request, self.writes).await;
+        won.map_err(|error| {
+            let error = match error.kind() {
+                ErrorKind::LockUnavailable => error.with_hint(format!(
+                    "hbase-txn rwlock show {} shows who holds it",
+                    self.row.table().name()
+                )),
+                _ => error,
+            };
+            blame(&self.row, error)
+        })
+    }
+
+    /// Acquires the lock if it is free for that; none if it is not. It does not wait, whatever [`wait`](Self::wait) says.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), without [`LockUnavailable`](ErrorKind::LockUnavailable).
+    pub async fn try_acquire(self) -> Result<Option<LockGuard>> {
+        match self.wait(std::time::Duration::ZERO).acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if error.kind() == ErrorKind::LockUnavailable => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn try_to_read(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<Tried> {
+        let none = SlotsSeen::default();
+        let before = seen.as_ref().unwrap_or(&none);
+        if has_writer(before) {
+            return Ok(Tried::Full);
+        }
+        let among = (2 * before.held.len()).clamp(FEWEST_SLOTS, ReadWriteLock::MOST_READERS);
+        let slots = (0..among).map(|slot| format!("{READER}{slot}"));
+        let mut free = fastrand::choose_multiple(slots.filter(|slot| !before.held.contains_key(slot)), 1);
+        let Some(slot) = free.pop() else {
+            return Ok(Tried::Full);
+        };
+        let (guard, behind) = self.row.attempt(&self.request, &[slot], times.deadline).await?;
+        let writer = has_writer(&behind);
+        *seen = Some(behind);
+        match guard {
+            // A writer that comes later sees this reader; one that is there may not have.
+            Some(guard) if !writer && guard.is_held() => return Ok(Tried::Won(guard)),
+            Some(guard) => drop(guard.release().await?),
+            None => {}
+        }
+        Ok(if writer { Tried::Full } else { Tried::Again })
+    }
+
+    async fn try_to_write(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<Tried> {
+        if seen.as_ref().is_some_and(has_writer) {
+            return Ok(Tried::Full);
+        }
+        let slots = [WRITER.to_owned()];
+        let (guard, behind) = self.row.attempt(&self.request, &slots, times.deadline).await?;
+        let behind = seen.insert(behind);
+        let Some(guard) = guard else {
+            return Ok(Tried::Full);
+        };
+        let mut waiting = Waiting::new(times.until, self.request.longest_pause());
+        while has_readers(behind) {
+            if !waiting.goes_on().await {
+                let _ = guard.release().await?;
+                // What is told is who reads.
+                behind.held.remove(WRITER);
+                return Ok(Tried::Full);
+            }
+            if !keep(&guard).await? {
+                return Ok(Tried::Again);
+            }
+            *behind = self.row.look(times.deadline).await?;
+        }
+        // The lease is to begin now, or nearly.
+        Ok(match keep(&guard).await? {
+            true => Tried::Won(guard),
+            false => Tried::Again,
+        })
+    }
+}
+
+/// Renews a hold that is not handed out yet, when that is due; whether it is still held.
+async fn keep(guard: &LockGuard) -> Result<bool> {
+    match guard.freshen().await {
+        Ok(()) => Ok(guard.is_held()),
+        Err(error) if error.kind() == ErrorKind::LockLost => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl Contender for ReadWriteRequest {
+    async fn try_once(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<Tried> {
+        match self.writes {
+            true => self.try_to_write(seen, times).await,
+            false => self.try_to_read(seen, times).await,
+        }
+    }
+
+    fn unavailable(&self, seen: Option<&SlotsSeen>) -> String {
+        let deed = if self.writes { "writing" } else { "reading" };
+        let holder = seen.and_then(|seen| {
+            let writer = seen.held.get(WRITER).map(|holder| ("a writer", holder));
+            writer.or_else(|| Some(("a reader", seen.held.values().next()?)))
+        });
+        match holder {
+            Some((kind, holder)) => {
+                format!("the lock is not available for {deed}: there is {kind}, {holder}")
+            }
+            None => format!("the lock was not available for {deed} when it was tried, and is free again"),
+        }
+    }
+}
+
+fn has_writer(seen: &SlotsSeen) -> bool {
+    seen.held.contains_key(WRITER)
+}
+
+/// Whether somebody reads: whoever has a slot that is not the writer's, also one of a program that we do not know.
+fn has_readers(seen: &SlotsSeen) -> bool {
+    seen.held.keys().any(|slot| slot != WRITER)
+}
+
+fn blame(row: &SlotRow, error: Error) -> Error {
+    error
+        .at_operation(format!("read/write lock {}", BytesBinary(row.key().as_bytes())))
+        .at_table(row.table().name())
+}
+
+impl fmt::Debug for ReadWriteLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReadWriteLock").field(&self.row).finish()
+    }
+}
+
+impl fmt::Debug for ReadWriteRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadWriteRequest")
+            .field("writes", &self.writes)
+            .field("request", &self.request)
+            .finish_non_exhaustive()
+    }
+}

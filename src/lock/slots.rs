@@ -1,0 +1,263 @@
+//! Holds that stand side by side in one row of a lock table, each in columns of its own: what permits, readers and leaders
+//! are made of.
+//!
+//! A slot is a lock that is alone in its columns: markers, owner cells, leases, renewals and releases are those of any lock.
+//! What is added is what the row has in common: one counter, which numbers all holds of the row, and one more look at the
+//! whole row, behind an attempt's own writes in the same call.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt, slice,
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{
+    guard::{LockGuard, ReleaseOutcome},
+    layout::{FAMILY, FENCING, LockRows, MARKER, OWNER},
+    manager::LockManager,
+    name::LockLevel,
+    owner::LockToken,
+    party::{Party, Tenure, Turn},
+    place::Place,
+    request::{LockRequest, Tried, attempt},
+    sight::Sight,
+    state::{LockHolder, LockLoss},
+};
+use crate::{
+    client::Table,
+    error::Result,
+    model::{Cell, Condition, Delete, Durability, Get, Put, Row, distributed_row},
+};
+
+/// The column that says what the row is for; locks have none.
+const DEFINITION: &[u8] = b"P";
+/// The counter that numbers the holds.
+const NUMBER: &[u8] = b"N";
+
+/// A row of slots.
+#[derive(Clone)]
+pub(crate) struct SlotRow {
+    party: Arc<Party>,
+    table: Table,
+    /// The row without the byte in front.
+    key: String,
+    row: Bytes,
+}
+
+/// What was seen of a row at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SlotsSeen {
+    pub(crate) definition: Option<Bytes>,
+    /// The number of the last hold.
+    pub(crate) number: Option<u64>,
+    /// The slots that are held.
+    pub(crate) held: BTreeMap<String, LockHolder>,
+}
+
+impl LockManager {
+    /// The row of this name among those of a kind. The kind is in front of the name of a lock, so that no two kinds share a
+    /// row and none is a lock's; it is no longer than what companions have behind theirs, so that what fits there fits here.
+    pub(crate) fn slot_row(&self, kind: &'static str, level: LockLevel, id: &str) -> Result<SlotRow> {
+        let (name, place) = self.place(level, id)?;
+        let key = format!("{kind}#{}", name.key());
+        Ok(SlotRow {
+            party: Arc::clone(self.party()),
+            table: place.table,
+            row: distributed_row(key.as_bytes()),
+            key,
+        })
+    }
+}
+
+impl SlotRow {
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// How long the family keeps what nobody renews, if not for ever.
+    pub(crate) fn forgets_after(&self) -> Option<Duration> {
+        self.party.cells_live
+    }
+
+    /// Asks for these slots, which are one hold. Where they are chosen for each attempt, [`attempt`](Self::attempt) names them.
+    pub(crate) fn request(&self, slots: &[String]) -> LockRequest {
+        LockRequest::new(Arc::clone(&self.party), self.key.clone(), self.place(slots))
+    }
+
+    fn place(&self, slots: &[String]) -> Place {
+        Place {
+            table: self.table.clone(),
+            rows: LockRows::slots(&self.row, slots),
+            cells_live: self.party.cells_live,
+        }
+    }
+
+    /// The turn among the tasks of this process; none when another has it until then.
+    pub(crate) async fn turn(&self, until: Instant) -> Option<Turn> {
+        self.party.turn(&self.row, until).await
+    }
+
+    /// What a task keeps that is alone in what it has of the row.
+    pub(crate) fn tenure(&self, turn: Option<Turn>) -> Tenure {
+        self.party.tenure(&self.row, turn)
+    }
+
+    /// Whether a task of this process has the turn.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.party.is_awaited(&self.row)
+    }
+
+    /// Tries once to take these slots, all or none, and tells how the row looked behind that.
+    pub(crate) async fn attempt(
+        &self,
+        request: &LockRequest,
+        slots: &[String],
+        deadline: Instant,
+    ) -> Result<(Option<LockGuard>, SlotsSeen)> {
+        let mut request = request.clone();
+        request.place = self.place(slots);
+        let (mut tried, row) = attempt(slice::from_ref(&request), Some(self.get()), deadline).await?;
+        let guard = match tried.pop() {
+            Some(Tried::Won(guard)) => Some(guard),
+            Some(Tried::Lost(_)) | None => None,
+        };
+        Ok((guard, SlotsSeen::of(row.as_ref())))
+    }
+
+    /// Looks at the row.
+    pub(crate) async fn look(&self, deadline: Instant) -> Result<SlotsSeen> {
+        let table = self
+            .table
+            .clone()
+            .with_operation_timeout(deadline - Instant::now());
+        Ok(SlotsSeen::of(table.get(self.get()).await?.as_ref()))
+    }
+
+    fn get(&self) -> Get {
+        Get::new(self.row.clone()).family(FAMILY)
+    }
+
+    /// Says what the row is for, if it says now what was seen; whether it did. What it says now is known only by another look.
+    pub(crate) async fn define(&self, seen: Option<&Bytes>, definition: &[u8]) -> Result<bool> {
+        let put = Put::new(self.row.clone())
+            .cell(FAMILY, DEFINITION, Bytes::copy_from_slice(definition))
+            .durability(Durability::SyncWal);
+        self.table.check_and_mutate(self.says(seen), [put.into()]).await
+    }
+
+    /// Takes away what the row is for, if it is what was seen; whether it did.
+    pub(crate) async fn undefine(&self, seen: &Bytes) -> Result<bool> {
+        let delete = Delete::new(self.row.clone())
+            .column(FAMILY, DEFINITION)
+            .durability(Durability::SyncWal);
+        self.table
+            .check_and_mutate(self.says(Some(seen)), [delete.into()])
+            .await
+    }
+
+    fn says(&self, seen: Option<&Bytes>) -> Condition {
+        match seen {
+            Some(seen) => Condition::equal(self.row.clone(), FAMILY, DEFINITION, seen.clone()),
+            None => Condition::absent(self.row.clone(), FAMILY, DEFINITION),
+        }
+    }
+
+    /// Gives back what a token of another process has.
+    pub(crate) async fn release(&self, token: LockToken) -> Result<ReleaseOutcome> {
+        let deadline = self.table.deadline();
+        match self.look(deadline).await?.slots_of(token) {
+            slots if slots.is_empty() => Ok(ReleaseOutcome::Lost(LockLoss::Expired)),
+            slots => self.place(&slots).release(token, deadline).await,
+        }
+    }
+
+    /// Renews what a token of another process has. None when it was; why not, when it is not held any more.
+    pub(crate) async fn renew(&self, token: LockToken, lease: Duration) -> Result<Option<LockLoss>> {
+        self.party.check_lease(lease)?;
+        let deadline = self.table.deadline();
+        match self.look(deadline).await?.slots_of(token) {
+            slots if slots.is_empty() => Ok(Some(LockLoss::Expired)),
+            slots => self.place(&slots).renew_for(token, lease, deadline).await,
+        }
+    }
+}
+
+impl LockRequest {
+    /// Refuses what can't be, and says until when is waited, and when every call must be over.
+    pub(crate) fn begin(&self) -> Result<(Instant, Instant)> {
+        self.check()?;
+        Ok((Instant::now() + self.wait, self.table().deadline() + self.wait))
+    }
+
+    /// The longest pause that leaves time to renew what is held meanwhile.
+    pub(crate) fn longest_pause(&self) -> Duration {
+        self.lease / 8
+    }
+}
+
+impl LockGuard {
+    /// Renews the lease when a third of it is over: for a hold that is not handed out yet.
+    pub(crate) async fn freshen(&self) -> Result<()> {
+        match self.remaining() < self.lease() / 3 * 2 {
+            true => self.renew().await,
+            false => Ok(()),
+        }
+    }
+}
+
+impl SlotsSeen {
+    /// The slots of a token.
+    fn slots_of(&self, token: LockToken) -> Vec<String> {
+        let own = self.held.iter().filter(|(_, holder)| holder.token == Some(token));
+        own.map(|(slot, _)| slot.clone()).collect()
+    }
+
+    fn of(row: Option<&Row>) -> Self {
+        let mut seen = Self::default();
+        let mut slots: HashMap<&[u8], [Option<&Cell>; 3]> = HashMap::new();
+        for cell in row.map(Row::cells).unwrap_or_default() {
+            let column = &cell.qualifier[..];
+            if column == DEFINITION {
+                // An empty value counts as absent, for HBase's own conditions too.
+                seen.definition = (!cell.value.is_empty()).then(|| Bytes::copy_from_slice(&cell.value));
+                continue;
+            }
+            if column == NUMBER {
+                seen.number = Some(cell.timestamp);
+                continue;
+            }
+            let places = [&MARKER, &OWNER, &FENCING];
+            let of_slot = places
+                .iter()
+                .enumerate()
+                .find_map(|(index, place)| Some((index, column.strip_prefix(&place[..])?)));
+            if let Some((index, slot)) = of_slot {
+                slots.entry(slot).or_default()[index] = Some(cell);
+            }
+        }
+        for (slot, [marker, owner, fencing]) in slots {
+            let occupant = Sight::of_cells(marker, owner, fencing, None).occupant();
+            if let (Some(occupant), Ok(slot)) = (occupant, std::str::from_utf8(slot)) {
+                seen.held.insert(slot.to_owned(), LockHolder::of(occupant));
+            }
+        }
+        seen
+    }
+}
+
+impl fmt::Debug for SlotRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlotRow")
+            .field("table", self.table.name())
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}

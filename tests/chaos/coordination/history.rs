@@ -1,0 +1,112 @@
+//! What owners believed of permits, readers and leaders, and a checker of that.
+//!
+//! Each thing has a capacity, and each hold takes a part of it: a permit one of so many, a leader all there is, a writer as
+//! much as all readers there could be. All owners are in one process, so all times are of one clock.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+/// One hold, from when it was had until its owner gave it back or believed in it no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    pub(super) thing: usize,
+    /// How much of the thing's capacity it takes.
+    pub(super) part: usize,
+    pub(super) asked: Instant,
+    pub(super) from: Instant,
+    pub(super) until: Instant,
+    pub(super) fencing: u64,
+}
+
+/// What is wrong with a history.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    EndedBeforeItBegan(Hold),
+    /// More is held than there is, from when this hold began on.
+    Exceeded(Hold),
+    /// A number is not higher than that of a hold that was handed out before this one was asked for, or that had to end before
+    /// this one could begin.
+    Fencing {
+        hold: Hold,
+        before: u64,
+    },
+}
+
+/// All holds that have ended.
+#[derive(Clone, Default)]
+pub(super) struct History(Arc<Mutex<Vec<Hold>>>);
+
+impl History {
+    pub(super) fn add(&self, hold: Hold) {
+        self.0.lock().unwrap().push(hold);
+    }
+
+    /// How many holds each thing had, if nothing is wrong.
+    pub(super) fn check(&self, capacities: &[usize]) -> Vec<usize> {
+        let holds = self.0.lock().unwrap();
+        let of_things = capacities.iter().enumerate().map(|(thing, capacity)| {
+            let holds: Vec<Hold> = holds.iter().filter(|hold| hold.thing == thing).copied().collect();
+            match check(&holds, *capacity) {
+                Ok(()) => holds.len(),
+                Err(fault) => panic!("thing {thing} of {capacity}: {fault:?}"),
+            }
+        });
+        of_things.collect()
+    }
+}
+
+/// The first thing that can't be, of holds of one thing.
+pub(super) fn check(holds: &[Hold], capacity: usize) -> Result<(), Fault> {
+    if let Some(hold) = holds
+        .iter()
+        .find(|hold| hold.until < hold.from || hold.from < hold.asked)
+    {
+        return Err(Fault::EndedBeforeItBegan(*hold));
+    }
+    let by = |key: fn(&Hold) -> Instant| {
+        let mut sorted: Vec<&Hold> = holds.iter().collect();
+        sorted.sort_by_key(|hold| key(hold));
+        sorted
+    };
+    let (by_asked, by_from, by_until) = (by(|hold| hold.asked), by(|hold| hold.from), by(|hold| hold.until));
+    let mut ends = by_until.iter().peekable();
+    let mut taken = 0;
+    // The highest number of those that have ended, for each part that they took.
+    let mut highest: BTreeMap<usize, u64> = BTreeMap::new();
+    for hold in &by_from {
+        while let Some(ended) = ends.next_if(|ended| ended.until <= hold.from && **ended != *hold) {
+            taken -= ended.part;
+            let number = highest.entry(ended.part).or_default();
+            *number = ended.fencing.max(*number);
+        }
+        taken += hold.part;
+        if taken > capacity {
+            return Err(Fault::Exceeded(**hold));
+        }
+        let beside = capacity.saturating_sub(hold.part);
+        let before = highest.range(beside + 1..).map(|(_, number)| *number).max();
+        refuse(hold, before)?;
+    }
+    let mut handed_out = by_from.iter().peekable();
+    let mut before = None;
+    for hold in by_asked {
+        while let Some(earlier) = handed_out.next_if(|earlier| earlier.from < hold.asked) {
+            before = before.max(Some(earlier.fencing));
+        }
+        refuse(hold, before)?;
+    }
+    Ok(())
+}
+
+fn refuse(hold: &Hold, before: Option<u64>) -> Result<(), Fault> {
+    match before {
+        Some(before) if before >= hold.fencing => Err(Fault::Fencing { hold: *hold, before }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,246 @@
+//! `semaphore`, `elect` and `rwlock`.
+
+use std::time::{Duration, Instant};
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::{Answer, TestTable, answer, run, run_alone, start, unique_name},
+    locks::{lock_table, told},
+};
+
+/// The arguments of a command on something of client `svc` in farm `fra`.
+fn arguments<'a>(
+    table: &'a TestTable,
+    words: [&'a str; 2],
+    positional: &[&'a str],
+    options: &[&'a str],
+) -> Vec<&'a str> {
+    let which = ["--farm", "fra", "--client", "svc", "--output", "json"];
+    [&words, &[&table.0[..], "a"][..], positional, &which, options].concat()
+}
+
+fn semaphore(table: &TestTable, action: &str, positional: &[&str], options: &[&str]) -> Answer {
+    run(&arguments(table, ["semaphore", action], positional, options))
+}
+
+fn elect(table: &TestTable, action: &str, options: &[&str]) -> Answer {
+    run(&arguments(table, ["elect", action], &[], options))
+}
+
+fn rwlock(table: &TestTable, action: &str, options: &[&str]) -> Answer {
+    run(&arguments(table, ["rwlock", action], &[], options))
+}
+
+/// Asks again and again until the answer is so.
+#[track_caller]
+fn until(what: &str, ask: impl Fn() -> Answer, so: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let seen = told(&ask(), 0);
+        if so(&seen) {
+            return seen;
+        }
+        assert!(Instant::now() < deadline, "never {what}: {seen}");
+    }
+}
+
+/// A command that goes on until something is on its stdin.
+const UNTIL_TOLD: [&str; 4] = [
+    "--",
+    "sh",
+    "-c",
+    "read line; echo $HBASE_TXN_LOCK $HBASE_TXN_FENCING",
+];
+
+#[test]
+fn permits_stay_held_when_the_command_ends_until_they_are_released_by_their_token() {
+    let table = lock_table("permits");
+    let created = told(&semaphore(&table, "create", &["3"], &[]), 0);
+    assert_eq!(created, json!({"semaphore": "SEM#DC#fra#svc#a", "permits": 3}));
+    assert_eq!(told(&semaphore(&table, "create", &["3"], &[]), 0), created);
+    semaphore(&table, "create", &["4"], &[]).refused(1, &["4 permits", "with 3", &table.0]);
+    let two = ["--permits", "2", "--holder", "me", "--ttl", "60s"];
+    let acquired = told(&semaphore(&table, "acquire", &[], &two), 0);
+    let keys: Vec<_> = acquired.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["fencing", "permits", "semaphore", "token", "ttl_ms"]);
+    assert_eq!(
+        (&acquired["permits"], &acquired["ttl_ms"]),
+        (&json!(2), &json!(60_000))
+    );
+    let refused = semaphore(&table, "acquire", &[], &two);
+    refused.refused(3, &["SEM#DC#fra#svc#a", "2 of 3 permits", "me", "semaphore show"]);
+    assert_eq!(refused.stdout, "");
+    let shown = told(&semaphore(&table, "show", &[], &[]), 0);
+    assert_eq!((&shown["permits"], &shown["available"]), (&json!(3), &json!(1)));
+    // What was refused had a part for a moment, and that counts too.
+    assert!(
+        shown["fencing"].as_u64() >= acquired["fencing"].as_u64(),
+        "{shown} after {acquired}"
+    );
+    let holder = &shown["holders"][0];
+    assert_eq!((&holder["permits"], &holder["holder"]), (&json!(2), &json!("me")));
+    assert!(holder["remaining_ms"].as_u64().unwrap() > 20_000, "{holder}");
+    let token = ["--token", acquired["token"].as_str().unwrap()];
+    let longer = [&token[..], &["--ttl", "10m"]].concat();
+    let renewed = told(&semaphore(&table, "renew", &[], &longer), 0);
+    assert_eq!(
+        renewed,
+        json!({"semaphore": "SEM#DC#fra#svc#a", "outcome": "renewed"})
+    );
+    let shown = told(&semaphore(&table, "show", &[], &[]), 0);
+    assert!(
+        shown["holders"][0]["remaining_ms"].as_u64().unwrap() > 500_000,
+        "{shown}"
+    );
+    let released = told(&semaphore(&table, "release", &[], &token), 0);
+    assert_eq!(
+        released,
+        json!({"semaphore": "SEM#DC#fra#svc#a", "outcome": "released"})
+    );
+    assert_eq!(
+        told(&semaphore(&table, "release", &[], &token), 3)["outcome"],
+        "expired"
+    );
+    assert_eq!(
+        told(&semaphore(&table, "renew", &[], &token), 3)["outcome"],
+        "expired"
+    );
+    assert_eq!(told(&semaphore(&table, "resize", &["1"], &[]), 0)["permits"], 1);
+    semaphore(&table, "acquire", &[], &two).refused(1, &["from 1 to 1"]);
+    assert_eq!(
+        told(&semaphore(&table, "delete", &[], &[]), 0)["outcome"],
+        "deleted"
+    );
+    assert_eq!(
+        told(&semaphore(&table, "delete", &[], &[]), 3)["outcome"],
+        "absent"
+    );
+    for action in ["show", "acquire"] {
+        semaphore(&table, action, &[], &[]).refused(1, &["no such semaphore", "semaphore create"]);
+    }
+}
+
+#[rstest]
+#[case(&["create", "t", "a", "0"], "1 to 1024")]
+#[case(&["create", "t", "a", "1025"], "1 to 1024")]
+#[case(&["create", "t", "a", "-1"], "out of range")]
+#[case(&["create", "t", "", "1"], "empty lock id")]
+#[case(&["acquire", "t", "a", "--permits", "0"], "1 to 1024")]
+#[case(&["acquire", "t", "a", "--ttl", "1ms"], "--ttl 1ms")]
+fn what_can_t_be_is_refused_before_any_server_is_asked(#[case] line: &[&str], #[case] why: &str) {
+    let line = [&["semaphore"], line, &["--farm", "fra", "--client", "svc"]].concat();
+    run_alone(&line).refused(1, &[why]);
+}
+
+#[test]
+fn only_create_makes_the_table_of_a_semaphore() {
+    let table = TestTable(unique_name("unmade"));
+    semaphore(&table, "acquire", &[], &[]).refused(1, &[&table.0]);
+    semaphore(&table, "create", &["2"], &["--no-create"]).refused(1, &["--no-create forbids"]);
+    told(
+        &semaphore(&table, "create", &["2"], &["--regions", "1", "--ours-alone"]),
+        0,
+    );
+    told(&semaphore(&table, "acquire", &[], &[]), 0);
+}
+
+#[test]
+fn a_command_runs_under_permits_that_are_free_again_when_it_has_ended() {
+    let table = lock_table("underpermits");
+    told(&semaphore(&table, "create", &["2"], &[]), 0);
+    let options = [&["--permits", "2", "--ttl", "1s"], &UNTIL_TOLD[..]].concat();
+    let mut running = start(&arguments(&table, ["semaphore", "run"], &[], &options));
+    let seen = until(
+        "held",
+        || semaphore(&table, "show", &[], &[]),
+        |seen| seen["available"] == 0,
+    );
+    semaphore(&table, "run", &[], &["--", "echo", "ran"]).refused(3, &["not available"]);
+    drop(running.stdin.take());
+    let ran = answer(running);
+    assert_eq!(ran.done(), format!("SEM#DC#fra#svc#a {}\n", seen["fencing"]));
+    assert_eq!(told(&semaphore(&table, "show", &[], &[]), 0)["available"], 2);
+}
+
+#[test]
+fn a_command_leads_when_nobody_else_does_and_in_a_higher_term() {
+    let table = lock_table("leads");
+    let nobody = json!({"election": "LEAD#DC#fra#svc#a", "term": null, "leader": null});
+    assert_eq!(told(&elect(&table, "show", &[]), 0), nobody);
+    let options = [&["--holder", "first", "--ttl", "2s"], &UNTIL_TOLD[..]].concat();
+    let mut first = start(&arguments(&table, ["elect", "run"], &[], &options));
+    let led = until(
+        "led",
+        || elect(&table, "show", &[]),
+        |seen| !seen["leader"].is_null(),
+    );
+    assert_eq!(led["leader"]["holder"], "first");
+    elect(&table, "run", &["--wait", "0s", "--", "echo", "ran"]).refused(3, &["first", "elect show"]);
+    // Without --wait the next waits as long as it takes.
+    let second = start(&arguments(&table, ["elect", "run"], &[], &UNTIL_TOLD));
+    drop(first.stdin.take());
+    let first = answer(first).done();
+    assert_eq!(first, format!("LEAD#DC#fra#svc#a {}\n", led["term"]));
+    let mut second = second;
+    drop(second.stdin.take());
+    let second = answer(second).done();
+    let term = |line: &str| -> u64 { line.trim_end().split(' ').nth(1).unwrap().parse().unwrap() };
+    assert!(term(&second) > term(&first), "{second} after {first}");
+    assert_eq!(told(&elect(&table, "show", &[]), 0)["leader"], Value::Null);
+}
+
+#[test]
+fn readers_run_beside_each_other_and_a_writer_alone() {
+    let table = lock_table("readwrite");
+    let options = [&["--holder", "reader"], &UNTIL_TOLD[..]].concat();
+    let mut reader = start(&arguments(&table, ["rwlock", "read"], &[], &options));
+    let show = || rwlock(&table, "show", &[]);
+    until("read", show, |seen| {
+        seen["readers"].as_array().unwrap().len() == 1
+    });
+    rwlock(&table, "read", &["--", "true"]).done();
+    rwlock(&table, "write", &["--", "echo", "ran"]).refused(3, &["reader", "rwlock show"]);
+    drop(reader.stdin.take());
+    answer(reader).done();
+    let wrote = rwlock(
+        &table,
+        "write",
+        &["--wait", "10s", "--", "sh", "-c", "echo $HBASE_TXN_LOCK"],
+    );
+    assert_eq!(wrote.done(), "RW#DC#fra#svc#a\n");
+    let free = told(&show(), 0);
+    assert_eq!(
+        (&free["rwlock"], &free["writer"], &free["readers"]),
+        (&json!("RW#DC#fra#svc#a"), &Value::Null, &json!([]))
+    );
+}
+
+#[test]
+fn people_are_told_in_sentences() {
+    let table = lock_table("coordination-sentences");
+    let line = |words: [&'static str; 2], rest: &[&str]| {
+        let which = ["--client", "svc", "--level", "xdc"];
+        run(&[&words[..], &[&table.0, "a"], rest, &which].concat())
+    };
+    let created = line(["semaphore", "create"], &["1"]).done();
+    assert_eq!(created, "SEM#XDC#svc#a: 1 permit\n");
+    let held = line(["semaphore", "acquire"], &["--ttl", "90s", "--holder", "me"]).done();
+    assert!(
+        held.starts_with("SEM#XDC#svc#a: 1 permit held for 90s; token "),
+        "{held}"
+    );
+    let shown = line(["semaphore", "show"], &[]).done();
+    assert!(
+        shown.starts_with("SEM#XDC#svc#a: 0 of 1 permit free\n1 held by me, for "),
+        "{shown}"
+    );
+    assert_eq!(
+        line(["elect", "show"], &[]).done(),
+        "LEAD#XDC#svc#a: nobody leads\n"
+    );
+    assert_eq!(line(["rwlock", "show"], &[]).done(), "RW#XDC#svc#a: free\n");
+    let deleted = line(["semaphore", "delete"], &[]).done();
+    assert_eq!(deleted, "SEM#XDC#svc#a: deleted\n");
+}

@@ -1,0 +1,266 @@
+//! Read/write locks: no reader beside a writer, and no writer beside another.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hbase_txn::{
+    Connection, ErrorKind, LockGuard, LockLevel, LockTableOptions, ReadWriteLock, ReadWriteRequest,
+    ReleaseOutcome, TableDescriptor, TableName,
+};
+use tokio::task::JoinSet;
+
+use crate::{
+    dropped::{at_every_wait, polled},
+    support::{
+        connect, eventually,
+        lock_rows::lock_manager,
+        spy::Spy,
+        standalone,
+        table::{SharedTable, TestTable},
+        within,
+    },
+};
+
+static TABLE: SharedTable = SharedTable::new("read-write", lock_table, &[]);
+
+fn lock_table(name: TableName) -> TableDescriptor {
+    LockTableOptions::new(name).descriptor()
+}
+
+const LEASE: Duration = Duration::from_secs(80);
+const SOON: Duration = Duration::from_secs(20);
+
+async fn lock(connection: &Connection, table: &TestTable, id: &str) -> ReadWriteLock {
+    let locks = lock_manager(connection, &table.name, "rw").await;
+    ReadWriteLock::new(&locks, LockLevel::Dc, id).unwrap()
+}
+
+async fn now(request: ReadWriteRequest) -> Option<LockGuard> {
+    request.ttl(LEASE).try_acquire().await.unwrap()
+}
+
+async fn soon(request: ReadWriteRequest) -> LockGuard {
+    within(SOON, request.ttl(LEASE).wait(SOON).acquire())
+        .await
+        .unwrap()
+}
+
+async fn give(guard: LockGuard) {
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+#[tokio::test]
+async fn many_read_or_one_writes_and_numbers_rise() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let one = lock(&connection, &table, "shared").await;
+    let other = lock(&connection, &table, "shared").await;
+    let mut last = 0;
+    for _ in 0..5 {
+        let mut readers = Vec::new();
+        for lock in [&one, &other, &one, &other] {
+            let reader = now(lock.read()).await.expect("nobody writes");
+            assert!(reader.fencing() > last);
+            readers.push(reader);
+        }
+        last = readers.iter().map(LockGuard::fencing).max().unwrap();
+        assert!(now(other.write()).await.is_none());
+        let info = one.show().await.unwrap();
+        assert_eq!((info.readers.len(), info.writer), (4, None));
+        for reader in readers {
+            give(reader).await;
+        }
+        let writer = now(one.write()).await.expect("nobody reads");
+        assert!(writer.fencing() > last);
+        last = writer.fencing();
+        assert!(now(other.read()).await.is_none() && now(other.write()).await.is_none());
+        let info = one.show().await.unwrap();
+        assert_eq!((info.readers.len(), info.writer.is_some()), (0, true));
+        give(writer).await;
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_waits_keeps_new_readers_out_and_its_own_place_as_long_as_it_takes() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let one = lock(&connection, &table, "waiting").await;
+    let other = lock(&connection, &table, "waiting").await;
+    let reader = now(one.read()).await.unwrap();
+    // It waits for longer than its lease.
+    let lease = Duration::from_secs(4);
+    let writing = tokio::spawn(other.write().ttl(lease).wait(SOON).acquire());
+    eventually("the writer has its place", async || {
+        one.show().await.unwrap().writer.map(drop)
+    })
+    .await;
+    let began = Instant::now();
+    while began.elapsed() < lease * 3 / 2 {
+        assert!(now(one.read()).await.is_none(), "the writer's place is kept");
+        assert!(reader.is_held());
+    }
+    let number = reader.fencing();
+    give(reader).await;
+    let writer = within(SOON, writing).await.unwrap().unwrap();
+    assert!(writer.fencing() > number && writer.is_held());
+    give(writer).await;
+    give(now(one.read()).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_writer_whose_time_is_over_gives_its_place_back_and_tells_who_reads() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let one = lock(&connection, &table, "over").await;
+    let other = lock(&connection, &table, "over").await;
+    let reader = now(one.read()).await.unwrap();
+    let request = other.write().ttl(LEASE).wait(Duration::from_millis(300));
+    let error = request.acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockUnavailable);
+    let text = error.to_string();
+    for part in [
+        "RW#DC#fra#rw#over",
+        "for writing",
+        "a reader, tester",
+        "rwlock show",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    give(now(one.read()).await.expect("it is gone")).await;
+    give(reader).await;
+}
+
+#[tokio::test]
+async fn readers_and_writers_that_crash_leave_their_holds_to_their_leases() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let mine = lock(&connection, &table, "crash").await;
+    let lease = Duration::from_secs(2);
+    for writes in [false, true] {
+        let crashing = connect().await;
+        let theirs = lock(&crashing, &table, "crash").await;
+        let request = if writes { theirs.write() } else { theirs.read() };
+        let guard = request.ttl(lease).renewed().acquire().await.unwrap();
+        let began = Instant::now();
+        crashing.close().await;
+        drop(guard);
+        give(soon(mine.write()).await).await;
+        assert!(
+            began.elapsed() < lease + Duration::from_secs(2),
+            "{:?}",
+            began.elapsed()
+        );
+        give(soon(mine.read()).await).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_reader_is_beside_a_writer_among_many_who_come_and_go() {
+    const WRITER: usize = 1_000;
+    let table = TABLE.get().await;
+    let inside = Arc::new(AtomicUsize::new(0));
+    let (writes, reads) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+    let highest = Arc::new(AtomicU64::new(0));
+    let end = Instant::now() + Duration::from_secs(5);
+    let mut owners = JoinSet::new();
+    for owner in 0..6 {
+        let lock = lock(&connect().await, &table, "spinning").await;
+        let (inside, writes, reads) = (Arc::clone(&inside), Arc::clone(&writes), Arc::clone(&reads));
+        let highest = Arc::clone(&highest);
+        owners.spawn(async move {
+            while Instant::now() < end {
+                let request = if owner < 2 { lock.write() } else { lock.read() };
+                let request = request.ttl(LEASE).wait(Duration::from_secs(1));
+                // Readers may be kept out for long while writers come one after the other.
+                let guard = match request.acquire().await {
+                    Err(error) if error.kind() == ErrorKind::LockUnavailable => continue,
+                    acquired => acquired.unwrap(),
+                };
+                if owner < 2 {
+                    assert_eq!(
+                        inside.fetch_add(WRITER, Ordering::SeqCst),
+                        0,
+                        "a writer is not alone"
+                    );
+                    let before = highest.fetch_max(guard.fencing(), Ordering::SeqCst);
+                    assert!(guard.fencing() > before, "a writer's number is not the highest");
+                    writes.lock().unwrap().push(guard.fencing());
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(WRITER, Ordering::SeqCst);
+                    give(guard).await;
+                    tokio::time::sleep(Duration::from_millis(fastrand::u64(..100))).await;
+                } else {
+                    let before = inside.fetch_add(1, Ordering::SeqCst);
+                    assert!(before < WRITER, "a reader is beside a writer");
+                    let last_write = writes.lock().unwrap().last().copied().unwrap_or_default();
+                    assert!(guard.fencing() > last_write);
+                    highest.fetch_max(guard.fencing(), Ordering::SeqCst);
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    reads.fetch_add(1, Ordering::Relaxed);
+                    give(guard).await;
+                }
+            }
+        });
+    }
+    while let Some(ended) = owners.join_next().await {
+        ended.unwrap();
+    }
+    let (writes, reads) = (writes.lock().unwrap().len(), reads.load(Ordering::Relaxed));
+    println!("{writes} writes, {reads} reads");
+    assert!(writes > 10 && reads > 10, "{writes} writes, {reads} reads");
+}
+
+#[tokio::test]
+async fn reading_costs_one_call_and_so_does_writing_where_nobody_reads() {
+    let table = TABLE.get().await;
+    let spy = Spy::default();
+    let connection = Connection::builder(standalone().config())
+        .connector(spy.clone())
+        .connect()
+        .await
+        .unwrap();
+    let lock = lock(&connection, &table, "cost").await;
+    for request in [lock.read(), lock.read(), lock.write()] {
+        let before = spy.multi_calls();
+        let guard = now(request).await.unwrap();
+        assert_eq!(spy.multi_calls() - before, 1);
+        give(guard).await;
+        assert_eq!(spy.multi_calls() - before, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_leaves_nobody_reading_or_writing() {
+    let (other, table) = (connect().await, TABLE.get().await);
+    for writes in [false, true] {
+        at_every_wait(async |times, connection| {
+            let id = format!("dropped-{writes}-{times}");
+            let mine = lock(&connection, &table, &id).await;
+            let request = if writes { mine.write() } else { mine.read() };
+            let done = polled(request.ttl(LEASE).acquire(), times).await;
+            let over = done.is_some();
+            drop(done);
+            give(soon(lock(&other, &table, &id).await.write()).await).await;
+            give(soon(mine.write()).await).await;
+            over
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_writer_that_waits_for_readers_gives_its_place_back() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let one = lock(&connection, &table, "dropped-waiting").await;
+    let other = lock(&connection, &table, "dropped-waiting").await;
+    for times in (1..40).step_by(3) {
+        let reader = soon(one.read()).await;
+        let done = polled(other.write().ttl(LEASE).wait(SOON).acquire(), times).await;
+        assert!(done.is_none(), "somebody reads");
+        // Another reader gets in: the writer's place is free again.
+        give(soon(other.read()).await).await;
+        give(reader).await;
+    }
+}

@@ -1,0 +1,357 @@
+//! Semaphores: never more permits than there are, whatever becomes of their holders.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hbase_txn::{
+    Connection, ErrorKind, LockGuard, LockLevel, LockLoss, LockManager, LockTableOptions, ReleaseOutcome,
+    Semaphore, TableDescriptor, TableName,
+};
+use tokio::task::JoinSet;
+
+use crate::{
+    dropped::{at_every_wait, polled},
+    support::{
+        connect, eventually,
+        lock_rows::lock_manager,
+        spy::Spy,
+        standalone,
+        table::{SharedTable, TestTable},
+        within,
+    },
+};
+
+static TABLE: SharedTable = SharedTable::new("semaphores", lock_table, &[]);
+
+fn lock_table(name: TableName) -> TableDescriptor {
+    LockTableOptions::new(name).descriptor()
+}
+
+const CLIENT: &str = "sem";
+/// Longer than a test: what is left behind is not mistaken for what is over.
+const LEASE: Duration = Duration::from_secs(80);
+const SOON: Duration = Duration::from_secs(20);
+
+async fn locks(connection: &Connection, table: &TestTable) -> LockManager {
+    lock_manager(connection, &table.name, CLIENT).await
+}
+
+async fn create(connection: &Connection, table: &TestTable, id: &str, permits: u32) -> Semaphore {
+    let locks = locks(connection, table).await;
+    Semaphore::create(&locks, LockLevel::Dc, id, permits)
+        .await
+        .unwrap()
+}
+
+async fn take(semaphore: &Semaphore, count: u32) -> Option<LockGuard> {
+    let request = semaphore.permits_together(count).ttl(LEASE);
+    request.try_acquire().await.unwrap()
+}
+
+async fn give(guard: LockGuard) {
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+async fn available(semaphore: &Semaphore) -> u32 {
+    semaphore.show().await.unwrap().available
+}
+
+#[tokio::test]
+async fn there_are_as_many_permits_as_were_created_and_their_numbers_rise() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let one = create(&connection, &table, "counted", 3).await;
+    let other = create(&connection, &table, "counted", 3).await;
+    let mut last = 0;
+    for _ in 0..5 {
+        let mut held = Vec::new();
+        for semaphore in [&one, &other, &one] {
+            let guard = take(semaphore, 1).await.expect("there is a permit");
+            assert!(guard.fencing() > last);
+            last = guard.fencing();
+            held.push(guard);
+        }
+        assert!(take(&other, 1).await.is_none());
+        let info = one.show().await.unwrap();
+        assert_eq!((info.permits, info.available, info.holders.len()), (3, 0, 3));
+        assert_eq!(info.fencing, Some(last));
+        assert_eq!(info.holders[0].holder.name.as_deref(), Some("tester"));
+        for guard in held {
+            give(guard).await;
+        }
+    }
+    assert_eq!(available(&one).await, 3);
+}
+
+#[tokio::test]
+async fn several_permits_are_had_together_or_not_at_all() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let semaphore = create(&connection, &table, "together", 4).await;
+    let three = take(&semaphore, 3).await.unwrap();
+    assert!(take(&semaphore, 2).await.is_none());
+    assert_eq!(
+        available(&semaphore).await,
+        1,
+        "nothing is kept of what was not had"
+    );
+    let one = take(&semaphore, 1).await.unwrap();
+    let info = semaphore.show().await.unwrap();
+    let mut counts: Vec<u32> = info.holders.iter().map(|holder| holder.permits).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [1, 3]);
+    three.renew().await.unwrap();
+    give(one).await;
+    assert_eq!(available(&semaphore).await, 1);
+    give(three).await;
+    give(take(&semaphore, 4).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn who_waits_gets_a_permit_when_one_is_given_back_and_is_told_who_has_them_when_none_is() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let one = create(&connection, &table, "waited", 2).await;
+    let other = create(&connection, &table, "waited", 2).await;
+    let (first, second) = (take(&one, 1).await.unwrap(), take(&one, 1).await.unwrap());
+    let error = other
+        .permit()
+        .wait(Duration::from_millis(300))
+        .acquire()
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockUnavailable);
+    let text = error.to_string();
+    for part in [
+        "SEM#DC#fra#sem#waited",
+        "tester",
+        "2 are held",
+        &table.name.to_string(),
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let waiting = tokio::spawn(other.permit().ttl(LEASE).wait(SOON).acquire());
+    let behind = tokio::spawn(other.permit().ttl(LEASE).wait(SOON).acquire());
+    give(first).await;
+    give(second).await;
+    for waiter in [waiting, behind] {
+        give(waiter.await.unwrap().unwrap()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_lease_ends_by_itself_and_a_renewed_one_does_not() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let semaphore = create(&connection, &table, "leases", 2).await;
+    let lease = Duration::from_secs(4);
+    let renewed = semaphore.permit().ttl(lease).renewed().acquire().await.unwrap();
+    let short = semaphore.permit().ttl(lease).acquire().await.unwrap();
+    let began = Instant::now();
+    assert!(take(&semaphore, 1).await.is_none());
+    assert_eq!(short.lost().await, LockLoss::Expired);
+    let next = eventually("the lease is over", async || take(&semaphore, 1).await).await;
+    assert!(next.fencing() > short.fencing());
+    while began.elapsed() < lease * 3 / 2 {
+        if !renewed.is_held() {
+            panic!("{}, after {:?}", renewed.lost().await, began.elapsed());
+        }
+        assert!(take(&semaphore, 1).await.is_none());
+    }
+    assert!(!short.release().await.unwrap().is_released());
+    give(renewed).await;
+    give(next).await;
+}
+
+#[tokio::test]
+async fn a_holder_that_crashes_leaves_its_permits_to_their_leases() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let semaphore = create(&connection, &table, "crash", 2).await;
+    let crashing = connect().await;
+    let theirs = create(&crashing, &table, "crash", 2).await;
+    let lease = Duration::from_secs(2);
+    let guard = theirs
+        .permits_together(2)
+        .ttl(lease)
+        .renewed()
+        .acquire()
+        .await
+        .unwrap();
+    let began = Instant::now();
+    // Nothing of it reaches the server any more, also no release.
+    crashing.close().await;
+    drop(guard);
+    let next = semaphore.permits_together(2).ttl(LEASE).wait(SOON).acquire();
+    let next = next.await.unwrap();
+    assert!(
+        began.elapsed() < lease + Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+    give(next).await;
+}
+
+#[tokio::test]
+async fn a_token_renews_and_releases_permits_of_another_process() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let semaphore = create(&connection, &table, "tokens", 3).await;
+    let token = take(&semaphore, 2).await.unwrap().leave();
+    assert_eq!(available(&semaphore).await, 1);
+    assert_eq!(semaphore.renew(token, 3 * LEASE).await.unwrap(), None);
+    let info = semaphore.show().await.unwrap();
+    assert_eq!((info.holders.len(), info.holders[0].permits), (1, 2));
+    assert!(info.holders[0].holder.lease >= Some(3 * LEASE));
+    let error = semaphore.renew(token, Duration::ZERO).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(semaphore.release(token).await.unwrap(), ReleaseOutcome::Released);
+    assert_eq!(
+        semaphore.renew(token, LEASE).await.unwrap(),
+        Some(LockLoss::Expired)
+    );
+    assert_eq!(
+        semaphore.release(token).await.unwrap(),
+        ReleaseOutcome::Lost(LockLoss::Expired)
+    );
+    assert_eq!(available(&semaphore).await, 3);
+}
+
+#[tokio::test]
+async fn a_smaller_semaphore_hands_out_nothing_until_enough_has_ended() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let semaphore = create(&connection, &table, "resized", 3).await;
+    let other = create(&connection, &table, "resized", 3).await;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(take(&other, 1).await.unwrap());
+    }
+    // In whatever order those within the new number and those beyond it end.
+    fastrand::shuffle(&mut held);
+    semaphore.resize(1).await.unwrap();
+    // Who has not heard of it finds out by what it sees behind its own write.
+    assert!(take(&other, 1).await.is_none());
+    assert_eq!(other.permits(), 1);
+    assert!(held.iter().all(LockGuard::is_held));
+    for guard in held {
+        assert!(take(&semaphore, 1).await.is_none());
+        give(guard).await;
+    }
+    give(take(&other, 1).await.unwrap()).await;
+    let error = other.permits_together(2).acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    semaphore.resize(5).await.unwrap();
+    give(take(&other, 5).await.unwrap()).await;
+    semaphore.resize(5).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_gone_for_everybody_and_can_be_created_anew_at_once() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let locks = locks(&connection, &table).await;
+    for round in 1..=20 {
+        let semaphore = Semaphore::create(&locks, LockLevel::Dc, "again", round)
+            .await
+            .unwrap();
+        let held = take(&semaphore, 1).await.unwrap();
+        assert!(semaphore.delete().await.unwrap());
+        assert!(!semaphore.delete().await.unwrap());
+        let error = semaphore.permit().acquire().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SemaphoreAbsent, "{error}");
+        let error = Semaphore::open(&locks, LockLevel::Dc, "again").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SemaphoreAbsent, "{error}");
+        give(held).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_are_never_exceeded_by_many_who_come_and_go() {
+    const PERMITS: u32 = 3;
+    let table = TABLE.get().await;
+    let inside = Arc::new(AtomicUsize::new(0));
+    let cycles = Arc::new(AtomicUsize::new(0));
+    let mut owners = JoinSet::new();
+    let end = Instant::now() + Duration::from_secs(4);
+    for owner in 0..6_u32 {
+        // Two owners a process, as far as anybody can tell.
+        let connection = connect().await;
+        let semaphore = create(&connection, &table, "spinning", PERMITS).await;
+        let (inside, cycles) = (Arc::clone(&inside), Arc::clone(&cycles));
+        owners.spawn(async move {
+            let mut last = 0;
+            while Instant::now() < end {
+                let count = 1 + (owner + fastrand::u32(..)) % 2;
+                let request = semaphore.permits_together(count).ttl(LEASE).wait(SOON);
+                let guard = request.acquire().await.unwrap();
+                let now = inside.fetch_add(count as usize, Ordering::SeqCst) + count as usize;
+                assert!(now <= PERMITS as usize, "{now} permits are held");
+                assert!(guard.fencing() > last);
+                last = guard.fencing();
+                if fastrand::bool() {
+                    tokio::task::yield_now().await;
+                }
+                inside.fetch_sub(count as usize, Ordering::SeqCst);
+                give(guard).await;
+                cycles.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    while let Some(ended) = owners.join_next().await {
+        ended.unwrap();
+    }
+    let cycles = cycles.load(Ordering::Relaxed);
+    println!("{cycles} cycles");
+    assert!(cycles > 50, "{cycles}");
+}
+
+#[tokio::test]
+async fn a_free_permit_costs_one_call_to_take_and_one_to_give_back() {
+    let table = TABLE.get().await;
+    let spy = Spy::default();
+    let connection = Connection::builder(standalone().config())
+        .connector(spy.clone())
+        .connect()
+        .await
+        .unwrap();
+    let semaphore = create(&connection, &table, "cost", 64).await;
+    for count in [1, 10] {
+        let before = spy.multi_calls();
+        let guard = take(&semaphore, count).await.unwrap();
+        assert_eq!(spy.multi_calls() - before, 1);
+        give(guard).await;
+        assert_eq!(spy.multi_calls() - before, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_leaves_no_permit_held() {
+    let (other, table) = (connect().await, TABLE.get().await);
+    at_every_wait(async |times, connection| {
+        let id = format!("dropped-{times}");
+        let semaphore = create(&connection, &table, &id, 2).await;
+        let done = polled(semaphore.permits_together(2).ttl(LEASE).acquire(), times).await;
+        let over = done.is_some();
+        drop(done);
+        let others = create(&other, &table, &id, 2).await;
+        let all = others.permits_together(2).ttl(LEASE).wait(SOON).acquire();
+        give(within(SOON, all).await.unwrap()).await;
+        // Nor does the turn among the tasks of the process stay behind.
+        let again = semaphore.permits_together(2).ttl(LEASE).wait(SOON).acquire();
+        give(within(SOON, again).await.unwrap()).await;
+        over
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_that_waits_leaves_no_permit_held() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let semaphore = create(&connection, &table, "dropped-waiting", 1).await;
+    for times in (1..40).step_by(3) {
+        let held = semaphore.permit().ttl(LEASE).wait(SOON).acquire().await.unwrap();
+        let done = polled(semaphore.permit().ttl(LEASE).wait(SOON).acquire(), times).await;
+        assert!(done.is_none(), "it is held");
+        give(held).await;
+    }
+    let last = semaphore.permit().ttl(LEASE).wait(SOON).acquire();
+    give(within(SOON, last).await.unwrap()).await;
+}
