@@ -52,6 +52,7 @@
 //! |---|---|
 //! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
 //! | `local` | [`local`](https://docs.rs/hbase-txn): a real HBase on this machine, for tests |
+//! | `thrift` | `ThriftConnection`, `ThriftLockManager`: locks through a Thrift gateway, for those who can't reach HBase itself |
 //! | `cli` | the command `hbase-txn` |
 
 #![cfg_attr(not(test), deny(missing_docs))]
@@ -71,9 +72,16 @@ pub mod local;
 mod lock;
 mod model;
 mod rpc;
+#[cfg(feature = "thrift")]
+mod thrift;
 mod txn;
 mod wire;
 
+#[cfg(feature = "thrift")]
+pub use crate::thrift::{
+    ThriftConnection, ThriftConnectionBuilder, ThriftLockGuard, ThriftLockManager, ThriftLockManagerOptions,
+    ThriftLockRequest,
+};
 pub use client::{
     Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, ResultScanner, Table, TableRegion,
 };

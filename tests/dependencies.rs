@@ -47,6 +47,15 @@ fn the_library_stays_small() {
     assert!(least.is_subset(&default));
 }
 
+/// The one generated client for Thrift's first API brings Thrift's whole library, servers included.
+#[test]
+fn the_gateways_client_brings_a_dozen_crates() {
+    let least = crates(&["--no-default-features"]);
+    let thrift = crates(&["--no-default-features", "--features", "thrift"]);
+    let brought: BTreeSet<_> = thrift.difference(&least).collect();
+    assert!(brought.len() <= 13, "{} crates: {brought:#?}", brought.len());
+}
+
 #[test]
 fn there_is_no_build_script() {
     assert!(!Path::new(env!("CARGO_MANIFEST_DIR")).join("build.rs").exists());

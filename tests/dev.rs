@@ -317,6 +317,49 @@ fn an_interrupted_up_is_brought_in_order_and_two_at_once_make_one_cluster() {
 }
 
 #[test]
+fn a_thrift_gateway_is_started_beside_a_cluster_dies_and_comes_back() {
+    let cluster = Cluster::new("gateway");
+    cluster.run(&["up"]).uri();
+    let (_, before) = cluster.status();
+    assert_eq!(before["ports"]["thrift"], Value::Null);
+    let none = cluster.run(&["start", "--thrift"]);
+    assert!(
+        none.code == 1 && none.stderr.contains("dev up --thrift"),
+        "{none:?}"
+    );
+
+    // It is added to a cluster that runs.
+    cluster.run(&["up", "--thrift"]).uri();
+    let (_, with) = cluster.status();
+    assert_eq!(with["pids"]["standalone"], before["pids"]["standalone"]);
+    let (port, pid) = (&with["ports"]["thrift"], with["pids"]["thrift"].as_i64().unwrap());
+    assert!(port.is_u64(), "{with}");
+    everything_listens_on_loopback(&with);
+    cluster.run(&["up"]).uri();
+    assert_eq!(
+        cluster.status().1["pids"]["thrift"].as_i64(),
+        Some(pid),
+        "it is kept"
+    );
+
+    assert_eq!(cluster.run(&["kill", "--thrift"]).code, 0);
+    assert!(!is_alive(pid));
+    let (code, degraded) = cluster.status();
+    assert_eq!((code, &degraded["state"]), (0, &"degraded".into()));
+    assert_eq!(cluster.run(&["kill", "--thrift"]).code, 1);
+    assert_eq!(cluster.run(&["start", "--thrift"]).code, 0);
+    let (_, after) = cluster.status();
+    assert_eq!(
+        (&after["state"], &after["ports"]["thrift"]),
+        (&"running".into(), port)
+    );
+
+    let pid = after["pids"]["thrift"].as_i64().unwrap();
+    assert_eq!(cluster.run(&["down"]).code, 0);
+    assert!(!is_alive(pid), "it ends with the cluster");
+}
+
+#[test]
 fn region_servers_die_and_come_back() {
     let cluster = Cluster::new("servers");
     let uri = cluster.run(&["up", "--region-servers", "2"]).uri().to_owned();

@@ -49,7 +49,7 @@ pub struct HostPort {
 
 impl HostPort {
     /// Reads `host`, `host:port`, or `[v6]:port`.
-    pub(super) fn parse(text: &str, default_port: u16) -> Result<Self> {
+    pub(crate) fn parse(text: &str, default_port: u16) -> Result<Self> {
         let refuse = || invalid(format!("{text:?} is no host:port"));
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),

@@ -269,7 +269,8 @@ fn invalid(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidConfig, what)
 }
 
-fn login_name() -> String {
+/// What this user is called on this machine.
+pub(crate) fn login_name() -> String {
     ["HADOOP_USER_NAME", "USER", "LOGNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))

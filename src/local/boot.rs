@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::{
     Progress, config,
@@ -63,6 +63,7 @@ impl Boot<'_> {
         let mut attempt = 1;
         loop {
             let ports = Ports::choose(state.shape.region_servers(), &state.properties, previous.as_ref())?;
+            let ports = if state.thrift { ports.with_thrift()? } else { ports };
             state.ports = Some(ports.clone());
             if !state.served {
                 // A first boot that was interrupted left half-made folders; nobody ever stored anything there.
@@ -102,6 +103,31 @@ impl Boot<'_> {
         Ok(self.wait_until_serving(&serving, &started).await?)
     }
 
+    /// Starts the Thrift gateway of a cluster that serves, and waits until it answers.
+    pub(super) async fn add_gateway(&self, ports: &Ports) -> Result<()> {
+        Ok(self.start_gateway(ports, &mut BTreeMap::new()).await?)
+    }
+
+    async fn start_gateway(
+        &self,
+        ports: &Ports,
+        started: &mut BTreeMap<Role, Process>,
+    ) -> Result<(), Failed> {
+        let Some(port) = ports.thrift else {
+            return Ok(());
+        };
+        (self.progress)("starting the Thrift gateway");
+        self.start(Role::Thrift, ports, started).await?;
+        while !ready::gateway_answers(port).await {
+            self.check(started)?;
+            if Instant::now() >= self.deadline {
+                return Err(self.late(Role::Thrift, "the Thrift gateway did not answer"));
+            }
+            sleep(ready::INTERVAL).await;
+        }
+        Ok(())
+    }
+
     async fn attempt(&self, ports: &Ports) -> Result<(), Failed> {
         let mut started = BTreeMap::new();
         let serving = match self.launcher.shape {
@@ -117,7 +143,8 @@ impl Boot<'_> {
             }
         };
         (self.progress)("waiting until HBase serves");
-        self.wait_until_serving(&serving, &started).await
+        self.wait_until_serving(&serving, &started).await?;
+        self.start_gateway(ports, &mut started).await
     }
 
     async fn start_distributed(

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use super::{
     BootOptions, ClusterState, ClusterStatus, Home, Progress, Shape,
     boot::Boot,
-    failure, jars,
+    failure,
+    jars::{self, Bundle},
     java::Java,
     layout::{Layout, remove},
     lock::FileLock,
@@ -134,8 +135,8 @@ impl LocalCluster {
         Ok(status)
     }
 
-    /// Boots the cluster and waits until it serves. One that runs already is left as it is; missing region servers
-    /// are started.
+    /// Boots the cluster and waits until it serves. One that runs already is left as it is; missing region servers, and a
+    /// Thrift gateway that is missing or newly asked for, are started.
     ///
     /// # Errors
     ///
@@ -156,28 +157,21 @@ impl LocalCluster {
             }
             None => options.fresh()?,
         };
-        if status.state == ClusterState::Running {
+        let has_gateway = status.pids.contains_key(&Role::Thrift.to_string());
+        if status.state == ClusterState::Running && (has_gateway || !wanted.thrift) {
             return Ok(status);
         }
-        let java = Java::find().await?;
-        let jars = jars::resolve(&self.home, wanted.version, &java, &self.progress).await?;
         self.layout.create()?;
         let marker = Marker::load_or_create(&self.layout)?;
-        let launcher = Launcher {
-            layout: &self.layout,
-            marker: &marker,
-            java,
-            jars,
-            shape: wanted.shape,
-        };
+        let launcher = self.launcher(&wanted, &marker).await?;
         let boot = Boot {
             launcher: &launcher,
             progress: &self.progress,
             deadline: Instant::now() + options.deadline_after(),
             timeout: options.deadline_after(),
         };
-        if status.state == ClusterState::Degraded {
-            self.add_missing(&boot, &wanted, &status).await?;
+        if status.state.is_running() {
+            self.add_missing(&boot, &mut wanted, &status).await?;
         } else {
             if !state::all_processes(&marker).is_empty() {
                 (self.progress)("ending what is left of an earlier run");
@@ -254,10 +248,27 @@ impl LocalCluster {
         let _lock = self.lock(self.deadline()).await?;
         let (state, marker) = self.existing()?;
         let role = self.role_of(server, state.shape)?;
-        let live = state::live_processes(&self.layout, &marker, state.shape)?;
+        self.kill_role(role, &state, &marker).await
+    }
+
+    /// Kills the Thrift gateway with SIGKILL.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or it does not run.
+    pub async fn kill_thrift(&self) -> Result<ClusterStatus> {
+        needs_linux()?;
+        self.existing()?;
+        let _lock = self.lock(self.deadline()).await?;
+        let (state, marker) = self.existing()?;
+        self.kill_role(Role::Thrift, &state, &marker).await
+    }
+
+    async fn kill_role(&self, role: Role, state: &State, marker: &Marker) -> Result<ClusterStatus> {
+        let live = state::live_processes(&self.layout, marker, state)?;
         let process = live.get(&role).ok_or_else(|| {
             failure(format!(
-                "region server {server} of cluster {} does not run",
+                "the {role} process of cluster {} does not run",
                 self.name
             ))
         })?;
@@ -284,7 +295,7 @@ impl LocalCluster {
             drop(lock);
             return self.up(&BootOptions::new().timeout(timeout)).await;
         }
-        let live = state::live_processes(&self.layout, &marker, state.shape)?;
+        let live = state::live_processes(&self.layout, &marker, &state)?;
         if live.contains_key(&role) {
             return self.status();
         }
@@ -300,14 +311,7 @@ impl LocalCluster {
             return Err(failure(format!("cluster {} does not run", self.name))
                 .with_hint("start all of it with `dev up`"));
         };
-        let java = Java::find().await?;
-        let launcher = Launcher {
-            layout: &self.layout,
-            marker: &marker,
-            jars: jars::resolve(&self.home, state.version, &java, &self.progress).await?,
-            java,
-            shape: state.shape,
-        };
+        let launcher = self.launcher(&state, &marker).await?;
         let boot = Boot {
             launcher: &launcher,
             progress: &self.progress,
@@ -319,19 +323,66 @@ impl LocalCluster {
         self.status()
     }
 
-    async fn add_missing(&self, boot: &Boot<'_>, state: &State, status: &ClusterStatus) -> Result<()> {
+    /// Starts the Thrift gateway again, where it was, and waits until it answers. One that runs is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// When the cluster does not run, has no gateway, or it is not there in time.
+    pub async fn start_thrift(&self) -> Result<ClusterStatus> {
+        let (state, _) = self.existing()?;
+        if !state.thrift {
+            return Err(failure(format!("cluster {} has no Thrift gateway", self.name))
+                .with_hint("start one with `dev up --thrift`"));
+        }
+        if !self.status()?.state.is_running() {
+            return Err(failure(format!("cluster {} does not run", self.name))
+                .with_hint("start all of it with `dev up`"));
+        }
+        let timeout = self.timeout.unwrap_or(BootOptions::DEFAULT_TIMEOUT);
+        self.up(&BootOptions::new().timeout(timeout)).await
+    }
+
+    async fn launcher<'a>(&'a self, state: &State, marker: &'a Marker) -> Result<Launcher<'a>> {
+        let java = Java::find().await?;
+        let resolve = async |bundle| jars::resolve(&self.home, bundle, &java, &self.progress).await;
+        let jars = resolve(Bundle::server(state.version)).await?;
+        let thrift_jars = match state.thrift {
+            true => Some(resolve(Bundle::THRIFT).await?),
+            false => None,
+        };
+        Ok(Launcher {
+            layout: &self.layout,
+            marker,
+            java,
+            jars,
+            thrift_jars,
+            shape: state.shape,
+        })
+    }
+
+    async fn add_missing(&self, boot: &Boot<'_>, state: &mut State, status: &ClusterStatus) -> Result<()> {
         let missing: Vec<u16> = (1..=state.shape.region_servers().unwrap_or(0))
             .filter(|number| !status.pids.contains_key(&Role::RegionServer(*number).to_string()))
             .collect();
-        let Some(ports) = &state.ports else {
+        let Some(ports) = state.ports.clone() else {
             return Ok(());
         };
-        let numbers: Vec<String> = missing.iter().map(ToString::to_string).collect();
-        (self.progress)(&format!(
-            "starting what is missing: region server {}",
-            numbers.join(", ")
-        ));
-        boot.add_region_servers(&missing, ports).await
+        if !missing.is_empty() {
+            let numbers: Vec<String> = missing.iter().map(ToString::to_string).collect();
+            (self.progress)(&format!(
+                "starting what is missing: region server {}",
+                numbers.join(", ")
+            ));
+            boot.add_region_servers(&missing, &ports).await?;
+        }
+        if state.thrift && !status.pids.contains_key(&Role::Thrift.to_string()) {
+            // Written down first, so that whatever ends the cluster knows of it.
+            let ports = ports.with_thrift()?;
+            state.ports = Some(ports.clone());
+            state.save(&self.layout)?;
+            boot.add_gateway(&ports).await?;
+        }
+        Ok(())
     }
 
     fn deadline(&self) -> Instant {

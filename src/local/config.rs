@@ -65,7 +65,7 @@ pub(super) fn check(properties: &Properties, shape: Shape) -> Result<()> {
 }
 
 /// What keeps a local cluster together, on loopback, and inside its folders.
-const OWN: [&str; 17] = [
+const OWN: [&str; 18] = [
     "fs.defaultFS",
     "hbase.cluster.distributed",
     "hbase.localcluster.assign.random.ports",
@@ -73,6 +73,7 @@ const OWN: [&str; 17] = [
     "hbase.master.ipc.address",
     "hbase.regionserver.hostname",
     "hbase.regionserver.ipc.address",
+    "hbase.regionserver.thrift.ipaddress",
     "hbase.rootdir",
     "hbase.tmp.dir",
     "hbase.unsafe.regionserver.hostname",
@@ -106,6 +107,9 @@ fn hbase_site(layout: &Layout, shape: Shape, ports: &Ports) -> Properties {
         ("hbase.regionserver.hostname", LOOPBACK.into()),
         ("hbase.unsafe.regionserver.hostname", LOOPBACK.into()),
         ("hbase.regionserver.ipc.address", LOOPBACK.into()),
+        // The Thrift gateway, which reads this file too.
+        ("hbase.regionserver.thrift.ipaddress", LOOPBACK.into()),
+        ("hbase.thrift.info.port", "-1".into()),
         // A region server asks for its master this often until there is one: three seconds of every boot.
         ("hbase.regionserver.msginterval", "500".into()),
         // The master goes on as soon as all region servers are there, instead of waiting for more.

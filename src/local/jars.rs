@@ -1,7 +1,7 @@
-//! The jars of an HBase release: resolved once with Maven, then kept.
+//! The jars of an HBase release, and of the Thrift gateway: resolved once with Maven, then kept.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -25,41 +25,85 @@ const DOWNLOAD_TAKES: Duration = Duration::from_secs(600);
 
 const POM: &str = include_str!("pom.xml");
 
-/// The folder with the jars of `version`; they are downloaded when they are not there yet.
+/// An artifact of HBase with all that it needs at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bundle {
+    artifact: &'static str,
+    version: &'static str,
+    megabytes: u32,
+}
+
+impl Bundle {
+    /// The Thrift gateway: the newest release of it whose artifacts resolve completely. It serves clusters of all releases,
+    /// as HBase's clients do.
+    pub(super) const THRIFT: Self = Self {
+        artifact: "hbase-thrift",
+        version: "2.6.1",
+        megabytes: 108,
+    };
+
+    /// HBase itself.
+    pub(super) fn server(version: HBaseVersion) -> Self {
+        Self {
+            artifact: "hbase-server",
+            version: version.artifact(),
+            megabytes: version.megabytes(),
+        }
+    }
+
+    /// The name of its folder.
+    fn name(self) -> String {
+        match self {
+            Self::THRIFT => format!("thrift-{}", self.version),
+            _ => self.version.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::THRIFT => write!(f, "HBase's Thrift gateway {}", self.version),
+            _ => write!(f, "HBase {}", self.version),
+        }
+    }
+}
+
+/// The folder with the jars of a bundle; they are downloaded when they are not there yet.
 ///
 /// A folder under its final name is complete: jars are copied to a temporary folder beside it, which is renamed at
 /// the end. So a download that was interrupted leaves nothing that could be taken for the whole.
 pub(super) async fn resolve(
     home: &Home,
-    version: HBaseVersion,
+    bundle: Bundle,
     java: &Java,
     progress: &Progress,
 ) -> Result<PathBuf> {
-    let folder = folder_of(home, version);
+    let folder = folder_of(home, bundle);
     if folder.is_dir() {
         return Ok(folder);
     }
     let maven = on_path("mvn").ok_or_else(|| {
-        failure(format!("no Maven: PATH has no mvn, and the jars of HBase {version} are not there yet")).with_hint(
+        failure(format!("no Maven: PATH has no mvn, and the jars of {bundle} are not there yet")).with_hint(
             "install Maven (Debian and Ubuntu: `apt-get install maven`, Fedora: `dnf install maven`); it is needed \
-             once for each version of HBase",
+             once for each version",
         )
     })?;
     let deadline = Instant::now() + DOWNLOAD_TAKES;
     let parent = home.cache().join("jars");
-    let lock = parent.join(format!(".{version}.lock"));
-    let _lock = FileLock::acquire(&lock, &format!("the jars of HBase {version}"), deadline).await?;
+    let lock = parent.join(format!(".{}.lock", bundle.name()));
+    let _lock = FileLock::acquire(&lock, &format!("the jars of {bundle}"), deadline).await?;
     if folder.is_dir() {
         return Ok(folder);
     }
-    remove_unfinished(&parent, version)?;
+    remove_unfinished(&parent, bundle)?;
     progress(&format!(
-        "downloading HBase {version} with Maven, once (about {} MB)",
-        version.megabytes()
+        "downloading {bundle} with Maven, once (about {} MB)",
+        bundle.megabytes
     ));
-    let temporary = parent.join(format!("{}{}", unfinished(version), std::process::id()));
+    let temporary = parent.join(format!("{}{}", unfinished(bundle), std::process::id()));
     create_folder(&temporary)?;
-    let downloaded = download(&maven, java, version, &temporary, deadline).await;
+    let downloaded = download(&maven, java, bundle, &temporary, deadline).await;
     let moved = downloaded.and_then(|()| {
         fs::rename(temporary.join("lib"), &folder).map_err(|error| storage("can't create", &folder, error))
     });
@@ -68,18 +112,12 @@ pub(super) async fn resolve(
     Ok(folder)
 }
 
-/// Where the jars of a version are, or will be.
-pub(super) fn folder_of(home: &Home, version: HBaseVersion) -> PathBuf {
-    home.cache().join("jars").join(version.artifact())
+/// Where the jars of a bundle are, or will be.
+pub(super) fn folder_of(home: &Home, bundle: Bundle) -> PathBuf {
+    home.cache().join("jars").join(bundle.name())
 }
 
-async fn download(
-    maven: &Path,
-    java: &Java,
-    version: HBaseVersion,
-    folder: &Path,
-    deadline: Instant,
-) -> Result<()> {
+async fn download(maven: &Path, java: &Java, bundle: Bundle, folder: &Path, deadline: Instant) -> Result<()> {
     let pom = folder.join("pom.xml");
     fs::write(&pom, POM).map_err(|error| storage("can't write", &pom, error))?;
     let library = folder.join("lib");
@@ -88,7 +126,8 @@ async fn download(
         .current_dir(folder)
         .args(["-q", "-B", "-Dstyle.color=never", "-f"])
         .arg(&pom)
-        .arg(format!("-Dhbase.version={version}"))
+        .arg(format!("-Dhbase.artifact={}", bundle.artifact))
+        .arg(format!("-Dhbase.version={}", bundle.version))
         .args(["dependency:copy-dependencies", "-DincludeScope=runtime"])
         .arg(format!("-DoutputDirectory={}", library.display()))
         .stdin(Stdio::null())
@@ -110,7 +149,7 @@ async fn download(
                 "Maven did not finish within {} s",
                 DOWNLOAD_TAKES.as_secs()
             ))
-            .at_stage("downloading HBase")
+            .at_stage(format!("downloading {bundle}"))
             .with_hint(
                 "look at the network and at Maven's settings.xml, and try again: what is complete is kept",
             )
@@ -118,19 +157,16 @@ async fn download(
         .map_err(|error| failure(format!("can't run {}", maven.display())).with_source(error))?;
     if !output.status.success() {
         let said = [output.stdout, output.stderr].concat();
-        return Err(maven_failed(version, &String::from_utf8_lossy(&said)));
+        return Err(maven_failed(bundle, &String::from_utf8_lossy(&said)));
     }
-    let server = library.join(format!("hbase-server-{version}.jar"));
-    if !server.is_file() {
-        return Err(failure(format!(
-            "Maven ended well but left no {}",
-            server.display()
-        )));
+    let jar = library.join(format!("{}-{}.jar", bundle.artifact, bundle.version));
+    if !jar.is_file() {
+        return Err(failure(format!("Maven ended well but left no {}", jar.display())));
     }
     Ok(())
 }
 
-fn maven_failed(version: HBaseVersion, said: &str) -> Error {
+fn maven_failed(bundle: Bundle, said: &str) -> Error {
     let lines: Vec<&str> = said
         .lines()
         .map(str::trim)
@@ -143,10 +179,10 @@ fn maven_failed(version: HBaseVersion, said: &str) -> Error {
         lines
     };
     let error = failure(format!(
-        "Maven can't resolve HBase {version}; it says:\n  {}\n",
+        "Maven can't resolve {bundle}; it says:\n  {}\n",
         lines.join("\n  ")
     ))
-    .at_stage("downloading HBase");
+    .at_stage(format!("downloading {bundle}"));
     if said.contains("No space left") {
         error.with_hint("free some disk space, or set XDG_CACHE_HOME to a folder on another disk")
     } else {
@@ -156,18 +192,18 @@ fn maven_failed(version: HBaseVersion, said: &str) -> Error {
     }
 }
 
-fn unfinished(version: HBaseVersion) -> String {
-    format!(".{version}.unfinished-")
+fn unfinished(bundle: Bundle) -> String {
+    format!(".{}.unfinished-", bundle.name())
 }
 
 /// What earlier downloads left that were interrupted. The lock is held: none of them is at work.
-fn remove_unfinished(parent: &Path, version: HBaseVersion) -> Result<()> {
+fn remove_unfinished(parent: &Path, bundle: Bundle) -> Result<()> {
     let entries = fs::read_dir(parent).map_err(|error| storage("can't read", parent, error))?;
     for entry in entries.flatten() {
         if entry
             .file_name()
             .to_string_lossy()
-            .starts_with(&unfinished(version))
+            .starts_with(&unfinished(bundle))
         {
             remove(&entry.path())?;
         }
@@ -183,10 +219,10 @@ mod tests {
     fn mavens_own_words_are_shown_with_what_to_do() {
         let said =
             "[INFO] x\n[ERROR] Could not transfer artifact a:b:jar:1: No space left on device\n[ERROR] \n";
-        let error = maven_failed(HBaseVersion::V2_6, said);
+        let error = maven_failed(Bundle::server(HBaseVersion::V2_6), said);
         assert!(error.to_string().contains("Could not transfer artifact"));
         assert!(error.hint().unwrap().contains("disk space"));
-        let error = maven_failed(HBaseVersion::V2_6, "[ERROR] Unknown host");
+        let error = maven_failed(Bundle::server(HBaseVersion::V2_6), "[ERROR] Unknown host");
         assert!(error.hint().unwrap().contains("settings.xml"));
     }
 
@@ -197,7 +233,7 @@ mod tests {
         for name in names {
             fs::create_dir_all(folder.path().join(name).join("lib")).unwrap();
         }
-        remove_unfinished(folder.path(), HBaseVersion::V2_4).unwrap();
+        remove_unfinished(folder.path(), Bundle::server(HBaseVersion::V2_4)).unwrap();
         assert_eq!(
             names.map(|name| folder.path().join(name).exists()),
             [false, true, true]

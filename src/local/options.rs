@@ -29,6 +29,7 @@ pub struct BootOptions {
     shape: Option<Shape>,
     properties: Properties,
     site_wide_endpoint: bool,
+    thrift: bool,
     timeout: Duration,
 }
 
@@ -50,6 +51,7 @@ impl BootOptions {
             shape: None,
             properties: Properties::new(),
             site_wide_endpoint: false,
+            thrift: false,
             timeout: Self::DEFAULT_TIMEOUT,
         }
     }
@@ -86,6 +88,14 @@ impl BootOptions {
     #[must_use]
     pub fn site_wide_endpoint(mut self) -> Self {
         self.site_wide_endpoint = true;
+        self
+    }
+
+    /// Starts a Thrift gateway beside the cluster: HBase's `ThriftServer` of the first API, binary protocol, no frames. A
+    /// cluster that runs without one gets one; a cluster that has one keeps it.
+    #[must_use]
+    pub fn thrift(mut self) -> Self {
+        self.thrift = true;
         self
     }
 
@@ -151,6 +161,7 @@ impl BootOptions {
                 .with_hint(format!("take 1 to {}", Self::MOST_REGION_SERVERS)));
         }
         state.properties.extend(self.properties.clone());
+        state.thrift |= self.thrift;
         if self.site_wide_endpoint {
             let classes = state
                 .properties
@@ -175,6 +186,7 @@ impl Default for BootOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::local::role::Role;
 
     #[test]
     fn what_is_not_said_stays_as_the_cluster_has_it() {
@@ -199,6 +211,17 @@ mod tests {
         ] {
             assert!(error.contains(word), "{error}");
         }
+    }
+
+    #[test]
+    fn a_gateway_needs_no_boot_and_is_kept() {
+        let stored = BootOptions::new().fresh().unwrap();
+        assert!(!stored.roles().contains(&Role::Thrift));
+        let asked = BootOptions::new().thrift();
+        asked.check_running("x", &stored).unwrap();
+        let with = asked.applied_to("x", &stored).unwrap();
+        assert!(with.roles().contains(&Role::Thrift));
+        assert_eq!(BootOptions::new().applied_to("x", &with).unwrap(), with);
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub(super) struct Ports {
     pub(super) region_servers: Vec<u16>,
     /// Of HDFS; a standalone cluster has none.
     pub(super) namenode: Option<u16>,
+    /// Of the Thrift gateway, where there is one.
+    #[serde(default)]
+    pub(super) thrift: Option<u16>,
 }
 
 /// Settings by which a user fixes a port. Then a taken port is an error, not a reason to choose another.
@@ -52,7 +55,17 @@ impl Ports {
                 Some(count) => (0..count).map(|_| choose(None)).collect::<Result<_>>()?,
             },
             namenode: region_servers.map(|_| choose(None)).transpose()?,
+            thrift: None,
         })
+    }
+
+    /// The same with a port for the Thrift gateway: the one that it had, or one that is free now.
+    pub(super) fn with_thrift(mut self) -> Result<Self> {
+        if !self.thrift.is_some_and(is_free) {
+            let mut taken = self.all().collect();
+            self.thrift = Some(free(&mut taken)?);
+        }
+        Ok(self)
     }
 
     fn all(&self) -> impl Iterator<Item = u16> {
@@ -60,6 +73,7 @@ impl Ports {
             .into_iter()
             .chain(self.region_servers.iter().copied())
             .chain(self.namenode)
+            .chain(self.thrift)
     }
 
     fn are_free(&self) -> bool {
@@ -149,9 +163,11 @@ mod tests {
     #[test]
     fn chosen_ports_are_free_and_different() {
         let ports = Ports::choose(Some(3), &Properties::new(), None).unwrap();
+        let ports = ports.with_thrift().unwrap();
         let all: BTreeSet<u16> = ports.all().collect();
-        assert_eq!(all.len(), 6);
+        assert_eq!(all.len(), 7);
         assert!(all.into_iter().all(is_free));
+        assert_eq!(ports.clone().with_thrift().unwrap(), ports);
     }
 
     #[test]

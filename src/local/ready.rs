@@ -1,8 +1,12 @@
 //! When a cluster serves.
 
-use std::{fs, net::Ipv4Addr, time::Duration};
+use std::{fs, io, net::Ipv4Addr, time::Duration};
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{Instant, sleep, timeout},
+};
 
 use super::{
     diagnose::log_of,
@@ -17,8 +21,8 @@ use crate::{
     model::Scan,
 };
 
-/// Logs are read this often.
-const INTERVAL: Duration = Duration::from_millis(100);
+/// Logs are read this often, and a gateway is asked.
+pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
 /// What the master writes when it has assigned `hbase:meta` and does all it is there for.
 const MASTER_READY: &str = "Master has completed initialization";
@@ -135,6 +139,24 @@ pub(super) async fn answers(ports: &Ports) -> bool {
         Ok::<_, crate::error::Error>(())
     };
     matches!(timeout(CLIENT_TAKES, ask).await, Ok(Ok(())))
+}
+
+/// A call of `getTableNames` in Thrift's binary protocol: version and "call", the name, a sequence number, no arguments.
+const TABLE_NAMES: &[u8] = b"\x80\x01\x00\x01\x00\x00\x00\x0dgetTableNames\x00\x00\x00\x01\x00";
+
+/// What a reply begins with: version and "reply". An exception begins otherwise.
+const REPLY: [u8; 4] = *b"\x80\x01\x00\x02";
+
+/// Whether a Thrift gateway listens on the port, and gets an answer from HBase.
+pub(super) async fn gateway_answers(port: u16) -> bool {
+    let ask = async {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        stream.write_all(TABLE_NAMES).await?;
+        let mut beginning = [0; 4];
+        stream.read_exact(&mut beginning).await?;
+        Ok::<_, io::Error>(beginning == REPLY)
+    };
+    matches!(timeout(CLIENT_TAKES, ask).await, Ok(Ok(true)))
 }
 
 /// A client of the cluster on these ports, whose calls take no longer than this.

@@ -64,7 +64,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// One process of a cluster. Its name is the name of its log and of its pid file.
+/// One process of a cluster, or its gateway. Its name is the name of its log and of its pid file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Role {
     Standalone,
@@ -74,15 +74,21 @@ pub(super) enum Role {
     Master,
     /// Counted from 1.
     RegionServer(u16),
+    /// A Thrift gateway beside the cluster.
+    Thrift,
 }
 
 impl Role {
     /// Whether the cluster can serve without it.
     pub(super) fn is_expendable(self) -> bool {
+        matches!(self, Self::RegionServer(_) | Self::Thrift)
+    }
+
+    pub(super) fn is_region_server(self) -> bool {
         matches!(self, Self::RegionServer(_))
     }
 
-    /// Whether it is part of HBase, not of what HBase stands on.
+    /// Whether it is part of HBase, not of what HBase stands on or what stands beside it.
     pub(super) fn is_hbase(self) -> bool {
         matches!(self, Self::Standalone | Self::Master | Self::RegionServer(_))
     }
@@ -97,6 +103,7 @@ impl fmt::Display for Role {
             Self::ZooKeeper => f.write_str("zookeeper"),
             Self::Master => f.write_str("master"),
             Self::RegionServer(number) => write!(f, "region-server-{number}"),
+            Self::Thrift => f.write_str("thrift"),
         }
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Launcher<'a> {
     pub(super) marker: &'a Marker,
     pub(super) java: Java,
     pub(super) jars: PathBuf,
+    /// The jars of the Thrift gateway, where there is one.
+    pub(super) thrift_jars: Option<PathBuf>,
     pub(super) shape: Shape,
 }
 
@@ -44,11 +46,16 @@ impl Launcher<'_> {
         self.spawn(Role::NameNode, "256m", &program).await
     }
 
+    fn jars_of(&self, role: Role) -> &Path {
+        let own = self.thrift_jars.as_ref().filter(|_| role == Role::Thrift);
+        own.unwrap_or(&self.jars)
+    }
+
     fn heap(&self, role: Role) -> &'static str {
         match role {
             Role::Standalone => "1g",
             Role::Master | Role::RegionServer(_) => "768m",
-            Role::NameNode | Role::DataNode | Role::ZooKeeper => "256m",
+            Role::NameNode | Role::DataNode | Role::ZooKeeper | Role::Thrift => "256m",
         }
     }
 
@@ -75,7 +82,7 @@ impl Launcher<'_> {
             ])
             .arg("-Dzookeeper.4lw.commands.whitelist=ruok,srvr,stat,dump")
             .arg("-cp")
-            .arg(class_path(role, &self.layout.conf(), &self.jars))
+            .arg(class_path(role, &self.layout.conf(), self.jars_of(role)))
             .args(program)
             .current_dir(self.layout.root())
             .stdin(Stdio::null())
@@ -105,6 +112,14 @@ fn program(role: Role, ports: &Ports) -> Vec<String> {
         Role::NameNode => &[NAMENODE],
         Role::DataNode => &["org.apache.hadoop.hdfs.server.datanode.DataNode"],
         Role::ZooKeeper => &["org.apache.hadoop.hbase.zookeeper.HQuorumPeer"],
+        Role::Thrift => {
+            return vec![
+                "org.apache.hadoop.hbase.thrift.ThriftServer".to_owned(),
+                "-p".to_owned(),
+                ports.thrift.unwrap_or(0).to_string(),
+                "start".to_owned(),
+            ];
+        }
         Role::RegionServer(number) => {
             let port = ports
                 .region_servers

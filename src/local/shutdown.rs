@@ -9,7 +9,7 @@ use super::{
     ports::Ports,
     process::{self, Process},
     ready,
-    role::Shape,
+    role::{Role, Shape},
     state::{self, Marker, State},
 };
 use crate::error::Result;
@@ -31,10 +31,15 @@ pub(super) async fn gracefully(
     state: &State,
     deadline: Instant,
 ) -> Result<()> {
+    let live = state::live_processes(layout, marker, state)?;
+    // The gateway first: it has nothing to lose, and would outlive HBase.
+    if let Some(gateway) = live.get(&Role::Thrift) {
+        process::end(&BTreeSet::from([gateway.clone()]), marker.as_str(), LEAST_GRACE).await?;
+    }
     let hbase: BTreeSet<Process> = match state.shape {
         // A lost or damaged pid file is no reason to be less careful with the data.
         Shape::Standalone => state::all_processes(marker),
-        Shape::Distributed { .. } => state::live_processes(layout, marker, state.shape)?
+        Shape::Distributed { .. } => live
             .into_iter()
             .filter_map(|(role, process)| role.is_hbase().then_some(process))
             .collect(),

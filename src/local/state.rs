@@ -40,6 +40,9 @@ pub(super) struct State {
     /// Whether it ever served. Before that there are no data worth keeping.
     pub(super) served: bool,
     pub(super) properties: Properties,
+    /// Whether it has a Thrift gateway.
+    #[serde(default)]
+    pub(super) thrift: bool,
     pub(super) ports: Option<Ports>,
 }
 
@@ -54,6 +57,7 @@ impl State {
             phase: Phase::Stopped,
             served: false,
             properties: Properties::new(),
+            thrift: false,
             ports: None,
         }
     }
@@ -75,6 +79,13 @@ impl State {
                 .with_hint("delete the cluster with `dev down --purge`")
                 .with_source(error)),
         }
+    }
+
+    /// All its processes, in the order in which they need each other.
+    pub(super) fn roles(&self) -> Vec<Role> {
+        let mut roles = self.shape.roles();
+        roles.extend(self.thrift.then_some(Role::Thrift));
+        roles
     }
 
     pub(super) fn save(&self, layout: &Layout) -> Result<()> {
@@ -124,10 +135,10 @@ impl Marker {
 pub(super) fn live_processes(
     layout: &Layout,
     marker: &Marker,
-    shape: Shape,
+    state: &State,
 ) -> Result<BTreeMap<Role, Process>> {
     let mut live = BTreeMap::new();
-    for role in shape.roles() {
+    for role in state.roles() {
         let recorded = read_if_present(&layout.pids().join(role.to_string()))?;
         if let Some(process) = recorded.as_deref().and_then(Process::parse)
             && process.is_alive(marker.as_str())
@@ -199,9 +210,13 @@ mod tests {
         let own = format!("{} 1 x", std::process::id());
         std::fs::write(layout.pids().join("standalone"), own).unwrap();
         assert!(
-            live_processes(&layout, &marker, Shape::Standalone)
-                .unwrap()
-                .is_empty()
+            live_processes(
+                &layout,
+                &marker,
+                &State::new(HBaseVersion::V2_6, Shape::Standalone)
+            )
+            .unwrap()
+            .is_empty()
         );
         assert!(all_processes(&marker).is_empty());
     }

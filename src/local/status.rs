@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::Serialize;
 
 use super::{
-    HBaseVersion, Home, Shape, config, jars,
+    HBaseVersion, Home, Shape, config,
+    jars::{self, Bundle},
     layout::Layout,
     lock::FileLock,
     ports::Ports,
@@ -46,7 +47,7 @@ pub struct ClusterStatus {
 pub enum ClusterState {
     /// All its processes live.
     Running,
-    /// It serves, but a region server is missing.
+    /// It serves, but a region server or its Thrift gateway is missing.
     Degraded,
     /// All its processes live, but it does not answer: they are stopped, or hang.
     Unresponsive,
@@ -109,7 +110,7 @@ pub(super) fn read(home: &Home, layout: &Layout, name: &str) -> Result<ClusterSt
         }
         return Ok(status);
     };
-    let live = state::live_processes(layout, &marker, state.shape)?;
+    let live = state::live_processes(layout, &marker, &state)?;
     status.state = judge(
         &state,
         &live.keys().copied().collect::<Vec<_>>(),
@@ -137,7 +138,7 @@ pub(super) fn read(home: &Home, layout: &Layout, name: &str) -> Result<ClusterSt
         ("logs", layout.logs()),
         ("conf", layout.conf()),
         ("pids", layout.pids()),
-        ("jars", jars::folder_of(home, state.version)),
+        ("jars", jars::folder_of(home, Bundle::server(state.version))),
     ]
     .map(|(what, folder)| (what.to_owned(), folder))
     .into();
@@ -145,14 +146,14 @@ pub(super) fn read(home: &Home, layout: &Layout, name: &str) -> Result<ClusterSt
 }
 
 fn judge(state: &State, live: &[Role], worked_on: bool) -> ClusterState {
-    let roles = state.shape.roles();
+    let roles = state.roles();
     let missing = |expendable: bool| {
         roles
             .iter()
             .any(|role| role.is_expendable() == expendable && !live.contains(role))
     };
-    let serves =
-        !missing(false) && (state.shape == Shape::Standalone || live.iter().any(|role| role.is_expendable()));
+    let serves = !missing(false)
+        && (state.shape == Shape::Standalone || live.iter().any(|role| role.is_region_server()));
     match state.phase {
         Phase::Running if !serves => ClusterState::Broken,
         Phase::Running if missing(true) => ClusterState::Degraded,
@@ -176,6 +177,7 @@ fn named(ports: &Ports, shape: Shape) -> BTreeMap<String, u16> {
         ("zookeeper", Some(ports.zookeeper)),
         ("master", Some(ports.master)),
         ("namenode", ports.namenode),
+        ("thrift", ports.thrift),
     ]
     .into_iter()
     .filter_map(|(name, port)| Some((name.to_owned(), port?)))
@@ -218,5 +220,15 @@ mod tests {
         let mut state = State::new(HBaseVersion::V2_6, Shape::Distributed { region_servers: 2 });
         state.phase = phase;
         assert_eq!(judge(&state, live, worked_on), expected);
+    }
+
+    #[test]
+    fn without_its_gateway_a_cluster_is_degraded_and_a_gateway_alone_is_none() {
+        let mut state = State::new(HBaseVersion::V2_6, Shape::Standalone);
+        (state.phase, state.thrift) = (Phase::Running, true);
+        let judged = |live: &[Role]| judge(&state, live, false);
+        assert_eq!(judged(&[Role::Standalone, Role::Thrift]), ClusterState::Running);
+        assert_eq!(judged(&[Role::Standalone]), ClusterState::Degraded);
+        assert_eq!(judged(&[Role::Thrift]), ClusterState::Broken);
     }
 }

@@ -9,7 +9,7 @@ use crate::client::Pauses;
 
 /// How long an attempt whose answer was lost is waited for. A server drops a call that has waited longer than its client
 /// would, and that of a client that is gone; behind this there is the lease.
-const WATCH: Duration = Duration::from_secs(120);
+pub(crate) const WATCH: Duration = Duration::from_secs(120);
 
 /// Gives a hold back, until its lease is over.
 pub(super) async fn vacate(place: &Place, hold: &Hold) {

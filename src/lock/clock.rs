@@ -8,37 +8,37 @@ use tokio::time::Instant;
 ///
 /// A wall clock can be set, and [`Instant`] stands still on Linux while the machine sleeps; a lease does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment {
+pub(crate) struct Moment {
     /// Nanoseconds since the machine was started; negative before that.
     nanoseconds: i64,
 }
 
 impl Moment {
-    pub(super) fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self {
             nanoseconds: nanoseconds(now()),
         }
     }
 
-    pub(super) fn after(self, duration: Duration) -> Self {
+    pub(crate) fn after(self, duration: Duration) -> Self {
         Self {
             nanoseconds: self.nanoseconds.saturating_add(nanoseconds(duration)),
         }
     }
 
-    pub(super) fn before(self, duration: Duration) -> Self {
+    pub(crate) fn before(self, duration: Duration) -> Self {
         Self {
             nanoseconds: self.nanoseconds.saturating_sub(nanoseconds(duration)),
         }
     }
 
     /// How long ago this was; nothing when it is still to come.
-    pub(super) fn elapsed(self) -> Duration {
+    pub(crate) fn elapsed(self) -> Duration {
         Self::now().since(self)
     }
 
     /// How long it is until then; nothing when it is over.
-    pub(super) fn left(self) -> Duration {
+    pub(crate) fn left(self) -> Duration {
         self.since(Self::now())
     }
 
@@ -48,7 +48,7 @@ impl Moment {
     }
 
     /// When a timer has to go off to be there in time, unless the machine is suspended until then.
-    pub(super) fn timer(self) -> Instant {
+    pub(crate) fn timer(self) -> Instant {
         Instant::now() + self.left()
     }
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::error::{Error, ErrorKind};
 
 /// How often a change is tried that is refused because the lock was changed meanwhile.
-pub(super) const TRIES: usize = 5;
+pub(crate) const TRIES: usize = 5;
 
 /// What one token has of a lock.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ impl Hold {
 }
 
 /// Why a token does not hold a lock any more, by what is in its place, and whether its lease is over.
-pub(super) fn loss(token: LockToken, is_over: bool, sights: &[Sight]) -> LockLoss {
+pub(crate) fn loss(token: LockToken, is_over: bool, sights: &[Sight]) -> LockLoss {
     let other = sights.iter().find_map(|sight| match sight.occupant() {
         Some(Occupant::Ours { held, .. }) if held.token == token => None,
         other => other,
@@ -119,7 +119,7 @@ pub(super) fn loss(token: LockToken, is_over: bool, sights: &[Sight]) -> LockLos
     }
 }
 
-pub(super) fn changed_meanwhile(done: &str) -> Error {
+pub(crate) fn changed_meanwhile(done: &str) -> Error {
     Error::new(
         ErrorKind::Conflict,
         format!("the lock was changed by somebody else each time it was {done}"),

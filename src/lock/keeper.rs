@@ -14,7 +14,47 @@ const RETRY_AFTER: u32 = 10;
 /// Timers stand still while the machine is suspended; the clock of leases does not. So it is looked at this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-pub(super) async fn keep(held: Arc<Held>, renewed: bool) {
+/// A hold that is watched over.
+pub(crate) trait Kept: Send + Sync + 'static {
+    /// What the lock is called.
+    fn name(&self) -> &str;
+
+    /// How long it is held without a renewal.
+    fn lease(&self) -> Duration;
+
+    /// When it is lost unless it is renewed; none when it is lost already, or released.
+    fn until(&self) -> Option<Moment>;
+
+    /// Renews it, until then.
+    fn renew(&self, deadline: Instant) -> impl Future<Output = Result<()>> + Send;
+
+    /// It is lost, for this reason.
+    fn lose(&self, loss: LockLoss);
+}
+
+impl Kept for Held {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn lease(&self) -> Duration {
+        Self::lease(self)
+    }
+
+    fn until(&self) -> Option<Moment> {
+        Self::until(self)
+    }
+
+    fn renew(&self, deadline: Instant) -> impl Future<Output = Result<()>> + Send {
+        Self::renew(self, deadline)
+    }
+
+    fn lose(&self, loss: LockLoss) {
+        Self::lose(self, loss);
+    }
+}
+
+pub(crate) async fn keep(held: Arc<impl Kept>, renewed: bool) {
     let mut due = Moment::now().after(held.lease() / RENEW_AFTER);
     while let Some(until) = held.until() {
         if until.left().is_zero() {
@@ -26,11 +66,11 @@ pub(super) async fn keep(held: Arc<Held>, renewed: bool) {
             sleep_until(slice(next)).await;
             continue;
         }
-        due = match renewal(&held, until).await {
+        due = match renewal(&*held, until).await {
             Some(Ok(())) => Moment::now().after(held.lease() / RENEW_AFTER),
             Some(Err(error)) if error.kind() == ErrorKind::LockLost => return,
             Some(Err(error)) => {
-                tracing::warn!(lock = %held.name, %error, "could not renew a lock");
+                tracing::warn!(lock = %held.name(), %error, "could not renew a lock");
                 Moment::now().after((held.lease() / RETRY_AFTER).mul_f64(0.5 + fastrand::f64()))
             }
             None => until,
@@ -40,7 +80,7 @@ pub(super) async fn keep(held: Arc<Held>, renewed: bool) {
 
 /// Renews the lock; none when its lease was over before that came to an end. The call has that deadline itself, but whatever
 /// holds it up must not hold up the end of the lease.
-async fn renewal(held: &Held, until: Moment) -> Option<Result<()>> {
+async fn renewal(held: &impl Kept, until: Moment) -> Option<Result<()>> {
     let mut renewal = pin!(held.renew(until.timer()));
     while !until.left().is_zero() {
         if let Ok(ended) = timeout_at(slice(until), &mut renewal).await {

@@ -8,51 +8,51 @@ use super::table::LockTableOptions;
 use crate::model::TableDescriptor;
 
 /// The family of a lock table.
-pub(super) const FAMILY: Bytes = Bytes::from_static(LockTableOptions::FAMILY.as_bytes());
+pub(crate) const FAMILY: Bytes = Bytes::from_static(LockTableOptions::FAMILY.as_bytes());
 /// The family of locks in partitions.
-pub(super) const PARTITION_FAMILY: Bytes = Bytes::from_static(TableDescriptor::LOCK_FAMILY.as_bytes());
+pub(crate) const PARTITION_FAMILY: Bytes = Bytes::from_static(TableDescriptor::LOCK_FAMILY.as_bytes());
 /// The column of the marker: a value that is not empty says that the lock is held.
-pub(super) const MARKER: Bytes = Bytes::from_static(b"L");
+pub(crate) const MARKER: Bytes = Bytes::from_static(b"L");
 /// The column that says who holds it, or until when it may not be taken for less.
-pub(super) const OWNER: Bytes = Bytes::from_static(b"O");
+pub(crate) const OWNER: Bytes = Bytes::from_static(b"O");
 /// The column whose timestamp is the fencing number.
-pub(super) const FENCING: Bytes = Bytes::from_static(b"F");
+pub(crate) const FENCING: Bytes = Bytes::from_static(b"F");
 /// The marker's value.
-pub(super) const HELD: Bytes = Bytes::from_static(b"M");
+pub(crate) const HELD: Bytes = Bytes::from_static(b"M");
 /// The column whose timestamp is the number of the last hold in a row of slots.
 const NUMBER: Bytes = Bytes::from_static(b"N");
 /// Behind the lock row's key; no key of text is like it, because `\xFF` is in no UTF-8.
-pub(super) const COMPANION: &[u8] = b"\xff_own";
+pub(crate) const COMPANION: &[u8] = b"\xff_own";
 
 /// The rows that make one lock, and where in them.
 ///
 /// They are taken in this order and given back in the opposite one. The first has the fencing cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LockRows {
-    pub(super) family: Bytes,
-    pub(super) rows: Vec<Bytes>,
+pub(crate) struct LockRows {
+    pub(crate) family: Bytes,
+    pub(crate) rows: Vec<Bytes>,
     /// Whether a hold is appended to what was left there, and what is given back is never deleted.
     ///
     /// The server stamps what is appended behind what is there, by a transaction's endpoint too, which stamps puts with its
     /// own time whatever lies ahead of it. A delete marker is the one thing that could hide it.
-    pub(super) appended: bool,
+    pub(crate) appended: bool,
     /// The columns in each of the rows, where those are not a lock's.
     slots: Vec<Columns>,
 }
 
 /// The columns of one hold in its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Columns {
-    pub(super) marker: Bytes,
-    pub(super) owner: Bytes,
+pub(crate) struct Columns {
+    pub(crate) marker: Bytes,
+    pub(crate) owner: Bytes,
     /// Counted on with each change of the hold.
-    pub(super) fencing: Bytes,
+    pub(crate) fencing: Bytes,
     /// Counted on with each hold: its timestamp is the hold's fencing number.
-    pub(super) number: Bytes,
+    pub(crate) number: Bytes,
 }
 
 /// Of a lock, which is alone in its row.
-pub(super) static ALONE: Columns = Columns {
+pub(crate) static ALONE: Columns = Columns {
     marker: MARKER,
     owner: OWNER,
     fencing: FENCING,
@@ -61,7 +61,7 @@ pub(super) static ALONE: Columns = Columns {
 
 impl Columns {
     /// Of a slot, one of many in their row, which have their numbers in common.
-    pub(super) fn of_slot(slot: &str) -> Self {
+    pub(crate) fn of_slot(slot: &str) -> Self {
         let column = |column: &Bytes| [column, slot.as_bytes()].concat().into();
         Self {
             marker: column(&MARKER),
@@ -74,7 +74,7 @@ impl Columns {
 
 impl LockRows {
     /// The lock row alone: for rows that only clients of this library touch.
-    pub(super) fn alone(family: Bytes, row: Bytes) -> Self {
+    pub(crate) fn alone(family: Bytes, row: Bytes) -> Self {
         Self {
             family,
             rows: vec![row],
@@ -94,7 +94,7 @@ impl LockRows {
     }
 
     /// A row of a partition, in which transactions take and release locks too.
-    pub(super) fn in_partition(row: Bytes) -> Self {
+    pub(crate) fn in_partition(row: Bytes) -> Self {
         Self {
             appended: true,
             ..Self::alone(PARTITION_FAMILY, row)
@@ -103,7 +103,7 @@ impl LockRows {
 
     /// The companion row, in which the clients of this library exclude each other whatever a Java client does to the
     /// lock row, and behind it the lock row.
-    pub(super) fn with_companion(row: Bytes) -> Self {
+    pub(crate) fn with_companion(row: Bytes) -> Self {
         let companion = [&row[..], COMPANION].concat().into();
         Self {
             family: FAMILY,
@@ -119,7 +119,7 @@ impl LockRows {
     }
 
     /// The row that gives the lock its name.
-    pub(super) fn lock_row(&self) -> &Bytes {
+    pub(crate) fn lock_row(&self) -> &Bytes {
         // There is always one: both ways to make this give it rows.
         &self.rows[self.rows.len() - 1]
     }

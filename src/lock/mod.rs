@@ -53,6 +53,21 @@ mod slots;
 mod state;
 mod table;
 
+#[cfg(feature = "thrift")]
+pub(crate) use {
+    abandoned::WATCH,
+    clock::Moment,
+    hold::{TRIES, changed_meanwhile, loss},
+    keeper::{Kept, keep},
+    layout::{ALONE, FAMILY, FENCING, LockRows, MARKER, OWNER},
+    owner::{HeldBy, LONGEST_HOLDER, Millis, Owner},
+    party::{Turn, default_holder},
+    place::FENCING_TTL,
+    release::LONG_REST,
+    request::{DEFAULT_LEASE, MARGIN},
+    sight::{Grip, Remains, Sight},
+};
+
 pub use guard::{LockGuard, ReleaseOutcome};
 pub use in_partition::PartitionLocks;
 pub use manager::{LockManager, LockManagerOptions};

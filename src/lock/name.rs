@@ -174,7 +174,7 @@ impl LockName {
     }
 
     /// What says to the command which lock of a table is meant, as a shell reads it.
-    pub(super) fn arguments(&self) -> String {
+    pub(crate) fn arguments(&self) -> String {
         let [id, client] = [self.id(), self.client()].map(argument);
         match self.farm() {
             Some(farm) => format!("{id} --farm {} --client {client}", argument(farm)),
@@ -182,7 +182,7 @@ impl LockName {
         }
     }
 
-    pub(super) fn row(&self) -> Bytes {
+    pub(crate) fn row(&self) -> Bytes {
         distributed_row(self.key.as_bytes())
     }
 }

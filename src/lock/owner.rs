@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 const FREE: u8 = 0;
 const HELD: u8 = 1;
 /// The longest name of a holder, in bytes.
-pub(super) const LONGEST_HOLDER: usize = 256;
+pub(crate) const LONGEST_HOLDER: usize = 256;
 
 /// What tells one hold of a lock from all others: 128 bits by chance, made anew for each attempt.
 ///
@@ -18,7 +18,7 @@ pub(super) const LONGEST_HOLDER: usize = 256;
 pub struct LockToken(u128);
 
 impl LockToken {
-    pub(super) fn unique() -> Self {
+    pub(crate) fn unique() -> Self {
         Self(fastrand::u128(..))
     }
 }
@@ -52,7 +52,7 @@ impl FromStr for LockToken {
 
 /// What an owner cell says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(crate) enum Owner {
     /// Somebody has it.
     Held(HeldBy),
     /// It was given back. The cells that say so live for this long from their timestamp, as long as anything that lies
@@ -62,31 +62,31 @@ pub(super) enum Owner {
 
 /// Whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HeldBy {
-    pub(super) token: LockToken,
+pub(crate) struct HeldBy {
+    pub(crate) token: LockToken,
     /// Counts what was sent for this token: no two values of one token are equal.
-    pub(super) renewal: u64,
+    pub(crate) renewal: u64,
     /// The cell TTL: marker and owner cell end this long after their timestamp.
-    pub(super) ttl: Millis,
+    pub(crate) ttl: Millis,
     /// A name for people.
-    pub(super) holder: String,
+    pub(crate) holder: String,
     /// What the cell said that this was appended to: that it was given back, and lives for so long from its own
     /// timestamp. It stays at the head of the value, so that all values of one token begin alike.
-    pub(super) over: Option<Millis>,
+    pub(crate) over: Option<Millis>,
 }
 
 /// A time as HBase counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Millis(pub(super) u64);
+pub(crate) struct Millis(pub(crate) u64);
 
 impl Millis {
     /// Whole milliseconds, rounded down.
-    pub(super) fn floor(duration: Duration) -> Self {
+    pub(crate) fn floor(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Whole milliseconds, rounded up.
-    pub(super) fn ceil(duration: Duration) -> Self {
+    pub(crate) fn ceil(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 }
@@ -99,7 +99,7 @@ impl From<Millis> for Duration {
 
 impl HeldBy {
     /// What all owner cells of this hold begin with, and none of another.
-    pub(super) fn beginning(&self) -> Bytes {
+    pub(crate) fn beginning(&self) -> Bytes {
         let mut value = BytesMut::with_capacity(26);
         self.put_beginning(&mut value);
         value.freeze()
@@ -120,7 +120,7 @@ fn put_free(value: &mut BytesMut, ttl: Millis) {
 }
 
 impl Owner {
-    pub(super) fn encode(&self) -> Bytes {
+    pub(crate) fn encode(&self) -> Bytes {
         match self {
             Self::Free { ttl } => {
                 let mut value = BytesMut::with_capacity(9);
@@ -139,7 +139,7 @@ impl Owner {
     }
 
     /// Reads a value. None when it is a stranger's.
-    pub(super) fn decode(mut value: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(mut value: &[u8]) -> Option<Self> {
         let (mut kind, mut over) = (value.try_get_u8().ok()?, None);
         if kind == FREE {
             let ttl = Millis(value.try_get_u64().ok()?);

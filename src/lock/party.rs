@@ -90,7 +90,7 @@ impl Party {
 }
 
 /// What a process calls itself unless it is told.
-pub(super) fn default_holder(user: &str) -> String {
+pub(crate) fn default_holder(user: &str) -> String {
     let system = rustix::system::uname();
     let host = system.nodename().to_string_lossy();
     let mut name = format!("{user}@{host}:{}", std::process::id());

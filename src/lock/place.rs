@@ -22,7 +22,7 @@ use crate::{
 
 /// How long a fencing cell is kept from the last change on: longer than clocks of servers differ, so that the next number
 /// is higher; not for ever, or every id would leave a cell behind.
-const FENCING_TTL: Duration = Duration::from_secs(7 * 24 * 3_600);
+pub(crate) const FENCING_TTL: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// How long the number of a row of slots is kept from its last hold on: no renewal counts it, and it is to be read as long as
 /// that hold lasts.
 const NUMBER_TTL: Duration = Duration::from_secs(400 * 24 * 3_600);

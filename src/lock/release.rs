@@ -22,7 +22,7 @@ use crate::{
 
 /// A lease of which more than this is left is deleted when it is given back, not overwritten: what is overwritten stays as
 /// long as the lease would have, and a Java client's lease laid over it may be shorter (its default is 90 s).
-const LONG_REST: Duration = Duration::from_secs(90);
+pub(crate) const LONG_REST: Duration = Duration::from_secs(90);
 
 /// The pause before a release is sent again whose answer was lost.
 const RESEND: Duration = Duration::from_millis(20);

@@ -30,9 +30,9 @@ pub const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 /// The longest lease.
 pub const LONGEST_LEASE: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// The lease of a request that names none.
-const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 /// What is taken off a lease for clocks that do not go alike: this part of it, or this at most.
-const MARGIN: (u32, Duration) = (10, Duration::from_secs(1));
+pub(crate) const MARGIN: (u32, Duration) = (10, Duration::from_secs(1));
 /// The pauses between two looks at a lock that is held.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -10,13 +10,13 @@ use crate::model::{Cell, Get, Row};
 
 /// One row of a lock at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sight {
+pub(crate) struct Sight {
     marker: Option<Seen>,
     owner: Option<Seen>,
     /// The timestamp of the fencing cell.
-    pub(super) fencing: Option<u64>,
+    pub(crate) fencing: Option<u64>,
     /// The fencing number of the last hold: that timestamp too, or, where holds share a row, that of what they share.
-    pub(super) number: Option<u64>,
+    pub(crate) number: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,31 +36,31 @@ impl Seen {
 
 /// One row of a lock that an owner has: what must still be there for it to be his.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Grip {
+pub(crate) struct Grip {
     /// That of marker and owner cell.
-    pub(super) timestamp: u64,
+    pub(crate) timestamp: u64,
     /// The owner cell's value, to the byte.
-    pub(super) value: Bytes,
-    pub(super) held: HeldBy,
+    pub(crate) value: Bytes,
+    pub(crate) held: HeldBy,
 }
 
 /// What an owner left on a row, or is about to leave there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Remains {
-    pub(super) timestamp: u64,
+pub(crate) struct Remains {
+    pub(crate) timestamp: u64,
     ttl: Millis,
 }
 
 impl Remains {
     /// Until when these cells and what lies under them may live: the horizon.
-    pub(super) fn horizon(self) -> u64 {
+    pub(crate) fn horizon(self) -> u64 {
         self.timestamp.saturating_add(self.ttl.0)
     }
 }
 
 /// Who has a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Occupant {
+pub(crate) enum Occupant {
     /// A client of this library.
     Ours { since: u64, held: HeldBy },
     /// A client that leaves a marker and no owner that we can read.
@@ -68,7 +68,7 @@ pub(super) enum Occupant {
 }
 
 /// What is read of each row of a lock.
-pub(super) fn get(rows: &LockRows, index: usize) -> Get {
+pub(crate) fn get(rows: &LockRows, index: usize) -> Get {
     let columns = rows.columns(index);
     let get = Get::new(rows.rows[index].clone())
         .column(rows.family.clone(), columns.marker.clone())
@@ -81,12 +81,12 @@ pub(super) fn get(rows: &LockRows, index: usize) -> Get {
 }
 
 /// What is read of a row before it is taken: what remains there of others.
-pub(super) fn get_remains(rows: &LockRows, index: usize) -> Get {
+pub(crate) fn get_remains(rows: &LockRows, index: usize) -> Get {
     Get::new(rows.rows[index].clone()).column(rows.family.clone(), rows.columns(index).owner.clone())
 }
 
 impl Sight {
-    pub(super) fn of(family: &[u8], columns: &Columns, row: Option<&Row>) -> Self {
+    pub(crate) fn of(family: &[u8], columns: &Columns, row: Option<&Row>) -> Self {
         let cell = |qualifier: &Bytes| row?.cell(family, qualifier);
         Self::of_cells(
             cell(&columns.marker),
@@ -96,7 +96,7 @@ impl Sight {
         )
     }
 
-    pub(super) fn of_cells(
+    pub(crate) fn of_cells(
         marker: Option<&Cell>,
         owner: Option<&Cell>,
         fencing: Option<&Cell>,
@@ -116,13 +116,20 @@ impl Sight {
         self.marker.as_ref().filter(|marker| !marker.value.is_empty())
     }
 
+    /// When the row was marked, if its marker is this one.
+    #[cfg(feature = "thrift")]
+    pub(crate) fn marked(&self, mark: &[u8]) -> Option<u64> {
+        let marker = self.marker.as_ref().filter(|marker| marker.value == mark)?;
+        Some(marker.timestamp)
+    }
+
     fn decoded(&self) -> Option<(&Seen, Owner)> {
         let seen = self.owner.as_ref()?;
         Some((seen, Owner::decode(&seen.value)?))
     }
 
     /// What this token has of the row. Marker and owner cell were written together, so they have one timestamp.
-    pub(super) fn grip(&self, token: LockToken) -> Option<Grip> {
+    pub(crate) fn grip(&self, token: LockToken) -> Option<Grip> {
         let marker = self.held_marker()?;
         match self.decoded()? {
             (seen, Owner::Held(held)) if held.token == token && seen.timestamp == marker.timestamp => {
@@ -137,7 +144,7 @@ impl Sight {
     }
 
     /// Who has the row, if anybody.
-    pub(super) fn occupant(&self) -> Option<Occupant> {
+    pub(crate) fn occupant(&self) -> Option<Occupant> {
         let marker = self.held_marker()?;
         Some(match self.decoded() {
             // An older owner cell is what was left by the one before a client that writes none.
@@ -153,7 +160,7 @@ impl Sight {
     }
 
     /// What the last owner left there when he gave it back, or will leave if he still has it.
-    pub(super) fn remains(&self) -> Option<Remains> {
+    pub(crate) fn remains(&self) -> Option<Remains> {
         let (seen, owner) = self.decoded()?;
         let ttl = match owner {
             Owner::Free { ttl } => ttl,
@@ -166,7 +173,7 @@ impl Sight {
     }
 
     /// Whether the row was given back as one that was gripped like this.
-    pub(super) fn was_given_back(&self, grip: &Grip) -> bool {
+    pub(crate) fn was_given_back(&self, grip: &Grip) -> bool {
         matches!(self.decoded(), Some((seen, Owner::Free { .. })) if seen.timestamp == grip.timestamp)
     }
 }
@@ -174,7 +181,7 @@ impl Sight {
 impl Grip {
     /// What is known of the row before it was taken, by what the hold was appended to: the server stamped it later than
     /// that.
-    pub(super) fn before(&self) -> Sight {
+    pub(crate) fn before(&self) -> Sight {
         let owner = self.held.over.map(|ttl| Seen {
             timestamp: self.timestamp.saturating_sub(1),
             value: Owner::Free { ttl }.encode(),
@@ -186,17 +193,17 @@ impl Grip {
     }
 
     /// When the server's clock ends it.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.timestamp.saturating_add(self.held.ttl.0)
     }
 
     /// What lay on the row before it was taken, if that may outlive the grip.
-    pub(super) fn outlived_by(&self, before: &Sight) -> Option<Remains> {
+    pub(crate) fn outlived_by(&self, before: &Sight) -> Option<Remains> {
         before.remains().filter(|remains| self.end() < remains.horizon())
     }
 
     /// How long from its timestamp on something may live on the row: the grip, or what lay there before it was taken.
-    pub(super) fn depth(&self, before: &Sight) -> Millis {
+    pub(crate) fn depth(&self, before: &Sight) -> Millis {
         let outlived_by = self.outlived_by(before);
         outlived_by.map_or(self.held.ttl, |remains| {
             Millis(remains.horizon().saturating_sub(self.timestamp))

@@ -61,7 +61,7 @@ pub enum LockLoss {
 }
 
 impl LockHolder {
-    pub(super) fn of(occupant: Occupant) -> Self {
+    pub(crate) fn of(occupant: Occupant) -> Self {
         match occupant {
             Occupant::Ours { since, held } => Self {
                 name: Some(held.holder),
@@ -95,7 +95,7 @@ impl LockHolder {
 
 impl LockInfo {
     /// Of the rows' sights, in their order: the first is the truth among clients of this library.
-    pub(super) fn of(name: Option<LockName>, key: String, sights: &[Sight]) -> Self {
+    pub(crate) fn of(name: Option<LockName>, key: String, sights: &[Sight]) -> Self {
         let occupants: Vec<_> = sights.iter().map(Sight::occupant).collect();
         let token = |occupant: &Option<Occupant>| match occupant {
             Some(Occupant::Ours { held, .. }) => Some(held.token),

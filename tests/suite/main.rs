@@ -43,6 +43,7 @@ mod scans;
 mod semaphores;
 mod sequences;
 mod snapshots;
+mod thrift;
 mod transactions;
 mod updates;
 mod without_endpoint;

@@ -1,14 +1,18 @@
 //! A port that leads to a server, or to nothing good.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
     task::JoinHandle,
+    time::sleep,
 };
 
 /// Forwards a port of this machine to a server, until it is dropped.
@@ -25,6 +29,8 @@ struct Switches {
     mute: AtomicBool,
     /// The next answer is replaced by what no HBase would say, and everything behind it left out.
     garble: AtomicBool,
+    /// Answers are kept back as long as this is so.
+    held: AtomicBool,
     accepted: AtomicUsize,
 }
 
@@ -54,6 +60,11 @@ impl Forwarder {
         self.switches.mute.store(mute, Ordering::SeqCst);
     }
 
+    /// As long as this is so the client hears nothing; then it hears all that was said.
+    pub(crate) fn hold(&self, held: bool) {
+        self.switches.held.store(held, Ordering::SeqCst);
+    }
+
     /// Instead of the next answer the client hears nonsense.
     pub(crate) fn garble(&self) {
         self.switches.garble.store(true, Ordering::SeqCst);
@@ -73,6 +84,9 @@ impl Drop for Forwarder {
 async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, switches: Arc<Switches>) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        while switches.held.load(Ordering::SeqCst) {
+            sleep(Duration::from_millis(2)).await;
+        }
         if switches.mute.load(Ordering::SeqCst) {
             continue;
         }

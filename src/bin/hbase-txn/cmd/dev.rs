@@ -39,10 +39,10 @@ enum Action {
     },
     /// Print its URI, or with --output json all about it; exit status 3 when it does not run
     Status,
-    /// Kill a region server (SIGKILL). A standalone cluster is killed as a whole, and may lose edits that it had
+    /// Kill a region server, or the Thrift gateway (SIGKILL). A standalone cluster is killed as a whole, and may lose edits that it had
     /// acknowledged, because the local file system has no durable sync; on --region-servers nothing is lost
     Kill(Server),
-    /// Start a region server that was killed, and wait until the master knows it
+    /// Start a region server that was killed, and wait until the master knows it; or the Thrift gateway
     Start(Server),
 }
 
@@ -61,6 +61,10 @@ struct Up {
     /// Load MultiRowMutationEndpoint on every table, not only on those that carry it
     #[arg(long)]
     site_wide_endpoint: bool,
+    /// Start a Thrift gateway beside it (HBase 2.6.1's ThriftServer: first API, binary protocol, no frames); a cluster that runs
+    /// without one gets one
+    #[arg(long)]
+    thrift: bool,
 }
 
 #[derive(Debug, Args)]
@@ -68,6 +72,9 @@ struct Server {
     /// Which region server, counted from 1; a standalone cluster is server 1
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = values::whole::<u16>)]
     server: Ranged<u16>,
+    /// The Thrift gateway instead of a region server
+    #[arg(long, conflicts_with = "server")]
+    thrift: bool,
 }
 
 impl Dev {
@@ -131,13 +138,23 @@ impl Action {
                     return Ok(Exit::NotMet);
                 }
             }
-            Self::Kill(Server { server }) => {
+            Self::Kill(Server { thrift: true, .. }) => {
+                let status = or_interrupted(cluster.kill_thrift()).await?;
+                progress.finish();
+                output::complain(&format!("the Thrift gateway is dead; {}", summary(&status)));
+            }
+            Self::Start(Server { thrift: true, .. }) => {
+                let status = or_interrupted(cluster.start_thrift()).await?;
+                progress.finish();
+                output::complain(&format!("the Thrift gateway answers; {}", summary(&status)));
+            }
+            Self::Kill(Server { server, .. }) => {
                 let server = server.get("--server")?;
                 let status = or_interrupted(cluster.kill(server)).await?;
                 progress.finish();
                 output::complain(&format!("region server {server} is dead; {}", summary(&status)));
             }
-            Self::Start(Server { server }) => {
+            Self::Start(Server { server, .. }) => {
                 let server = server.get("--server")?;
                 let status = or_interrupted(cluster.start(server)).await?;
                 progress.finish();
@@ -166,6 +183,9 @@ impl Up {
         if self.site_wide_endpoint {
             options = options.site_wide_endpoint();
         }
+        if self.thrift {
+            options = options.thrift();
+        }
         Ok(self
             .set
             .into_iter()
@@ -188,7 +208,8 @@ fn print(status: &ClusterStatus, global: &Global) -> Result<(), Failure> {
 
 /// The processes and ports, for a person who looks for them.
 fn servers(status: &ClusterStatus) -> String {
-    if let (Some(Shape::Standalone), Some((name, pid))) = (status.shape, status.pids.first_key_value()) {
+    let only = status.pids.first_key_value().filter(|_| status.pids.len() == 1);
+    if let (Some(Shape::Standalone), Some((name, pid))) = (status.shape, only) {
         // One process for all.
         let ports = status
             .ports
@@ -219,7 +240,7 @@ fn summary(status: &ClusterStatus) -> String {
     };
     let advice = match status.state {
         ClusterState::Running => "",
-        ClusterState::Degraded => ": a region server is missing; `dev up` starts it",
+        ClusterState::Degraded => ": a region server or the Thrift gateway is missing; `dev up` starts it",
         ClusterState::Unresponsive => {
             ": its processes live, but don't answer; `dev down` ends them, `dev up` boots it again"
         }

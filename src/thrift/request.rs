@@ -1,0 +1,272 @@
+//! Asking for a lock through a gateway.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    guard::ThriftLockGuard,
+    hold::{Attempt, Hold, Place},
+    manager::Party,
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    lock::{DEFAULT_LEASE, HeldBy, LockHolder, LockToken, MARGIN, Millis, Sight, Turn},
+};
+
+/// The pauses between two looks at a lock that is held.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+
+/// A lock that is asked for through a gateway.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example(locks: hbase_txn::ThriftLockManager) -> hbase_txn::Result<()> {
+/// use std::time::Duration;
+/// use hbase_txn::LockLevel;
+///
+/// let guard = locks
+///     .lock(LockLevel::Dc, "order-4711")?
+///     .ttl(Duration::from_secs(10))
+///     .wait(Duration::from_secs(5))
+///     .renewed()
+///     .acquire()
+///     .await?;
+/// // … what only one may do, with guard.fencing() …
+/// guard.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+#[must_use = "a request does nothing until acquire is called"]
+pub struct ThriftLockRequest {
+    party: Arc<Party>,
+    name: String,
+    place: Place,
+    lease: Duration,
+    margin: Option<Duration>,
+    wait: Duration,
+    renewed: bool,
+}
+
+impl ThriftLockRequest {
+    pub(super) fn new(party: Arc<Party>, name: String, place: Place) -> Self {
+        Self {
+            party,
+            name,
+            place,
+            lease: DEFAULT_LEASE,
+            margin: None,
+            wait: Duration::ZERO,
+            renewed: false,
+        }
+    }
+
+    /// The lease: how long the lock is held unless it is renewed or released; 30 s unless said. Whole milliseconds, from
+    /// 100 ms to 30 days, and not longer than the TTL of the table's family.
+    ///
+    /// It counts from the first call of an attempt on, and there are five or more (see
+    /// [`ThriftLockManager`](super::ThriftLockManager)): make it many times what they take.
+    pub fn ttl(mut self, lease: Duration) -> Self {
+        self.lease = Millis::floor(lease).into();
+        self
+    }
+
+    /// How long a lock that is held is waited for; not at all unless said. One attempt is made at least.
+    ///
+    /// The time for the calls themselves comes on top: the operation timeout at most.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait.min(crate::lock::LONGEST_LEASE);
+        self
+    }
+
+    /// Renews the lease in the background, each time a third of it is over, as long as the guard lives.
+    pub fn renewed(mut self) -> Self {
+        self.renewed = true;
+        self
+    }
+
+    /// How much earlier than the server this side counts a lease as over; a tenth of the lease, a second at most,
+    /// unless said. See [`LockRequest::skew_margin`](crate::LockRequest::skew_margin).
+    pub fn skew_margin(mut self, margin: Duration) -> Self {
+        self.margin = Some(margin);
+        self
+    }
+
+    /// Acquires the lock.
+    ///
+    /// The tasks of one process queue up for a lock, in their order, and the first of them alone asks the gateway. A future
+    /// that is dropped leaves no lock behind: what an attempt on its way wins is given back in the background.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming the holder, when it was held until the time was over;
+    /// - [`InvalidInput`](ErrorKind::InvalidInput) for a lease out of range;
+    /// - those of the calls. When an answer was lost, an attempt that won all the same is given back in the background.
+    pub async fn acquire(self) -> Result<ThriftLockGuard> {
+        let blame = |error| self.blame(error);
+        self.check().map_err(blame)?;
+        let until = Instant::now() + self.wait;
+        let deadline = self.place.rows.connection.deadline() + self.wait;
+        let turn = self.party.turn(self.place.lock.lock_row(), until).await;
+        let turn: Turn = turn
+            .ok_or_else(|| unavailable("another task of this process holds it or waits for it"))
+            .map_err(blame)?;
+        let guard = self.try_until(until, deadline).await.map_err(blame)?;
+        Ok(guard.with_turn(turn))
+    }
+
+    /// Acquires the lock if it is free; none if it is held. It does not wait for it, whatever [`wait`](Self::wait) says.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), without [`LockUnavailable`](ErrorKind::LockUnavailable).
+    pub async fn try_acquire(self) -> Result<Option<ThriftLockGuard>> {
+        match self.wait(Duration::ZERO).acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if error.kind() == ErrorKind::LockUnavailable => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn try_until(&self, until: Instant, deadline: Instant) -> Result<ThriftLockGuard> {
+        let mut pause = PAUSES.0;
+        loop {
+            let mut refusal = match self.attempt(deadline).await {
+                Ok(Tried::Won(guard)) if guard.is_held() => return Ok(guard),
+                Ok(Tried::Won(_)) => Err(over()),
+                Ok(Tried::Lost(sights)) => Ok(sights),
+                // The attempt that may have won is watched, and the next has a token of its own.
+                Err(error) if error.is_outcome_unknown() => Err(error),
+                Err(error) => return Err(error),
+            };
+            loop {
+                let now = Instant::now();
+                if now >= until {
+                    return Err(refusal.map_or_else(|error| error, |sights| held_by(&sights)));
+                }
+                sleep_until(until.min(now + pause.mul_f64(0.5 + fastrand::f64() / 2.0))).await;
+                pause = (pause * 3 / 2).min(PAUSES.1);
+                // An attempt may take a row and give it back again; a look is cheaper.
+                let sights = self.place.look(deadline).await?;
+                if sights.iter().all(|sight| sight.occupant().is_none()) {
+                    break;
+                }
+                refusal = Ok(sights);
+            }
+        }
+    }
+
+    /// One attempt. It goes on to its end even if this future is dropped, so that what it wins is never forgotten.
+    async fn attempt(&self, deadline: Instant) -> Result<Tried> {
+        let request = self.clone();
+        let (reply, answer) = oneshot::channel();
+        tokio::spawn(async move {
+            // Each attempt has a token of its own.
+            let held = HeldBy {
+                token: LockToken::unique(),
+                renewal: 0,
+                ttl: Millis::floor(request.lease),
+                holder: request.party.holder.clone(),
+                over: None,
+            };
+            let answer = match request.place.attempt(&held, deadline).await {
+                Ok(Attempt::Won(hold)) => Ok(Tried::Won(request.guard(hold))),
+                Ok(Attempt::Lost(sights)) => Ok(Tried::Lost(sights)),
+                Err(error) => Err(error),
+            };
+            let is_unknown = matches!(&answer, Err(error) if error.is_outcome_unknown());
+            // An answer that nobody takes gives back what it won when it is dropped.
+            let _ = reply.send(answer);
+            if is_unknown {
+                request.place.watch(&held).await;
+            }
+        });
+        answer.await.unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Closed,
+                "the attempt was ended with the runtime that it ran on",
+            ))
+        })
+    }
+
+    fn guard(&self, hold: Hold) -> ThriftLockGuard {
+        let margin = self.margin();
+        ThriftLockGuard::new(
+            self.name.clone(),
+            self.place.clone(),
+            hold,
+            self.lease,
+            margin,
+            self.renewed,
+        )
+    }
+
+    fn margin(&self) -> Duration {
+        self.margin
+            .unwrap_or_else(|| (self.lease / MARGIN.0).min(MARGIN.1))
+    }
+
+    /// Refuses a lease, or a margin, out of range.
+    fn check(&self) -> Result<()> {
+        self.party.check_lease(self.lease)?;
+        if self.margin() >= self.lease {
+            return Err(Error::invalid(format!(
+                "a margin of {:?} leaves nothing of a lease of {:?}",
+                self.margin(),
+                self.lease
+            )));
+        }
+        Ok(())
+    }
+
+    fn blame(&self, error: Error) -> Error {
+        error
+            .at_operation(format!("lock {}", self.name))
+            .at_table(&self.place.rows.table)
+    }
+}
+
+/// How an attempt ended.
+enum Tried {
+    Won(ThriftLockGuard),
+    Lost(Vec<Sight>),
+}
+
+fn held_by(sights: &[Sight]) -> Error {
+    match sights.iter().find_map(Sight::occupant) {
+        Some(occupant) => unavailable(&format!("it is held by {}", LockHolder::of(occupant))),
+        None => unavailable("it was held when it was tried, and is free again"),
+    }
+}
+
+fn unavailable(why: &str) -> Error {
+    Error::new(
+        ErrorKind::LockUnavailable,
+        format!("the lock is not available: {why}"),
+    )
+    .with_retryable(true)
+}
+
+fn over() -> Error {
+    Error::new(
+        ErrorKind::DeadlineExceeded,
+        "the lock was won, but its lease was over before it could be handed out",
+    )
+    .with_retryable(true)
+    .with_hint("take a longer lease: through a gateway an attempt is several calls")
+}
+
+impl fmt::Debug for ThriftLockRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThriftLockRequest")
+            .field("name", &self.name)
+            .field("lease", &self.lease)
+            .field("wait", &self.wait)
+            .field("renewed", &self.renewed)
+            .finish_non_exhaustive()
+    }
+}

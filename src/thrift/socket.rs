@@ -1,0 +1,244 @@
+//! The bytes of one connection to a gateway: a deadline for each call, and a bound for each answer.
+
+use std::{
+    io::{self, Read, Write},
+    net::{TcpStream, ToSocketAddrs},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::Framing;
+use crate::config::HostPort;
+
+/// The most bytes of one answer: rows of locks and latches are small, and a peer may be anything.
+pub(super) const LONGEST_ANSWER: usize = 4 << 20;
+const TOO_LONG: &str = "it is longer than 4 MiB";
+/// What is read from the socket at once.
+const CHUNK: usize = 8 << 10;
+
+/// A connection. Clones are the same one: the client reads by one and writes by another.
+#[derive(Clone, Debug)]
+pub(super) struct Socket {
+    stream: Arc<TcpStream>,
+    call: Arc<Mutex<Call>>,
+    framing: Framing,
+}
+
+/// The call that is on its way.
+#[derive(Debug)]
+struct Call {
+    deadline: Instant,
+    /// Whether a byte of it may have left.
+    sent: bool,
+    request: Vec<u8>,
+    /// What was read of the answer and not used yet, from `used` on.
+    answer: Vec<u8>,
+    used: usize,
+    /// How much of the answer may still be used.
+    left: usize,
+    /// How much of the frame is still to be used; none when none was begun.
+    frame: Option<usize>,
+    /// What no answer can be like, and this one was.
+    absurd: Option<&'static str>,
+}
+
+impl Socket {
+    /// Dials the gateway.
+    pub(super) fn dial(gateway: &HostPort, framing: Framing, deadline: Instant) -> io::Result<Self> {
+        let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in (gateway.host.as_str(), gateway.port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, left_until(deadline)?) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    return Ok(Self::new(stream, framing, deadline));
+                }
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    fn new(stream: TcpStream, framing: Framing, deadline: Instant) -> Self {
+        let call = Call {
+            deadline,
+            sent: false,
+            request: Vec::new(),
+            answer: Vec::new(),
+            used: 0,
+            left: LONGEST_ANSWER,
+            frame: None,
+            absurd: None,
+        };
+        Self {
+            stream: Arc::new(stream),
+            call: Arc::new(Mutex::new(call)),
+            framing,
+        }
+    }
+
+    /// A call begins, and must be over by then.
+    pub(super) fn begin(&self, deadline: Instant) {
+        let mut call = self.call();
+        call.deadline = deadline;
+        call.sent = false;
+        call.request.clear();
+        call.left = LONGEST_ANSWER;
+        call.frame = None;
+        call.absurd = None;
+    }
+
+    /// Whether a byte of the call may have left.
+    pub(super) fn was_sent(&self) -> bool {
+        self.call().sent
+    }
+
+    /// What was wrong with the answer, if no answer can be like that.
+    pub(super) fn absurdity(&self) -> Option<&'static str> {
+        self.call().absurd
+    }
+
+    /// How many bytes the rest of the answer can have at most.
+    pub(super) fn left(&self) -> usize {
+        self.call().left
+    }
+
+    /// Whether another call may be made: the peer is there, and nothing came that nobody asked for. It would be taken for
+    /// the answer to the next call.
+    pub(super) fn is_usable(&self) -> bool {
+        let call = self.call();
+        if call.used < call.answer.len() || call.frame.is_some_and(|left| left > 0) {
+            return false;
+        }
+        let peek = || {
+            self.stream.set_nonblocking(true)?;
+            let peeked = self.stream.peek(&mut [0]);
+            self.stream.set_nonblocking(false)?;
+            peeked
+        };
+        matches!(peek(), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    fn call(&self) -> MutexGuard<'_, Call> {
+        self.call.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads into an empty buffer what is there, or waits for it.
+    fn fill(&self, call: &mut Call) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(left_until(call.deadline)?))?;
+        call.answer.resize(CHUNK, 0);
+        call.used = 0;
+        let read = (&*self.stream).read(&mut call.answer);
+        call.answer.truncate(read.as_ref().copied().unwrap_or_default());
+        match read.map_err(timed_out)? {
+            0 => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the gateway closed the connection",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn read_of(&self, call: &mut Call, into: &mut [u8]) -> io::Result<usize> {
+        if call.used == call.answer.len() {
+            self.fill(call)?;
+        }
+        let there = &call.answer[call.used..];
+        let taken = there.len().min(into.len());
+        into[..taken].copy_from_slice(&there[..taken]);
+        call.used += taken;
+        Ok(taken)
+    }
+
+    /// The length of the frame that begins.
+    fn begin_frame(&self, call: &mut Call) -> io::Result<usize> {
+        let mut length = [0; 4];
+        let mut read = 0;
+        while read < length.len() {
+            read += self.read_of(call, &mut length[read..])?;
+        }
+        let length = u32::from_be_bytes(length) as usize;
+        if length > call.left {
+            return Err(call.refuse(TOO_LONG));
+        }
+        Ok(length)
+    }
+}
+
+impl Call {
+    fn refuse(&mut self, why: &'static str) -> io::Error {
+        self.absurd = Some(why);
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut call = self.call();
+        if call.left == 0 {
+            return Err(call.refuse(TOO_LONG));
+        }
+        let mut most = into.len().min(call.left);
+        if self.framing == Framing::Framed {
+            let frame = match call.frame {
+                Some(left) => left,
+                None => self.begin_frame(&mut call)?,
+            };
+            if frame == 0 {
+                return Err(call.refuse("its frame ends before it does"));
+            }
+            call.frame = Some(frame);
+            most = most.min(frame);
+        }
+        let read = self.read_of(&mut call, &mut into[..most])?;
+        call.left -= read;
+        call.frame = call.frame.map(|left| left - read);
+        Ok(read)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.call().request.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    /// Sends the request.
+    fn flush(&mut self) -> io::Result<()> {
+        let mut call = self.call();
+        let mut request = std::mem::take(&mut call.request);
+        if self.framing == Framing::Framed {
+            let length = u32::try_from(request.len())
+                .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a request too long for a frame"))?;
+            request.splice(0..0, length.to_be_bytes());
+        }
+        let mut rest = &request[..];
+        while !rest.is_empty() {
+            self.stream.set_write_timeout(Some(left_until(call.deadline)?))?;
+            call.sent = true;
+            match (&*self.stream).write(rest).map_err(timed_out)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => rest = &rest[written..],
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The time until then; a socket does not know one of zero.
+fn left_until(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    match left.is_zero() {
+        true => Err(io::Error::new(io::ErrorKind::TimedOut, "the deadline passed")),
+        false => Ok(left),
+    }
+}
+
+/// A socket whose time is over says that it would block.
+fn timed_out(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            io::Error::new(io::ErrorKind::TimedOut, "no answer came in time")
+        }
+        _ => error,
+    }
+}

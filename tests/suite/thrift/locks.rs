@@ -1,0 +1,464 @@
+//! Locks of a gateway's clients and of native ones, which exclude each other.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hbase_txn::{
+    Delete, ErrorKind, LockGuard, LockLevel, LockLoss, LockManager, Put, ReleaseOutcome, ThriftConnection,
+    ThriftLockGuard, ThriftLockManager, ThriftLockManagerOptions,
+};
+use tokio::task::JoinSet;
+
+use super::{GATEWAY, gateway, locks_of, port, scale, try_lock};
+use crate::support::{
+    connect, eventually,
+    forwarder::Forwarder,
+    lock_rows::{FARM, lock_manager, lock_row, lock_table},
+    says,
+    table::TestTable,
+};
+
+const LEASE: Duration = Duration::from_secs(20);
+
+async fn try_natively(locks: &LockManager, id: &str, ttl: Duration) -> Option<LockGuard> {
+    let request = locks.lock(LockLevel::Dc, id).unwrap().ttl(ttl);
+    request.try_acquire().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_gateways_client_and_a_native_one_exclude_each_other() {
+    let _gateway = GATEWAY.read().await;
+    let (connection, gateway) = (connect().await, gateway().await);
+    for ours_alone in [false, true] {
+        let table = lock_table(&connection, "thrift", 2, ours_alone).await;
+        let native = lock_manager(&connection, &table.name, "exclude").await;
+        let visitor = locks_of(&gateway, &table.name, "exclude", ours_alone).await;
+        let mut last = 0;
+        for _ in 0..10 {
+            let guard = try_lock(&visitor, "a", LEASE).await.expect("it is free");
+            assert!(guard.is_held() && guard.remaining() > LEASE / 2);
+            assert!(guard.fencing() > last, "{} {last}", guard.fencing());
+            last = guard.fencing();
+            let refused = native
+                .lock(LockLevel::Dc, "a")
+                .unwrap()
+                .acquire()
+                .await
+                .unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::LockUnavailable);
+            says(&refused, &["visitor"]);
+            let seen = native.show(LockLevel::Dc, "a").await.unwrap();
+            let holder = seen.holder.unwrap();
+            assert_eq!(holder.token, Some(guard.token()));
+            assert_eq!(holder.lease, Some(LEASE));
+            assert!(!seen.at_odds);
+            assert_eq!(native.list().await.unwrap().len(), 1);
+            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
+
+            let guard = try_natively(&native, "a", LEASE).await.expect("it is free again");
+            assert!(guard.fencing() > last, "{} {last}", guard.fencing());
+            last = guard.fencing();
+            let refused = visitor
+                .lock(LockLevel::Dc, "a")
+                .unwrap()
+                .acquire()
+                .await
+                .unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::LockUnavailable);
+            says(&refused, &["tester", "table suite_thrift"]);
+            let holder = visitor.show(LockLevel::Dc, "a").await.unwrap().holder.unwrap();
+            assert_eq!(holder.token, Some(guard.token()));
+            assert!(guard.release().await.unwrap().is_released());
+        }
+        assert!(native.list().await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_token_releases_what_the_other_kind_of_client_holds() {
+    let _gateway = GATEWAY.read().await;
+    let (connection, gateway) = (connect().await, gateway().await);
+    let table = lock_table(&connection, "thrift", 1, false).await;
+    let native = lock_manager(&connection, &table.name, "tokens").await;
+    let visitor = locks_of(&gateway, &table.name, "tokens", false).await;
+
+    let token = try_lock(&visitor, "a", LEASE).await.unwrap().leave();
+    assert!(try_natively(&native, "a", LEASE).await.is_none());
+    assert!(
+        native
+            .release(LockLevel::Dc, "a", token)
+            .await
+            .unwrap()
+            .is_released()
+    );
+    let token = try_natively(&native, "a", LEASE).await.unwrap().leave();
+    assert!(try_lock(&visitor, "a", LEASE).await.is_none());
+    assert!(
+        visitor
+            .release(LockLevel::Dc, "a", token)
+            .await
+            .unwrap()
+            .is_released()
+    );
+    let token = try_lock(&visitor, "a", LEASE).await.unwrap().leave();
+    assert!(
+        visitor
+            .release(LockLevel::Dc, "a", token)
+            .await
+            .unwrap()
+            .is_released()
+    );
+    let again = visitor.release(LockLevel::Dc, "a", token).await.unwrap();
+    assert_eq!(again, ReleaseOutcome::Lost(LockLoss::Expired));
+    assert!(try_natively(&native, "a", LEASE).await.is_some());
+}
+
+#[tokio::test]
+async fn a_java_marker_keeps_out_and_a_java_release_is_told() {
+    let _gateway = GATEWAY.read().await;
+    let (connection, gateway) = (connect().await, gateway().await);
+    let table = lock_table(&connection, "thrift", 1, false).await;
+    let visitor = locks_of(&gateway, &table.name, "java", false).await;
+    let (row, rows) = (lock_row("java", "a"), table.of(&connection));
+    let marker = Put::new(row.clone()).cell("D", "L", "M").ttl(LEASE);
+    rows.put(marker).await.unwrap();
+    let refused = visitor
+        .lock(LockLevel::Dc, "a")
+        .unwrap()
+        .acquire()
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::LockUnavailable);
+    says(&refused, &["a client that leaves no name"]);
+    rows.delete(Delete::new(row.clone())).await.unwrap();
+
+    let guard = eventually("the delete hides nothing more", async || {
+        try_lock(&visitor, "a", LEASE).await
+    })
+    .await;
+    rows.delete(Delete::new(row.clone())).await.unwrap();
+    let error = guard.renew().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockLost);
+    assert_eq!(guard.lost().await, LockLoss::Removed);
+    assert!(!guard.is_held());
+    assert_eq!(
+        guard.release().await.unwrap(),
+        ReleaseOutcome::Lost(LockLoss::Removed)
+    );
+    // And nothing of it is left in the companion row.
+    let native = lock_manager(&connection, &table.name, "java").await;
+    let _guard = eventually("it is free", async || try_natively(&native, "a", LEASE).await).await;
+}
+
+#[tokio::test]
+async fn a_lease_through_a_gateway_ends_and_a_renewed_one_does_not() {
+    let _gateway = GATEWAY.read().await;
+    let (connection, gateway) = (connect().await, gateway().await);
+    for ours_alone in [false, true] {
+        let table = lock_table(&connection, "thrift", 1, ours_alone).await;
+        let native = lock_manager(&connection, &table.name, "leases").await;
+        let visitor = locks_of(&gateway, &table.name, "leases", ours_alone).await;
+        let lease = Duration::from_millis(1_500);
+        let request = visitor
+            .lock(LockLevel::Dc, "renewed")
+            .unwrap()
+            .ttl(lease)
+            .renewed();
+        let renewed = request.acquire().await.unwrap();
+        let began = Instant::now();
+        let short = try_lock(&visitor, "short", lease).await.unwrap();
+        assert_eq!(short.lost().await, LockLoss::Expired);
+        assert!(began.elapsed() < lease, "{:?}", began.elapsed());
+        assert!(!short.is_held());
+        assert_eq!(short.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
+        let next = eventually("the lease is over", async || {
+            try_natively(&native, "short", LEASE).await
+        })
+        .await;
+        assert!(
+            matches!(short.release().await.unwrap(), ReleaseOutcome::Lost(LockLoss::Taken(holder))
+            if holder.token == Some(next.token()))
+        );
+        assert!(next.is_held() && next.release().await.unwrap().is_released());
+        while began.elapsed() < 3 * lease {
+            assert!(renewed.is_held());
+            assert!(try_natively(&native, "renewed", LEASE).await.is_none());
+            renewed.renew().await.unwrap();
+            let holder = native
+                .show(LockLevel::Dc, "renewed")
+                .await
+                .unwrap()
+                .holder
+                .unwrap();
+            assert_eq!(holder.token, Some(renewed.token()));
+        }
+        assert!(renewed.release().await.unwrap().is_released());
+        let next = try_natively(&native, "renewed", LEASE)
+            .await
+            .expect("nothing of the renewals is left");
+        assert!(next.release().await.unwrap().is_released());
+    }
+}
+
+#[tokio::test]
+async fn who_waits_through_a_gateway_gets_it_when_it_is_released() {
+    let _gateway = GATEWAY.read().await;
+    let (connection, gateway) = (connect().await, gateway().await);
+    let table = lock_table(&connection, "thrift", 1, false).await;
+    let native = lock_manager(&connection, &table.name, "waits").await;
+    let visitor = locks_of(&gateway, &table.name, "waits", false).await;
+    let held = try_natively(&native, "a", LEASE).await.unwrap();
+    let request = visitor.lock(LockLevel::Dc, "a").unwrap().wait(LEASE);
+    let waiting = tokio::spawn(request.acquire());
+    eventually("it waits", async || (!waiting.is_finished()).then_some(())).await;
+    assert!(held.release().await.unwrap().is_released());
+    let guard = waiting.await.unwrap().unwrap();
+    // Another task of the same process is not let in, and one that is dropped leaves nothing behind.
+    assert!(try_lock(&visitor, "a", LEASE).await.is_none());
+    drop(guard);
+    let _guard = eventually("it was given back", async || {
+        try_natively(&native, "a", LEASE).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn attempts_that_are_dropped_leave_no_lock() {
+    let _gateway = GATEWAY.read().await;
+    let (connection, gateway) = (connect().await, gateway().await);
+    let table = lock_table(&connection, "thrift", 1, false).await;
+    let native = lock_manager(&connection, &table.name, "dropped").await;
+    let visitor = locks_of(&gateway, &table.name, "dropped", false).await;
+    for round in 0..20 {
+        let attempt = tokio::spawn(visitor.lock(LockLevel::Dc, "a").unwrap().ttl(LEASE).acquire());
+        tokio::time::sleep(Duration::from_micros(400 * round)).await;
+        attempt.abort();
+        drop(attempt.await);
+        let guard = eventually("it was given back", async || {
+            try_natively(&native, "a", LEASE).await
+        })
+        .await;
+        assert!(guard.release().await.unwrap().is_released());
+    }
+}
+
+/// A client of either kind.
+enum Owner {
+    Native(LockManager),
+    Visitor(ThriftLockManager),
+}
+
+enum Guard {
+    Native(LockGuard),
+    Visitor(ThriftLockGuard),
+}
+
+impl Owner {
+    async fn try_lock(&self, id: &str) -> hbase_txn::Result<Option<Guard>> {
+        Ok(match self {
+            Self::Native(locks) => {
+                let request = locks.lock(LockLevel::Dc, id)?.ttl(LEASE);
+                request.try_acquire().await?.map(Guard::Native)
+            }
+            Self::Visitor(locks) => {
+                let request = locks.lock(LockLevel::Dc, id)?.ttl(LEASE);
+                request.try_acquire().await?.map(Guard::Visitor)
+            }
+        })
+    }
+}
+
+impl Guard {
+    fn fencing(&self) -> u64 {
+        match self {
+            Self::Native(guard) => guard.fencing(),
+            Self::Visitor(guard) => guard.fencing(),
+        }
+    }
+
+    async fn release(self) -> hbase_txn::Result<ReleaseOutcome> {
+        match self {
+            Self::Native(guard) => guard.release().await,
+            Self::Visitor(guard) => guard.release().await,
+        }
+    }
+}
+
+/// What one lock protects.
+#[derive(Default)]
+struct Arena {
+    inside: AtomicU32,
+    overlaps: AtomicU32,
+    last_fencing: AtomicU64,
+    fallen: AtomicU32,
+    entered: [AtomicU32; 2],
+}
+
+/// Enters as often as it can. Where answers are lost, so are attempts and releases, and nothing else.
+async fn spin(owner: Owner, id: &'static str, arena: Arc<Arena>, until: Instant, answers_are_lost: bool) {
+    while Instant::now() < until {
+        let guard = match owner.try_lock(id).await {
+            Ok(guard) => guard,
+            Err(error) if answers_are_lost && error.kind() == ErrorKind::DeadlineExceeded => None,
+            Err(error) => panic!("{error:?}"),
+        };
+        let Some(guard) = guard else {
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(..5))).await;
+            continue;
+        };
+        if arena.inside.fetch_add(1, Ordering::SeqCst) > 0 {
+            arena.overlaps.fetch_add(1, Ordering::SeqCst);
+        }
+        if arena.last_fencing.swap(guard.fencing(), Ordering::SeqCst) >= guard.fencing() {
+            arena.fallen.fetch_add(1, Ordering::SeqCst);
+        }
+        arena.entered[usize::from(matches!(guard, Guard::Visitor(_)))].fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(..3))).await;
+        arena.inside.fetch_sub(1, Ordering::SeqCst);
+        match guard.release().await {
+            Ok(outcome) => assert_eq!(outcome, ReleaseOutcome::Released),
+            Err(error) => assert!(
+                answers_are_lost && error.kind() == ErrorKind::DeadlineExceeded,
+                "{error:?}"
+            ),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spinning_owners_of_both_kinds_never_overlap() {
+    let _gateway = GATEWAY.read().await;
+    let (connection, gateway) = (connect().await, gateway().await);
+    for ours_alone in [false, true] {
+        let table = lock_table(&connection, "thrift", 1, ours_alone).await;
+        let until = Instant::now() + Duration::from_secs(4) * scale();
+        let mut owners = JoinSet::new();
+        let arenas = ["a", "b", "c"].map(|id| (id, Arc::<Arena>::default()));
+        for (id, arena) in &arenas {
+            for kind in 0..4 {
+                let owner = match kind % 2 {
+                    0 => Owner::Native(lock_manager(&connection, &table.name, "spin").await),
+                    _ => Owner::Visitor(locks_of(&gateway, &table.name, "spin", ours_alone).await),
+                };
+                owners.spawn(spin(owner, id, Arc::clone(arena), until, false));
+            }
+        }
+        owners.join_all().await;
+        for (id, arena) in &arenas {
+            let entered = arena.entered.each_ref().map(|count| count.load(Ordering::SeqCst));
+            println!("lock {id}: {} native and {} other cycles", entered[0], entered[1]);
+            assert_eq!(arena.overlaps.load(Ordering::SeqCst), 0);
+            assert_eq!(arena.fallen.load(Ordering::SeqCst), 0);
+            assert!(entered[0] > 0 && entered[1] > 0);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_whose_answers_are_lost_never_overlap_either() {
+    let _gateway = GATEWAY.read().await;
+    let connection = connect().await;
+    let table = lock_table(&connection, "thrift-lost", 1, false).await;
+    let forwarder = Forwarder::to(port()).await;
+    let gateway = ThriftConnection::builder(format!("127.0.0.1:{}", forwarder.port))
+        .operation_timeout(Duration::from_millis(1_500))
+        .connect()
+        .await
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(10) * scale();
+    let arena = Arc::<Arena>::default();
+    let mut owners = JoinSet::new();
+    for kind in 0..4 {
+        let owner = match kind % 2 {
+            0 => Owner::Native(lock_manager(&connection, &table.name, "lost").await),
+            _ => Owner::Visitor(locks_of(&gateway, &table.name, "lost", false).await),
+        };
+        owners.spawn(spin(owner, "a", Arc::clone(&arena), until, true));
+    }
+    while Instant::now() < until {
+        forwarder.hold(false);
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(300..1_500))).await;
+        forwarder.hold(true);
+        tokio::time::sleep(Duration::from_millis(1_700)).await;
+    }
+    forwarder.hold(false);
+    owners.join_all().await;
+    let entered = arena.entered.each_ref().map(|count| count.load(Ordering::SeqCst));
+    println!("{} native and {} other cycles", entered[0], entered[1]);
+    assert_eq!(arena.overlaps.load(Ordering::SeqCst), 0);
+    assert_eq!(arena.fallen.load(Ordering::SeqCst), 0);
+    assert!(entered[0] > 0 && entered[1] > 0);
+}
+
+#[tokio::test]
+async fn what_no_lock_can_be_is_refused() {
+    let _gateway = GATEWAY.read().await;
+    let (connection, gateway) = (connect().await, gateway().await);
+    let table = lock_table(&connection, "thrift", 1, false).await;
+    let open = async |options: ThriftLockManagerOptions, name: &str| {
+        let opened = options.open(&gateway, name.parse().unwrap()).await;
+        opened.map(drop).unwrap_err()
+    };
+    let options = || ThriftLockManagerOptions::new("c").farm(FARM);
+    let missing = open(options(), "thrift_no_such_table").await;
+    assert_eq!(missing.kind(), ErrorKind::TableNotFound);
+    says(
+        &missing,
+        &[
+            "looking at the table",
+            "thrift_no_such_table",
+            "server 127.0.0.1",
+            "lock acquire",
+        ],
+    );
+    let other = TestTable::create("thrift-other", crate::support::table::plain, &[]).await;
+    let other_name = other.name.to_string();
+    assert_eq!(
+        open(options(), &other_name).await.kind(),
+        ErrorKind::FamilyNotFound
+    );
+    connection.admin().disable_table(&other.name).await.unwrap();
+    assert_eq!(
+        open(options(), &other_name).await.kind(),
+        ErrorKind::TableDisabled
+    );
+    let name = table.name.to_string();
+    for options in [
+        ThriftLockManagerOptions::new("c#d"),
+        options().farm(""),
+        options().holder("h".repeat(257)),
+    ] {
+        assert_eq!(open(options, &name).await.kind(), ErrorKind::InvalidInput);
+    }
+    let locks = locks_of(&gateway, &table.name, "c", false).await;
+    assert_eq!(
+        locks.lock(LockLevel::Dc, "").unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
+    for lease in [Duration::from_millis(99), Duration::from_secs(31 * 24 * 3_600)] {
+        let refused = locks.lock(LockLevel::Dc, "a").unwrap().ttl(lease).acquire().await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+    let no_farm = ThriftLockManagerOptions::new("c")
+        .open(&gateway, table.name.clone())
+        .await
+        .unwrap();
+    assert_eq!(
+        no_farm.lock(LockLevel::Dc, "a").unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
+    assert!(
+        no_farm
+            .lock(LockLevel::Xdc, "a")
+            .unwrap()
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_some()
+    );
+}

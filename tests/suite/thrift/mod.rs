@@ -1,0 +1,66 @@
+//! Through a Thrift gateway: `hbase-txn dev up --thrift` starts the one that this needs beside its cluster.
+//!
+//! | file | what |
+//! |---|---|
+//! | `gateway` | what may stand there instead, late answers, the gateway's end |
+//! | `locks` | locks of a gateway's clients and of native ones |
+//! | `over` | nothing that is over comes back |
+
+mod gateway;
+mod locks;
+mod over;
+
+use std::time::Duration;
+
+use hbase_txn::{
+    LockLevel, TableName, ThriftConnection, ThriftLockGuard, ThriftLockManager, ThriftLockManagerOptions,
+};
+use tokio::sync::RwLock;
+
+use crate::support::{lock_rows::FARM, standalone};
+
+/// Who ends the gateway has it alone.
+static GATEWAY: RwLock<()> = RwLock::const_new(());
+
+/// How much longer than in a short run what spins and what is generated goes on.
+fn scale() -> u32 {
+    match std::env::var_os("HBASE_TXN_TEST_LONG") {
+        Some(_) => 15,
+        None => 1,
+    }
+}
+
+/// The port of the gateway beside the suite's cluster.
+fn port() -> u16 {
+    let ports = standalone().status.ports;
+    *ports
+        .get("thrift")
+        .expect("no Thrift gateway to test against: run make test, or hbase-txn dev up --thrift")
+}
+
+async fn connect_to(port: u16) -> ThriftConnection {
+    ThriftConnection::connect(format!("127.0.0.1:{port}"))
+        .await
+        .unwrap()
+}
+
+async fn gateway() -> ThriftConnection {
+    connect_to(port()).await
+}
+
+/// A process's locks of a client.
+async fn locks_of(
+    gateway: &ThriftConnection,
+    table: &TableName,
+    client: &str,
+    ours_alone: bool,
+) -> ThriftLockManager {
+    let options = ThriftLockManagerOptions::new(client).farm(FARM).holder("visitor");
+    let options = if ours_alone { options.ours_alone() } else { options };
+    options.open(gateway, table.clone()).await.unwrap()
+}
+
+async fn try_lock(locks: &ThriftLockManager, id: &str, ttl: Duration) -> Option<ThriftLockGuard> {
+    let request = locks.lock(LockLevel::Dc, id).unwrap().ttl(ttl);
+    request.try_acquire().await.unwrap()
+}

@@ -1,0 +1,132 @@
+//! Nothing on a lock's rows expires before what lies under it, whoever held it before, and whatever is flushed in between.
+
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use futures::future::join_all;
+use hbase_txn::{Connection, LockLevel, LockManager, LockToken, ReleaseOutcome, Scan, ThriftLockManager};
+
+use super::{GATEWAY, gateway, locks_of, scale};
+use crate::support::{
+    connect, eventually,
+    lock_rows::{lock_manager, lock_row, lock_table},
+    rows,
+};
+
+/// Short against long: what a short one covers must not show again.
+const LEASES: [Duration; 3] = [
+    Duration::from_millis(700),
+    Duration::from_millis(1_500),
+    Duration::from_secs(4),
+];
+const LATER: Duration = Duration::from_millis(500);
+const SEQUENCES: usize = 24;
+const HOLDS: usize = 3;
+
+/// Both kinds of clients.
+struct Clients {
+    connection: Connection,
+    native: LockManager,
+    visitor: ThriftLockManager,
+}
+
+/// It ends with its lease.
+fn leave(_token: LockToken) -> Option<hbase_txn::Result<ReleaseOutcome>> {
+    None
+}
+
+/// Fails if the lock shows as held, with all that its rows have.
+async fn check_free(clients: &Clients, id: &str, story: &[String]) {
+    let info = clients.native.show(LockLevel::Dc, id).await.unwrap();
+    if info.holder.is_some() {
+        let table = clients.connection.table(clients.native.table().clone());
+        let key = lock_row("over", id);
+        let rows = rows(&table, Scan::new().raw()).await;
+        let rows = rows.iter().filter(|row| row.key().starts_with(&key));
+        panic!("{info:?}\n{story:#?}\n{:#?}", rows.collect::<Vec<_>>());
+    }
+}
+
+/// Takes a lock three times, as either kind of client, and looks each time that it is free when it is over.
+async fn live(clients: &Clients, id: String, mut random: Rng) {
+    let mut longest_end = Instant::now();
+    let mut story = Vec::new();
+    for number in 0..HOLDS {
+        let lease = LEASES[random.usize(..LEASES.len())];
+        // Between two others always through the gateway: what it leaves to the next is what is judged here.
+        let is_native = number % 2 == 0 && random.bool();
+        let (renewed, released) = (random.bool(), random.bool());
+        let wait = Duration::from_secs(10);
+        // Each kind of client waits until it is free, which it must be.
+        let (renewal, release) = if is_native {
+            let request = clients.native.lock(LockLevel::Dc, &id).unwrap();
+            let guard = request.ttl(lease).wait(wait).acquire().await.unwrap();
+            let renewal = if renewed { Some(guard.renew().await) } else { None };
+            match released {
+                true => (renewal, Some(guard.release().await)),
+                false => (renewal, leave(guard.leave())),
+            }
+        } else {
+            let request = clients.visitor.lock(LockLevel::Dc, &id).unwrap();
+            let guard = request.ttl(lease).wait(wait).acquire().await.unwrap();
+            let renewal = if renewed { Some(guard.renew().await) } else { None };
+            match released {
+                true => (renewal, Some(guard.release().await)),
+                false => (renewal, leave(guard.leave())),
+            }
+        };
+        let who = if is_native {
+            "native"
+        } else {
+            "through the gateway"
+        };
+        story.push(format!(
+            "{who}, {lease:?}, renewed: {renewal:?}, released: {release:?}"
+        ));
+        longest_end = longest_end.max(Instant::now() + lease);
+        if !released {
+            // The server counts from when it wrote the lease, a busy machine's moment later than it was sent.
+            let over = Instant::now() + lease + LATER;
+            eventually("the lease is over", async || {
+                (Instant::now() > over).then_some(())
+            })
+            .await;
+        }
+        check_free(clients, &id, &story).await;
+    }
+    // Until the longest lease would have ended, in which anything could show again.
+    while Instant::now() < longest_end + LATER {
+        check_free(clients, &id, &story).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_is_over_does_not_come_back_whoever_had_it() {
+    let _gateway = GATEWAY.read().await;
+    let (connection, gateway) = (connect().await, gateway().await);
+    for ours_alone in [false, true].repeat(scale() as usize) {
+        let table = lock_table(&connection, "thrift-over", 1, ours_alone).await;
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let clients = Clients {
+            connection: connection.clone(),
+            native: lock_manager(&connection, &table.name, "over").await,
+            visitor: locks_of(&gateway, &table.name, "over", ours_alone).await,
+        };
+        let mut random = Rng::with_seed(seed);
+        let lives = (0..SEQUENCES).map(|number| live(&clients, format!("lock-{number}"), random.fork()));
+        let admin = connection.admin();
+        // What lies between two holds is dropped by flushes.
+        let flushes = async {
+            loop {
+                admin.flush_table(&table.name).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::select! {
+            _ = join_all(lives) => {}
+            () = flushes => {}
+        }
+    }
+}
