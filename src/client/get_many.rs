@@ -25,7 +25,8 @@ const NAME: &str = "get_many";
 
 /// What one call asks for at most, unless a single get is larger.
 const LIMITS: Limits = Limits {
-    gets: 1_000,
+    // A server warns of more (hbase.rpc.rows.warning.threshold).
+    gets: 5_000,
     bytes: 1 << 20,
 };
 
@@ -65,7 +66,7 @@ impl Table {
     /// are in the order of the gets: None for a row that has no cell that was asked for. Two gets of one row get an
     /// answer each.
     ///
-    /// A server is asked for at most 1,000 rows in one call, and in at most 1 MiB; what is more goes in further calls, one
+    /// A server is asked for at most 5,000 rows in one call, and in at most 1 MiB; what is more goes in further calls, one
     /// after the other. All answers are held in memory. Each row is read by itself: together they need not be
     /// of one moment. Regions that move or are split meanwhile are found again, and only their rows are read once more.
     ///

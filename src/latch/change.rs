@@ -3,6 +3,7 @@
 use tokio::time::{Instant, sleep_until};
 
 use super::{
+    layout::Cells,
     name::LatchLevel,
     note::ChangeId,
     place::{Made, Place},
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// What is known of a change that was sent.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Made,
     /// It was not, and no copy of it that is still on its way can be.
@@ -47,7 +48,14 @@ impl Place {
                 .carry_out(&plan, &sight, participants, &mut lost, deadline)
                 .await?;
             if matches!(verdict, Verdict::Made) {
-                return counted(&after, true);
+                // What is left of a latch that is over by now tells nothing.
+                return match after.deadline(self.cells.level) {
+                    Some(_) => counted(&after, true),
+                    None => Ok(Counted {
+                        left: plan.left,
+                        counted: true,
+                    }),
+                };
             }
             sight = after;
             let now = Instant::now();
@@ -98,10 +106,10 @@ impl Place {
         loop {
             let error = match self.make(plan, participants, deadline).await {
                 Ok(Made { processed, after }) => {
-                    let verdict = match (self.judge(plan, base, &after), &*lost) {
+                    let verdict = match (judge(&self.cells, plan, base, &after), &*lost) {
                         // No other copy was made before this one, and none can be behind it; but what was written may be hidden.
                         (Verdict::Open | Verdict::Unknown, _) if processed => {
-                            match self.is_in_sight(plan, &after) {
+                            match is_in_sight(&self.cells, plan, &after) {
                                 true => Verdict::Made,
                                 false => Verdict::NotMade,
                             }
@@ -121,40 +129,43 @@ impl Place {
             let Ok(seen) = self.look(participants, deadline).await else {
                 return Err(lost.take().unwrap_or_else(contended));
             };
-            match self.judge(plan, base, &seen) {
+            match judge(&self.cells, plan, base, &seen) {
                 Verdict::Open if Instant::now() < deadline => {}
                 Verdict::Open | Verdict::Unknown => return Err(lost.take().unwrap_or_else(contended)),
                 verdict => return Ok((verdict, seen)),
             }
         }
     }
+}
 
-    /// Whether the count is there that this change has written, or one that was written on it. A delete marker of the same
-    /// moment may hide it.
-    fn is_in_sight(&self, plan: &Plan, seen: &Sight) -> bool {
-        match (plan.leaves, seen.own(&self.cells)) {
-            (Leaves::Nothing, _) | (Leaves::Count, Some(_)) => true,
-            (Leaves::CountFrom(timestamp), Some(own)) => own.seen.timestamp >= timestamp,
-            (Leaves::Count | Leaves::CountFrom(_), None) => false,
-        }
+/// Whether the count is there that this change has written, or one that was written on it; or the latch that it has changed
+/// is over. A delete marker of the same moment may hide it.
+fn is_in_sight(cells: &Cells, plan: &Plan, seen: &Sight) -> bool {
+    match (plan.leaves, seen.own(cells)) {
+        (Leaves::Nothing, _) | (Leaves::Count, Some(_)) => true,
+        (Leaves::CountFrom(timestamp), Some(own)) => own.seen.timestamp >= timestamp,
+        (Leaves::CountFrom(_), None) => seen.deadline(cells.level).is_none(),
+        (Leaves::Count, None) => false,
     }
+}
 
-    /// Judges a change by what was seen behind it; copies of it may be on their way.
-    fn judge(&self, plan: &Plan, base: &Sight, seen: &Sight) -> Verdict {
-        let before = base.note.as_ref().map(|(note, _)| note);
-        let now = seen.note.as_ref().map(|(note, _)| note);
-        let Some(now) = now else {
-            return match before.is_none() && base.counts == seen.counts {
-                true => Verdict::Open,
-                false => Verdict::Unknown,
-            };
+/// Judges a change by what was seen behind it; copies of it may be on their way.
+fn judge(cells: &Cells, plan: &Plan, base: &Sight, seen: &Sight) -> Verdict {
+    let before = base.note.as_ref().map(|(note, _)| note);
+    let now = seen.note.as_ref().map(|(note, _)| note);
+    let Some(now) = now else {
+        return match before.is_none() && base.counts == seen.counts {
+            true => Verdict::Open,
+            false => Verdict::Unknown,
         };
-        match now.has(plan.change, before) {
-            Some(true) if self.is_in_sight(plan, seen) => Verdict::Made,
-            Some(false) if before == Some(now) => Verdict::Open,
-            Some(_) => Verdict::NotMade,
-            None => Verdict::Unknown,
-        }
+    };
+    let before = plan.begun.as_ref().or(before);
+    match now.has(plan.change, before) {
+        Some(true) if is_in_sight(cells, plan, seen) => Verdict::Made,
+        Some(false) if before == Some(now) => Verdict::Open,
+        Some(false) => Verdict::NotMade,
+        // What was made may have been hidden at once, or have been over before this look.
+        Some(true) | None => Verdict::Unknown,
     }
 }
 
@@ -171,4 +182,136 @@ fn contended() -> Error {
         "others changed the latch each time it was tried",
     )
     .with_retryable(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::latch::{note::Note, sight::Seen};
+
+    const BEGAN: u64 = 1_000;
+
+    fn seen(timestamp: u64, value: Bytes) -> Seen {
+        Seen {
+            value,
+            timestamp,
+            expires: Some(BEGAN + 60_000),
+        }
+    }
+
+    fn cells(has_state: bool) -> Cells {
+        Cells::new("r".into(), LatchLevel::Dc, "fra", has_state)
+    }
+
+    fn count(timestamp: u64, value: i64) -> Count {
+        Count {
+            qualifier: "count_fra".into(),
+            seen: seen(timestamp, Bytes::copy_from_slice(&value.to_be_bytes())),
+            value,
+        }
+    }
+
+    fn sight(counts: &[Count], note: Option<&Note>) -> Sight {
+        Sight {
+            counts: counts.to_vec(),
+            note: note.map(|note| (note.clone(), seen(BEGAN, note.encode()))),
+            arrived: Vec::new(),
+        }
+    }
+
+    fn plan_of(cells: &Cells, wish: &Wish, base: &Sight) -> Plan {
+        plan::plan(cells, wish, ChangeId::unique(), base)
+            .unwrap()
+            .unwrap()
+    }
+
+    #[test]
+    fn a_count_whose_answer_was_lost_is_judged_by_the_note() {
+        let cells = cells(true);
+        let note = Note::first(ChangeId::unique());
+        let base = sight(&[count(BEGAN, 3)], Some(&note));
+        let plan = plan_of(&cells, &Wish::CountDown(1), &base);
+        let judged =
+            |counts: &[Count], note: Option<&Note>| judge(&cells, &plan, &base, &sight(counts, note));
+        assert_eq!(judged(&base.counts, Some(&note)), Verdict::Open);
+        let mine = note.next(plan.change, 0);
+        let other = note.next(ChangeId::unique(), 0);
+        assert_eq!(judged(&[count(BEGAN, 2)], Some(&mine)), Verdict::Made);
+        assert_eq!(judged(&[count(BEGAN, 2)], Some(&other)), Verdict::NotMade);
+        // A Java client has counted on it since.
+        assert_eq!(judged(&[count(BEGAN + 9, 1)], Some(&mine)), Verdict::Made);
+        assert_eq!(
+            judged(&[count(BEGAN + 9, 1)], Some(&note)),
+            Verdict::Open,
+            "the note alone changes with ours"
+        );
+        // The latch has ended since: by its time, or because it was deleted.
+        assert_eq!(judged(&[], Some(&mine)), Verdict::Made);
+        let deleted = mine.next(ChangeId::unique(), 0).of_deleted();
+        assert_eq!(judged(&[], Some(&deleted)), Verdict::Made);
+        assert_eq!(judged(&[], Some(&other)), Verdict::NotMade);
+        // Too many others, another note, none.
+        let mut many = mine;
+        for _ in 0..20 {
+            many = many.next(ChangeId::unique(), 0);
+        }
+        assert_eq!(judged(&[count(BEGAN, 1)], Some(&many)), Verdict::Unknown);
+        let anew = Note::first(ChangeId::unique());
+        assert_eq!(judged(&[count(BEGAN, 1)], Some(&anew)), Verdict::Unknown);
+        assert_eq!(judged(&base.counts, None), Verdict::Unknown);
+    }
+
+    #[test]
+    fn without_a_note_only_what_is_as_it_was_may_be_sent_again() {
+        let cells = cells(false);
+        let base = sight(&[count(BEGAN, 3)], None);
+        let plan = plan_of(&cells, &Wish::CountDown(1), &base);
+        let judged = |counts: &[Count]| judge(&cells, &plan, &base, &sight(counts, None));
+        assert_eq!(judged(&base.counts), Verdict::Open);
+        assert_eq!(judged(&[count(BEGAN + 1, 2)]), Verdict::Unknown);
+        assert_eq!(
+            judged(&[count(BEGAN + 2, 3)]),
+            Verdict::Unknown,
+            "it was something else in between"
+        );
+        assert_eq!(judged(&[]), Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_beginning_of_which_one_half_is_there_may_be_sent_again() {
+        let cells = cells(true);
+        let wish = Wish::Init {
+            count: 3,
+            ttl: Duration::from_secs(60),
+        };
+        let base = sight(&[], None);
+        let plan = plan_of(&cells, &wish, &base);
+        assert_eq!(plan.steps.len(), 2);
+        let begun = plan.begun.clone().unwrap();
+        let judged =
+            |counts: &[Count], note: Option<&Note>| judge(&cells, &plan, &base, &sight(counts, note));
+        assert_eq!(judged(&[], None), Verdict::Open);
+        assert_eq!(judged(&[], Some(&begun)), Verdict::Open);
+        assert_eq!(
+            sight(&[], Some(&begun)).state(LatchLevel::Dc).unwrap(),
+            crate::LatchState::Absent
+        );
+        let made = begun.next(plan.change, 0);
+        assert_eq!(judged(&[count(BEGAN, 3)], Some(&made)), Verdict::Made);
+        assert_eq!(judged(&[], Some(&made)), Verdict::Unknown, "hidden, or over");
+        let other = begun.next(ChangeId::unique(), 0);
+        assert_eq!(judged(&[count(BEGAN, 3)], Some(&other)), Verdict::NotMade);
+        let stranger = Note::first(ChangeId::unique());
+        assert_eq!(judged(&[count(BEGAN, 3)], Some(&stranger)), Verdict::Unknown);
+        // One that was there before and has expired is gone on from.
+        let base = sight(&[], Some(&stranger));
+        let plan = plan_of(&cells, &wish, &base);
+        assert!(plan.steps.len() == 1 && plan.begun.is_none());
+        let made = sight(&[count(BEGAN, 3)], Some(&stranger.of_next_latch(plan.change)));
+        assert_eq!(judge(&cells, &plan, &base, &made), Verdict::Made);
+    }
 }

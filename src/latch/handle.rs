@@ -72,7 +72,7 @@ impl Latch {
     ///
     /// [`LatchExists`](crate::ErrorKind::LatchExists) when it is there, open or reached;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a count over `i64::MAX`, and a life under [`SHORTEST_LATCH`], over
-    /// [`LONGEST_LATCH`] or over the TTL of the table's family. When an answer was lost and it can't be found out any more
+    /// [`LONGEST_LATCH`] or over the TTL of a family of the table. When an answer was lost and it can't be found out any more
     /// whether the latch is this one, its [outcome is unknown](Error::is_outcome_unknown).
     pub async fn init(&self, count: u64, ttl: Duration) -> Result<()> {
         let count = self.whole(count)?;
@@ -146,7 +146,7 @@ impl Latch {
     /// Waits until the latch is reached, has ended otherwise, or the time is over.
     ///
     /// All that wait through the clones of one manager are served by one task, which ends with the last of them. It asks
-    /// for a few latches every 25 to 80 ms, and for at most 20,000 latches a second.
+    /// for a few latches every 25 to 60 ms, and for at most 33,000 latches a second.
     ///
     /// # Errors
     ///

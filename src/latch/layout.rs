@@ -6,6 +6,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{name::LatchLevel, table::LatchTableOptions};
+use crate::model::Comparator;
 
 /// The family of the counts.
 pub(super) const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
@@ -42,6 +43,14 @@ impl Cells {
             own: [COUNT, farm.as_bytes()].concat().into(),
             note,
             farm: farm.to_owned(),
+        }
+    }
+
+    /// What the qualifiers of the counts that make the latch are like, and no others.
+    pub(super) fn counts(&self) -> Comparator {
+        match self.level {
+            LatchLevel::Dc => Comparator::binary(self.own.clone()),
+            LatchLevel::Xdc => Comparator::prefix(COUNT),
         }
     }
 

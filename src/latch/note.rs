@@ -23,7 +23,7 @@ impl ChangeId {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Note {
-    /// That the latch was deleted. Copies of what was planned before then find no latch without a note.
+    /// That there is no latch: it was deleted, or is about to be made. Copies of what was planned before then find no latch without a note.
     pub(super) deleted: bool,
     /// Counts the changes. It begins by chance, so that a latch that was deleted and made again has no number of before.
     pub(super) sequence: u64,
@@ -41,6 +41,16 @@ impl Note {
             sequence: fastrand::u64(..),
             arrived: 0,
             changes: vec![change],
+        }
+    }
+
+    /// That nothing was ever noted of the row, from now on.
+    pub(super) fn of_nothing() -> Self {
+        Self {
+            deleted: true,
+            sequence: fastrand::u64(..),
+            arrived: 0,
+            changes: Vec::new(),
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     client::{ActionAnswer, AnyRegion, CallKind, MultiCall, RegionAction, Table},
-    error::{Error, Result},
+    error::{Effect, Error, Result},
     model::Durability,
 };
 
@@ -67,10 +67,12 @@ impl Place {
             _ => None,
         });
         let processed = made.last().unwrap_or(false);
-        Ok(Made {
-            processed,
-            after: self.sight(answers)?,
-        })
+        let after = self.sight(answers).map_err(|error| match processed {
+            // Made, and what a stranger wrote behind it can't be read.
+            true => error.with_effect(Effect::Unknown),
+            false => error,
+        })?;
+        Ok(Made { processed, after })
     }
 
     /// Deletes one count as it was seen, and nothing later.

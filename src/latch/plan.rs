@@ -3,6 +3,13 @@
 //! All cells that are written expire when the latch does, to the millisecond: at the timestamp of a cell that was seen, and
 //! with what is left from there as their TTL. So no clock is asked, a change does not prolong the latch, no cell expires
 //! before what lies under it, and the sum of several farms does not change because one of them is forgotten earlier.
+//!
+//! Of two versions of a count a flush keeps the newer one, and drops what lies under the older: also the delete marker of an
+//! earlier latch, or of what a Java client left, which then show again when this latch ends. So a count is written at the
+//! timestamp that it has; or, where that can't be, above a marker of its own.
+//!
+//! The condition of a change names all cells of the counts by their timestamps, too. A Java client that counts up and down
+//! again leaves the value as it was, and its cell would lie over ours.
 
 use std::time::Duration;
 
@@ -66,6 +73,10 @@ pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
     pub(super) change: ChangeId,
     pub(super) leaves: Leaves,
+    /// What is left to count down then.
+    pub(super) left: u64,
+    /// The note of the first step, on which the last one is made; none when it is made on what was seen.
+    pub(super) begun: Option<Note>,
 }
 
 /// What is seen of this farm's count when a plan was carried out.
@@ -111,9 +122,9 @@ pub(super) fn plan(cells: &Cells, wish: &Wish, change: ChangeId, sight: &Sight) 
     };
     let own = sight.own(cells);
     let value = own.map_or(0, |count| count.value).checked_add(delta);
-    let value = match (left.checked_add_signed(delta), value) {
+    let (left, value) = match (left.checked_add_signed(delta), value) {
         (None, _) => return Err(too_far(delta.unsigned_abs(), left)),
-        (Some(left), Some(value)) if i64::try_from(left).is_ok() => value,
+        (Some(left), Some(value)) if i64::try_from(left).is_ok() => (left, value),
         _ => return Err(Error::invalid("the count would be more than eight bytes can say")),
     };
     if wish.arriving().is_some() {
@@ -121,24 +132,11 @@ pub(super) fn plan(cells: &Cells, wish: &Wish, change: ChangeId, sight: &Sight) 
     }
 
     let (written, mut mutations) = match own {
-        // It ends with the latch. What it was would show again then.
-        Some(own) if own.is_leftover() => {
-            let under = own.seen.timestamp;
-            let at = Written {
-                timestamp: under + 1,
-                expires: deadline.expires,
-            };
-            (at, vec![forget(cells, own)])
+        // All who count with notes write at one timestamp.
+        Some(own) if !own.is_leftover() && is_of_note(own, sight) => {
+            (Written::over(own, 0, deadline), Vec::new())
         }
-        Some(own) => {
-            // Where no note tells changes apart, their timestamps must.
-            let step = u64::from(cells.note.is_none());
-            let at = Written {
-                timestamp: own.seen.timestamp + step,
-                expires: own.seen.expires,
-            };
-            (at, Vec::new())
-        }
+        Some(own) => (Written::over(own, 1, deadline), vec![forget(cells, own)]),
         None => (Written::beside(deadline), Vec::new()),
     };
     mutations.push(written.put(cells, COUNTS, &cells.own, encode(value), Duration::ZERO)?);
@@ -156,7 +154,20 @@ pub(super) fn plan(cells: &Cells, wish: &Wish, change: ChangeId, sight: &Sight) 
         }],
         change,
         leaves: Leaves::CountFrom(written.timestamp),
+        left,
+        begun: None,
     }))
+}
+
+/// Whether the count was last written by somebody who wrote the note, too.
+fn is_of_note(count: &Count, sight: &Sight) -> bool {
+    let note = sight.note.as_ref();
+    note.is_some_and(|(_, note)| note.timestamp == count.seen.timestamp)
+}
+
+/// The later of two ends; none is never.
+fn later(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.zip(other).map(|(one, other)| one.max(other))
 }
 
 /// Where cells of a live latch are written.
@@ -171,6 +182,19 @@ impl Written {
         Self {
             timestamp: seen.timestamp,
             expires: seen.expires,
+        }
+    }
+
+    /// So much later than a count that was seen.
+    fn over(count: &Count, step: u64, deadline: &Seen) -> Self {
+        let own = match count.is_leftover() {
+            true => deadline.expires,
+            false => count.seen.expires,
+        };
+        Self {
+            timestamp: count.seen.timestamp + step,
+            // A Java client's change of another farm's count may have prolonged the latch since.
+            expires: later(own, deadline.expires),
         }
     }
 
@@ -227,12 +251,12 @@ fn next_note(
 fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, sight: &Sight) -> Plan {
     // What lies under a cell with a shorter life would show again.
     let forgotten = sight.counts.iter().map(|leftover| forget(cells, leftover));
-    let begun = Put::new(cells.row.clone())
+    let made = Put::new(cells.row.clone())
         .cell(COUNTS, cells.own.clone(), encode(count))
         .ttl(ttl);
-    let mut mutations: Vec<Mutation> = forgotten.chain([begun.into()]).collect();
+    let mut mutations: Vec<Mutation> = forgotten.chain([made.into()]).collect();
     let known = ttl + KNOWN_AFTER;
-    let mut steps = Vec::new();
+    let (mut steps, mut begun) = (Vec::new(), None);
     let condition = match (&cells.note, &sight.note) {
         (None, _) => as_seen(cells, sight),
         (Some(column), Some((note, seen))) => {
@@ -243,15 +267,15 @@ fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, sight: &Sigh
         }
         // Of a row without cells no filter is true. A copy that arrives when the latch is over must find that it was there.
         (Some(column), None) => {
-            let first = Note::first(change);
-            mutations.push(put_note(cells, column, &first.next(change, 0), known));
+            let nothing = Note::of_nothing();
+            mutations.push(put_note(cells, column, &nothing.next(change, 0), known));
             steps.push(Step {
-                mutations: vec![put_note(cells, column, &first, known)],
+                mutations: vec![put_note(cells, column, &nothing, known)],
                 condition: condition::cell_equals(&cells.row, &STATE, column, None),
             });
-            let noted = (STATE, column.clone(), Some(first.encode()));
-            let columns: Vec<_> = counts_as_seen(cells, sight).chain([noted]).collect();
-            condition::columns_equal(&cells.row, &columns)
+            let noted = nothing.encode();
+            begun = Some(nothing);
+            all_as_seen(cells, sight, Some((column, Some(noted))))
         }
     };
     steps.push(Step { mutations, condition });
@@ -259,6 +283,8 @@ fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, sight: &Sigh
         steps,
         change,
         leaves: Leaves::Count,
+        left: count.unsigned_abs(),
+        begun,
     }
 }
 
@@ -297,6 +323,8 @@ fn delete(cells: &Cells, change: ChangeId, sight: &Sight) -> Option<Plan> {
         }],
         change,
         leaves: Leaves::Nothing,
+        left: 0,
+        begun: None,
     })
 }
 
@@ -325,28 +353,22 @@ fn life(seen: &Seen) -> Duration {
 
 /// That nothing has changed of what the plan was made on.
 fn as_seen(cells: &Cells, sight: &Sight) -> pb::Condition {
-    let Cells { row, own, .. } = cells;
-    match (&cells.note, sight.own(cells)) {
-        // Any change of the column has a later timestamp.
-        (None, Some(seen)) => condition::absent_from(row, &COUNTS, own, seen.seen.timestamp + 1),
-        (None, None) => condition::cell_equals(row, &COUNTS, own, None),
-        (Some(column), _) => {
-            let note = sight.note.as_ref().map(|(_, seen)| seen.value.clone());
-            let noted = (STATE, column.clone(), note);
-            let columns: Vec<_> = counts_as_seen(cells, sight).chain([noted]).collect();
-            condition::columns_equal(row, &columns)
-        }
+    let note = sight.note.as_ref().map(|(_, seen)| seen.value.clone());
+    match (&cells.note, &note) {
+        // Of a row without cells no filter is true.
+        (None, _) if sight.counts.is_empty() => condition::cell_equals(&cells.row, &COUNTS, &cells.own, None),
+        (None, _) => all_as_seen(cells, sight, None),
+        (Some(column), _) => all_as_seen(cells, sight, Some((column, note))),
     }
 }
 
-/// The counts, and that of this farm where there is none.
-fn counts_as_seen(cells: &Cells, sight: &Sight) -> impl Iterator<Item = (Bytes, Bytes, Option<Bytes>)> {
+fn all_as_seen(cells: &Cells, sight: &Sight, note: Option<(&Bytes, Option<Bytes>)>) -> pb::Condition {
     let seen = |count: &Count| (COUNTS, count.qualifier.clone(), Some(count.seen.value.clone()));
-    let missing = sight
-        .own(cells)
-        .is_none()
-        .then(|| (COUNTS, cells.own.clone(), None));
-    sight.counts.iter().map(seen).chain(missing)
+    let note = note.map(|(column, value)| (STATE, column.clone(), value));
+    let columns: Vec<_> = sight.counts.iter().map(seen).chain(note).collect();
+    let at = |count: &Count| (count.qualifier.clone(), count.seen.timestamp);
+    let counts: Vec<_> = sight.counts.iter().map(at).collect();
+    condition::columns_as_seen(&cells.row, &columns, &cells.counts(), &counts)
 }
 
 fn encode(count: i64) -> Bytes {
@@ -390,4 +412,217 @@ fn too_far(by: u64, left: u64) -> Error {
             left => format!("{by} can't be counted down, only {left} are left"),
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{latch::name::LatchLevel, model::DeleteScope};
+
+    const BEGAN: u64 = 1_000;
+    const ENDS: u64 = 61_000;
+
+    fn cells(level: LatchLevel, has_state: bool) -> Cells {
+        Cells::new("r".into(), level, "fra", has_state)
+    }
+
+    fn count(farm: &str, timestamp: u64, value: i64, expires: Option<u64>) -> Count {
+        Count {
+            qualifier: format!("count_{farm}").into(),
+            seen: Seen {
+                value: encode(value),
+                timestamp,
+                expires,
+            },
+            value,
+        }
+    }
+
+    fn sight(counts: &[Count], note: Option<Note>) -> Sight {
+        let seen = |note: &Note| Seen {
+            value: note.encode(),
+            timestamp: BEGAN,
+            expires: Some(ENDS + 1),
+        };
+        Sight {
+            counts: counts.to_vec(),
+            note: note.map(|note| (note.clone(), seen(&note))),
+            arrived: Vec::new(),
+        }
+    }
+
+    /// What the last step puts into a column: timestamp, TTL, value; and what it deletes of it, up to which timestamp.
+    type Written = (Option<(Option<u64>, Option<Duration>, i64)>, Option<u64>);
+
+    fn written(plan: &Plan, column: &str) -> Written {
+        let mut found = (None, None);
+        for mutation in &plan.steps.last().unwrap().mutations {
+            match mutation {
+                Mutation::Put(put) => {
+                    let number = |bytes: &[u8]| i64::from_be_bytes(bytes.try_into().unwrap());
+                    let ttl = put.attributes.iter().find(|(name, _)| name == "_ttl");
+                    let ttl = ttl.map(|(_, millis)| Duration::from_millis(number(millis).unsigned_abs()));
+                    for cell in put.cells.iter().filter(|cell| cell.qualifier == column) {
+                        found.0 = Some((cell.timestamp, ttl, number(&cell.value)));
+                    }
+                }
+                Mutation::Delete(delete) => {
+                    let is_it = |scope: &DeleteScope| matches!(scope, DeleteScope::Column { qualifier, .. } if qualifier == column);
+                    found.1 = found
+                        .1
+                        .or_else(|| delete.timestamp.filter(|_| delete.scopes.iter().any(is_it)));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        found
+    }
+
+    fn planned(cells: &Cells, wish: &Wish, sight: &Sight) -> Plan {
+        plan(cells, wish, ChangeId::unique(), sight).unwrap().unwrap()
+    }
+
+    fn refused(cells: &Cells, wish: &Wish, sight: &Sight) -> ErrorKind {
+        plan(cells, wish, ChangeId::unique(), sight).unwrap_err().kind()
+    }
+
+    fn ttl(millis: u64) -> Option<Duration> {
+        Some(Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn what_is_written_ends_when_the_latch_does_and_hides_nothing_that_a_flush_brings_back() {
+        let down = Wish::CountDown(1);
+        let noted = || Some(Note::first(ChangeId::unique()));
+        let own = |timestamp| count("fra", timestamp, 3, Some(ENDS));
+        let dc = |has_state| cells(LatchLevel::Dc, has_state);
+        // At the timestamp that all share who count with notes.
+        let plan = planned(&dc(true), &down, &sight(&[own(BEGAN)], noted()));
+        assert_eq!(
+            written(&plan, "count_fra"),
+            (Some((Some(BEGAN), ttl(ENDS - BEGAN), 2)), None)
+        );
+        assert_eq!((plan.left, plan.leaves), (2, Leaves::CountFrom(BEGAN)));
+        // On a Java client's, and where there are no notes: later, above a marker.
+        let later = (Some((Some(BEGAN + 6), ttl(ENDS - BEGAN - 6), 2)), Some(BEGAN + 5));
+        let plan = planned(&dc(true), &down, &sight(&[own(BEGAN + 5)], noted()));
+        assert_eq!(written(&plan, "count_fra"), later);
+        let plan = planned(&dc(false), &down, &sight(&[own(BEGAN + 5)], None));
+        assert_eq!(written(&plan, "count_fra"), later);
+        // A farm's first count lies beside that by which the latch ends.
+        let far = count("sgp", BEGAN, 3, Some(ENDS));
+        let plan = planned(
+            &cells(LatchLevel::Xdc, false),
+            &down,
+            &sight(std::slice::from_ref(&far), None),
+        );
+        assert_eq!(
+            written(&plan, "count_fra"),
+            (Some((Some(BEGAN), ttl(ENDS - BEGAN), -1)), None)
+        );
+        // One that would end earlier ends with the latch, and so does one that would not end.
+        for expires in [Some(ENDS - 9), None] {
+            let mine = count("fra", BEGAN, -1, expires);
+            let plan = planned(
+                &cells(LatchLevel::Xdc, false),
+                &down,
+                &sight(&[far.clone(), mine], None),
+            );
+            let put = Some((Some(BEGAN + 1), ttl(ENDS - BEGAN - 1), -2));
+            assert_eq!(written(&plan, "count_fra"), (put, Some(BEGAN)), "{expires:?}");
+        }
+        // A latch without an end keeps none.
+        let plan = planned(&dc(false), &down, &sight(&[count("fra", BEGAN, 3, None)], None));
+        assert_eq!(written(&plan, "count_fra").0, Some((Some(BEGAN + 1), None, 2)));
+    }
+
+    #[test]
+    fn a_latch_begins_over_whatever_was_left_and_not_over_a_live_one() {
+        let wish = Wish::Init {
+            count: 4,
+            ttl: Duration::from_secs(60),
+        };
+        let leftovers = [count("fra", BEGAN, -2, None), count("sgp", BEGAN + 3, -1, None)];
+        for has_state in [true, false] {
+            let cells = cells(LatchLevel::Xdc, has_state);
+            let plan = planned(&cells, &wish, &sight(&leftovers, None));
+            assert_eq!(plan.steps.len(), if has_state { 2 } else { 1 });
+            assert_eq!(
+                written(&plan, "count_fra"),
+                (Some((None, ttl(60_000), 4)), Some(BEGAN))
+            );
+            assert_eq!(written(&plan, "count_sgp"), (None, Some(BEGAN + 3)));
+            for live in [count("fra", BEGAN, 0, Some(ENDS)), count("sgp", BEGAN, 1, None)] {
+                assert_eq!(
+                    refused(&cells, &wish, &sight(&[live], None)),
+                    ErrorKind::LatchExists
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn counts_stay_between_nothing_and_all_that_eight_bytes_say() {
+        let cells = cells(LatchLevel::Xdc, true);
+        let of = |fra, sgp| {
+            let counts = [
+                count("fra", BEGAN, fra, Some(ENDS)),
+                count("sgp", BEGAN, sgp, Some(ENDS)),
+            ];
+            sight(&counts, Some(Note::first(ChangeId::unique())))
+        };
+        let (up, down) = (|by| Wish::CountUp(by), |by| Wish::CountDown(by));
+        assert_eq!(planned(&cells, &down(1), &of(3, -2)).left, 0);
+        assert_eq!(refused(&cells, &down(2), &of(3, -2)), ErrorKind::LimitExceeded);
+        assert_eq!(
+            refused(&cells, &down(i64::MAX), &of(3, -2)),
+            ErrorKind::LimitExceeded
+        );
+        assert_eq!(
+            planned(&cells, &up(1), &of(i64::MAX - 1, 0)).left,
+            i64::MAX.unsigned_abs()
+        );
+        assert_eq!(
+            refused(&cells, &up(2), &of(i64::MAX - 1, 0)),
+            ErrorKind::InvalidInput
+        );
+        // The sum has room, the farm's own count has none.
+        assert_eq!(
+            refused(&cells, &up(1), &of(i64::MAX, -5)),
+            ErrorKind::InvalidInput
+        );
+        assert_eq!(refused(&cells, &up(1), &of(i64::MAX, 1)), ErrorKind::LatchCorrupt);
+        // A Java client went below nothing.
+        assert_eq!(refused(&cells, &down(1), &of(0, -2)), ErrorKind::LimitExceeded);
+    }
+
+    #[test]
+    fn nothing_is_counted_where_there_is_no_latch() {
+        let note = || Some(Note::first(ChangeId::unique()));
+        let leftover = count("fra", BEGAN, -1, None);
+        for (seen, kind) in [
+            (sight(&[], None), ErrorKind::LatchAbsent),
+            (sight(&[], note()), ErrorKind::LatchExpired),
+            (
+                sight(std::slice::from_ref(&leftover), note()),
+                ErrorKind::LatchExpired,
+            ),
+            (sight(&[leftover], None), ErrorKind::LatchAbsent),
+            (sight(&[], note().map(Note::of_deleted)), ErrorKind::LatchAbsent),
+        ] {
+            let cells = cells(LatchLevel::Dc, true);
+            for wish in [Wish::CountUp(1), Wish::CountDown(1), Wish::Arrive("a".into())] {
+                assert_eq!(refused(&cells, &wish, &seen), kind, "{wish:?}");
+            }
+        }
+        // Nothing is deleted twice.
+        let deleted = sight(&[], note().map(Note::of_deleted));
+        let nothing = plan(
+            &cells(LatchLevel::Dc, true),
+            &Wish::Delete,
+            ChangeId::unique(),
+            &deleted,
+        );
+        assert!(nothing.unwrap().is_none());
+    }
 }

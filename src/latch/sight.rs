@@ -216,5 +216,5 @@ fn corrupt(cell: &Cell, what: &str) -> Error {
             BytesBinary(&cell.qualifier)
         ),
     )
-    .with_hint("somebody else writes to this row; delete what is not of the latch, or the latch")
+    .with_hint("somebody else writes to this row; delete the cell, or the whole row")
 }

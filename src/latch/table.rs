@@ -118,7 +118,7 @@ impl LatchTableOptions {
 pub(super) struct Families {
     /// Whether it has the second one.
     pub(super) state: bool,
-    /// How long the counts live at most; none when that is for ever.
+    /// How long cells live at most, in that of the two where it is shorter; none when that is for ever.
     pub(super) cells_live: Option<Duration>,
 }
 
@@ -133,9 +133,12 @@ impl Families {
                 "name a table that was made for latches; hbase-txn latch init makes one that is missing",
             )
         })?;
+        let state = descriptor.family(LatchTableOptions::STATE_FAMILY);
+        // Participants must be remembered as long as what they have counted.
+        let lives = [Some(counts), state].into_iter().flatten();
         Ok(Self {
-            state: descriptor.family(LatchTableOptions::STATE_FAMILY).is_some(),
-            cells_live: counts.time_to_live(),
+            state: state.is_some(),
+            cells_live: lives.filter_map(FamilyDescriptor::time_to_live).min(),
         })
     }
 }

@@ -23,9 +23,9 @@ use crate::{
 };
 
 /// The pause between two looks: the first, and the longest when nothing changes.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(80));
+const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(60));
 /// How much of a second goes by for each latch that is looked at.
-const EACH: Duration = Duration::from_micros(50);
+const EACH: Duration = Duration::from_micros(30);
 /// How long a look may take before it is begun anew.
 const LOOK: Duration = Duration::from_secs(10);
 
@@ -184,7 +184,8 @@ impl Shared {
         });
         awaited.waiters += 1;
         let progress = awaited.progress.subscribe();
-        if waiting.task.is_none() {
+        // It ends with the runtime that it was begun on.
+        if waiting.task.as_ref().is_none_or(AbortHandle::is_finished) {
             let task = tokio::spawn(look_again_and_again(Arc::clone(self)));
             waiting.task = Some(task.abort_handle());
         }

@@ -65,17 +65,11 @@ pub(crate) fn filter_message(filter: &Filter) -> pb::Filter {
 /// A filter for the newest version of each column, where its value is not empty. A filter alone is asked about every
 /// version that the family keeps: an old one would do for a condition.
 pub(super) fn newest_not_empty(filter: &Filter) -> pb::Filter {
-    // For its answer to every cell: include it, and go on with the next column.
-    let newest = pb::ColumnCountGetFilter { limit: i32::MAX };
     let not_empty = Leaf {
         operator: pb::CompareType::NotEqual,
         comparator: binary(Bytes::new()),
     };
-    all(vec![
-        named("ColumnCountGetFilter", &newest),
-        value_filter(not_empty),
-        filter_message(filter),
-    ])
+    all(vec![newest(), value_filter(not_empty), filter_message(filter)])
 }
 
 /// A filter for rows of these keys, which the server seeks one after the other.
@@ -108,6 +102,33 @@ pub(super) fn column_equals(family: &Bytes, qualifier: &Bytes, value: Option<&By
         latest_version_only: Some(true),
     };
     named("SingleColumnValueFilter", &message)
+}
+
+/// A filter for rows whose newest cells in these columns, by their qualifiers, are of those qualifiers and timestamps.
+pub(super) fn no_cells_but(columns: &Comparator, cells: &[(Bytes, u64)]) -> pb::Filter {
+    let qualifier = |comparison, comparator| filter_message(&Filter::qualifier(comparison, comparator));
+    let others = qualifier(Comparison::NotEqual, columns.clone());
+    let these = cells.iter().map(|(name, timestamp)| {
+        let timestamps = pb::TimestampsFilter {
+            timestamps: vec![timestamp.cast_signed()],
+            can_hint: Some(false),
+        };
+        all(vec![
+            qualifier(Comparison::Equal, Comparator::binary(name.clone())),
+            named("TimestampsFilter", &timestamps),
+        ])
+    });
+    let filter = any([others].into_iter().chain(these).collect());
+    named("SkipFilter", &pb::SkipFilter { filter })
+}
+
+/// A filter that passes every row, and has the server show only the newest version of each column to those beside it.
+pub(super) fn newest() -> pb::Filter {
+    // For its answer to every cell: include it, and go on with the next column.
+    named(
+        "ColumnCountGetFilter",
+        &pb::ColumnCountGetFilter { limit: i32::MAX },
+    )
 }
 
 pub(super) fn binary(value: Bytes) -> pb::Comparator {

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod latches;
 mod locks;
 mod maintenance;
 mod records;

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod coordination;
+mod latches;
 mod locks;
 mod mutations;
 mod partitions;

@@ -1,0 +1,222 @@
+//! How soon is who waits for a latch told, and what does waiting cost while nothing happens?
+//!
+//! Ten latches that are awaited in one process are counted down by another client, again and again; then 10,000 at once. How long
+//! each waiter is told after the answer to the last count-down of his latch, the longest of all. And while 10,000 are awaited and
+//! nobody counts: the calls that are made for it, and the processor time of this process.
+//!
+//!     make bench
+//!
+//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench latch`.
+//!
+//! Ten are told within 100 ms, 10,000 within a second; each look is one call for each server, and 5,000 latches; waiting takes at
+//! most a fifth of a core; else the exit status is 1. With `-- --short`, fewer and no judgement.
+
+mod setup;
+#[path = "../tests/support/spy.rs"]
+#[allow(dead_code, reason = "what tests need of it")]
+#[allow(clippy::unwrap_used, reason = "it is the tests'")]
+mod spy;
+
+use std::{process::ExitCode, time::Duration};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use hbase_txn::{
+    Connection, Latch, LatchLevel, LatchManager, LatchManagerOptions, LatchTableOptions, TableName,
+    WaitOutcome,
+};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+use self::{
+    setup::{Bench, Failure, is_short},
+    spy::Spy,
+};
+
+const LIFE: Duration = Duration::from_secs(3_600);
+/// How many calls of the one who counts are on their way at a time.
+const AT_ONCE: usize = 32;
+/// How many latches are asked for in one call.
+const ONE_CALL: usize = 5_000;
+/// The longest pause between two looks at a few latches is less, the shortest not.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(25);
+const FEW_WITHIN: Duration = Duration::from_millis(100);
+const MANY_WITHIN: Duration = Duration::from_secs(1);
+const CORE_SHARE: f64 = 0.2;
+
+/// How much is measured.
+struct Length {
+    rounds: usize,
+    many: usize,
+    idle: Duration,
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Failure> {
+    let short = is_short();
+    let length = match short {
+        true => Length {
+            rounds: 2,
+            many: 200,
+            idle: Duration::from_secs(1),
+        },
+        false => Length {
+            rounds: 50,
+            many: 10_000,
+            idle: Duration::from_secs(10),
+        },
+    };
+    let bench = Bench::begin("latch").await?;
+    let name: TableName = format!("bench_latches_{:08x}", fastrand::u32(..)).parse()?;
+    let admin = bench.connection.admin();
+    LatchTableOptions::new(name.clone())
+        .regions(8)
+        .create(&admin)
+        .await?;
+    let measured = measure(&bench.connection, &name, &length).await;
+    admin.delete_table(&name).await?;
+    bench.end().await?;
+    Ok(match short || measured? {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+async fn measure(connection: &Connection, name: &TableName, length: &Length) -> Result<bool, Failure> {
+    let spy = Spy::default();
+    let watched = Connection::builder(connection.config().clone())
+        .connector(spy.clone())
+        .connect()
+        .await?;
+    let latches = async |connection: &Connection| {
+        LatchManagerOptions::new("bench", "fra")
+            .open(connection, name.clone())
+            .await
+    };
+    let (here, there) = (latches(&watched).await?, latches(connection).await?);
+
+    let mut longest = Duration::ZERO;
+    for round in 0..length.rounds {
+        let few = Awaited::begin(&here, &there, &format!("few-{round}"), 10).await?;
+        longest = longest.max(few.count_down().await?);
+    }
+    println!(
+        "10 latches that are awaited: told {longest:.1?} after the last count-down at the latest, at most {FEW_WITHIN:?} is asked for"
+    );
+    let mut passed = longest <= FEW_WITHIN;
+
+    let few = Awaited::begin(&here, &there, "idle", 10).await?;
+    let (share, looks) = idle(&spy, length.idle).await?;
+    few.count_down().await?;
+    let most = length.idle.div_duration_f64(SHORTEST_PAUSE);
+    println!(
+        "10 while nothing happens: {looks} calls in {:?}, at most {most:.0} is asked for; {:.1} % of a core",
+        length.idle,
+        share * 100.0
+    );
+    passed &= looks as f64 <= most;
+
+    let many = Awaited::begin(&here, &there, "many", length.many).await?;
+    let (share, calls) = idle(&spy, length.idle).await?;
+    // A look at so many takes a while, so there are few.
+    let looks = calls.div_ceil(length.many.div_ceil(ONE_CALL));
+    println!(
+        "{} while nothing happens: {calls} calls, which are {looks} looks, in {:?}; {:.1} % of a core, at most {:.0} % is asked for",
+        length.many,
+        length.idle,
+        share * 100.0,
+        CORE_SHARE * 100.0
+    );
+    passed &= share <= CORE_SHARE;
+    let longest = many.count_down().await?;
+    println!(
+        "{} latches that are awaited: told {longest:.1?} after the last count-down at the latest, at most {MANY_WITHIN:?} is asked for",
+        length.many
+    );
+    let calls = spy.multi_calls();
+    sleep(Duration::from_secs(1)).await;
+    let after = spy.multi_calls() - calls;
+    println!("when nobody waits: {after} calls in a second, none is asked for");
+    Ok(passed && longest <= MANY_WITHIN && after == 0)
+}
+
+/// Latches, and who waits for them.
+struct Awaited {
+    /// As another client has them.
+    latches: Vec<Latch>,
+    waiting: Vec<JoinHandle<Result<Instant, Failure>>>,
+}
+
+impl Awaited {
+    async fn begin(
+        here: &LatchManager,
+        there: &LatchManager,
+        what: &str,
+        count: usize,
+    ) -> Result<Self, Failure> {
+        let of = |latches: &LatchManager| -> Result<Vec<Latch>, Failure> {
+            let one = |number| Ok(latches.latch(LatchLevel::Dc, &format!("{what}-{number}"))?);
+            (0..count).map(one).collect()
+        };
+        let latches = of(there)?;
+        stream::iter(latches.clone())
+            .map(|latch| async move { latch.init(1, LIFE).await })
+            .buffer_unordered(AT_ONCE)
+            .try_collect::<()>()
+            .await?;
+        let wait = |latch: Latch| {
+            tokio::spawn(async move {
+                match latch.wait(LIFE).await? {
+                    WaitOutcome::Reached => Ok(Instant::now()),
+                    other => Err(format!("a waiter was told {other:?}").into()),
+                }
+            })
+        };
+        let waiting = of(here)?.into_iter().map(wait).collect();
+        // Until all were looked at, and nothing has changed for a while.
+        sleep(Duration::from_secs(if count > 10 { 2 } else { 0 }) + Duration::from_millis(500)).await;
+        Ok(Self { latches, waiting })
+    }
+
+    /// Counts all down, and waits for who waits: how long one was told after the answer to the count-down.
+    async fn count_down(self) -> Result<Duration, Failure> {
+        let began = Instant::now();
+        let counted: Vec<Instant> = stream::iter(&self.latches)
+            .map(|latch| async move { latch.count_down(1).await.map(|_| Instant::now()) })
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await?;
+        if counted.len() > 10 {
+            println!("{} were counted down in {:.1?}", counted.len(), began.elapsed());
+        }
+        let mut longest = Duration::ZERO;
+        for (waiting, counted) in self.waiting.into_iter().zip(counted) {
+            let told = waiting.await??;
+            longest = longest.max(told.saturating_duration_since(counted));
+        }
+        Ok(longest)
+    }
+}
+
+/// What is done for those who wait, while nothing happens: the share of a core, and the calls.
+async fn idle(spy: &Spy, time: Duration) -> Result<(f64, usize), Failure> {
+    let (began, calls, before) = (Instant::now(), spy.multi_calls(), processor_time()?);
+    sleep(time).await;
+    let used = processor_time()?.saturating_sub(before);
+    Ok((used.div_duration_f64(began.elapsed()), spy.multi_calls() - calls))
+}
+
+/// The processor time of this process, in the system and out of it.
+fn processor_time() -> Result<Duration, Failure> {
+    /// Of the numbers that Linux shows.
+    const TICKS_PER_SECOND: u64 = 100;
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    // The name in parentheses may have blanks.
+    let (_, rest) = text.rsplit_once(')').ok_or("no process has such a line")?;
+    let mut fields = rest.split_ascii_whitespace().skip(11);
+    let mut next =
+        || -> Result<u64, Failure> { Ok(fields.next().ok_or("a line that is too short")?.parse()?) };
+    let ticks = next()? + next()?;
+    Ok(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
+}

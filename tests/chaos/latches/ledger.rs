@@ -1,0 +1,90 @@
+//! What workers were told, and whether that can be true of what is found.
+
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
+
+use hbase_txn::{Counted, Error, Latch, LatchLevel, LatchState};
+
+/// One latch that is counted down by whoever likes to.
+pub(super) struct Counting {
+    pub(super) id: String,
+    pub(super) level: LatchLevel,
+    pub(super) count: i64,
+    /// How much was counted down for certain, and how much perhaps besides.
+    done: AtomicI64,
+    unknown: AtomicI64,
+}
+
+/// One latch at which each of these arrives, until it is told so.
+pub(super) struct Arriving {
+    pub(super) id: String,
+    pub(super) level: LatchLevel,
+    pub(super) participants: usize,
+}
+
+/// What is left when all have arrived: one that counts twice is seen by it.
+pub(super) const SPARE: u64 = 7;
+
+/// How calls ended.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) done: AtomicUsize,
+    pub(super) unknown: AtomicUsize,
+    pub(super) failed: AtomicUsize,
+}
+
+impl Counting {
+    pub(super) fn new(id: String, level: LatchLevel, count: usize) -> Self {
+        Self {
+            id,
+            level,
+            count: i64::try_from(count).unwrap(),
+            done: AtomicI64::new(0),
+            unknown: AtomicI64::new(0),
+        }
+    }
+
+    pub(super) fn note(&self, told: &Result<Counted, Error>, tally: &Tally) {
+        match told {
+            Ok(counted) => {
+                assert!(counted.counted);
+                self.done.fetch_add(1, Relaxed);
+                tally.done.fetch_add(1, Relaxed);
+            }
+            Err(error) if error.is_outcome_unknown() => {
+                self.unknown.fetch_add(1, Relaxed);
+                tally.unknown.fetch_add(1, Relaxed);
+            }
+            Err(_) => {
+                tally.failed.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    /// What is found must lie between what was told.
+    pub(super) async fn check(&self, latch: &Latch) {
+        let info = latch.show().await.unwrap();
+        let left = i64::try_from(info.count.unwrap()).unwrap();
+        assert_eq!(info.farms.values().sum::<i64>(), left, "{info:?}");
+        let (done, unknown) = (self.done.load(Relaxed), self.unknown.load(Relaxed));
+        let gone = self.count - left;
+        assert!(
+            done <= gone && gone <= done + unknown,
+            "{}: {gone} were counted down, {done} for certain and {unknown} perhaps",
+            self.id
+        );
+    }
+}
+
+impl Arriving {
+    pub(super) async fn check(&self, latch: &Latch) {
+        let info = latch.show().await.unwrap();
+        assert_eq!(
+            (info.state, info.count),
+            (LatchState::Open, Some(SPARE)),
+            "{}",
+            self.id
+        );
+        let arrived = info.arrived.and_then(|arrived| usize::try_from(arrived).ok());
+        assert_eq!(arrived, Some(self.participants));
+    }
+}

@@ -1,0 +1,211 @@
+//! Workers that count down and arrive.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+    time::Duration,
+};
+
+use hbase_txn::{Connection, ErrorKind, LatchLevel, LatchManager, Scan};
+use tokio::{
+    task::{JoinHandle, JoinSet},
+    time::{Instant, sleep},
+};
+
+use super::{
+    FARMS, Rig,
+    ledger::{Arriving, Counting, SPARE, Tally},
+};
+use crate::cluster::{PATIENCE, until};
+
+/// Far longer than any test takes.
+const LIFE: Duration = Duration::from_secs(24 * 3_600);
+/// How many count down, or arrive at, one latch.
+const EACH: usize = 250;
+
+/// All that is to be done to the latches of a table.
+pub(super) struct Load {
+    shared: Arc<Shared>,
+    workers: JoinSet<()>,
+    watcher: JoinHandle<usize>,
+}
+
+struct Shared {
+    counting: Vec<Counting>,
+    arriving: Vec<Arriving>,
+    /// How many calls have been given to workers, of how many.
+    next: AtomicUsize,
+    all: usize,
+    tally: Tally,
+    /// How long a worker rests between two calls.
+    rest: Duration,
+    over: AtomicBool,
+}
+
+fn level(number: usize) -> LatchLevel {
+    [LatchLevel::Dc, LatchLevel::Xdc][number % 2]
+}
+
+impl Load {
+    /// Makes the latches, and lets workers go, one behind each connection. Participants arrive only where there is room to
+    /// note that.
+    pub(super) async fn start(rig: &Rig, connections: &[Connection], calls: usize, rest: Duration) -> Self {
+        let latches = calls.div_ceil(EACH);
+        let (arriving, counting): (Vec<_>, Vec<_>) =
+            (0..latches).partition(|number| rig.has_state && number / 2 % 2 == 0);
+        let arriving: Vec<_> = arriving
+            .into_iter()
+            .map(|number| Arriving {
+                id: format!("a{number}"),
+                level: level(number),
+                participants: EACH,
+            })
+            .collect();
+        let counting: Vec<_> = counting
+            .into_iter()
+            .map(|number| Counting::new(format!("c{number}"), level(number), EACH))
+            .collect();
+        let here = rig.latches(&rig.connection, FARMS[0]).await;
+        for one in &arriving {
+            let count = SPARE + one.participants as u64;
+            let latch = here.latch(one.level, &one.id).unwrap();
+            latch.init(count, LIFE).await.unwrap();
+        }
+        for one in &counting {
+            let latch = here.latch(one.level, &one.id).unwrap();
+            latch.init(one.count.unsigned_abs(), LIFE).await.unwrap();
+        }
+        let shared = Arc::new(Shared {
+            all: (arriving.len() + counting.len()) * EACH,
+            counting,
+            arriving,
+            next: AtomicUsize::new(0),
+            tally: Tally::default(),
+            rest,
+            over: AtomicBool::new(false),
+        });
+        let mut workers = JoinSet::new();
+        for (number, connection) in connections.iter().enumerate() {
+            let farm = rig.latches(connection, FARMS[number % 2]).await;
+            let own = rig.latches(connection, FARMS[0]).await;
+            workers.spawn(work(Arc::clone(&shared), own, farm));
+        }
+        let watcher = tokio::spawn(never_negative(Arc::clone(&shared), rig.connection.clone(), here));
+        Self {
+            shared,
+            workers,
+            watcher,
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.workers.is_empty() || self.shared.next.load(Relaxed) >= self.shared.all
+    }
+
+    /// Waits until so many of a hundred parts have been begun.
+    pub(super) async fn goes_on(&self, percent: usize, patience: Duration) {
+        let goal = self.shared.all * percent / 100;
+        until("further counts", patience, async || {
+            (self.shared.next.load(Relaxed) >= goal).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits for all workers, and checks what is there then.
+    pub(super) async fn end(mut self, rig: &Rig, test: &str) {
+        while let Some(ended) = self.workers.join_next().await {
+            ended.unwrap();
+        }
+        self.shared.over.store(true, Release);
+        let looks = self.watcher.await.unwrap();
+        let here = rig.latches(&rig.connection, FARMS[0]).await;
+        for one in &self.shared.arriving {
+            one.check(&here.latch(one.level, &one.id).unwrap()).await;
+        }
+        for one in &self.shared.counting {
+            one.check(&here.latch(one.level, &one.id).unwrap()).await;
+        }
+        rig.all_ends().await;
+        println!(
+            "{test}: {} arrivals, {:?} of {} count-downs, {looks} looks at all sums",
+            self.shared.arriving.len() * EACH,
+            self.shared.tally,
+            self.shared.counting.len() * EACH,
+        );
+    }
+}
+
+/// Does what is next, until all is done. DC latches are those of the first farm.
+async fn work(shared: Arc<Shared>, own: LatchManager, farm: LatchManager) {
+    let of = |level| match level {
+        LatchLevel::Xdc => &farm,
+        _ => &own,
+    };
+    loop {
+        let number = shared.next.fetch_add(1, Relaxed);
+        if number >= shared.all {
+            return;
+        }
+        let (latches, who) = (shared.arriving.len() + shared.counting.len(), number);
+        // Several are always at one latch.
+        let (block, within) = (who / (4 * EACH), who % (4 * EACH));
+        let in_block = (latches - 4 * block).min(4);
+        let (latch, participant) = (4 * block + within % in_block, within / in_block);
+        match latch.checked_sub(shared.arriving.len()) {
+            None => arrive(&shared.arriving[latch], of, participant).await,
+            Some(latch) => {
+                let one = &shared.counting[latch];
+                let told = of(one.level)
+                    .latch(one.level, &one.id)
+                    .unwrap()
+                    .count_down(1)
+                    .await;
+                if let Err(error) = &told {
+                    assert!(
+                        error.is_outcome_unknown()
+                            || error.is_retryable()
+                            || error.kind() == ErrorKind::DeadlineExceeded,
+                        "{error}"
+                    );
+                }
+                one.note(&told, &shared.tally);
+            }
+        }
+        sleep(shared.rest).await;
+    }
+}
+
+async fn arrive<'a>(one: &Arriving, of: impl Fn(LatchLevel) -> &'a LatchManager, participant: usize) {
+    let latch = of(one.level).latch(one.level, &one.id).unwrap();
+    let (name, deadline) = (format!("p{participant}"), Instant::now() + PATIENCE);
+    loop {
+        match latch.arrive(&name).await {
+            Ok(_) => return,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Looks at the latches again and again; how often.
+async fn never_negative(shared: Arc<Shared>, connection: Connection, here: LatchManager) -> usize {
+    let table = connection.table(here.table().clone());
+    let mut looks = 0;
+    while !shared.over.load(Acquire) {
+        let mut scanner = table.scan(Scan::new().family("C")).unwrap();
+        // A region may be on its way to another server for longer than a scan waits.
+        while let Ok(Some(row)) = scanner.next().await {
+            let values = row.cells().iter().map(|cell| cell.value[..].try_into().unwrap());
+            let sum: i64 = values.map(i64::from_be_bytes).sum();
+            assert!(sum >= 0, "{row:?}");
+        }
+        looks += 1;
+        sleep(Duration::from_millis(100)).await;
+    }
+    looks
+}

@@ -1,0 +1,269 @@
+//! Latches that can't be asked for, and latch tables that others have been at.
+
+use std::time::Duration;
+
+use hbase_txn::{
+    Connection, Error, ErrorKind, FamilyDescriptor, Latch, LatchLevel, LatchManager, LatchManagerOptions,
+    LatchTableOptions, Put, TableDescriptor, TableName, WaitOutcome,
+};
+
+use crate::support::{
+    connect,
+    latch_rows::{latch_manager, latch_row, latch_table},
+    says, standalone,
+    table::{TestTable, plain, unique_name},
+    within,
+};
+
+const CLIENT: &str = "bad";
+const HOUR: Duration = Duration::from_secs(3_600);
+const DEADLINE: Duration = Duration::from_secs(5);
+const LEVELS: [LatchLevel; 2] = [LatchLevel::Dc, LatchLevel::Xdc];
+
+async fn open(connection: &Connection, name: &TableName) -> Result<LatchManager, Error> {
+    LatchManagerOptions::new(CLIENT, "fra")
+        .open(connection, name.clone())
+        .await
+}
+
+fn latch(latches: &LatchManager, level: LatchLevel, id: &str) -> Latch {
+    latches.latch(level, id).unwrap()
+}
+
+/// An error of this kind, that says so.
+#[track_caller]
+fn is(error: &Error, kind: ErrorKind, parts: &[&str]) {
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(!error.is_outcome_unknown(), "{error}");
+    says(error, parts);
+}
+
+#[tokio::test]
+async fn names_that_collide_or_do_not_fit_are_refused_and_the_longest_that_fits_works() {
+    let connection = connect().await;
+    let table = latch_table(&connection, "badnames", 1, true).await;
+    let (long, longest) = ("f".repeat(256), "f".repeat(255));
+    for (client, farm, what) in [
+        ("a_b", "fra", "'_'"),
+        ("", "fra", "empty client"),
+        ("c", "", "empty farm"),
+        ("c", long.as_str(), "256 bytes"),
+    ] {
+        let options = LatchManagerOptions::new(client, farm);
+        let error = options.open(&connection, table.name.clone()).await.unwrap_err();
+        is(&error, ErrorKind::InvalidInput, &[what, table.name.qualifier()]);
+    }
+    let latches = latch_manager(&connection, &table.name, CLIENT, &longest).await;
+    for (id, what) in [(String::new(), "empty latch id"), ("i".repeat(32_763), "bytes")] {
+        let error = latches.latch(LatchLevel::Dc, &id).unwrap_err();
+        is(&error, ErrorKind::InvalidInput, &[what, table.name.qualifier()]);
+    }
+    let ours = latch(&latches, LatchLevel::Dc, &"_".repeat(32_762));
+    ours.init(2, HOUR).await.unwrap();
+    for name in [String::new(), "p".repeat(257)] {
+        let error = ours.arrive(&name).await.unwrap_err();
+        is(&error, ErrorKind::InvalidInput, &["participant", "256"]);
+    }
+    let arrived = ours.arrive(&"p".repeat(256)).await.unwrap();
+    assert_eq!((arrived.left, arrived.counted), (1, true));
+}
+
+#[tokio::test]
+async fn lives_that_can_not_be_kept_are_refused_and_a_count_of_nothing_changes_nothing() {
+    let connection = connect().await;
+    for family in ["C", "S"] {
+        let descriptor = |name| {
+            let of = |name| match name == family {
+                true => FamilyDescriptor::new(name).with_attribute("TTL", "10"),
+                false => FamilyDescriptor::new(name),
+            };
+            TableDescriptor::new(name)
+                .with_family(of("C"))
+                .with_family(of("S"))
+        };
+        let table = TestTable::create("badlives", descriptor, &[]).await;
+        let latches = open(&connection, &table.name).await.unwrap();
+        for level in LEVELS {
+            let ours = latch(&latches, level, &level.to_string());
+            for life in [
+                Duration::ZERO,
+                Duration::from_millis(99),
+                Duration::from_micros(99_999),
+                Duration::from_millis(10_001),
+                Duration::MAX,
+            ] {
+                let error = ours.init(1, life).await.unwrap_err();
+                is(&error, ErrorKind::InvalidInput, &["100ms", "10s", ours.key()]);
+            }
+            ours.init(3, Duration::from_secs(10)).await.unwrap();
+            assert_eq!(ours.count_down(0).await.unwrap().left, 3);
+            assert_eq!(ours.count_up(0).await.unwrap().left, 3);
+            for by in [u64::MAX, 1 << 63] {
+                for counted in [ours.count_up(by).await, ours.count_down(by).await] {
+                    is(&counted.unwrap_err(), ErrorKind::InvalidInput, &["count of"]);
+                }
+            }
+            let error = ours.count_up((1 << 63) - 1).await.unwrap_err();
+            is(&error, ErrorKind::InvalidInput, &["eight bytes"]);
+            let error = ours.count_down((1 << 63) - 1).await.unwrap_err();
+            is(&error, ErrorKind::LimitExceeded, &["only 3 are left"]);
+            assert_eq!(ours.show().await.unwrap().count, Some(3));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
+    let connection = connect().await;
+    let missing = unique_name("badnone");
+    is(
+        &open(&connection, &missing).await.unwrap_err(),
+        ErrorKind::TableNotFound,
+        &["LatchTableOptions", missing.qualifier()],
+    );
+    let other = TestTable::create("badother", plain, &[]).await;
+    is(
+        &open(&connection, &other.name).await.unwrap_err(),
+        ErrorKind::FamilyNotFound,
+        &["family C", other.name.qualifier()],
+    );
+    for regions in [0, 258] {
+        let options = LatchTableOptions::new(unique_name("badregions")).regions(regions);
+        let error = options.create(&connection.admin()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+
+    let config = standalone().config().with_operation_timeout(DEADLINE);
+    let impatient = Connection::builder(config).connect().await.unwrap();
+    let table = latch_table(&connection, "baddisabled", 1, true).await;
+    let latches = open(&impatient, &table.name).await.unwrap();
+    let ours = latch(&latches, LatchLevel::Dc, "a");
+    ours.init(2, HOUR).await.unwrap();
+    connection.admin().disable_table(&table.name).await.unwrap();
+    let error = open(&impatient, &table.name).await.unwrap_err();
+    is(&error, ErrorKind::TableDisabled, &["enable"]);
+    for counted in [
+        within(DEADLINE, ours.count_down(1)).await,
+        within(DEADLINE, ours.arrive("one")).await,
+    ] {
+        is(&counted.unwrap_err(), ErrorKind::TableDisabled, &[ours.key()]);
+    }
+    let error = within(DEADLINE, ours.init(1, HOUR)).await.unwrap_err();
+    is(&error, ErrorKind::TableDisabled, &[ours.key()]);
+
+    // Deleted, while somebody waits.
+    connection.admin().enable_table(&table.name).await.unwrap();
+    let waiter = ours.clone();
+    let waiting = tokio::spawn(async move { waiter.wait(HOUR).await });
+    assert_eq!(ours.count_down(1).await.unwrap().left, 1);
+    connection.admin().delete_table(&table.name).await.unwrap();
+    let error = within(DEADLINE * 4, waiting).await.unwrap().unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::TableNotFound | ErrorKind::TableDisabled),
+        "{error}"
+    );
+    let error = within(DEADLINE, ours.count_down(1)).await.unwrap_err();
+    is(&error, ErrorKind::TableNotFound, &[ours.key()]);
+    // It is deleted behind the test once more.
+    assert!(
+        LatchTableOptions::new(table.name.clone())
+            .regions(1)
+            .create(&connection.admin())
+            .await
+            .unwrap()
+    );
+}
+
+#[tokio::test]
+async fn cells_that_no_client_of_a_latch_writes_are_named_and_not_counted() {
+    let connection = connect().await;
+    for has_state in [true, false] {
+        let table = latch_table(&connection, "badcells", 1, has_state).await;
+        let latches = open(&connection, &table.name).await.unwrap();
+        let data = table.of(&connection);
+        let mut cells = vec![
+            ("C", "count_fra", &b"1234567"[..], "has 7 bytes", true),
+            ("C", "count_fra", b"123456789", "has 9 bytes", true),
+            ("C", "count_fra", b"", "has 0 bytes", true),
+            // The sum of all farms is of all that is in the family.
+            ("C", "other", b"12345678", "is no count", false),
+            ("C", "count_nyc", b"short", "has 5 bytes", false),
+        ];
+        if has_state {
+            cells.push(("S", "nfra", b"\x09", "is no note", true));
+            cells.push(("S", "n", b"\x01short", "is no note", false));
+        }
+        for (number, (family, column, value, what, own)) in cells.into_iter().enumerate() {
+            for level in LEVELS {
+                let id = format!("{level}-{number}");
+                let ours = latch(&latches, level, &id);
+                ours.init(3, HOUR).await.unwrap();
+                let stranger = Put::new(latch_row(CLIENT, &id)).cell(family, column, value);
+                data.put(stranger).await.unwrap();
+                let is_seen = match (level, family) {
+                    (LatchLevel::Dc, _) => own,
+                    (_, "S") => !own,
+                    _ => true,
+                };
+                if !is_seen {
+                    assert_eq!(ours.count_down(1).await.unwrap().left, 2, "{column}");
+                    continue;
+                }
+                let parts = [what, column, ours.key()];
+                is(&ours.show().await.unwrap_err(), ErrorKind::LatchCorrupt, &parts);
+                is(
+                    &ours.count_down(1).await.unwrap_err(),
+                    ErrorKind::LatchCorrupt,
+                    &parts,
+                );
+                is(
+                    &ours.init(1, HOUR).await.unwrap_err(),
+                    ErrorKind::LatchCorrupt,
+                    &parts,
+                );
+                let waited = within(DEADLINE, ours.wait(HOUR)).await;
+                is(&waited.unwrap_err(), ErrorKind::LatchCorrupt, &parts);
+            }
+        }
+        // Whoever waits for another latch of the table is not disturbed.
+        let good = latch(&latches, LatchLevel::Xdc, "good");
+        good.init(1, HOUR).await.unwrap();
+        let waiter = good.clone();
+        let waiting = tokio::spawn(async move { waiter.wait(HOUR).await });
+        let bad = latch(&latches, LatchLevel::Dc, "DC-0");
+        let waited = within(DEADLINE, bad.wait(HOUR)).await;
+        assert_eq!(waited.unwrap_err().kind(), ErrorKind::LatchCorrupt);
+        good.count_down(1).await.unwrap();
+        let told = within(DEADLINE, waiting).await.unwrap().unwrap();
+        assert_eq!(told, WaitOutcome::Reached);
+    }
+}
+
+#[tokio::test]
+async fn more_participants_than_a_latch_takes_are_refused_and_the_others_are_remembered() {
+    const MOST: u64 = 1_000;
+    let connection = connect().await;
+    let table = latch_table(&connection, "badcrowd", 1, true).await;
+    let latches = open(&connection, &table.name).await.unwrap();
+    let ours = latch(&latches, LatchLevel::Dc, "crowd");
+    ours.init(MOST + 10, HOUR).await.unwrap();
+    for number in 0..MOST {
+        let arrived = ours.arrive(&number.to_string()).await.unwrap();
+        assert_eq!((arrived.left, arrived.counted), (MOST + 9 - number, true));
+    }
+    let error = ours.arrive("one more").await.unwrap_err();
+    is(
+        &error,
+        ErrorKind::LimitExceeded,
+        &["1000", "participants", ours.key()],
+    );
+    for number in [0, MOST / 2, MOST - 1] {
+        assert!(!ours.arrive(&number.to_string()).await.unwrap().counted);
+    }
+    assert_eq!(ours.count_down(10).await.unwrap().left, 0);
+    assert_eq!(ours.show().await.unwrap().arrived, Some(1_000));
+    // A latch that is made anew takes as many.
+    assert!(ours.delete().await.unwrap());
+    ours.init(1, HOUR).await.unwrap();
+    assert!(ours.arrive("one more").await.unwrap().counted);
+}

@@ -1,0 +1,168 @@
+//! Every order in which a latch is made, counted, flushed, forgotten, counted too late and made again, against a model. Many
+//! latches at a time, so that they expire together: those that are flushed and expire at the same places of their orders are in one
+//! region.
+
+mod model;
+mod sequence;
+
+use fastrand::Rng;
+use futures::future::join_all;
+use hbase_txn::{LatchLevel, RegionInfo};
+use tokio::sync::Semaphore;
+
+use crate::support::{
+    connect,
+    latch_rows::{latch_manager, latch_row, latch_table},
+};
+use model::Event;
+use sequence::{CLIENT, Players, Sequence};
+
+/// How many orders on each kind of table, of 80,640; a seed to take the same again.
+const COUNT: &str = "HBASE_TXN_TEST_LATCH_ORDERS";
+const SEED: &str = "HBASE_TXN_TEST_SEED";
+const SHORT: usize = 224;
+/// As many of one schedule as there are at a time: with more, latches would end before it is their time.
+const MOST: usize = 12;
+/// Where of eight places the flush and the expiry are.
+const SCHEDULES: usize = 8 * 7;
+/// The orders of the six other events.
+const OTHERS: usize = 720;
+
+#[tokio::test]
+async fn a_latch_is_what_the_model_says_in_every_order_of_events() {
+    run(true).await;
+}
+
+#[tokio::test]
+async fn a_latch_in_a_table_without_notes_is_what_the_model_says_in_every_order_of_events() {
+    run(false).await;
+}
+
+/// The places of flush and expiry.
+fn schedule(number: usize) -> (usize, usize) {
+    let (flush, expiry) = (number / 7, number % 7);
+    (flush, expiry + usize::from(expiry >= flush))
+}
+
+/// An order of all events: those places, and one of the orders of the others.
+fn order((flush, expiry): (usize, usize), mut number: usize) -> [Event; 8] {
+    let fixed = |event: &Event| matches!(event, Event::Flush | Event::Expiry);
+    let mut others: Vec<_> = Event::ALL.into_iter().filter(|event| !fixed(event)).collect();
+    std::array::from_fn(|place| match place {
+        _ if place == flush => Event::Flush,
+        _ if place == expiry => Event::Expiry,
+        _ => {
+            let next = number % others.len();
+            number /= others.len();
+            others.remove(next)
+        }
+    })
+}
+
+fn setting(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap())
+}
+
+async fn run(has_state: bool) {
+    let seed = setting(SEED).unwrap_or_else(|| fastrand::u64(..));
+    println!("{SEED}={seed}");
+    let mut rng = Rng::with_seed(seed);
+    let count = setting(COUNT).map_or(SHORT, |count| usize::try_from(count).unwrap());
+    // Of each schedule, every order at both levels: in an order of chance, of which the short form takes the first.
+    let plans: Vec<Vec<(LatchLevel, usize)>> = (0..SCHEDULES)
+        .map(|_| {
+            let both = [LatchLevel::Dc, LatchLevel::Xdc];
+            let numbers = (0..OTHERS).flat_map(|number| both.map(|level| (level, number)));
+            let mut plans: Vec<_> = numbers.collect();
+            rng.shuffle(&mut plans);
+            plans.truncate(count.div_ceil(SCHEDULES));
+            plans
+        })
+        .collect();
+    let (mut done, mut late, mut complaints) = (0, 0, Vec::new());
+    for first in (0..plans[0].len()).step_by(MOST) {
+        let round: Vec<_> = plans
+            .iter()
+            .map(|plans| &plans[first..plans.len().min(first + MOST)])
+            .collect();
+        for mut sequence in side_by_side(&round, has_state).await {
+            done += 1;
+            late += usize::from(sequence.late);
+            complaints.append(&mut sequence.complaints);
+        }
+    }
+    println!(
+        "{done} orders, {late} too late to be judged, {} complaints",
+        complaints.len()
+    );
+    assert!(
+        complaints.is_empty(),
+        "{} complaints of {done} orders, the first: {:#?}",
+        complaints.len(),
+        &complaints[..complaints.len().min(5)]
+    );
+    assert!(
+        late * 4 < done,
+        "{late} of {done} were too late: the machine is too slow"
+    );
+}
+
+/// One round, on a table of its own.
+async fn side_by_side(plans: &[&[(LatchLevel, usize)]], has_state: bool) -> Vec<Sequence> {
+    let connection = connect().await;
+    let table = latch_table(&connection, "orders", SCHEDULES, has_state).await;
+    let players = Players {
+        here: latch_manager(&connection, &table.name, CLIENT, "fra").await,
+        there: latch_manager(&connection, &table.name, CLIENT, "sgp").await,
+        data: table.of(&connection).with_expiry(),
+        calls: Semaphore::new(16),
+    };
+    let regions = table.regions(&connection).await;
+    let wanted: usize = plans.iter().map(|plans| plans.len()).sum();
+    let mut sequences: Vec<Vec<Sequence>> = (0..SCHEDULES).map(|_| Vec::new()).collect();
+    let mut number = 0;
+    while sequences.iter().map(Vec::len).sum::<usize>() < wanted {
+        number += 1;
+        let id = number.to_string();
+        let row = latch_row(CLIENT, &id);
+        let region = regions.iter().position(|region| region.contains(&row)).unwrap();
+        if let Some((level, others)) = plans[region].get(sequences[region].len()) {
+            let events = order(schedule(region), *others);
+            sequences[region].push(Sequence::new(id, *level, events, has_state));
+        }
+    }
+    let runs = regions
+        .iter()
+        .zip(&mut sequences)
+        .enumerate()
+        .map(|(number, (region, sequences))| in_region(&players, number, region, sequences));
+    join_all(runs).await;
+    sequences.into_iter().flatten().collect()
+}
+
+async fn in_region(players: &Players, number: usize, region: &RegionInfo, sequences: &mut [Sequence]) {
+    for place in 0..Event::ALL.len() {
+        if place == schedule(number).0 {
+            let admin = players.data.connection().admin();
+            admin.flush_region(region).await.unwrap();
+        }
+        join_all(sequences.iter_mut().map(|one| one.take(players, place))).await;
+    }
+    for sequence in sequences {
+        sequence.end();
+    }
+}
+
+#[test]
+fn all_orders_are_different() {
+    let mut seen = std::collections::HashSet::new();
+    for number in 0..SCHEDULES {
+        for others in 0..OTHERS {
+            let order = order(schedule(number), others);
+            assert_eq!(order[schedule(number).0], Event::Flush);
+            assert!(seen.insert(format!("{order:?}")));
+        }
+    }
+    assert_eq!(seen.len(), 40_320);
+}

@@ -1,0 +1,212 @@
+//! One latch, to which the events of one order happen.
+
+use std::{
+    fmt::Debug,
+    time::{Duration, Instant},
+};
+
+use hbase_txn::{Cell, Error, Get, Increment, Latch, LatchLevel, LatchManager, Table, WaitOutcome};
+use tokio::{sync::Semaphore, task::JoinHandle, time::sleep};
+
+use super::model::{Event, Model};
+use crate::support::latch_rows::latch_row;
+
+pub(super) const CLIENT: &str = "orders";
+/// The life of what is to end at the expiry.
+pub(super) const SHORT: Duration = Duration::from_secs(12);
+const LONG: Duration = Duration::from_secs(3_600);
+/// A machine that takes longer until then judges nothing.
+const IN_TIME: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Who takes part, for all sequences of a table.
+pub(super) struct Players {
+    pub(super) here: LatchManager,
+    pub(super) there: LatchManager,
+    /// Its cells say when they end.
+    pub(super) data: Table,
+    pub(super) calls: Semaphore,
+}
+
+pub(super) struct Sequence {
+    id: String,
+    level: LatchLevel,
+    events: [Event; 8],
+    model: Model,
+    began: Option<Instant>,
+    waiting: Option<JoinHandle<Result<WaitOutcome, Error>>>,
+    /// Whether the latch had no time to live through what was to happen before its end.
+    pub(super) late: bool,
+    pub(super) complaints: Vec<String>,
+}
+
+impl Sequence {
+    pub(super) fn new(id: String, level: LatchLevel, events: [Event; 8], has_state: bool) -> Self {
+        Self {
+            id,
+            level,
+            events,
+            model: Model::new(level, has_state),
+            began: None,
+            waiting: None,
+            late: false,
+            complaints: Vec::new(),
+        }
+    }
+
+    fn latch(&self, latches: &LatchManager) -> Latch {
+        latches.latch(self.level, &self.id).unwrap()
+    }
+
+    /// The event of this place, and what is seen then. A flush is made by whoever has the region.
+    pub(super) async fn take(&mut self, players: &Players, place: usize) {
+        let event = self.events[place];
+        let is_early = event != Event::Expiry && !self.model.has_expired();
+        self.late |= is_early && self.began.is_some_and(|began| began.elapsed() > IN_TIME);
+        if self.late {
+            return;
+        }
+        if event == Event::Expiry {
+            self.expire(players).await;
+        }
+        let was_live = self.model.is_live();
+        let expected = {
+            let _turn = players.calls.acquire().await.unwrap();
+            let begins = Instant::now();
+            let done = self.do_it(players, event).await;
+            let life = self.model.life(SHORT, LONG);
+            let expected = self.model.take(event);
+            let told = done.map_err(|error| error.kind());
+            if told != expected {
+                self.complain(place, &told, &expected);
+            }
+            if life == SHORT && expected.is_ok() && matches!(event, Event::Init | Event::InitAgain) {
+                self.began.get_or_insert(begins);
+            }
+            self.look(players, place).await;
+            expected
+        };
+        if expected.is_ok() {
+            self.see_waiter(players, place, was_live).await;
+        }
+    }
+
+    async fn do_it(&self, players: &Players, event: Event) -> Result<(), Error> {
+        let ours = self.latch(&players.here);
+        let life = self.model.life(SHORT, LONG);
+        match event {
+            Event::Init => ours.init(3, life).await,
+            Event::InitAgain => ours.init(2, life).await,
+            Event::Add => ours.count_up(1).await.map(drop),
+            Event::Down => ours.count_down(1).await.map(drop),
+            Event::FarDown => self.latch(&players.there).count_down(1).await.map(drop),
+            Event::JavaDown => {
+                let row = latch_row(CLIENT, &self.id);
+                let increment = Increment::new(row).column("C", "count_fra", -1);
+                players.data.increment(increment).await.map(drop)
+            }
+            Event::Flush | Event::Expiry => Ok(()),
+        }
+    }
+
+    /// What both farms are shown, and what is stored.
+    async fn look(&mut self, players: &Players, place: usize) {
+        let expected = self.model.state();
+        let farms: &[_] = match self.level {
+            LatchLevel::Dc => &[&players.here],
+            LatchLevel::Xdc => &[&players.here, &players.there],
+        };
+        for farm in farms {
+            let shown = self.latch(farm).show().await;
+            let shown = shown.map(|info| (info.state, info.count));
+            if shown.as_ref().ok() != Some(&expected) {
+                self.complain(place, &shown, &expected);
+            }
+        }
+        let cells = self.cells(players).await;
+        let value = |column: &str| {
+            let cell = cells.iter().find(|cell| cell.qualifier == column)?;
+            Some(i64::from_be_bytes(cell.value[..].try_into().unwrap()))
+        };
+        let stored = ["count_fra", "count_sgp"].map(value);
+        if stored != self.model.stored() {
+            self.complain(place, &stored, &self.model.stored());
+        }
+    }
+
+    async fn cells(&self, players: &Players) -> Vec<Cell> {
+        let row = players
+            .data
+            .get(Get::new(latch_row(CLIENT, &self.id)).family("C"));
+        row.await.unwrap().map(|row| row.into_cells()).unwrap_or_default()
+    }
+
+    /// Waits until the counts that are to end have ended. A Java client's count makes that later.
+    async fn expire(&self, players: &Players) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let cells = {
+                let _turn = players.calls.acquire().await.unwrap();
+                self.cells(players).await
+            };
+            let short = u64::try_from(SHORT.as_millis()).unwrap();
+            let ends = |cell: &Cell| cell.expires_at().is_some_and(|at| at <= cell.timestamp + short);
+            if !cells.iter().any(ends) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{} does not end: {cells:?}", self.id);
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Somebody waits as long as the latch is open, and is told when that is over.
+    async fn see_waiter(&mut self, players: &Players, place: usize, was_live: bool) {
+        let now_open = matches!(self.model.state(), (_, Some(1..)));
+        match (self.waiting.take(), now_open) {
+            (Some(waiting), true) => self.waiting = Some(waiting),
+            (Some(waiting), false) => {
+                let expected = match self.model.is_live() {
+                    true => WaitOutcome::Reached,
+                    false => WaitOutcome::Expired,
+                };
+                let told = tokio::time::timeout(PATIENCE, waiting).await;
+                let told = told.map(|told| told.unwrap().map_err(|error| error.kind()));
+                if told != Ok(Ok(expected)) {
+                    self.complain(place, &told, &expected);
+                }
+            }
+            (None, true) if !was_live => {
+                let latch = self.latch(&players.there_or_here(self.level));
+                self.waiting = Some(tokio::spawn(async move { latch.wait(LONG).await }));
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Nothing more happens: whoever waits yet goes away.
+    pub(super) fn end(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            if waiting.is_finished() && !self.late {
+                self.complaints.push(format!("{}: told too early", self.id));
+            }
+            waiting.abort();
+        }
+    }
+
+    fn complain(&mut self, place: usize, found: &dyn Debug, expected: &dyn Debug) {
+        let Self {
+            id, level, events, ..
+        } = self;
+        let complaint = format!("{id}, {level}, {events:?}, at {place}: {found:?} instead of {expected:?}");
+        self.complaints.push(complaint);
+    }
+}
+
+impl Players {
+    fn there_or_here(&self, level: LatchLevel) -> LatchManager {
+        match level {
+            LatchLevel::Dc => self.here.clone(),
+            LatchLevel::Xdc => self.there.clone(),
+        }
+    }
+}
