@@ -69,13 +69,13 @@ pub enum ErrorKind {
     SemaphoreAbsent,
     /// What is there was made otherwise than it is asked for, or by a program that is not known.
     DefinitionMismatch,
-    /// There is no such latch: it was never made, or it was deleted.
+    /// There is no such latch or barrier: it was never made, or it was deleted.
     LatchAbsent,
-    /// A latch of that name is there already.
+    /// A latch or barrier of that name is there already.
     LatchExists,
-    /// The latch's time is over.
+    /// The latch's time is over, or what became of a barrier's generation is forgotten.
     LatchExpired,
-    /// The row of the latch has something that no client of a latch writes.
+    /// The row of the latch or barrier has something that no client of one writes.
     LatchCorrupt,
     /// The transaction is older than its table remembers.
     OutcomeForgotten,

@@ -10,6 +10,8 @@
 //! - [`Snapshot`], [`PartitionedTable::update`]: a partition as it is at one moment, and changes that depend on it;
 //! - [`LockManager`], [`LockGuard`], [`PartitionLocks`]: distributed locks with leases and fencing numbers, beside a Java
 //!   library's or inside a transaction; [`keyed_lock`]: locks by key in one process;
+//! - [`LatchManager`], [`Latch`], [`PartitionLatches`]: counts that others wait for to be counted down, beside a Java
+//!   library's or inside a transaction;
 //! - [`Semaphore`], [`ReadWriteLock`], [`Election`]: permits, many readers or one writer, one leader, of all processes and
 //!   with the leases and fencing numbers of locks;
 //! - [`Connector`]: how servers are dialled, for tunnels and for tests.
@@ -92,8 +94,9 @@ pub use coordination::{
 };
 pub use error::{Effect, Error, ErrorKind, RemoteException, Result};
 pub use latch::{
-    Counted, LONGEST_LATCH, Latch, LatchInfo, LatchLevel, LatchManager, LatchManagerOptions, LatchName,
-    LatchState, LatchTableOptions, SHORTEST_LATCH, WaitOutcome,
+    Arrival, Barrier, BarrierInfo, BarrierOutcome, Counted, LONGEST_LATCH, Latch, LatchInfo, LatchLevel,
+    LatchManager, LatchManagerOptions, LatchName, LatchState, LatchTableOptions, MOST_PARTIES,
+    PartitionLatches, SHORTEST_LATCH, WaitOutcome,
 };
 pub use lock::{
     LONGEST_LEASE, LockGuard, LockHolder, LockInfo, LockLevel, LockLoss, LockManager, LockManagerOptions,

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
@@ -12,11 +13,13 @@ use super::{
     plan::Wish,
     sight::Participants,
     state::{Counted, LatchInfo, LatchState},
+    table::LatchTableOptions,
     watch::WaitOutcome,
 };
 use crate::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     keyed_lock::KeyedGuard,
+    model::TableName,
 };
 
 /// The shortest life of a latch.
@@ -36,9 +39,9 @@ const LONGEST_PARTICIPANT: usize = 256;
 /// dropped at any point; a change that was on its way then may still be made.
 #[derive(Clone)]
 pub struct Latch {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     key: String,
-    place: Place,
+    pub(super) place: Place,
 }
 
 impl Latch {
@@ -72,7 +75,7 @@ impl Latch {
     ///
     /// [`LatchExists`](crate::ErrorKind::LatchExists) when it is there, open or reached;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a count over `i64::MAX`, and a life under [`SHORTEST_LATCH`], over
-    /// [`LONGEST_LATCH`] or over the TTL of a family of the table. When an answer was lost and it can't be found out any more
+    /// [`LONGEST_LATCH`] or over the TTL of one of the table's families. When an answer was lost and it can't be found out any more
     /// whether the latch is this one, its [outcome is unknown](Error::is_outcome_unknown).
     pub async fn init(&self, count: u64, ttl: Duration) -> Result<()> {
         let count = self.whole(count)?;
@@ -116,15 +119,10 @@ impl Latch {
     /// # Errors
     ///
     /// As [`count_down`](Self::count_down); [`InvalidInput`](crate::ErrorKind::InvalidInput) for a name that is empty or has more
-    /// than 256 bytes; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) when 1,000 others have arrived.
+    /// than 256 bytes; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) when 1,000 others have arrived;
+    /// [`FamilyNotFound`](crate::ErrorKind::FamilyNotFound) in a table without the state family, which has no place for names.
     pub async fn arrive(&self, participant: &str) -> Result<Counted> {
-        if participant.is_empty() || participant.len() > LONGEST_PARTICIPANT {
-            return Err(self.blame(Error::invalid(format!(
-                "a participant's name of {} bytes; it has from 1 to {LONGEST_PARTICIPANT}",
-                participant.len()
-            ))));
-        }
-        let column = self.place.cells.arrived(participant);
+        let column = self.column_of(participant)?;
         self.change(&Wish::Arrive(column)).await
     }
 
@@ -175,19 +173,33 @@ impl Latch {
         changed.map_err(|error| self.blame(error))
     }
 
+    /// The column that says that a participant has arrived.
+    pub(super) fn column_of(&self, participant: &str) -> Result<Bytes> {
+        if participant.is_empty() || participant.len() > LONGEST_PARTICIPANT {
+            return Err(self.blame(Error::invalid(format!(
+                "a participant's name of {} bytes; it has from 1 to {LONGEST_PARTICIPANT}",
+                participant.len()
+            ))));
+        }
+        if self.place.cells.note.is_none() {
+            return Err(self.blame(no_place_for_participants(self.place.table.name())));
+        }
+        Ok(self.place.cells.arrived(participant))
+    }
+
     /// The turn among the tasks of this process.
-    async fn turn(&self, deadline: Instant) -> Result<KeyedGuard<'_, bytes::Bytes>> {
+    async fn turn(&self, deadline: Instant) -> Result<KeyedGuard<'_, Bytes>> {
         let row = self.place.cells.row.clone();
         let turn = self.shared.turns.lock(row).until(deadline.into_std()).await;
         turn.map_err(|_| {
             self.blame(Error::new(
-                crate::error::ErrorKind::DeadlineExceeded,
+                ErrorKind::DeadlineExceeded,
                 "other tasks of this process were changing the latch all the time",
             ))
         })
     }
 
-    fn whole(&self, count: u64) -> Result<i64> {
+    pub(super) fn whole(&self, count: u64) -> Result<i64> {
         i64::try_from(count).map_err(|_| {
             self.blame(Error::invalid(format!(
                 "a count of {count}; it is {} at most",
@@ -211,11 +223,24 @@ impl Latch {
         Ok(())
     }
 
-    fn blame(&self, error: Error) -> Error {
+    pub(super) fn blame(&self, error: Error) -> Error {
         error
             .at_operation(format!("latch {}", self.key))
             .at_table(self.place.table.name())
     }
+}
+
+/// A name in the counts' family would be added up by Java clients, and without it a participant who tries again counts twice.
+pub(super) fn no_place_for_participants(table: &TableName) -> Error {
+    let family = LatchTableOptions::STATE_FAMILY;
+    Error::new(
+        ErrorKind::FamilyNotFound,
+        format!("the table has no family {family}, in which it is known who has arrived"),
+    )
+    .with_hint(format!(
+        "count down instead; or add the family, in HBase's shell: alter '{table}', {{NAME => '{family}', COMPRESSION => 'GZ', \
+         VERSIONS => '1'}}, and open the table again in all processes that count in it"
+    ))
 }
 
 impl fmt::Debug for Latch {

@@ -6,12 +6,14 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{name::LatchLevel, table::LatchTableOptions};
-use crate::model::Comparator;
+use crate::model::{Comparator, TableDescriptor};
 
-/// The family of the counts.
-pub(super) const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
-/// The family of what is known of a latch beside its counts.
+/// The family of the counts in a latch table.
+const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
+/// The family of what is known there of a latch beside its counts.
 pub(super) const STATE: Bytes = Bytes::from_static(LatchTableOptions::STATE_FAMILY.as_bytes());
+/// The family of latches in partitions, which they share with locks.
+pub(super) const PARTITION_FAMILY: Bytes = Bytes::from_static(TableDescriptor::LOCK_FAMILY.as_bytes());
 /// The longest name of a farm, in bytes.
 pub(super) const LONGEST_FARM: usize = 255;
 /// What count columns begin with; the farm follows.
@@ -26,6 +28,10 @@ const ARRIVED: u8 = b'a';
 pub(super) struct Cells {
     pub(super) row: Bytes,
     pub(super) level: LatchLevel,
+    /// The family of the counts.
+    pub(super) counts: Bytes,
+    /// The family of what is known beside them. In a partition it is the same.
+    pub(super) state: Bytes,
     /// The count column of the farm that counts here.
     pub(super) own: Bytes,
     /// The column of the note; none in a table without a family for it, as the Java library makes it.
@@ -40,6 +46,8 @@ impl Cells {
         Self {
             row,
             level,
+            counts: COUNTS,
+            state: STATE,
             own: [COUNT, farm.as_bytes()].concat().into(),
             note,
             farm: farm.to_owned(),
@@ -47,11 +55,25 @@ impl Cells {
     }
 
     /// What the qualifiers of the counts that make the latch are like, and no others.
-    pub(super) fn counts(&self) -> Comparator {
+    pub(super) fn count_columns(&self) -> Comparator {
         match self.level {
             LatchLevel::Dc => Comparator::binary(self.own.clone()),
             LatchLevel::Xdc => Comparator::prefix(COUNT),
         }
+    }
+
+    /// A latch in a row of a partition, where there are no farms.
+    pub(super) fn in_partition(row: Bytes) -> Self {
+        Self {
+            counts: PARTITION_FAMILY,
+            state: PARTITION_FAMILY,
+            ..Self::new(row, LatchLevel::Dc, "", true)
+        }
+    }
+
+    /// Whether a cell must be a count.
+    pub(super) fn is_count(&self, family: &[u8], qualifier: &[u8]) -> bool {
+        family == self.counts && (self.counts != self.state || qualifier == self.own)
     }
 
     /// The column that says that a participant has arrived.
@@ -85,7 +107,7 @@ fn farm_of(level: LatchLevel, farm: &str) -> &str {
     }
 }
 
-/// The farm of a count column; none for a column that is no count.
+/// The farm of a count column, empty in a partition; none for a column that is no count.
 pub(super) fn farm(qualifier: &[u8]) -> Option<&[u8]> {
     qualifier.strip_prefix(COUNT)
 }

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    handle::Latch,
+    barrier::Barrier,
+    handle::{Latch, no_place_for_participants},
     layout::Cells,
     name::{LatchLevel, LatchName, check_farm},
     table::Families,
@@ -62,6 +63,20 @@ pub(super) struct Shared {
     pub(super) watch: Watch,
 }
 
+impl Shared {
+    /// Of a table whose cells say when they expire.
+    pub(super) fn new(table: Table, client: String, farm: String, families: Families) -> Arc<Self> {
+        Arc::new(Self {
+            watch: Watch::new(table.clone()),
+            table,
+            client,
+            farm,
+            families,
+            turns: KeyedLock::new(),
+        })
+    }
+}
+
 /// How a [`LatchManager`] is opened.
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until open is called"]
@@ -114,14 +129,7 @@ impl LatchManagerOptions {
         let families = Families::of(&descriptor).map_err(blame)?;
         let table = connection.table(name).with_expiry();
         Ok(LatchManager {
-            shared: Arc::new(Shared {
-                watch: Watch::new(table.clone()),
-                table,
-                client: self.client,
-                farm: self.farm,
-                families,
-                turns: KeyedLock::new(),
-            }),
+            shared: Shared::new(table, self.client, self.farm, families),
         })
     }
 }
@@ -143,6 +151,32 @@ impl LatchManager {
             .map_err(|error| error.at_operation("naming a latch").at_table(self.table()))?;
         let cells = Cells::new(name.row(), level, farm, families.state);
         Ok(Latch::new(Arc::clone(&self.shared), name.key(), cells))
+    }
+
+    /// A barrier of this client; nothing is sent yet, and it need not exist. It has no farm: the parties may be anywhere.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an id that is empty or too long;
+    /// [`FamilyNotFound`](ErrorKind::FamilyNotFound) in a table without the state family.
+    pub fn barrier(&self, id: &str) -> Result<Barrier> {
+        let Shared {
+            table,
+            client,
+            families,
+            ..
+        } = &*self.shared;
+        let blame = |error: Error| error.at_operation("naming a barrier").at_table(table.name());
+        let name = LatchName::new(client, id).map_err(blame)?;
+        if !families.state {
+            return Err(blame(no_place_for_participants(table.name())));
+        }
+        Ok(Barrier::new(
+            table.clone(),
+            name.key(),
+            name.row(),
+            families.cells_live,
+        ))
     }
 
     /// The table.

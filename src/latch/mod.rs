@@ -6,6 +6,9 @@
 //! | `table` | [`LatchTableOptions`]: tables that latches live in |
 //! | `manager` | [`LatchManager`]: the latches of one client in one table |
 //! | `handle` | [`Latch`]: what can be done with one |
+//! | `in_partition` | [`PartitionLatches`]: latches beside the data of a partition |
+//! | `in_transaction` | counting one down as a part of a transaction |
+//! | `barrier` | [`Barrier`]: parties that wait for each other, again and again |
 //! | `watch` | waiting for latches |
 //! | `change` | plan, write if nothing has changed, judge by what is seen then |
 //! | `plan` | what to write, given what was seen |
@@ -17,8 +20,11 @@
 //! written ends with the latch, to the millisecond, and what lies under it not later; a change has one id, under which it is
 //! made once, however often it is planned and sent.
 
+mod barrier;
 mod change;
 mod handle;
+mod in_partition;
+mod in_transaction;
 mod layout;
 mod manager;
 mod name;
@@ -30,7 +36,9 @@ mod state;
 mod table;
 mod watch;
 
+pub use barrier::{Arrival, Barrier, BarrierInfo, BarrierOutcome, MOST_PARTIES};
 pub use handle::{LONGEST_LATCH, Latch, SHORTEST_LATCH};
+pub use in_partition::PartitionLatches;
 pub use manager::{LatchManager, LatchManagerOptions};
 pub use name::{LatchLevel, LatchName};
 pub use state::{Counted, LatchInfo, LatchState};

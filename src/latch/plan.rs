@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    layout::{COUNTS, Cells, STATE},
+    layout::Cells,
     note::{ChangeId, Note},
     sight::{Count, Participants, Seen, Sight},
     state::LatchState,
@@ -29,6 +29,8 @@ use crate::{
 
 /// How long it is known of a latch that it has expired.
 pub(super) const KNOWN_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// The value of a participant's column.
+pub(super) const ARRIVED: Bytes = Bytes::from_static(&[1]);
 /// The most participants that may arrive at one latch: the server reads all of them with each change.
 pub(super) const MOST_PARTICIPANTS: u32 = 1_000;
 
@@ -139,12 +141,17 @@ pub(super) fn plan(cells: &Cells, wish: &Wish, change: ChangeId, sight: &Sight) 
         Some(own) => (Written::over(own, 1, deadline), vec![forget(cells, own)]),
         None => (Written::beside(deadline), Vec::new()),
     };
-    mutations.push(written.put(cells, COUNTS, &cells.own, encode(value), Duration::ZERO)?);
+    mutations.push(written.put(
+        cells,
+        cells.counts.clone(),
+        &cells.own,
+        encode(value),
+        Duration::ZERO,
+    )?);
     if let Some(column) = &cells.note {
         mutations.push(next_note(cells, column, sight, change, wish, written)?);
         if let Wish::Arrive(participant) = wish {
-            let arrived = Bytes::from_static(&[1]);
-            mutations.push(written.put(cells, STATE, participant, arrived, Duration::ZERO)?);
+            mutations.push(written.put(cells, cells.state.clone(), participant, ARRIVED, Duration::ZERO)?);
         }
     }
     Ok(Some(Plan {
@@ -233,7 +240,7 @@ fn next_note(
             let at = Written::beside(seen);
             at.put(
                 cells,
-                STATE,
+                cells.state.clone(),
                 column,
                 note.next(change, arrivals).encode(),
                 Duration::ZERO,
@@ -243,7 +250,7 @@ fn next_note(
         None => {
             let mut note = Note::first(change);
             note.arrived = arrivals;
-            written.put(cells, STATE, column, note.encode(), KNOWN_AFTER)
+            written.put(cells, cells.state.clone(), column, note.encode(), KNOWN_AFTER)
         }
     }
 }
@@ -252,7 +259,7 @@ fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, sight: &Sigh
     // What lies under a cell with a shorter life would show again.
     let forgotten = sight.counts.iter().map(|leftover| forget(cells, leftover));
     let made = Put::new(cells.row.clone())
-        .cell(COUNTS, cells.own.clone(), encode(count))
+        .cell(cells.counts.clone(), cells.own.clone(), encode(count))
         .ttl(ttl);
     let mut mutations: Vec<Mutation> = forgotten.chain([made.into()]).collect();
     let known = ttl + KNOWN_AFTER;
@@ -271,7 +278,7 @@ fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, sight: &Sigh
             mutations.push(put_note(cells, column, &nothing.next(change, 0), known));
             steps.push(Step {
                 mutations: vec![put_note(cells, column, &nothing, known)],
-                condition: condition::cell_equals(&cells.row, &STATE, column, None),
+                condition: condition::cell_equals(&cells.row, &cells.state, column, None),
             });
             let noted = nothing.encode();
             begun = Some(nothing);
@@ -299,7 +306,7 @@ fn delete(cells: &Cells, change: ChangeId, sight: &Sight) -> Option<Plan> {
             // It is forgotten when it would have been, and so is the one under it.
             Some((note, seen)) => Put::new(row())
                 .cell_at(
-                    STATE,
+                    cells.state.clone(),
                     column.clone(),
                     seen.timestamp,
                     note.next(change, 0).of_deleted().encode(),
@@ -312,7 +319,9 @@ fn delete(cells: &Cells, change: ChangeId, sight: &Sight) -> Option<Plan> {
         // Only what was seen: a participant of the next latch may arrive in this millisecond.
         if let Some(last) = sight.arrived.iter().map(|(_, timestamp)| *timestamp).max() {
             let columns = sight.arrived.iter().map(|(column, _)| column.clone());
-            let delete = columns.fold(Delete::new(row()), |delete, column| delete.column(STATE, column));
+            let delete = columns.fold(Delete::new(row()), |delete, column| {
+                delete.column(cells.state.clone(), column)
+            });
             mutations.push(delete.timestamp(last).into());
         }
     }
@@ -330,7 +339,7 @@ fn delete(cells: &Cells, change: ChangeId, sight: &Sight) -> Option<Plan> {
 
 fn put_note(cells: &Cells, column: &Bytes, note: &Note, ttl: Duration) -> Mutation {
     Put::new(cells.row.clone())
-        .cell(STATE, column.clone(), note.encode())
+        .cell(cells.state.clone(), column.clone(), note.encode())
         .ttl(ttl)
         .into()
 }
@@ -338,7 +347,7 @@ fn put_note(cells: &Cells, column: &Bytes, note: &Note, ttl: Duration) -> Mutati
 /// Deletes all of a count that was seen, and what lies under it.
 pub(super) fn forget(cells: &Cells, count: &Count) -> Mutation {
     Delete::new(cells.row.clone())
-        .column(COUNTS, count.qualifier.clone())
+        .column(cells.counts.clone(), count.qualifier.clone())
         .timestamp(count.seen.timestamp)
         .into()
 }
@@ -352,26 +361,31 @@ fn life(seen: &Seen) -> Duration {
 }
 
 /// That nothing has changed of what the plan was made on.
-fn as_seen(cells: &Cells, sight: &Sight) -> pb::Condition {
+pub(super) fn as_seen(cells: &Cells, sight: &Sight) -> pb::Condition {
     let note = sight.note.as_ref().map(|(_, seen)| seen.value.clone());
     match (&cells.note, &note) {
         // Of a row without cells no filter is true.
-        (None, _) if sight.counts.is_empty() => condition::cell_equals(&cells.row, &COUNTS, &cells.own, None),
+        (None, _) if sight.counts.is_empty() => {
+            condition::cell_equals(&cells.row, &cells.counts, &cells.own, None)
+        }
         (None, _) => all_as_seen(cells, sight, None),
         (Some(column), _) => all_as_seen(cells, sight, Some((column, note))),
     }
 }
 
 fn all_as_seen(cells: &Cells, sight: &Sight, note: Option<(&Bytes, Option<Bytes>)>) -> pb::Condition {
-    let seen = |count: &Count| (COUNTS, count.qualifier.clone(), Some(count.seen.value.clone()));
-    let note = note.map(|(column, value)| (STATE, column.clone(), value));
+    let seen = |count: &Count| {
+        let value = Some(count.seen.value.clone());
+        (cells.counts.clone(), count.qualifier.clone(), value)
+    };
+    let note = note.map(|(column, value)| (cells.state.clone(), column.clone(), value));
     let columns: Vec<_> = sight.counts.iter().map(seen).chain(note).collect();
     let at = |count: &Count| (count.qualifier.clone(), count.seen.timestamp);
     let counts: Vec<_> = sight.counts.iter().map(at).collect();
-    condition::columns_as_seen(&cells.row, &columns, &cells.counts(), &counts)
+    condition::columns_as_seen(&cells.row, &columns, &cells.count_columns(), &counts)
 }
 
-fn encode(count: i64) -> Bytes {
+pub(super) fn encode(count: i64) -> Bytes {
     Bytes::copy_from_slice(&count.to_be_bytes())
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::{
-    layout::{self, COUNTS, Cells, STATE},
+    layout::{self, Cells},
     name::LatchLevel,
     note::Note,
     state::{LatchInfo, LatchState},
@@ -72,16 +72,19 @@ pub(super) enum Participants<'a> {
 pub(super) fn get(cells: &Cells, participants: Participants<'_>) -> Get {
     let get = Get::new(cells.row.clone());
     let get = match cells.level {
-        LatchLevel::Dc => get.column(COUNTS, cells.own.clone()),
-        LatchLevel::Xdc => get.family(COUNTS),
+        LatchLevel::Dc => get.column(cells.counts.clone(), cells.own.clone()),
+        LatchLevel::Xdc => get.family(cells.counts.clone()),
     };
     match (&cells.note, participants) {
         (None, _) => get,
-        (Some(note), Participants::None) => get.column(STATE, note.clone()),
-        (Some(note), Participants::One(column)) => {
-            get.column(STATE, note.clone()).column(STATE, column.clone())
+        (Some(note), Participants::None) => get.column(cells.state.clone(), note.clone()),
+        (Some(note), Participants::One(column)) => get
+            .column(cells.state.clone(), note.clone())
+            .column(cells.state.clone(), column.clone()),
+        (Some(_), Participants::All) if cells.counts == cells.state => {
+            Get::new(cells.row.clone()).family(cells.state.clone())
         }
-        (Some(_), Participants::All) => get.family(STATE),
+        (Some(_), Participants::All) => get.family(cells.state.clone()),
     }
 }
 
@@ -95,7 +98,7 @@ impl Sight {
         let mut sight = Self::default();
         let arrivals = cells.arrivals();
         for cell in row.map(Row::cells).unwrap_or_default() {
-            if cell.family == COUNTS {
+            if cells.is_count(&cell.family, &cell.qualifier) {
                 sight.counts.push(count(cell)?);
             } else if Some(&cell.qualifier) == cells.note.as_ref() {
                 let note = Note::decode(&cell.value)
@@ -164,6 +167,7 @@ impl Sight {
                 .counts
                 .iter()
                 .filter_map(|count| Some((layout::farm(&count.qualifier)?, count.value)))
+                .filter(|(farm, _)| !farm.is_empty())
                 .map(|(farm, value)| (BytesBinary(farm).to_string(), value))
                 .collect(),
             false => BTreeMap::new(),

@@ -58,8 +58,8 @@ impl LatchTableOptions {
 
     /// Leaves the second family out: the table is to the attribute what the Java library makes.
     ///
-    /// A latch that has expired then reads as absent, a change whose answer was lost has an unknown outcome, and
-    /// participants need `MultiRowMutationEndpoint`.
+    /// A latch that has expired then reads as absent, a change whose answer was lost has an unknown outcome, and participants
+    /// are refused: there is no place for their names.
     pub fn no_state_family(mut self) -> Self {
         self.state_family = false;
         self
@@ -123,6 +123,14 @@ pub(super) struct Families {
 }
 
 impl Families {
+    /// Those of a partition: one, for all.
+    pub(super) fn in_partition(family: &FamilyDescriptor) -> Self {
+        Self {
+            state: true,
+            cells_live: family.time_to_live(),
+        }
+    }
+
     pub(super) fn of(descriptor: &TableDescriptor) -> Result<Self> {
         let counts = descriptor.family(LatchTableOptions::FAMILY).ok_or_else(|| {
             Error::new(
@@ -155,6 +163,9 @@ mod tests {
         assert!(families.state && families.cells_live.is_none());
         let java = options.no_state_family().descriptor();
         assert!(!Families::of(&java).unwrap().state);
+        let short_lived = FamilyDescriptor::new("S").with_attribute("TTL", "60");
+        let families = Families::of(&java.clone().with_family(short_lived)).unwrap();
+        assert_eq!(families.cells_live, Some(Duration::from_secs(60)));
         let bare = TableDescriptor::new("t".parse().unwrap());
         assert_eq!(Families::of(&bare).unwrap_err().kind(), ErrorKind::FamilyNotFound);
         assert!(LatchTableOptions::with_suffix("no such").is_err());

@@ -14,8 +14,8 @@ use super::{
     state::{LockHolder, LockInfo},
 };
 use crate::{
-    error::{Error, ErrorKind, Result},
-    model::{BytesBinary, FamilyDescriptor, TableDescriptor},
+    error::{Error, Result},
+    model::BytesBinary,
     txn::PartitionedTable,
 };
 
@@ -68,12 +68,12 @@ pub struct PartitionLocks {
 }
 
 impl PartitionLocks {
-    /// The locks of a table, which needs the family [`_lock`](TableDescriptor::LOCK_FAMILY). The holder is called
+    /// The locks of a table, which needs the family [`_lock`](crate::TableDescriptor::LOCK_FAMILY). The holder is called
     /// `user@host:pid` where people look.
     ///
     /// # Errors
     ///
-    /// [`FamilyNotFound`](ErrorKind::FamilyNotFound) without the family; those of reading the table's descriptor.
+    /// [`FamilyNotFound`](crate::ErrorKind::FamilyNotFound) without the family; those of reading the table's descriptor.
     pub async fn open(table: &PartitionedTable) -> Result<Self> {
         let user = table.table().connection().config().user().to_owned();
         Self::open_as(table, party::default_holder(&user)).await
@@ -83,20 +83,13 @@ impl PartitionLocks {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and [`InvalidInput`](ErrorKind::InvalidInput) for a longer name.
+    /// As [`open`](Self::open), and [`InvalidInput`](crate::ErrorKind::InvalidInput) for a longer name.
     pub async fn open_as(table: &PartitionedTable, holder: impl Into<String>) -> Result<Self> {
         let blame = |error: Error| error.at_operation("opening for locks").at_table(table.name());
-        let connection = table.table().connection();
-        let descriptor = connection
-            .admin()
-            .until(table.table().deadline())
-            .descriptor(table.name())
-            .await
-            .map_err(blame)?;
-        let family = family(&descriptor).map_err(blame)?;
+        let family = table.lock_family("locks").await?;
         Ok(Self {
             table: table.clone(),
-            party: Arc::new(Party::new(holder.into(), family).map_err(blame)?),
+            party: Arc::new(Party::new(holder.into(), &family).map_err(blame)?),
         })
     }
 
@@ -105,7 +98,7 @@ impl PartitionLocks {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for what is no prefix under the table's rule, and for an id that is empty or
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for what is no prefix under the table's rule, and for an id that is empty or
     /// too long for a row.
     pub fn lock(&self, prefix: impl Into<Bytes>, id: &str) -> Result<LockRequest> {
         let (name, place) = self.place(prefix.into(), id)?;
@@ -163,24 +156,7 @@ impl PartitionLocks {
 
     fn place(&self, prefix: Bytes, id: &str) -> Result<(String, Place)> {
         let shown = BytesBinary(&prefix).to_string();
-        let row = || {
-            if id.is_empty() {
-                return Err(Error::invalid("an empty lock id"));
-            }
-            let partition = self.table.rule().partition(prefix)?;
-            let reserved = [&[LOCK], id.as_bytes()].concat();
-            match partition.reserved_row(&reserved) {
-                Some(row) => Ok(row),
-                None if partition.is_lone_row() => Err(Error::invalid(format!(
-                    "{partition} can't have a lock, which is a row itself and may be parted from it"
-                ))),
-                None => Err(Error::invalid(format!(
-                    "a lock's id of {} bytes, which is too long for a row key behind the prefix",
-                    id.len()
-                ))),
-            }
-        };
-        let row = row().map_err(|error| error.at_operation("naming a lock").at_table(self.table.name()))?;
+        let row = self.table.reserved_row(prefix, "lock", LOCK, id)?;
         let place = Place {
             cells_live: self.party.cells_live,
             table: self.table.table().clone(),
@@ -188,21 +164,6 @@ impl PartitionLocks {
         };
         Ok((format!("{shown}{SEPARATOR}{id}"), place))
     }
-}
-
-fn family(descriptor: &TableDescriptor) -> Result<&FamilyDescriptor> {
-    let name = TableDescriptor::LOCK_FAMILY;
-    descriptor.family(name).ok_or_else(|| {
-        Error::new(
-            ErrorKind::FamilyNotFound,
-            format!("the table has no family {name}, in which the locks of its partitions are kept"),
-        )
-        .with_hint(format!(
-            "make tables with hbase-txn table create --lock-family, or add it in HBase's shell: alter '{}', {{NAME => \
-             '{name}', VERSIONS => 1}}",
-            descriptor.name
-        ))
-    })
 }
 
 impl fmt::Debug for PartitionLocks {

@@ -2,6 +2,7 @@
 //! Acquiring one is in `pending`.
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -22,8 +23,8 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    model::{Condition, Mutation, TableName},
-    txn::{FailedCondition, Outcome, Part, Transaction, UpdateView},
+    model::{Condition, TableName},
+    txn::{Changes, FailedCondition, Outcome, Part, Transaction, UpdateView},
 };
 
 /// Locks of the transaction's own partition, from [`PartitionLocks`](crate::PartitionLocks).
@@ -170,8 +171,8 @@ fn holder(since: u64, held: HeldBy) -> LockHolder {
 }
 
 impl Part for Fence {
-    fn deed(&self) -> &'static str {
-        "fenced by"
+    fn deed(&self) -> Cow<'_, str> {
+        "fenced by".into()
     }
 
     fn condition(&self) -> &Condition {
@@ -182,8 +183,8 @@ impl Part for Fence {
         false
     }
 
-    fn mutations(&self) -> BoxFuture<'_, Result<Vec<Mutation>>> {
-        std::future::ready(Ok(Vec::new())).boxed()
+    fn changes(&self) -> BoxFuture<'_, Result<Changes>> {
+        std::future::ready(Ok(Changes::default())).boxed()
     }
 
     fn ended(&self, outcome: Option<&Outcome>) {
@@ -206,8 +207,8 @@ impl Release {
 }
 
 impl Part for Release {
-    fn deed(&self) -> &'static str {
-        "release"
+    fn deed(&self) -> Cow<'_, str> {
+        "release".into()
     }
 
     fn condition(&self) -> &Condition {
@@ -218,7 +219,7 @@ impl Part for Release {
         true
     }
 
-    fn mutations(&self) -> BoxFuture<'_, Result<Vec<Mutation>>> {
+    fn changes(&self) -> BoxFuture<'_, Result<Changes>> {
         async {
             // Between two attempts a renewal that has waited gets its turn.
             self.change(None);
@@ -228,9 +229,9 @@ impl Part for Release {
                 // Not less than any renewal that was sent and may have arrived.
                 held.place.giving_back(index, grip, hold.longest)
             });
-            let mutations = mutations.collect();
+            let mutations: Vec<_> = mutations.collect();
             self.change(Some(hold));
-            Ok(mutations)
+            Ok(mutations.into())
         }
         .boxed()
     }

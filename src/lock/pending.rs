@@ -1,6 +1,7 @@
 //! A lock that a transaction acquires.
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -19,8 +20,8 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    model::{Condition, Mutation},
-    txn::{Outcome, Part},
+    model::Condition,
+    txn::{Changes, Outcome, Part},
 };
 
 /// A lock that a [transaction acquires](crate::Transaction::acquire_lock): claim it when that was committed.
@@ -98,8 +99,8 @@ impl Taking {
 }
 
 impl Part for Taking {
-    fn deed(&self) -> &'static str {
-        "acquire"
+    fn deed(&self) -> Cow<'_, str> {
+        "acquire".into()
     }
 
     fn condition(&self) -> &Condition {
@@ -110,7 +111,7 @@ impl Part for Taking {
         true
     }
 
-    fn mutations(&self) -> BoxFuture<'_, Result<Vec<Mutation>>> {
+    fn changes(&self) -> BoxFuture<'_, Result<Changes>> {
         let mutations = || {
             let mut state = self.state();
             if matches!(*state, State::Unwanted) {
@@ -122,7 +123,8 @@ impl Part for Taking {
             *state = State::Sent(Moment::now());
             let place = &self.request.place;
             let rows = 0..place.rows.rows.len();
-            Ok(rows.flat_map(|index| place.taking(index, &self.held)).collect())
+            let mutations: Vec<_> = rows.flat_map(|index| place.taking(index, &self.held)).collect();
+            Ok(mutations.into())
         };
         std::future::ready(mutations()).boxed()
     }

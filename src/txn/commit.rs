@@ -229,10 +229,11 @@ impl PartitionedTable {
             mutations.to_mut().push(bump.into());
         }
         for part in &group.parts {
-            let changes = timeout_at(deadline, part.mutations()).await;
+            let changes = timeout_at(deadline, part.changes()).await;
             let changes = changes.map_err(|_| no_time_for_parts())??;
-            if !changes.is_empty() {
-                mutations.to_mut().extend(changes);
+            conditions.extend(changes.seen);
+            if !changes.mutations.is_empty() {
+                mutations.to_mut().extend(changes.mutations);
             }
         }
         if let Some(claim) = &prepared.claim {
@@ -397,7 +398,7 @@ fn unless_settled(error: Error) -> Error {
 fn no_time_for_parts() -> Error {
     Error::new(
         ErrorKind::DeadlineExceeded,
-        "gave up, nothing was applied: a lock of the transaction was being renewed until its time was over",
+        "gave up, nothing was applied: a lock of the transaction was being renewed, or a latch read, until its time was over",
     )
     .with_retryable(true)
 }

@@ -16,6 +16,7 @@
 //! | `snapshot` `read` | reads at one moment: for users, and for commits |
 //! | `update` `partition_version` | read, change, commit, again on conflict |
 //! | `part` | what a layer above makes part of a transaction |
+//! | `reserved` | where in a partition layers above keep their rows |
 //! | `outcome` | [`Outcome`]: committed, rejected, refused, failed, unknown |
 //!
 //! # The promise
@@ -50,6 +51,7 @@ mod partitioned_table;
 mod plan;
 mod read;
 mod record;
+mod reserved;
 mod rule_watch;
 mod sequence;
 mod servers;
@@ -61,7 +63,7 @@ mod without_endpoint;
 
 pub use batch::Batch;
 pub use outcome::{Committed, FailedCondition, GroupOutcome, Outcome, Rejection};
-pub(crate) use part::Part;
+pub(crate) use part::{Changes, Part};
 pub use partitioned_table::{OpenOptions, PartitionedTable};
 pub use plan::{ExplainedGroup, Explanation};
 pub use record::TransactionId;

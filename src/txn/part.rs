@@ -3,7 +3,7 @@
 //! Such parts are no contents that the caller gave: their changes are made anew for each attempt, are sent as they are,
 //! and an id does not stand for them, but for what is done to which row.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use futures::future::BoxFuture;
 
@@ -11,22 +11,41 @@ use super::outcome::Outcome;
 use crate::{
     error::Result,
     model::{Condition, Mutation},
+    wire::pb,
 };
+
+/// What one attempt makes of a part's row.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) mutations: Vec<Mutation>,
+    /// What they were made for, and what must still be so, beside the part's condition. When it is not, the attempt fails as
+    /// by another writer, and is made anew.
+    pub(crate) seen: Option<pb::Condition>,
+}
+
+impl From<Vec<Mutation>> for Changes {
+    fn from(mutations: Vec<Mutation>) -> Self {
+        Self {
+            mutations,
+            seen: None,
+        }
+    }
+}
 
 /// One of them. Its row is that of its condition.
 pub(crate) trait Part: fmt::Debug + Send + Sync {
     /// What is done to the row: with the row, all of it that an id stands for. It must not change.
-    fn deed(&self) -> &'static str;
+    fn deed(&self) -> Cow<'_, str>;
 
     /// What must be true of the row.
     fn condition(&self) -> &Condition;
 
-    /// Whether it has [`mutations`](Self::mutations).
+    /// Whether it changes the row.
     fn writes(&self) -> bool;
 
     /// The changes that the next attempt makes of the row. When it is asked for them, no attempt before was applied, and
     /// none can be any more.
-    fn mutations(&self) -> BoxFuture<'_, Result<Vec<Mutation>>>;
+    fn changes(&self) -> BoxFuture<'_, Result<Changes>>;
 
     /// Tells how the commit ended; none when it was dropped.
     fn ended(&self, outcome: Option<&Outcome>);

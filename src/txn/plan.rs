@@ -113,10 +113,10 @@ impl Group {
         let same_row = |other: &Arc<dyn Part>| other.condition().row() == condition.row();
         if let Some(other) = self.parts.iter().find(|other| same_row(other)) {
             return Err(blame(Error::invalid(format!(
-                "the same lock twice in one transaction: {} is in it already",
+                "the same row of a lock or latch twice in one transaction: {} is in it already",
                 other.deed()
             ))
-            .with_hint("one of the two is enough: whoever releases a lock must hold it, and who acquires it does")));
+            .with_hint("one of the two is enough: whoever releases a lock must hold it, and who acquires it does; a latch is counted down by more than one at once")));
         }
         self.parts.push(part);
         Ok(())
@@ -207,7 +207,7 @@ impl Group {
         if let Some(part) = self.parts.iter().find(|part| part.writes() && is_weak) {
             return Err(Error::new(
                 ErrorKind::WeakDurability,
-                "a transaction that acquires or releases a lock must be SYNC_WAL: a crash would undo that",
+                "a transaction that changes a lock or a latch must be SYNC_WAL: a crash would undo that",
             )
             .at_operation(part.condition().label_text().into_owned()));
         }

@@ -114,26 +114,37 @@ pub(crate) fn cell_equals(
 }
 
 /// Each of these columns of one row has this value; none is that it is absent, and here an empty value is one like others.
-/// And of `all` the columns, by their qualifiers, none has a cell but these, of these timestamps: what was changed and
-/// changed back is not as it was.
 ///
 /// It can't be true of a row without any cell, so one of them at least must have a value. The server reads the whole row.
+pub(crate) fn columns_equal(row: &Bytes, columns: &[(Bytes, Bytes, Option<Bytes>)]) -> pb::Condition {
+    row_passes(row, values(columns).collect())
+}
+
+/// Each of these columns has this value, as for [`columns_equal`]. And of `all` the columns, by their qualifiers, none has a cell
+/// but these, of these timestamps: what was changed and changed back is not as it was.
 pub(crate) fn columns_as_seen(
     row: &Bytes,
     columns: &[(Bytes, Bytes, Option<Bytes>)],
     all: &Comparator,
     cells: &[(Bytes, u64)],
 ) -> pb::Condition {
-    let values = columns
-        .iter()
-        .map(|(family, qualifier, value)| filter::column_equals(family, qualifier, value.as_ref()));
-    let filters = [filter::newest()]
-        .into_iter()
-        .chain(values)
-        .chain([filter::no_cells_but(all, cells)]);
+    let others = filter::no_cells_but(all, cells);
+    row_passes(row, values(columns).chain([others]).collect())
+}
+
+fn values(columns: &[(Bytes, Bytes, Option<Bytes>)]) -> impl Iterator<Item = pb::Filter> {
+    let newest = [filter::newest()].into_iter();
+    newest.chain(
+        columns
+            .iter()
+            .map(|(family, qualifier, value)| filter::column_equals(family, qualifier, value.as_ref())),
+    )
+}
+
+fn row_passes(row: &Bytes, filters: Vec<pb::Filter>) -> pb::Condition {
     pb::Condition {
         row: row.clone(),
-        filter: Some(filter::all(filters.collect())),
+        filter: Some(filter::all(filters)),
         ..pb::Condition::default()
     }
 }

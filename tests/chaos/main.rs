@@ -5,7 +5,6 @@
 //! `CHAOS_ROUNDS` is how many times the short form is run: 1 unless set, 10 where `HBASE_TXN_TEST_LONG` is.
 //! `CHAOS_COMMITS` is how many transactions `lost_answers` has; what became of them is kept in `target/chaos` when it fails.
 //! `CHAOS_CYCLES` is how often the spinning owners of `locks` acquire one: 50,000 times in the short form, 1,000,000 in the long;
-//! and those of `coordination`: 1,000 and 200,000 times.
 //! those of `coordination`: 1,500 and 200,000 times; and how often `latches` are counted down or arrived at: 3,000 and 100,000.
 //!
 //! What a test claims is checked by code: every commit's outcome is recorded, and compared with what a scan of the

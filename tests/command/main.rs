@@ -10,6 +10,7 @@ mod checks;
 mod connecting;
 mod coordination;
 mod harness;
+mod latches;
 mod load;
 mod lock_run;
 mod lock_tables;

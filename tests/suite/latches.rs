@@ -6,7 +6,10 @@ use std::{
 };
 
 use futures::future::join_all;
-use hbase_txn::{Connection, ErrorKind, Latch, LatchLevel, LatchManager, LatchState, WaitOutcome};
+use hbase_txn::{
+    Connection, ErrorKind, FamilyDescriptor, Latch, LatchLevel, LatchManager, LatchState, LatchTableOptions,
+    WaitOutcome,
+};
 
 use crate::support::{
     connect, eventually,
@@ -262,6 +265,35 @@ async fn a_participant_counts_once() {
         2,
         "{left:?}"
     );
+}
+
+#[tokio::test]
+async fn participants_are_refused_where_their_names_have_no_place() {
+    let connection = connect().await;
+    let (table, here, _) = farms(&connection, "nameless", false).await;
+    for level in [LatchLevel::Dc, LatchLevel::Xdc] {
+        let ours = latch(&here, level, &format!("parts-{level}"));
+        ours.init(2, HOUR).await.unwrap();
+        let error = ours.arrive("worker-1").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FamilyNotFound);
+        says(
+            &error,
+            &["no family S", &format!("alter '{}'", table.name), "NAME => 'S'"],
+        );
+        assert_eq!(state(&ours).await, (LatchState::Open, Some(2)));
+    }
+    let family = FamilyDescriptor::new(LatchTableOptions::STATE_FAMILY);
+    let admin = connection.admin();
+    let descriptor = admin.descriptor(&table.name).await.unwrap();
+    admin.modify_table(&descriptor.with_family(family)).await.unwrap();
+    let again = latch_manager(&connection, &table.name, "svc", "fra").await;
+    for level in [LatchLevel::Dc, LatchLevel::Xdc] {
+        // Made without a note, as Java clients make them.
+        let ours = latch(&again, level, &format!("parts-{level}"));
+        assert_eq!(ours.arrive("worker-1").await.unwrap().left, 1);
+        assert!(!ours.arrive("worker-1").await.unwrap().counted);
+        assert_eq!(state(&ours).await, (LatchState::Open, Some(1)));
+    }
 }
 
 #[tokio::test]

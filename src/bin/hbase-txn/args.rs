@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     cmd::{
         coordination::{elect, rwlock, semaphore},
-        dev, lock, rows, table, txn,
+        dev, latch, lock, rows, table, txn,
     },
     durations,
     exit::Failure,
@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Txn(txn::Txn),
     /// Locks that one process of all holds: take, keep, release, show them, run a command under one
     Lock(lock::Lock),
+    /// Counts that others wait for: make, count, show, delete them, wait for them
+    Latch(latch::Latch),
     /// Semaphores: permits, of which there are so many for all processes together
     Semaphore(semaphore::Semaphore),
     /// Elections: one leader at a time, in terms that rise
@@ -176,6 +178,12 @@ mod tests {
     #[case(&["hbase-txn", "lock", "renew", "locks", "id", "--client", "c"])]
     #[case(&["hbase-txn", "lock", "run", "locks", "id", "--client", "c"])]
     #[case(&["hbase-txn", "lock", "run", "locks", "id", "--client", "c", "true"])]
+    #[case(&["hbase-txn", "latch", "init", "latches", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "latch", "init", "latches", "id", "few", "--client", "c"])]
+    #[case(&["hbase-txn", "latch", "init", "latches", "id", "3", "--client", "c", "--no-create", "--regions", "1"])]
+    #[case(&["hbase-txn", "latch", "count-down", "latches", "id", "--client", "c", "--by", "2", "--participant", "p"])]
+    #[case(&["hbase-txn", "latch", "count-up", "latches", "id", "--client", "c", "--participant", "p"])]
+    #[case(&["hbase-txn", "latch", "show", "latches", "id"])]
     #[case(&["hbase-txn", "semaphore", "create", "locks", "id", "--client", "c"])]
     #[case(&["hbase-txn", "semaphore", "create", "locks", "id", "many", "--client", "c"])]
     #[case(&["hbase-txn", "semaphore", "acquire", "locks", "id", "--client", "c", "--no-create"])]

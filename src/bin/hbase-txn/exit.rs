@@ -47,6 +47,8 @@ impl Exit {
 pub(crate) enum Failure {
     /// The library's error.
     Library(hbase_txn::Error),
+    /// The library's error where what was asked for is not possible as things are.
+    NotMet(hbase_txn::Error),
     /// What the command itself refuses.
     Refused(String),
     /// What can't be parsed, and is not clap's to say: what stands in the environment, options that need one another.
@@ -67,7 +69,8 @@ impl Failure {
         crate::output::complain(&format!("hbase-txn: {self}"));
         match self {
             Self::Library(error) if error.is_outcome_unknown() => Exit::Unknown,
-            Self::Library(error) if error.kind() == ErrorKind::LockUnavailable => Exit::NotMet,
+            Self::Library(error) if is_not_met(error.kind()) => Exit::NotMet,
+            Self::NotMet(_) => Exit::NotMet,
             Self::Unparsable(_) => Exit::Unparsable,
             _ => Exit::Failed,
         }
@@ -79,10 +82,21 @@ impl Failure {
     }
 }
 
+/// Whether an error of this kind, always, says how things are and not that something failed.
+fn is_not_met(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::LockUnavailable
+            | ErrorKind::LatchExists
+            | ErrorKind::LatchAbsent
+            | ErrorKind::LatchExpired
+    )
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Library(error) => error.fmt(f),
+            Self::Library(error) | Self::NotMet(error) => error.fmt(f),
             Self::Refused(why) | Self::Unparsable(why) => f.write_str(why),
             Self::Io(error) => error.fmt(f),
             Self::Interrupted => f.write_str("interrupted"),

@@ -2,7 +2,9 @@
 
 pub(crate) mod coordination;
 pub(crate) mod dev;
+pub(crate) mod latch;
 pub(crate) mod lock;
+mod missing_table;
 pub(crate) mod rows;
 pub(crate) mod table;
 pub(crate) mod txn;
@@ -23,6 +25,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         Command::Table(table) => table.run(&global).await,
         Command::Txn(txn) => txn.run(&global).await,
         Command::Lock(lock) => lock.run(&global).await,
+        Command::Latch(latch) => latch.run(&global).await,
         Command::Semaphore(semaphore) => semaphore.run(&global).await,
         Command::Elect(elect) => elect.run(&global).await,
         Command::Rwlock(lock) => lock.run(&global).await,

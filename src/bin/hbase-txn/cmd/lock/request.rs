@@ -4,7 +4,7 @@ use std::{future::Future, pin::pin, time::Duration};
 
 use clap::Args;
 use hbase_txn::{
-    Connection, ErrorKind, LONGEST_LEASE, LockGuard, LockLevel, LockManager, LockManagerOptions, LockRequest,
+    Connection, LONGEST_LEASE, LockGuard, LockLevel, LockManager, LockManagerOptions, LockRequest,
     LockTableOptions,
 };
 use tokio::time::timeout;
@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{
     args::Global,
+    cmd::missing_table,
     durations,
     exit::Failure,
-    progress::Progress,
     values::{self, Ranged},
 };
 
@@ -157,27 +157,19 @@ impl Missing {
         which: &Which,
     ) -> Result<LockManager, Failure> {
         let name = &which.table;
-        let error = match options.clone().open(connection, name.clone()).await {
-            Err(error) if error.kind() == ErrorKind::TableNotFound => error,
-            done => return Ok(done?),
+        let admin = connection.admin();
+        let making = match &self {
+            Self::Made(table) => Some(table.create(&admin)),
+            Self::Forbidden => None,
+            Self::Refused => return Ok(options.open(connection, name.clone()).await?),
         };
-        let table = match self {
-            Self::Made(table) => table,
-            Self::Forbidden => {
-                return Err(Failure::Refused(format!("{error}; but --no-create forbids it")));
-            }
-            Self::Refused => return Err(error.into()),
-        };
-        let progress = Progress::on_a_terminal();
-        if let Some(progress) = &progress {
-            progress.step(&format!("making table {name}"));
-        }
-        let made = table.create(&connection.admin()).await;
-        if let Some(progress) = &progress {
-            progress.finish();
-        }
-        made?;
-        Ok(options.open(connection, name.clone()).await?)
+        missing_table::open_or_make(
+            name,
+            options.clone().open(connection, name.clone()),
+            making,
+            options.open(connection, name.clone()),
+        )
+        .await
     }
 }
 

@@ -1,5 +1,5 @@
 //! `hbase-txn table check`: everything about one table that would stop a transaction, not only the first. What is a lock
-//! table is judged in `lock_table`.
+//! table is judged in `lock_table`, what is a latch table in `latch_table`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     finding::{Finding, Grade},
-    lock_table,
+    latch_table, lock_table,
 };
 use crate::{
     args::{Format, Global},
@@ -23,10 +23,10 @@ use crate::{
     output,
 };
 
-/// Find everything that would stop a transaction, or a lock, on a table, and say what mends it
+/// Find everything that would stop a transaction, a lock or a latch on a table, and say what mends it
 ///
-/// A table with the family D alone and no rule but one of a single byte, without the endpoint, is a lock table: it is
-/// checked for what would stop its locks, or let them down.
+/// A table without the endpoint and with no rule but one of a single byte is a lock table with the family D alone, and a
+/// latch table with C alone or C and S: it is checked for what would stop its locks or latches, or let them down.
 ///
 /// Findings are graded `broken` and `note`; with any `broken` the exit status is 1. Each region is asked for the
 /// endpoint. Nothing is changed. In JSON each finding is an object, and there is none where nothing is found. Not seen from
@@ -90,6 +90,10 @@ async fn findings(connection: &Connection, name: &TableName) -> Result<Vec<Findi
     }
     if lock_table::is_one(&descriptor) {
         findings.extend(lock_table::findings(&descriptor, &regions));
+        return Ok(findings);
+    }
+    if latch_table::is_one(&descriptor) {
+        findings.extend(latch_table::findings(&descriptor));
         return Ok(findings);
     }
     match PartitionRule::from_descriptor(&descriptor) {

@@ -49,7 +49,7 @@ pub(crate) struct Create {
     /// Let each transaction change a version of its partition, in the family _version: then updates notice every change
     #[arg(long)]
     partition_version: bool,
-    /// Add the family _lock, for locks that live in the partitions of the data
+    /// Add the family _lock, for locks and latches that live in the partitions of the data
     #[arg(long)]
     lock_family: bool,
 }

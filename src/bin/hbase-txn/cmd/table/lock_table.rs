@@ -1,15 +1,14 @@
 //! What would stop the locks of a table, or let them down.
 
-use hbase_txn::{
-    BytesBinary, FamilyDescriptor, LockName, LockTableOptions, PartitionRule, TableDescriptor, TableRegion,
-};
+use hbase_txn::{BytesBinary, LockName, LockTableOptions, PartitionRule, TableDescriptor, TableRegion};
 
-use super::finding::{Finding, Grade};
+use super::{
+    family::{Family, alter},
+    finding::{Finding, Grade},
+};
 
 /// The lease that Java clients ask for unless told otherwise, in seconds.
 const JAVA_LEASE: u64 = 90;
-/// HBase's "for ever", in seconds.
-const FOREVER: u64 = i32::MAX as u64;
 
 /// Whether a table is one for locks: it has their family alone, and nothing that transactions need.
 pub(super) fn is_one(descriptor: &TableDescriptor) -> bool {
@@ -31,11 +30,11 @@ pub(super) fn findings(descriptor: &TableDescriptor, regions: &[TableRegion]) ->
         findings.extend(restriction_missing(descriptor));
     }
     if let Some(family) = descriptor.family(LockTableOptions::FAMILY) {
-        let audit = Audit {
-            descriptor,
+        let family = Family {
+            table: descriptor,
             family,
-            companions,
         };
+        let audit = Audit { family, companions };
         findings.extend(audit.ttl());
         findings.extend(audit.versions());
         findings.extend(audit.min_versions());
@@ -94,38 +93,15 @@ fn restriction_missing(descriptor: &TableDescriptor) -> Option<Finding> {
     ))
 }
 
-fn alter(descriptor: &TableDescriptor, settings: &str) -> String {
-    format!("in HBase's shell: alter '{}', {settings}", descriptor.name)
-}
-
 /// The settings of the family, one by one.
 struct Audit<'a> {
-    descriptor: &'a TableDescriptor,
-    family: &'a FamilyDescriptor,
+    family: Family<'a>,
     companions: bool,
 }
 
 impl Audit<'_> {
-    fn number(&self, attribute: &str) -> Option<u64> {
-        self.family.attribute(attribute)?.parse().ok()
-    }
-
-    fn is_on(&self, attribute: &str) -> bool {
-        let value = self.family.attribute(attribute);
-        value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
-    }
-
-    fn set(&self, attribute: &str, value: &str) -> String {
-        let settings = format!("{{NAME => '{}', {attribute} => '{value}'}}", self.family);
-        alter(self.descriptor, &settings)
-    }
-
-    fn note(&self, finding: &'static str, what: String, why: &str, mend: String) -> Finding {
-        Finding::note(&self.descriptor.name, finding, what, why, mend)
-    }
-
     fn ttl(&self) -> Option<Finding> {
-        let seconds = self.number("TTL").filter(|seconds| *seconds < FOREVER)?;
+        let seconds = self.family.ttl()?;
         let grade = match self.companions && seconds < JAVA_LEASE {
             true => Grade::Broken,
             false => Grade::Note,
@@ -140,72 +116,75 @@ impl Audit<'_> {
         };
         Some(Finding {
             grade,
-            ..self.note(
+            ..self.family.note(
                 "family-ttl",
-                format!("all that family {} has ends after {seconds} s", self.family),
+                format!(
+                    "all that family {} has ends after {seconds} s",
+                    self.family.family
+                ),
                 why,
-                self.set("TTL", "FOREVER"),
+                self.family.set("TTL", "FOREVER"),
             )
         })
     }
 
     fn versions(&self) -> Option<Finding> {
-        let versions = self.number("VERSIONS").filter(|versions| *versions > 1)?;
-        Some(self.note(
+        let versions = self.family.number("VERSIONS").filter(|versions| *versions > 1)?;
+        Some(self.family.note(
             "older-versions-kept",
-            format!("family {} keeps {versions} versions", self.family),
+            format!("family {} keeps {versions} versions", self.family.family),
             "a lock whose holder died may show an older holder again, when its lease is over and an older one's is not",
-            self.set("VERSIONS", "1"),
+            self.family.set("VERSIONS", "1"),
         ))
     }
 
     fn min_versions(&self) -> Option<Finding> {
-        let versions = self.number("MIN_VERSIONS").filter(|versions| *versions > 0)?;
-        Some(self.note(
+        let versions = self
+            .family
+            .number("MIN_VERSIONS")
+            .filter(|versions| *versions > 0)?;
+        Some(self.family.note(
             "min-versions",
             format!(
                 "family {} keeps at least {versions} versions past its TTL",
-                self.family
+                self.family.family
             ),
             "what is left of locks that nobody asks for any more is never dropped",
-            self.set("MIN_VERSIONS", "0"),
+            self.family.set("MIN_VERSIONS", "0"),
         ))
     }
 
     fn deleted_cells(&self) -> Option<Finding> {
-        let kept = self.family.attribute("KEEP_DELETED_CELLS")?;
-        if kept.eq_ignore_ascii_case("false") {
-            return None;
-        }
-        Some(self.note(
+        let kept = self.family.keeps_deleted()?;
+        Some(self.family.note(
             "deleted-cells-kept",
             format!(
                 "family {} keeps deleted cells (KEEP_DELETED_CELLS {kept})",
-                self.family
+                self.family.family
             ),
             "each release that deletes leaves something behind, and the lock becomes slower and slower",
-            self.set("KEEP_DELETED_CELLS", "FALSE"),
+            self.family.set("KEEP_DELETED_CELLS", "FALSE"),
         ))
     }
 
     fn new_version_behavior(&self) -> Option<Finding> {
-        match (self.is_on("NEW_VERSION_BEHAVIOR"), self.companions) {
-            (true, _) => Some(self.note(
+        match (self.family.is_on("NEW_VERSION_BEHAVIOR"), self.companions) {
+            (true, _) => Some(self.family.note(
                 "new-version-behavior",
-                format!("family {} has NEW_VERSION_BEHAVIOR", self.family),
+                format!("family {} has NEW_VERSION_BEHAVIOR", self.family.family),
                 "locks that are acquired often become slower and slower until the next major compaction; only Java clients \
                  need it, against each other",
-                self.set("NEW_VERSION_BEHAVIOR", "false"),
+                self.family.set("NEW_VERSION_BEHAVIOR", "false"),
             )),
-            (false, true) => Some(self.note(
+            (false, true) => Some(self.family.note(
                 "java-unprotected",
-                format!("family {} has no NEW_VERSION_BEHAVIOR", self.family),
+                format!("family {} has no NEW_VERSION_BEHAVIOR", self.family.family),
                 "a Java client that acquires a lock in the millisecond of its release is told that it holds it, and so is \
                  the next Java client; clients of this library are not",
                 format!(
                     "if Java clients use it: {}, at the cost of hot locks; if none does, a table made with --ours-alone \
                      costs less",
-                    self.set("NEW_VERSION_BEHAVIOR", "true")
+                    self.family.set("NEW_VERSION_BEHAVIOR", "true")
                 ),
             )),
             (false, false) => None,
@@ -213,14 +192,17 @@ impl Audit<'_> {
     }
 
     fn replication(&self) -> Option<Finding> {
-        let scope = self.number("REPLICATION_SCOPE").filter(|scope| *scope > 0)?;
-        Some(self.note(
+        let scope = self
+            .family
+            .number("REPLICATION_SCOPE")
+            .filter(|scope| *scope > 0)?;
+        Some(self.family.note(
             "replicated",
-            format!("family {} is replicated (REPLICATION_SCOPE {scope})", self.family),
+            format!("family {} is replicated (REPLICATION_SCOPE {scope})", self.family.family),
             "replication is asynchronous: the same lock, of level xdc too, can be held in each cluster at once",
             format!(
                 "let the farms that share locks use one table; and {}",
-                self.set("REPLICATION_SCOPE", "0")
+                self.family.set("REPLICATION_SCOPE", "0")
             ),
         ))
     }

@@ -5,13 +5,17 @@
 //! | `create` | makes one, and proves it |
 //! | `check` | everything that would stop a transaction on one, graded |
 //! | `lock_table` | everything that would stop a lock in one, or let it down |
+//! | `latch_table` | everything that would let a latch in one down |
+//! | `family` | settings of a family, as these two read them |
 //! | `finding` | what a check finds, and how it is told |
 //! | `describe` | families, attributes, rule, regions |
 
 mod check;
 mod create;
 mod describe;
+mod family;
 mod finding;
+mod latch_table;
 mod lock_table;
 
 use clap::{Args, Subcommand};

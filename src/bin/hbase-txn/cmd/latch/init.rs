@@ -1,0 +1,135 @@
+//! `hbase-txn latch init`.
+
+use std::time::Duration;
+
+use clap::Args;
+use hbase_txn::{LONGEST_LATCH, LatchTableOptions, SHORTEST_LATCH};
+use serde::Serialize;
+
+use super::which::{Deed, Which, key};
+use crate::{
+    args::{Format, Global},
+    cmd::{Outcome, missing_table},
+    durations,
+    exit::{Exit, Failure},
+    output,
+    values::{self, Ranged},
+};
+
+/// Make a latch, with so much to count down and so long to live
+///
+/// Nothing that is counted makes it live longer. What a Java client left that counted down too late is cleared away.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Init {
+    #[command(flatten)]
+    which: Which,
+    /// What there is to count down; with 0 it is reached at once, until somebody counts up
+    #[arg(value_name = "COUNT", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
+    count: Ranged<u64>,
+    /// How long the latch lives: 100ms to 8784h, and not longer than the TTL of the table's families
+    #[arg(long, value_name = "DURATION", default_value = "1h", allow_hyphen_values = true, value_parser = durations::parse)]
+    ttl: Ranged<Duration>,
+    #[command(flatten)]
+    table: MissingTable,
+}
+
+const MISSING: &str =
+    "A table that is missing is made, in the layout of the Java library and with the family S";
+
+/// What becomes of a table that is missing.
+#[derive(Debug, Args)]
+struct MissingTable {
+    /// Don't make the table
+    #[arg(long, help_heading = MISSING, conflicts_with = "regions")]
+    no_create: bool,
+    /// How many regions it gets, 1 to 257 [default: 257]
+    #[arg(long, value_name = "N", help_heading = MISSING, allow_negative_numbers = true, value_parser = values::whole::<usize>)]
+    regions: Option<Ranged<usize>>,
+}
+
+const EXAMPLE: &str = r#"Example: hbase-txn latch init latches nightly 3 --farm fra --client billing --ttl 2h --output json answers
+
+{"latch":"billing_nightly","count":3,"ttl_ms":7200000}
+
+Exit status: 0 it is made; 3 it is there already, open or reached; 1 refused or failed; 4 the answer was lost."#;
+
+#[derive(Serialize)]
+struct Made {
+    latch: String,
+    count: u64,
+    ttl_ms: u64,
+}
+
+impl Init {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let options = self.which.options(Deed::Counts)?;
+        let (count, ttl) = (self.count()?, self.ttl()?);
+        let missing = self.table.options(&self.which)?;
+        let connection = global.connect().await?;
+        let admin = connection.admin();
+        let name = &self.which.table;
+        let latches = missing_table::open_or_make(
+            name,
+            options.clone().open(&connection, name.clone()),
+            missing.as_ref().map(|table| table.create(&admin)),
+            options.open(&connection, name.clone()),
+        )
+        .await?;
+        let latch = latches.latch(self.which.level(), &self.which.id)?;
+        latch.init(count, ttl).await?;
+        let made = Made {
+            latch: key(&latch),
+            count,
+            ttl_ms: durations::milliseconds(ttl),
+        };
+        match global.output {
+            Format::Json => output::json(&made)?,
+            Format::Table => output::line(&format!(
+                "{}: made, {count} to count down within {}",
+                made.latch,
+                durations::shown(ttl)
+            ))?,
+        }
+        Ok(Exit::Done)
+    }
+
+    fn count(&self) -> Result<u64, Failure> {
+        let count = self.count.get("COUNT")?;
+        match i64::try_from(count) {
+            Ok(_) => Ok(count),
+            Err(_) => Err(Failure::Refused(format!(
+                "COUNT {count} is out of range: it is {} at most",
+                i64::MAX
+            ))),
+        }
+    }
+
+    /// In the range of all tables.
+    fn ttl(&self) -> Result<Duration, Failure> {
+        let ttl = self.ttl.get("--ttl")?;
+        if (SHORTEST_LATCH..=LONGEST_LATCH).contains(&ttl) {
+            return Ok(ttl);
+        }
+        Err(Failure::Refused(format!(
+            "--ttl {} is out of range: a latch lives from {} to {}",
+            durations::shown(ttl),
+            durations::shown(SHORTEST_LATCH),
+            durations::shown(LONGEST_LATCH)
+        )))
+    }
+}
+
+impl MissingTable {
+    fn options(&self, which: &Which) -> Result<Option<LatchTableOptions>, Failure> {
+        if self.no_create {
+            return Ok(None);
+        }
+        let mut options = LatchTableOptions::new(which.table.clone());
+        if let Some(regions) = &self.regions {
+            options = options.regions(regions.get("--regions")?);
+        }
+        options.split_keys()?;
+        Ok(Some(options))
+    }
+}

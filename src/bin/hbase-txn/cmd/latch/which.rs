@@ -1,0 +1,83 @@
+//! Which latch is meant.
+
+use clap::Args;
+use hbase_txn::{BytesBinary, Latch, LatchLevel, LatchManagerOptions, LatchName, TableName};
+
+use crate::{args::Global, exit::Failure, values};
+
+/// The farm in whose name nothing is counted.
+const NO_FARM: &str = "-";
+
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// The latch table, with its namespace if it has one
+    pub(super) table: TableName,
+    /// The latch's id among those of its client; \xNN is a byte
+    #[arg(value_parser = values::text)]
+    pub(super) id: String,
+    #[command(flatten)]
+    pub(super) whose: Whose,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Whose {
+    /// Whose counts make it: dc, those of one farm; xdc, the sum of all farms
+    #[arg(long, default_value = "dc", value_name = "dc|xdc")]
+    level: LatchLevel,
+    /// The farm (data centre) in whose column is counted; not needed to look at, wait for and delete a latch of level xdc
+    #[arg(long, value_name = "F", value_parser = values::text)]
+    farm: Option<String>,
+    /// The client (a service, not a process) that the latch belongs to
+    #[arg(long, value_name = "C", value_parser = values::text)]
+    client: String,
+}
+
+/// What is to be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    Counts,
+    Looks,
+}
+
+impl Which {
+    /// Looks at its name before any server is, and at how a farm is named.
+    pub(super) fn options(&self, deed: Deed) -> Result<LatchManagerOptions, Failure> {
+        let Whose { level, farm, client } = &self.whose;
+        let farm = match (farm, level, deed) {
+            (Some(farm), _, _) => farm,
+            (None, LatchLevel::Xdc, Deed::Looks) => NO_FARM,
+            (None, LatchLevel::Xdc, Deed::Counts) => {
+                return Err(Failure::Unparsable(
+                    "what is counted stands in the column of a farm, at level xdc too; name it by --farm F"
+                        .to_owned(),
+                ));
+            }
+            (None, LatchLevel::Dc, _) => {
+                return Err(Failure::Unparsable(
+                    "a latch of level dc belongs to a farm; name it by --farm F, or take --level xdc, which adds up all"
+                        .to_owned(),
+                ));
+            }
+        };
+        LatchName::new(client, &self.id)
+            .map_err(|error| Failure::Refused(format!("naming a latch, table {}: {error}", self.table)))?;
+        Ok(LatchManagerOptions::new(client, farm))
+    }
+
+    /// The latch, in a table that is there.
+    pub(super) async fn open(&self, global: &Global, deed: Deed) -> Result<Latch, Failure> {
+        let options = self.options(deed)?;
+        let connection = global.connect().await?;
+        let latches = options.open(&connection, self.table.clone()).await?;
+        Ok(latches.latch(self.whose.level, &self.id)?)
+    }
+
+    pub(super) fn level(&self) -> LatchLevel {
+        self.whose.level
+    }
+}
+
+/// A latch's key as it is shown.
+pub(super) fn key(latch: &Latch) -> String {
+    BytesBinary(latch.key().as_bytes()).to_string()
+}

@@ -1,0 +1,52 @@
+//! The settings of one family, as a check reads and mends them.
+
+use hbase_txn::{FamilyDescriptor, TableDescriptor};
+
+use super::finding::Finding;
+
+/// HBase's "for ever", in seconds.
+const FOREVER: u64 = i32::MAX as u64;
+
+/// A family of a table.
+#[derive(Clone, Copy)]
+pub(super) struct Family<'a> {
+    pub(super) table: &'a TableDescriptor,
+    pub(super) family: &'a FamilyDescriptor,
+}
+
+impl Family<'_> {
+    pub(super) fn number(&self, attribute: &str) -> Option<u64> {
+        self.family.attribute(attribute)?.parse().ok()
+    }
+
+    pub(super) fn is_on(&self, attribute: &str) -> bool {
+        let value = self.family.attribute(attribute);
+        value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// Its TTL in seconds, unless that is for ever.
+    pub(super) fn ttl(&self) -> Option<u64> {
+        self.number("TTL").filter(|seconds| *seconds < FOREVER)
+    }
+
+    /// What it says of deleted cells, unless that is not to keep them.
+    pub(super) fn keeps_deleted(&self) -> Option<&str> {
+        let kept = self.family.attribute("KEEP_DELETED_CELLS")?;
+        (!kept.eq_ignore_ascii_case("false")).then_some(kept)
+    }
+
+    /// What sets an attribute of it.
+    pub(super) fn set(&self, attribute: &str, value: &str) -> String {
+        let settings = format!("{{NAME => '{}', {attribute} => '{value}'}}", self.family);
+        alter(self.table, &settings)
+    }
+
+    pub(super) fn note(&self, finding: &'static str, what: String, why: &str, mend: String) -> Finding {
+        Finding::note(&self.table.name, finding, what, why, mend)
+    }
+}
+
+/// What changes a table's settings.
+pub(super) fn alter(table: &TableDescriptor, settings: &str) -> String {
+    format!("in HBase's shell: alter '{}', {settings}", table.name)
+}

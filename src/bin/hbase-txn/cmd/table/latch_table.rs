@@ -1,0 +1,131 @@
+//! What would let the latches of a table down.
+
+use hbase_txn::{LatchTableOptions, PartitionRule, TableDescriptor};
+
+use super::{
+    family::{Family, alter},
+    finding::Finding,
+};
+
+/// Whether a table is one for latches: it has their families alone, and nothing that transactions need.
+pub(super) fn is_one(descriptor: &TableDescriptor) -> bool {
+    let families = [LatchTableOptions::FAMILY, LatchTableOptions::STATE_FAMILY];
+    let alone = descriptor.family(LatchTableOptions::FAMILY).is_some()
+        && descriptor
+            .families
+            .iter()
+            .all(|family| families.iter().any(|name| family.name == *name));
+    let rule = match PartitionRule::from_descriptor(descriptor) {
+        Ok(PartitionRule::PrefixLength(length)) => length.get() == 1,
+        Ok(_) => false,
+        Err(_) => true,
+    };
+    alone && rule && !descriptor.names_multi_row_mutation_endpoint()
+}
+
+/// What its descriptor tells.
+pub(super) fn findings(descriptor: &TableDescriptor) -> Vec<Finding> {
+    let mut findings: Vec<_> = state_family_missing(descriptor).into_iter().collect();
+    for family in &descriptor.families {
+        let family = Family {
+            table: descriptor,
+            family,
+        };
+        findings.extend(ttl(family));
+        findings.extend(versions(family));
+        findings.extend(min_versions(family));
+        findings.extend(deleted_cells(family));
+        findings.extend(new_version_behavior(family));
+        findings.extend(replication(family));
+    }
+    findings
+}
+
+fn state_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
+    let name = LatchTableOptions::STATE_FAMILY;
+    if descriptor.family(name).is_some() {
+        return None;
+    }
+    let settings = format!("{{NAME => '{name}', COMPRESSION => 'GZ', VERSIONS => '1'}}");
+    Some(Finding::note(
+        &descriptor.name,
+        "state-family-missing",
+        format!("the table has no family {name}"),
+        "a latch that has expired reads as absent, a count whose answer was lost has an unknown outcome, participants are refused",
+        format!(
+            "{}; then start anew what counts in it; Java clients do not notice",
+            alter(descriptor, &settings)
+        ),
+    ))
+}
+
+fn ttl(family: Family<'_>) -> Option<Finding> {
+    let seconds = family.ttl()?;
+    Some(family.note(
+        "family-ttl",
+        format!("all that family {} has ends after {seconds} s", family.family),
+        "no latch of this library can live longer than that, and those of Java clients end early without a word",
+        family.set("TTL", "FOREVER"),
+    ))
+}
+
+fn versions(family: Family<'_>) -> Option<Finding> {
+    let versions = family.number("VERSIONS").filter(|versions| *versions > 1)?;
+    Some(family.note(
+        "older-versions-kept",
+        format!("family {} keeps {versions} versions", family.family),
+        "an older count of a Java client may show again when a newer one expires",
+        family.set("VERSIONS", "1"),
+    ))
+}
+
+fn min_versions(family: Family<'_>) -> Option<Finding> {
+    let versions = family.number("MIN_VERSIONS").filter(|versions| *versions > 0)?;
+    Some(family.note(
+        "min-versions",
+        format!(
+            "family {} keeps at least {versions} versions past its TTL",
+            family.family
+        ),
+        "what is left of latches that nobody asks for any more is never dropped",
+        family.set("MIN_VERSIONS", "0"),
+    ))
+}
+
+fn deleted_cells(family: Family<'_>) -> Option<Finding> {
+    let kept = family.keeps_deleted()?;
+    Some(family.note(
+        "deleted-cells-kept",
+        format!(
+            "family {} keeps deleted cells (KEEP_DELETED_CELLS {kept})",
+            family.family
+        ),
+        "each latch that is deleted or made anew leaves something behind, and its name becomes slower and slower",
+        family.set("KEEP_DELETED_CELLS", "FALSE"),
+    ))
+}
+
+fn new_version_behavior(family: Family<'_>) -> Option<Finding> {
+    if !family.is_on("NEW_VERSION_BEHAVIOR") {
+        return None;
+    }
+    Some(family.note(
+        "new-version-behavior",
+        format!("family {} has NEW_VERSION_BEHAVIOR", family.family),
+        "latches that are counted often become slower and slower until the next major compaction; none needs it",
+        family.set("NEW_VERSION_BEHAVIOR", "false"),
+    ))
+}
+
+fn replication(family: Family<'_>) -> Option<Finding> {
+    let scope = family.number("REPLICATION_SCOPE").filter(|scope| *scope > 0)?;
+    Some(family.note(
+        "replicated",
+        format!("family {} is replicated (REPLICATION_SCOPE {scope})", family.family),
+        "replication is asynchronous: what two clusters count at a time in one column is not added up, it is lost",
+        format!(
+            "let the farms that share latches use one table; and {}",
+            family.set("REPLICATION_SCOPE", "0")
+        ),
+    ))
+}

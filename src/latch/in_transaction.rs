@@ -1,0 +1,198 @@
+//! What a transaction does with the latches of its partition: it counts them down.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use futures::{FutureExt, future::BoxFuture};
+
+use super::{
+    handle::Latch,
+    layout::PARTITION_FAMILY,
+    note::ChangeId,
+    plan::{self, Wish},
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    model::{Comparator, Comparison, Condition, Filter},
+    txn::{Changes, Outcome, Part, Transaction},
+};
+
+/// Latches of the transaction's own partition, from [`PartitionLatches`](crate::PartitionLatches).
+impl Transaction {
+    /// Counts a latch down with the transaction, by this much: if it is committed, all is written and counted; if there is no such
+    /// latch, it has expired or less is left, the transaction is [`Rejected`](Outcome::Rejected), names the latch, and nothing is
+    /// applied. The server judges that at the moment at which it applies the transaction.
+    ///
+    /// A transaction with an [id](Transaction::id) counts once, however often it is committed. Without one, and without
+    /// [`recorded`](Transaction::recorded), the outcome of a lost answer is unknown as that of any transaction.
+    ///
+    /// Each attempt reads the latch first, and is made anew when another has counted in between.
+    ///
+    /// # Errors
+    ///
+    /// [`OtherPartition`](ErrorKind::OtherPartition) for a latch of another partition; [`InvalidInput`](ErrorKind::InvalidInput) for
+    /// one of another table, a table of latches above all, for one that is in the transaction already, and for 0 or more than
+    /// `i64::MAX`. The transaction stays as it was.
+    pub fn count_down(&mut self, latch: &Latch, by: u64) -> Result<&mut Self> {
+        self.check_latch(latch)?;
+        let amount = latch.whole(by)?;
+        if amount == 0 {
+            return Err(latch.blame(Error::invalid("nothing to count down")));
+        }
+        let cells = &latch.place.cells;
+        // No count here is negative, so their bytes are in the order of the numbers.
+        let condition = Condition::compare(
+            cells.row.clone(),
+            cells.counts.clone(),
+            cells.own.clone(),
+            Comparison::GreaterOrEqual,
+            plan::encode(amount),
+        );
+        self.add_part(Arc::new(Counting {
+            latch: latch.clone(),
+            wish: Wish::CountDown(amount),
+            least: by,
+            condition: condition.label(format!("latch {} has {by} to count down", latch.key())),
+            deed: format!("count down by {by}"),
+        }))?;
+        Ok(self)
+    }
+
+    /// Counts a latch down by one for a participant with the transaction, once for each: when the participant has
+    /// arrived before, all else is applied and nothing is counted. So a transaction whose outcome is unknown can be committed
+    /// again as far as the latch is concerned.
+    ///
+    /// # Errors
+    ///
+    /// As [`count_down`](Self::count_down); [`InvalidInput`](ErrorKind::InvalidInput) for a name that is empty or has more than 256
+    /// bytes. When 1,000 others have arrived the commit fails with [`LimitExceeded`](ErrorKind::LimitExceeded).
+    pub fn arrive(&mut self, latch: &Latch, participant: &str) -> Result<&mut Self> {
+        self.check_latch(latch)?;
+        let column = latch.column_of(participant)?;
+        let cells = &latch.place.cells;
+        let of_column = |column: &bytes::Bytes, comparison, value| {
+            Filter::column_value(
+                cells.counts.clone(),
+                column.clone(),
+                comparison,
+                Comparator::binary(value),
+            )
+        };
+        let condition = Condition::matches(
+            cells.row.clone(),
+            Filter::any([
+                of_column(&column, Comparison::Equal, plan::ARRIVED),
+                of_column(&cells.own, Comparison::GreaterOrEqual, plan::encode(1)),
+            ]),
+        );
+        self.add_part(Arc::new(Counting {
+            latch: latch.clone(),
+            wish: Wish::Arrive(column),
+            least: 1,
+            condition: condition.label(format!("latch {} open, or {participant} arrived", latch.key())),
+            deed: format!("arrival of {participant}"),
+        }))?;
+        Ok(self)
+    }
+
+    /// Refuses a latch that does not live where the transaction is applied; its partition is looked at later.
+    fn check_latch(&self, latch: &Latch) -> Result<()> {
+        let (here, there) = (self.table().name(), latch.place.table.name());
+        let why = if latch.place.cells.counts != PARTITION_FAMILY {
+            format!("it lives in the table of latches {there}")
+        } else if here != there {
+            format!("it lives in table {there}, and the transaction is of {here}")
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid(format!(
+            "the latch can't be part of the transaction: {why}, where the server that applies the transaction can't write"
+        ))
+        .with_hint("take a latch of PartitionLatches, in the partition of the data; or count down when it is committed")
+        .at_operation(format!("latch {}", latch.key()))
+        .at_table(here))
+    }
+}
+
+/// That a latch is counted down, if there is enough left.
+struct Counting {
+    latch: Latch,
+    wish: Wish,
+    /// What must be left of it.
+    least: u64,
+    condition: Condition,
+    deed: String,
+}
+
+impl Counting {
+    async fn look_and_plan(&self) -> Result<Changes> {
+        let Latch { place, .. } = &self.latch;
+        let cells = &place.cells;
+        let sight = place
+            .look(self.wish.participants(), place.table.deadline())
+            .await?;
+        if sight.own(cells).is_some_and(|own| own.value < 0) {
+            // Its bytes would be taken for a great number.
+            return Err(
+                Error::new(ErrorKind::LatchCorrupt, "the latch has a negative count")
+                    .with_hint("somebody else writes to this row; delete the latch"),
+            );
+        }
+        let seen = plan::as_seen(cells, &sight);
+        match plan::plan(cells, &self.wish, ChangeId::unique(), &sight) {
+            Ok(Some(plan)) => {
+                // One step: only a latch that is made takes more.
+                let step = plan.steps.into_iter().next_back();
+                Ok(step.map_or_else(Changes::default, |step| Changes {
+                    mutations: step.mutations,
+                    seen: Some(step.condition),
+                }))
+            }
+            // It has arrived, in this very latch.
+            Ok(None) => Ok(Changes {
+                mutations: Vec::new(),
+                seen: Some(seen),
+            }),
+            // As long as it is so, the condition of the transaction does not hold, and the rejection names it.
+            Err(_) if sight.deadline(cells.level).is_none() || sight.left()? < self.least => Ok(Changes {
+                mutations: Vec::new(),
+                seen: Some(seen),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Part for Counting {
+    fn deed(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.deed)
+    }
+
+    fn condition(&self) -> &Condition {
+        &self.condition
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+
+    fn changes(&self) -> BoxFuture<'_, Result<Changes>> {
+        async {
+            self.look_and_plan()
+                .await
+                .map_err(|error| self.latch.blame(error))
+        }
+        .boxed()
+    }
+
+    fn ended(&self, outcome: Option<&Outcome>) {
+        if let Some(Outcome::Committed(_)) = outcome {
+            self.latch.shared.watch.look_now();
+        }
+    }
+}
+
+impl fmt::Debug for Counting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of latch {}", self.deed, self.latch.key())
+    }
+}

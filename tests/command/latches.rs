@@ -1,0 +1,286 @@
+//! `latch init`, `show`, `count-down`, `count-up`, `wait` and `delete`.
+
+use std::time::Duration;
+
+use hbase_txn::{LatchTableOptions, TableDescriptor};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::{
+    checks::{findings, named},
+    harness::{Answer, TestTable, answer, run, start, unique_name, with_admin},
+    locks::told,
+};
+
+/// A table for latches, of one region.
+fn latch_table(label: &str) -> TestTable {
+    TestTable::odd(
+        label,
+        |table| LatchTableOptions::new(table.name).descriptor(),
+        &[],
+    )
+}
+
+/// The arguments of a command on a latch of client `svc` in farm `fra`.
+fn arguments<'a>(table: &'a TestTable, action: &'a str, id: &'a str, options: &[&'a str]) -> Vec<&'a str> {
+    let which = ["latch", action, &table.0, id];
+    let whose = ["--farm", "fra", "--client", "svc", "--output", "json"];
+    [&which[..], options, &whose].concat()
+}
+
+fn latch(table: &TestTable, action: &str, id: &str, options: &[&str]) -> Answer {
+    run(&arguments(table, action, id, options))
+}
+
+#[track_caller]
+fn counted(answer: &Answer) -> (Value, Value) {
+    let mut told = told(answer, 0);
+    (told["counted"].take(), told["count"].take())
+}
+
+#[test]
+fn a_latch_is_made_counted_waited_for_and_deleted() {
+    let table = latch_table("latch_life");
+    let show = || told(&latch(&table, "show", "a", &[]), 0);
+    let nothing = json!({"latch": "svc_a", "state": "absent", "count": null, "farms": {}});
+    assert_eq!(show(), nothing);
+    let made = told(&latch(&table, "init", "a", &["3"]), 0);
+    assert_eq!(made, json!({"latch": "svc_a", "count": 3, "ttl_ms": 3_600_000}));
+    let open = json!({"latch": "svc_a", "state": "open", "count": 3, "farms": {"fra": 3}});
+    assert_eq!(show(), open);
+    latch(&table, "init", "a", &["3"]).refused(3, &["svc_a", "the latch is there: open, 3 to count down"]);
+
+    let (yes, no) = (json!(true), json!(false));
+    let down = |options: &[&str]| latch(&table, "count-down", "a", options);
+    assert_eq!(counted(&down(&["--participant", "w1"])), (yes.clone(), json!(2)));
+    assert_eq!(counted(&down(&["--participant", "w1"])), (no, json!(2)));
+    assert_eq!(
+        counted(&latch(&table, "count-up", "a", &["--by", "2"])),
+        (yes.clone(), json!(4))
+    );
+    down(&["--by", "5"]).refused(3, &["only 4 are left"]);
+    let late = latch(&table, "wait", "a", &["--timeout", "700ms"]);
+    assert_eq!(told(&late, 3), json!({"latch": "svc_a", "state": "open"}));
+    assert!(late.took >= Duration::from_millis(700), "{late:?}");
+    let waiting = start(&arguments(&table, "wait", "a", &[]));
+    assert_eq!(counted(&down(&["--by", "4"])), (yes, json!(0)));
+    assert_eq!(
+        told(&answer(waiting), 0),
+        json!({"latch": "svc_a", "state": "reached"})
+    );
+    assert_eq!(
+        show(),
+        json!({"latch": "svc_a", "state": "reached", "count": 0, "farms": {"fra": 0}})
+    );
+    down(&[]).refused(3, &["reached"]);
+
+    let deleted = |answer: &Answer| told(answer, 0)["deleted"].take();
+    assert_eq!(deleted(&latch(&table, "delete", "a", &[])), json!(true));
+    assert_eq!(deleted(&latch(&table, "delete", "a", &[])), json!(false));
+    for (action, options) in [
+        ("count-down", &[][..]),
+        ("count-down", &["--participant", "p"]),
+        ("count-up", &[]),
+    ] {
+        latch(&table, action, "a", options).refused(3, &["svc_a", "there is no such latch", "init makes it"]);
+    }
+    assert_eq!(
+        told(&latch(&table, "wait", "a", &[]), 3),
+        json!({"latch": "svc_a", "state": "absent"})
+    );
+}
+
+#[test]
+fn a_latch_that_expires_is_told_from_one_that_never_was() {
+    let table = latch_table("latch_expiry");
+    told(&latch(&table, "init", "a", &["1", "--ttl", "500ms"]), 0);
+    assert_eq!(
+        told(&latch(&table, "wait", "a", &[]), 3),
+        json!({"latch": "svc_a", "state": "expired"})
+    );
+    let shown = told(&latch(&table, "show", "a", &[]), 0);
+    assert_eq!(
+        (&shown["state"], &shown["count"]),
+        (&json!("expired"), &Value::Null)
+    );
+    latch(&table, "count-down", "a", &[]).refused(3, &["the latch has expired"]);
+    told(&latch(&table, "init", "a", &["1"]), 0);
+}
+
+#[test]
+fn farms_are_added_up_and_shown_to_people() {
+    let table = latch_table("latch_farms");
+    let xdc = |action: &str, farm: &str, options: &[&str]| {
+        let which = [
+            "latch", action, &table.0, "a", "--level", "xdc", "--client", "svc",
+        ];
+        let farm: &[&str] = if farm.is_empty() { &[] } else { &["--farm", farm] };
+        run(&[&which[..], farm, options].concat())
+    };
+    assert_eq!(
+        xdc("init", "fra", &["3"]).done(),
+        "svc_a: made, 3 to count down within 3600s\n"
+    );
+    assert_eq!(
+        xdc("count-down", "sgp", &[]).done(),
+        "svc_a: counted; 2 left to count down\n"
+    );
+    let again = || xdc("count-down", "sgp", &["--participant", "p"]).done();
+    assert_eq!(again(), "svc_a: counted; 1 left to count down\n");
+    assert_eq!(again(), "svc_a: had arrived before; 1 left to count down\n");
+    // Nothing is counted by these, so they need no farm.
+    let shown = xdc("show", "", &[]).done();
+    assert!(
+        shown.starts_with(
+            "svc_a: open, 1 to count down; farms: fra 3, sgp -2; 1 participant arrived; expires in "
+        ),
+        "{shown}"
+    );
+    let late = xdc("wait", "", &["--timeout", "700ms"]);
+    assert_eq!(
+        (late.code, &late.stdout[..]),
+        (3, "svc_a: still open after 700ms\n"),
+        "{late:?}"
+    );
+    assert_eq!(xdc("delete", "", &[]).done(), "svc_a: deleted\n");
+    assert_eq!(
+        xdc("delete", "", &[]).done(),
+        "svc_a: there was nothing to delete\n"
+    );
+    assert_eq!(xdc("show", "", &[]).done(), "svc_a: absent\n");
+    for (action, options) in [("init", &["3"][..]), ("count-down", &[]), ("count-up", &[])] {
+        xdc(action, "", options).refused(2, &["--farm", "at level xdc too"]);
+    }
+    for action in ["show", "wait", "delete"] {
+        run(&["latch", action, &table.0, "a", "--client", "svc"]).refused(2, &["--farm", "--level xdc"]);
+    }
+}
+
+#[rstest]
+#[case(&["", "3"], "empty latch id")]
+#[case(&["a", "3", "--client", ""], "empty client")]
+#[case(&["a", "3", "--client", "s_vc"], "has a '_'")]
+#[case(&["a", "3", "--farm", ""], "empty farm")]
+#[case(&["a", "-1"], "COUNT -1 is out of range")]
+#[case(&["a", "9223372036854775808"], "is 9223372036854775807 at most")]
+#[case(&["a", "99999999999999999999"], "out of range")]
+#[case(&["a", "3", "--ttl", "99ms"], "100ms")]
+#[case(&["a", "3", "--ttl", "-1s"], "--ttl -1s is out of range")]
+#[case(&["a", "3", "--ttl", "8785h"], "out of range")]
+#[case(&["a", "3", "--regions", "0"], "from 1 to 257")]
+#[case(&["a", "3", "--regions", "258"], "from 1 to 257")]
+fn what_no_latch_can_be_is_refused_and_no_table_is_made_for_it(#[case] options: &[&str], #[case] why: &str) {
+    let name = unique_name("never");
+    let mut line = vec!["latch", "init", &name];
+    line.extend(options);
+    for (option, value) in [("--farm", "fra"), ("--client", "svc")] {
+        if !options.contains(&option) {
+            line.extend([option, value]);
+        }
+    }
+    run(&line).refused(1, &[why]);
+    assert!(!with_admin(async |admin| admin
+        .exists(&name.parse().unwrap())
+        .await
+        .unwrap()));
+}
+
+#[test]
+fn counts_and_participants_out_of_range_are_refused() {
+    let table = latch_table("latch_range");
+    told(&latch(&table, "init", "a", &["9223372036854775807"]), 0);
+    latch(&table, "count-up", "a", &[]).refused(1, &["more than eight bytes can say"]);
+    for by in ["-1", "9223372036854775808", "99999999999999999999"] {
+        for action in ["count-up", "count-down"] {
+            assert_eq!(latch(&table, action, "a", &["--by", by]).code, 1, "{action} {by}");
+        }
+    }
+    let long = "p".repeat(257);
+    for participant in ["", &long] {
+        latch(&table, "count-down", "a", &["--participant", participant])
+            .refused(1, &["a participant's name of"]);
+    }
+}
+
+#[test]
+fn a_missing_table_is_made_once_as_asked() {
+    let table = TestTable(unique_name("latch_made"));
+    latch(&table, "init", "a", &["1", "--no-create"]).refused(1, &["no such table", "--no-create forbids"]);
+    for action in ["show", "count-down", "count-up", "wait", "delete"] {
+        latch(&table, action, "a", &[]).refused(1, &["no such table", "hbase-txn latch init makes"]);
+    }
+    let line = arguments(&table, "init", "a", &["1", "--regions", "4"]);
+    let racing: Vec<_> = (0..4).map(|_| start(&line)).collect();
+    let mut codes: Vec<_> = racing.into_iter().map(|racer| answer(racer).code).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 3, 3, 3]);
+    let described = run(&["table", "describe", &table.0, "--output", "json"])
+        .objects()
+        .remove(0);
+    assert_eq!(described["regions"].as_array().unwrap().len(), 4);
+    let families: Vec<_> = described["families"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|family| &family["family"])
+        .collect();
+    assert_eq!(families, [&json!("C"), &json!("S")]);
+}
+
+#[test]
+fn what_is_no_latch_is_named() {
+    let table = latch_table("latch_stranger");
+    told(&latch(&table, "init", "a", &["1"]), 0);
+    let rows = run(&["scan", &table.0, "--output", "json"]).objects();
+    let row = rows[0]["row"].as_str().unwrap();
+    run(&["put", &table.0, row, "C:count_fra=short"]).done();
+    for action in ["show", "count-down", "wait"] {
+        latch(&table, action, "a", &[]).refused(1, &["C:count_fra", "has 5 bytes, a count has eight"]);
+    }
+    run(&["delete", &table.0, row, "C:count_fra"]).done();
+    told(&latch(&table, "init", "a", &["1"]), 0);
+}
+
+#[test]
+fn a_java_made_table_is_taken_and_refuses_participants() {
+    let describe = |table: TableDescriptor| LatchTableOptions::new(table.name).no_state_family().descriptor();
+    let table = TestTable::odd("latch_java", describe, &[]);
+    told(&latch(&table, "init", "a", &["2"]), 0);
+    assert_eq!(
+        counted(&latch(&table, "count-down", "a", &[])),
+        (json!(true), json!(1))
+    );
+    latch(&table, "count-down", "a", &["--participant", "p"]).refused(1, &["no family S", "alter '"]);
+    assert_eq!(findings(&table, 0).0, named(&[("note", "state-family-missing")]));
+}
+
+/// A latch table whose counts have this too.
+fn with(table: TableDescriptor, attribute: &str, value: &str) -> TableDescriptor {
+    let descriptor = LatchTableOptions::new(table.name.clone()).descriptor();
+    let family = descriptor.family("C").unwrap().clone();
+    descriptor.with_family(family.with_attribute(attribute.to_owned(), value.to_owned()))
+}
+
+#[rstest]
+#[case::ours("check_latches", |table: TableDescriptor| LatchTableOptions::new(table.name).descriptor(), &[])]
+#[case::versions("check_latch_versions", |table| with(table, "VERSIONS", "3"), &[("note", "older-versions-kept")])]
+#[case::min_versions("check_latch_min", |table| with(table, "MIN_VERSIONS", "1"), &[("note", "min-versions")])]
+#[case::deleted("check_latch_deleted", |table| with(table, "KEEP_DELETED_CELLS", "TRUE"), &[("note", "deleted-cells-kept")])]
+#[case::behavior("check_latch_nvb", |table| with(table, "NEW_VERSION_BEHAVIOR", "true"), &[("note", "new-version-behavior")])]
+#[case::replicated("check_latch_replicated", |table| with(table, "REPLICATION_SCOPE", "1"), &[("note", "replicated")])]
+#[case::ttl("check_latch_ttl", |table| with(table, "TTL", "60"), &[("note", "family-ttl")])]
+fn what_lets_latches_down_is_noted(
+    #[case] label: &str,
+    #[case] describe: fn(TableDescriptor) -> TableDescriptor,
+    #[case] expected: &[(&str, &str)],
+) {
+    let table = TestTable::odd(label, describe, &[]);
+    assert_eq!(findings(&table, 0).0, named(expected));
+}
+
+#[test]
+fn a_family_that_forgets_early_bounds_how_long_a_latch_lives() {
+    let table = TestTable::odd("latch_short", |table| with(table, "TTL", "60"), &[]);
+    latch(&table, "init", "a", &["1"]).refused(1, &["a latch that lives for 3600s", "to 60s here"]);
+    told(&latch(&table, "init", "a", &["1", "--ttl", "60s"]), 0);
+}

@@ -1,0 +1,206 @@
+//! Barriers: who opens them, who breaks them, and who counts.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use hbase_txn::{Barrier, BarrierOutcome, Connection, ErrorKind, MOST_PARTIES};
+use rstest::rstest;
+
+use crate::{
+    proxy::{Action, Proxy},
+    support::{
+        connect,
+        latch_rows::{latch_manager, latch_table},
+        says, standalone,
+        table::TestTable,
+        within,
+    },
+};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn barrier(connection: &Connection, table: &TestTable, id: &str) -> Barrier {
+    let latches = latch_manager(connection, &table.name, "svc", "fra").await;
+    latches.barrier(id).unwrap()
+}
+
+#[tokio::test]
+async fn a_barrier_is_made_shown_and_deleted() {
+    let connection = connect().await;
+    let table = latch_table(&connection, "barrier_life", 1, true).await;
+    let barrier = barrier(&connection, &table, "b").await;
+    assert_eq!(barrier.show().await.unwrap(), None);
+    assert_eq!(
+        barrier.arrive("p").await.unwrap_err().kind(),
+        ErrorKind::LatchAbsent
+    );
+    barrier.create(2, HOUR).await.unwrap();
+    let error = barrier.create(3, HOUR).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LatchExists);
+    says(&error, &["barrier svc_b", "of 2 parties"]);
+    let first = barrier.arrive("p").await.unwrap();
+    assert_eq!(first.generation(), 1);
+    assert_eq!(barrier.arrive("p").await.unwrap(), first, "once");
+    let info = barrier.show().await.unwrap().unwrap();
+    assert_eq!((info.parties, info.generation, info.arrived), (2, 1, 1));
+    assert_eq!(
+        barrier.wait(&first, Duration::from_millis(100)).await.unwrap(),
+        BarrierOutcome::TimedOut
+    );
+    assert_eq!(barrier.arrive("q").await.unwrap(), first);
+    assert_eq!(
+        barrier.wait(&first, Duration::ZERO).await.unwrap(),
+        BarrierOutcome::Opened
+    );
+    let second = barrier.arrive("p").await.unwrap();
+    assert_eq!(second.generation(), 2);
+    assert!(barrier.delete().await.unwrap());
+    assert!(!barrier.delete().await.unwrap());
+    let error = barrier.wait(&second, PATIENCE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LatchAbsent);
+    // Another barrier of that name is not the one that was waited at.
+    barrier.create(1, HOUR).await.unwrap();
+    for generation in 1..4 {
+        assert_eq!(barrier.arrive("p").await.unwrap().generation(), generation);
+    }
+    assert_eq!(
+        barrier.wait(&second, PATIENCE).await.unwrap_err().kind(),
+        ErrorKind::LatchAbsent
+    );
+}
+
+#[tokio::test]
+async fn each_generation_opens_once_and_only_when_all_have_arrived() {
+    const PARTIES: u32 = 5;
+    const GENERATIONS: u64 = 12;
+    let connection = connect().await;
+    let table = latch_table(&connection, "barrier_rounds", 1, true).await;
+    barrier(&connection, &table, "b")
+        .await
+        .create(PARTIES, HOUR)
+        .await
+        .unwrap();
+    let arrived: Arc<Mutex<HashMap<u64, u32>>> = Arc::default();
+    let party = async |number: u32| {
+        let barrier = barrier(&connection, &table, "b").await;
+        for generation in 1..=GENERATIONS {
+            *arrived.lock().unwrap().entry(generation).or_default() += 1;
+            let (arrival, outcome) = barrier
+                .arrive_and_wait(&format!("p{number}"), PATIENCE)
+                .await
+                .unwrap();
+            assert_eq!(
+                (arrival.generation(), outcome),
+                (generation, BarrierOutcome::Opened)
+            );
+            assert_eq!(arrived.lock().unwrap()[&generation], PARTIES, "{generation}");
+        }
+    };
+    within(PATIENCE * 2, join_all((0..PARTIES).map(party))).await;
+    let barrier = barrier(&connection, &table, "b").await;
+    let info = barrier.show().await.unwrap().unwrap();
+    assert_eq!((info.generation, info.arrived), (GENERATIONS + 1, 0));
+}
+
+#[tokio::test]
+async fn a_generation_that_is_not_full_in_time_is_broken_and_the_next_begins() {
+    const TIME: Duration = Duration::from_secs(2);
+    let connection = connect().await;
+    let table = latch_table(&connection, "barrier_broken", 1, true).await;
+    let barrier = barrier(&connection, &table, "b").await;
+    barrier.create(3, TIME).await.unwrap();
+    let began = Instant::now();
+    let waiting = ["p", "q"].map(|name| barrier.arrive_and_wait(name, PATIENCE));
+    for waited in join_all(waiting).await {
+        let (arrival, outcome) = waited.unwrap();
+        assert_eq!((arrival.generation(), outcome), (1, BarrierOutcome::Broken));
+    }
+    // The second to arrive did not prolong it.
+    assert!(
+        began.elapsed() > TIME - Duration::from_millis(200),
+        "{:?}",
+        began.elapsed()
+    );
+    let info = barrier.show().await.unwrap().unwrap();
+    assert_eq!((info.generation, info.arrived), (2, 0));
+    // Who comes late begins the next one, with all.
+    let late = join_all(["r", "p", "q"].map(|name| barrier.arrive_and_wait(name, PATIENCE)));
+    for waited in late.await {
+        let (arrival, outcome) = waited.unwrap();
+        assert_eq!((arrival.generation(), outcome), (2, BarrierOutcome::Opened));
+    }
+}
+
+#[tokio::test]
+async fn arrivals_whose_answers_are_lost_count_once() {
+    let proxy = Proxy::new();
+    let connection = Connection::builder(standalone().config())
+        .connector(proxy.clone())
+        .connect()
+        .await
+        .unwrap();
+    let table = latch_table(&connection, "barrier_lost", 1, true).await;
+    let barrier = barrier(&connection, &table, "b").await;
+    barrier.create(2, HOUR).await.unwrap();
+    let mut generation = 0;
+    for action in [
+        Action::Duplicate,
+        Action::CutBeforeRequest,
+        Action::CutInRequest,
+        Action::CutAfterRequest,
+    ] {
+        for who in ["first", "last"] {
+            generation += 1;
+            if who == "last" {
+                barrier.arrive("other").await.unwrap();
+            }
+            // The first is the look.
+            let mut calls = 0;
+            proxy.rule(move |request| {
+                calls += usize::from(request.method == "Multi");
+                match calls == 2 && request.method == "Multi" {
+                    true => action,
+                    false => Action::Pass,
+                }
+            });
+            let arrival = barrier.arrive("p").await.unwrap();
+            proxy.pass_all();
+            assert_eq!(arrival.generation(), generation, "{action:?}, {who}");
+            if who == "first" {
+                assert_eq!(barrier.arrive("other").await.unwrap(), arrival);
+            }
+            assert_eq!(
+                barrier.wait(&arrival, PATIENCE).await.unwrap(),
+                BarrierOutcome::Opened
+            );
+        }
+    }
+}
+
+#[rstest]
+#[case::nobody(0, HOUR, "from 1 to 1000")]
+#[case::too_many(MOST_PARTIES + 1, HOUR, "from 1 to 1000")]
+#[case::too_short(2, Duration::from_millis(99), "may take from")]
+#[tokio::test]
+async fn what_no_barrier_can_be_is_refused(#[case] parties: u32, #[case] time: Duration, #[case] why: &str) {
+    let connection = connect().await;
+    let table = latch_table(&connection, "barrier_bad", 1, true).await;
+    let barrier = barrier(&connection, &table, "b").await;
+    let error = barrier.create(parties, time).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    says(&error, &[why, "barrier svc_b"]);
+    assert_eq!(
+        barrier.arrive("").await.unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
+    let java = latch_table(&connection, "barrier_java", 1, false).await;
+    let latches = latch_manager(&connection, &java.name, "svc", "fra").await;
+    let error = latches.barrier("b").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FamilyNotFound);
+    says(&error, &["no family S", "alter '"]);
+}
