@@ -7,7 +7,7 @@ use super::{
     clock::Moment,
     hold::Hold,
     layout::HELD,
-    owner::{HeldBy, LockToken, Owner},
+    owner::{HeldBy, LockToken, Millis, Owner},
     place::{Change, Place},
     sight::{Grip, Sight},
 };
@@ -123,10 +123,10 @@ impl Place {
         }
     }
 
-    /// What lay on a row before it was gripped: what was appended says it itself, else it is what was seen there. None when
-    /// nobody knows.
+    /// What lay on a row before it was gripped: what was appended says it itself, and so does what was written when that was
+    /// cleared; else it is what was seen there. None when nobody knows.
     pub(super) fn before(&self, grip: &Grip, seen: Option<&Sight>) -> Option<Sight> {
-        match self.rows.appended {
+        match self.rows.appended || grip.held.over.is_some() {
             true => Some(grip.before()),
             false => seen.cloned(),
         }
@@ -135,42 +135,57 @@ impl Place {
     /// Sees to it that nothing outlives the hold that lies under it: when the hold is over, the lock must be free.
     ///
     /// A row that was given back keeps what it had under the cells that say so, and those live as long. A flush may drop
-    /// them from under a hold, and then a shorter hold would end with the old one in sight again.
+    /// them from under a hold, and then a shorter hold would end with the old one in sight again. A flush may also drop the delete
+    /// marker, from under two holds; so the hold says what was cleared, and who releases it passes that on.
     async fn lay_bare(&self, mut hold: Hold, before: &[Sight], deadline: Instant) -> Result<Attempt> {
-        let mut actions = Vec::new();
-        for (index, grip) in hold.grips.iter().enumerate() {
-            let Some(before) = self.before(grip, before.get(index)) else {
-                continue;
-            };
-            let Some(remains) = grip.outlived_by(&before) else {
-                continue;
-            };
-            let mutation = if remains.timestamp < grip.timestamp {
-                self.clear(index, remains.timestamp)
-            } else {
-                // A delete would take the hold itself along. So it lives as long as what it lies on.
-                hold.longest = hold.longest.max(grip.depth(&before));
-                hold.renewals += 1;
-                let held = HeldBy {
-                    ttl: hold.longest,
-                    renewal: hold.renewals,
-                    ..grip.held.clone()
-                };
-                self.rewrite(index, grip, HELD, &Owner::Held(held), hold.longest)
-            };
-            actions.push(self.if_held(index, grip, vec![mutation]));
-        }
-        if actions.is_empty() {
+        let before = |index: usize, grip: &Grip| self.before(grip, before.get(index)).unwrap_or_default();
+        let rows = || hold.grips.iter().enumerate();
+        let depths = rows().filter_map(|(index, grip)| {
+            let before = before(index, grip);
+            grip.outlived_by(&before)?;
+            Some(grip.depth(&before))
+        });
+        let Some(depth) = depths.max() else {
             return Ok(Attempt::Won(hold));
-        }
+        };
+        // A delete would take along a hold that lies at the same time. It lives as long as what it lies on, then.
+        let lies_on = |(index, grip): (usize, &Grip)| {
+            let remains = before(index, grip).remains();
+            remains.is_some_and(|remains| remains.timestamp >= grip.timestamp)
+        };
+        let longest = match rows().any(lies_on) {
+            true => hold.longest.max(depth),
+            false => hold.longest,
+        };
+        // From the timestamp before the hold's own.
+        let over = Millis(depth.0.saturating_add(1));
+        let renewal = hold.renewals + 1;
+        let actions = rows().map(|(index, grip)| {
+            let held = HeldBy {
+                ttl: longest,
+                renewal,
+                over: Some(over),
+                ..grip.held.clone()
+            };
+            let mut mutations = vec![self.rewrite(index, grip, HELD, &Owner::Held(held), longest)];
+            if let Some(remains) = grip.outlived_by(&before(index, grip))
+                && remains.timestamp < grip.timestamp
+            {
+                mutations.push(self.clear(index, remains.timestamp).into());
+            }
+            self.if_held(index, grip, mutations)
+        });
+        let actions = actions.collect();
         let after = self
             .change("clearing what lies under the lock", actions, deadline)
             .await?;
+        hold.longest = longest;
+        hold.renewals = renewal;
+        hold.over = Some(over);
         match hold.look_again(&after) {
             true => Ok(Attempt::Won(hold)),
             false => {
-                self.give_back_part(hold.token, Some(before), &after, deadline)
-                    .await?;
+                self.give_back_part(hold.token, None, &after, deadline).await?;
                 Ok(Attempt::lost(hold.token, after))
             }
         }

@@ -227,7 +227,8 @@ impl Part for Release {
             let hold = Arc::clone(&held.hold).lock_owned().await;
             let mutations = hold.grips.iter().enumerate().map(|(index, grip)| {
                 // Not less than any renewal that was sent and may have arrived.
-                held.place.giving_back(index, grip, hold.longest)
+                held.place
+                    .giving_back(index, grip, hold.longest.max(grip.whole_depth()))
             });
             let mutations: Vec<_> = mutations.collect();
             self.change(Some(hold));

@@ -70,8 +70,8 @@ pub(crate) struct HeldBy {
     pub(crate) ttl: Millis,
     /// A name for people.
     pub(crate) holder: String,
-    /// What the cell said that this was appended to: that it was given back, and lives for so long from its own
-    /// timestamp. It stays at the head of the value, so that all values of one token begin alike.
+    /// What the cell said that this was appended to, or that was cleared from under it: that it was given back, and lives for
+    /// so long from its own timestamp. It stays at the head of the value.
     pub(crate) over: Option<Millis>,
 }
 

@@ -165,14 +165,42 @@ impl Place {
             .into()
     }
 
-    /// Deletes marker and owner of one row, up to a timestamp.
-    pub(super) fn clear(&self, index: usize, up_to: u64) -> Mutation {
+    /// Deletes the marker of one row, up to a timestamp. What is known of how long it would have lived stays; but not where a
+    /// hold is appended to it: what a flush leaves there may be an old hold, behind which no other could be read.
+    pub(super) fn clear(&self, index: usize, up_to: u64) -> Delete {
         let family = &self.rows.family;
         let columns = self.rows.columns(index);
-        Delete::new(self.rows.rows[index].clone())
-            .column(family.clone(), columns.marker.clone())
-            .column(family.clone(), columns.owner.clone())
-            .timestamp(up_to)
+        let delete =
+            Delete::new(self.rows.rows[index].clone()).column(family.clone(), columns.marker.clone());
+        let delete = match self.rows.appended {
+            true => delete.column(family.clone(), columns.owner.clone()),
+            false => delete,
+        };
+        delete.timestamp(up_to)
+    }
+
+    /// Deletes the owner of one row as it is gripped, and its marker with all that lies under it.
+    pub(super) fn wipe(&self, index: usize, grip: &Grip) -> Delete {
+        let delete = self.clear(index, grip.timestamp);
+        match self.rows.appended {
+            true => delete,
+            false => {
+                let owner = self.rows.columns(index).owner.clone();
+                delete.version(self.rows.family.clone(), owner, grip.timestamp)
+            }
+        }
+    }
+
+    /// Says in the owner's column of a row that is given back for how long something may live under the marker.
+    pub(super) fn say_free(&self, index: usize, grip: &Grip, ttl: Millis) -> Mutation {
+        Put::new(self.rows.rows[index].clone())
+            .cell_at(
+                self.rows.family.clone(),
+                self.rows.columns(index).owner.clone(),
+                grip.timestamp,
+                Owner::Free { ttl }.encode(),
+            )
+            .ttl(ttl.into())
             .into()
     }
 

@@ -130,7 +130,7 @@ impl Place {
                 let ttl = self
                     .before(&grip, None)
                     .map_or(grip.held.ttl, |before| grip.depth(&before));
-                let mut mutations = vec![self.giving_up(index, &grip, ttl, Duration::ZERO)];
+                let mut mutations = self.giving_up(index, &grip, ttl, Duration::ZERO);
                 // So that the holder can tell it from a release of his own.
                 mutations.extend(self.count(index));
                 Some(self.if_held(index, &grip, mutations))
@@ -160,7 +160,7 @@ impl Place {
                 Some(match self.before(&grip, before) {
                     Some(before) => self.give_back_action(index, &grip, grip.depth(&before), Duration::ZERO),
                     // What lies under it may live longer than anybody knows.
-                    None => self.if_held(index, &grip, vec![self.clear(index, grip.timestamp)]),
+                    None => self.if_held(index, &grip, vec![self.wipe(index, &grip).into()]),
                 })
             })
             .collect();
@@ -179,7 +179,7 @@ impl Place {
             .rev()
             .filter_map(|(index, grip)| {
                 let grip = grip.as_ref()?;
-                Some((self.give_back_action(index, grip, grip.held.ttl, age), index))
+                Some((self.give_back_action(index, grip, grip.whole_depth(), age), index))
             })
             .unzip()
     }
@@ -187,17 +187,21 @@ impl Place {
     /// The action that gives back one row, of a hold that was taken so long ago, and under which nothing lives longer than
     /// this from its timestamp on.
     fn give_back_action(&self, index: usize, grip: &Grip, ttl: Millis, age: Duration) -> RegionAction {
-        self.if_held(index, grip, vec![self.giving_up(index, grip, ttl, age)])
+        self.if_held(index, grip, self.giving_up(index, grip, ttl, age))
     }
 
-    fn giving_up(&self, index: usize, grip: &Grip, ttl: Millis, age: Duration) -> Mutation {
+    fn giving_up(&self, index: usize, grip: &Grip, ttl: Millis, age: Duration) -> Vec<Mutation> {
         let is_long = Duration::from(ttl).saturating_sub(age) > LONG_REST;
         if is_long && !self.rows.appended {
-            self.clear(index, grip.timestamp)
+            // A flush may drop the delete marker from under two later holds, so it stays known what it was for.
+            vec![
+                self.clear(index, grip.timestamp).into(),
+                self.say_free(index, grip, ttl),
+            ]
         } else {
             // At the marker's own timestamp, so that a client with a slower clock is not hidden behind it; and for as long
             // as anything below would live.
-            self.giving_back(index, grip, ttl)
+            vec![self.giving_back(index, grip, ttl)]
         }
     }
 

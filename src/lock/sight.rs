@@ -179,8 +179,8 @@ impl Sight {
 }
 
 impl Grip {
-    /// What is known of the row before it was taken, by what the hold was appended to: the server stamped it later than
-    /// that.
+    /// What is known of the row before it was taken, by what the hold was appended to, or was written down when what lay there
+    /// was cleared: the server stamped it later than that.
     pub(crate) fn before(&self) -> Sight {
         let owner = self.held.over.map(|ttl| Seen {
             timestamp: self.timestamp.saturating_sub(1),
@@ -190,6 +190,11 @@ impl Grip {
             owner,
             ..Sight::default()
         }
+    }
+
+    /// How long from its timestamp on something may live on the row, as far as its owner cell says.
+    pub(crate) fn whole_depth(&self) -> Millis {
+        self.depth(&self.before())
     }
 
     /// When the server's clock ends it.

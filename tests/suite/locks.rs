@@ -87,7 +87,7 @@ async fn a_lease_ends_a_renewed_one_does_not() {
             manager(&connection, table, "leases").await,
             manager(&connection, table, "leases").await,
         );
-        let lease = Duration::from_millis(600);
+        let lease = Duration::from_secs(2);
         let request = one.lock(LockLevel::Dc, "renewed").unwrap().ttl(lease).renewed();
         let renewed = request.acquire().await.unwrap();
         let short = try_lock(&one, "short", lease).await.unwrap();
@@ -100,11 +100,7 @@ async fn a_lease_ends_a_renewed_one_does_not() {
             try_lock(&other, "short", LEASE).await
         })
         .await;
-        assert!(
-            began.elapsed() < lease + Duration::from_millis(400),
-            "{:?}",
-            began.elapsed()
-        );
+        assert!(began.elapsed() < lease * 2, "{:?}", began.elapsed());
         assert!(!short.release().await.unwrap().is_released());
         assert!(next.is_held());
         assert!(next.release().await.unwrap().is_released());

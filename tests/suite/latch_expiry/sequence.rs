@@ -13,10 +13,10 @@ use crate::support::latch_rows::latch_row;
 
 pub(super) const CLIENT: &str = "orders";
 /// The life of what is to end at the expiry.
-pub(super) const SHORT: Duration = Duration::from_secs(12);
+pub(super) const SHORT: Duration = Duration::from_secs(20);
 const LONG: Duration = Duration::from_secs(3_600);
 /// A machine that takes longer until then judges nothing.
-const IN_TIME: Duration = Duration::from_secs(10);
+const IN_TIME: Duration = Duration::from_secs(18);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Who takes part, for all sequences of a table.
@@ -69,6 +69,7 @@ impl Sequence {
         if event == Event::Expiry {
             self.expire(players).await;
         }
+        let complaints = self.complaints.len();
         let was_live = self.model.is_live();
         let expected = {
             let _turn = players.calls.acquire().await.unwrap();
@@ -86,6 +87,12 @@ impl Sequence {
             self.look(players, place).await;
             expected
         };
+        if is_early && self.began.is_some_and(|began| began.elapsed() > IN_TIME) {
+            // It may have ended while this was done.
+            self.late = true;
+            self.complaints.truncate(complaints);
+            return;
+        }
         if expected.is_ok() {
             self.see_waiter(players, place, was_live).await;
         }

@@ -164,9 +164,10 @@ impl Sequence {
             }
             // In the millisecond of a row's deletion a put is hidden, and the lock is not got though it is free. And what
             // was got too late to be of use is given back in the background.
+            let asked = now();
             let found = owner.show(LockLevel::Dc, &self.id).await.unwrap();
             if let Some(holder) = found.holder.filter(|holder| holder.since < began) {
-                if let Some(end) = self.own_end(&holder) {
+                if let Some(end) = self.own_end(&holder, asked) {
                     sleep_past_end(end).await;
                     continue;
                 }
@@ -184,10 +185,10 @@ impl Sequence {
 
     /// When the last lease really ends, if that is whose it is. The rows of a lock are not taken in the same millisecond, and
     /// what was noted is the end of the first.
-    fn own_end(&self, holder: &LockHolder) -> Option<u64> {
+    fn own_end(&self, holder: &LockHolder, asked: u64) -> Option<u64> {
         let end = millis(holder.since + holder.lease?);
         let is_own = holder.token.as_ref() == self.tokens.last();
-        (is_own && self.vanished && end < self.ends.last()? + MOST_APART && end + GRACE >= now())
+        (is_own && self.vanished && end < self.ends.last()? + MOST_APART && end + GRACE >= asked)
             .then_some(end)
     }
 
@@ -303,9 +304,10 @@ impl Sequence {
         while let Some(end) = ends.pop() {
             sleep_past_end(end).await;
             let _turn = players.calls.acquire().await.unwrap();
+            let asked = now();
             let found = players.intruder.show(LockLevel::Dc, &self.id).await.unwrap();
             let Some(holder) = found.holder else { continue };
-            match self.own_end(&holder) {
+            match self.own_end(&holder, asked) {
                 Some(end) => ends.push(end),
                 None => return self.complain(&format!("is over, and held by {holder}")),
             }
