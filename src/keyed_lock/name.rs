@@ -18,7 +18,7 @@ pub(super) struct Name<K> {
 pub(super) struct Namer {
     keys: RandomState,
     mask: u64,
-    factors: [u64; 2],
+    factor: u64,
 }
 
 impl Default for Namer {
@@ -28,7 +28,7 @@ impl Default for Namer {
         Self {
             mask: secret(0),
             // By odd numbers only can a multiplication be undone.
-            factors: [secret(1) | 1, secret(2) | 1],
+            factor: secret(1) | 1,
             keys,
         }
     }
@@ -49,12 +49,16 @@ impl Namer {
         }
     }
 
-    /// Each step can be undone, so two ids never have the same hash.
+    /// Each step can be undone, so two ids never have the same hash. The secret factor may be one by which ids that are alike stay
+    /// so; what follows it spreads whatever differs in any bit.
     #[inline]
     fn hash_of_id(&self, id: u64) -> u64 {
-        let [first, second] = self.factors;
-        let fold = |half: u64| half ^ (half >> 32);
-        fold(fold((id ^ self.mask).wrapping_mul(first)).wrapping_mul(second))
+        let mut hash = (id ^ self.mask).wrapping_mul(self.factor);
+        // The last steps of MurmurHash3.
+        for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
+            hash = (hash ^ (hash >> 33)).wrapping_mul(factor);
+        }
+        hash ^ (hash >> 33)
     }
 }
 
