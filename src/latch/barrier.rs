@@ -321,7 +321,8 @@ impl Barrier {
         self.change(planned).await
     }
 
-    /// Arrives, and says in which generation. A participant counts once in a generation, however often it arrives.
+    /// Arrives, and says in which generation. A participant counts once in a generation, however often it arrives; called again after an
+    /// unknown outcome, it may count in the next one, when this one has opened meanwhile.
     ///
     /// # Errors
     ///
@@ -406,9 +407,9 @@ impl Barrier {
     /// Those of the calls.
     pub async fn delete(&self) -> Result<bool> {
         let get = RegionAction::Get(self.get());
+        let deadline = self.table.deadline();
         let mut found = false;
         loop {
-            let deadline = self.table.deadline();
             let row = self.send(vec![get.clone()], CallKind::Read, deadline).await;
             let row = row_of(row.map_err(|error| self.blame(error))?);
             let Some(last) = row.iter().flat_map(Row::cells).map(|cell| cell.timestamp).max() else {

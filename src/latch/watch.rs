@@ -117,6 +117,8 @@ impl Watch {
             if Instant::now() >= until {
                 return Ok(WaitOutcome::TimedOut);
             }
+            // Others of those that are looked at together may be what is wrong.
+            sleep(PAUSES.1).await;
         }
     }
 }

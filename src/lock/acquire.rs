@@ -157,7 +157,7 @@ impl Place {
             true => hold.longest.max(depth),
             false => hold.longest,
         };
-        // From the timestamp before the hold's own.
+        // It counts from the timestamp before the hold's own: `Grip::before`.
         let over = Millis(depth.0.saturating_add(1));
         let renewal = hold.renewals + 1;
         let actions = rows().map(|(index, grip)| {

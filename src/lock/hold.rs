@@ -21,7 +21,7 @@ pub(crate) const TRIES: usize = 5;
 pub(super) struct Hold {
     pub(super) token: LockToken,
     pub(super) holder: String,
-    /// What the hold was appended to.
+    /// What the hold was appended to, or what was cleared from under it.
     pub(super) over: Option<Millis>,
     /// When the attempt that took it was sent: no lease began before.
     pub(super) since: Moment,

@@ -42,7 +42,7 @@ impl Known {
     /// Whether a row, gripped like this before and seen like this now, was given back by the release itself: an answer may be
     /// that to a second copy of the request, or to a second request, which finds done what it is for.
     fn is_given_back(self, grip: &Grip, sight: &Sight) -> bool {
-        // Without a cell that says so it may have been deleted, as a long lease is; or it has run out.
+        // Without a cell that says so it may have been deleted, by a Java client; or it has run out.
         let is_deleted = self.is_unanswered && !self.is_over && sight.occupant().is_none();
         self.is_untouched && (sight.was_given_back(grip) || is_deleted)
     }

@@ -169,7 +169,7 @@ impl Place {
     ) -> Result<bool> {
         for ((row, stamp), before) in self.lock.rows.iter().zip(stamps).zip(before) {
             match grip(held, *stamp).outlived_by(before) {
-                Some(remains) if remains.timestamp < *stamp => self.clear(row, stamp - 1, deadline).await?,
+                Some(remains) if remains.timestamp < *stamp => self.unmark(row, stamp - 1, deadline).await?,
                 // Given back in the very millisecond in which it was taken again.
                 Some(_) => return Ok(false),
                 None => {}
@@ -224,13 +224,15 @@ impl Place {
 
     /// Gives back a row that was marked then, under which nothing lives longer than this from then on.
     async fn vacate_row(&self, index: usize, stamp: u64, ttl: Millis, deadline: Instant) -> Result<()> {
+        let row = &self.lock.rows[index];
+        let free = (OWNER, Owner::Free { ttl }.encode());
         if Duration::from(ttl) > LONG_REST {
-            return self.clear(&self.lock.rows[index], stamp, deadline).await;
+            self.unmark(row, stamp, deadline).await?;
+            // A flush may drop the delete marker from under two later holds, so it stays known what it was for.
+            return self.rows.put_at(row, stamp, &[free], ttl.into(), deadline).await;
         }
-        let cells = [(MARKER, Bytes::new()), (OWNER, Owner::Free { ttl }.encode())];
-        self.rows
-            .put_at(&self.lock.rows[index], stamp, &cells, ttl.into(), deadline)
-            .await
+        let cells = [(MARKER, Bytes::new()), free];
+        self.rows.put_at(row, stamp, &cells, ttl.into(), deadline).await
     }
 
     async fn give_back_row(&self, index: usize, taken: Taken, hold: &Hold, deadline: Instant) -> Result<()> {
@@ -244,6 +246,11 @@ impl Place {
             // moment may give it a longer life.
             _ => self.clear(&self.lock.rows[index], taken.at, deadline).await,
         }
+    }
+
+    /// Deletes the marker of a row, up to a timestamp. What is known of how long it would have lived stays.
+    async fn unmark(&self, row: &Bytes, up_to: u64, deadline: Instant) -> Result<()> {
+        self.rows.delete_up_to(row, up_to, &[MARKER], deadline).await
     }
 
     /// Deletes marker and owner cell of a row, up to a timestamp.
@@ -318,7 +325,7 @@ impl Place {
         let value = Owner::Held(hold.held.clone()).encode();
         for (row, stamp) in self.lock.rows.iter().zip(&stamps) {
             // The mark before is one version too many: a delete marker behind it would be dropped.
-            self.clear(row, stamp - 1, deadline).await.map_err(unknown)?;
+            self.unmark(row, stamp - 1, deadline).await.map_err(unknown)?;
             let owner = [(OWNER, value.clone())];
             // It names the holder, and no more: the lease is renewed without it.
             if let Err(error) = self.rows.put_at(row, *stamp, &owner, ttl.into(), deadline).await {

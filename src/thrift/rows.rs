@@ -161,13 +161,20 @@ impl Rows {
     pub(super) async fn family_ttl(&self, deadline: Instant) -> Result<i32> {
         const OPERATION: &str = "looking at the table";
         let table = self.name();
-        let names = table.clone();
-        // Asked about a table that is not there, gateways fail in ways of their own.
-        let tables = self
-            .call(OPERATION, CallKind::Read, None, deadline, move |client| {
-                let mut found = client.get_table_names_with_is_table_enabled()?;
-                Ok(found.remove(&names))
-            })
+        let name = table.clone();
+        // Asked about a table that is not there, gateways fail in ways of their own; asked which tables are enabled, also when
+        // any other is deleted at that moment.
+        let is_enabled = self
+            .call(
+                OPERATION,
+                CallKind::Read,
+                None,
+                deadline,
+                move |client| match client.get_table_names()?.contains(&name) {
+                    true => client.is_table_enabled(name.clone()).map(Some),
+                    false => Ok(None),
+                },
+            )
             .await?;
         let refuse = |kind, what: String| {
             let error = Error::new(kind, what)
@@ -181,7 +188,7 @@ impl Rows {
                 _ => error,
             })
         };
-        match tables {
+        match is_enabled {
             None => return refuse(ErrorKind::TableNotFound, "the table does not exist".to_owned()),
             Some(false) => return refuse(ErrorKind::TableDisabled, "the table is disabled".to_owned()),
             Some(true) => {}

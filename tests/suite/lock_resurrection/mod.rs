@@ -64,52 +64,50 @@ async fn a_short_lease_over_a_long_one_that_was_given_back_ends_free() {
     }
 }
 
-/// A flush keeps the newest of two holds and drops the delete marker that lies under both.
+/// A flush keeps the newest of two holds, and drops the other one and the delete marker that lies under both.
 #[tokio::test]
-async fn three_short_leases_over_a_long_one_that_was_given_back_end_free() {
+async fn two_short_leases_over_a_long_one_that_was_given_back_end_free() {
+    const SHORT: Duration = Duration::from_secs(2);
     let connection = connect().await;
     for ours_alone in [false, true] {
-        let table = lock_table(&connection, "overthree", 1, ours_alone).await;
+        let table = lock_table(&connection, "overtwo", 1, ours_alone).await;
         let mut owners = Vec::new();
         for _ in 0..5 {
             owners.push(lock_manager(&connection, &table.name, CLIENT).await);
         }
         let flush = async || connection.admin().flush_table(&table.name).await.unwrap();
-        // Whether the first two of the short ones are given back, or run out.
-        let cases: Vec<_> = LONG
-            .into_iter()
-            .flat_map(|long| [(true, true), (true, false), (false, true)].map(|vacated| (long, vacated)))
-            .map(|(long, vacated)| (format!("{}-{vacated:?}", long.as_secs()), long, vacated))
-            .collect();
-
-        let mut long = Vec::new();
-        for (id, lease, _) in &cases {
-            long.push(try_acquire(&owners[0], id, *lease).await.unwrap());
-        }
-        flush().await;
-        for guard in long {
-            assert!(guard.release().await.unwrap().is_released());
-        }
-        for turn in 1..=3 {
-            let mut last = 0;
-            for (id, _, vacated) in &cases {
-                let guard = try_acquire(&owners[turn], id, SHORT).await.unwrap();
-                let end = sequence::server_end(&owners[turn], id, guard.token()).await;
-                last = end.unwrap_or(last);
-                match [vacated.0, vacated.1, false][turn - 1] {
-                    true => drop(guard.release().await.unwrap()),
-                    false => std::mem::forget(guard),
-                }
+        // Whether a holder dies before the two.
+        for dies in [false, true] {
+            let ids = LONG.map(|long| format!("{}-{dies}", long.as_secs()));
+            let mut guards = Vec::new();
+            for (id, long) in ids.iter().zip(LONG) {
+                guards.push(try_acquire(&owners[0], id, long).await.unwrap());
             }
-            if turn == 3 {
-                flush().await;
+            flush().await;
+            for guard in guards {
+                assert!(guard.release().await.unwrap().is_released());
+            }
+            let mut last = 0;
+            for id in ids.iter().filter(|_| dies) {
+                let guard = try_acquire(&owners[1], id, SHORT).await.unwrap();
+                last = sequence::server_end(&owners[1], id, guard.token()).await.unwrap();
+                std::mem::forget(guard);
             }
             sleep_past_end(last).await;
-        }
-        for (id, ..) in &cases {
-            let info = owners[4].show(LockLevel::Dc, id).await.unwrap();
-            assert_eq!(info.holder, None, "{id}, {ours_alone}");
-            assert!(try_acquire(&owners[4], id, SHORT).await.is_some(), "{id}");
+            for id in &ids {
+                let guard = try_acquire(&owners[2], id, SHORT).await.unwrap();
+                assert!(guard.release().await.unwrap().is_released());
+                let guard = try_acquire(&owners[3], id, SHORT).await.unwrap();
+                last = sequence::server_end(&owners[3], id, guard.token()).await.unwrap();
+                std::mem::forget(guard);
+            }
+            flush().await;
+            sleep_past_end(last).await;
+            for id in &ids {
+                let info = owners[4].show(LockLevel::Dc, id).await.unwrap();
+                assert_eq!(info.holder, None, "{id}, {ours_alone}");
+                assert!(try_acquire(&owners[4], id, SHORT).await.is_some(), "{id}");
+            }
         }
     }
 }

@@ -286,9 +286,14 @@ impl Sequence {
         let renewed = guard.renew().await;
         let is_held = guard.is_held();
         match renewed {
-            Ok(()) if !self.removed => self.note_end(owner, token).await,
+            Ok(()) if !self.removed => {
+                self.note_end(owner, token).await;
+            }
             Ok(()) => self.complain("was renewed although its row was deleted"),
-            Err(error) if error.kind() == ErrorKind::LockLost && !is_held => {}
+            // Of a lock whose row was deleted the companion may have been renewed.
+            Err(error) if error.kind() == ErrorKind::LockLost && !is_held => {
+                self.note_end(owner, token).await;
+            }
             Err(error) => self.complain(&format!("could not be renewed: {error}")),
         }
     }
