@@ -460,8 +460,28 @@ impl Admin {
         self.clone().with_operation_timeout(left)
     }
 
+    /// The descriptor of a table that is about to be used, by this deadline.
+    ///
+    /// # Errors
+    ///
+    /// Those of the calls; [`TableDisabled`](ErrorKind::TableDisabled).
+    pub(crate) async fn usable_descriptor(
+        &self,
+        table: &TableName,
+        deadline: Instant,
+    ) -> Result<TableDescriptor> {
+        let descriptor = self.until(deadline).descriptor(table).await?;
+        let state = self.until(deadline).state(table).await?;
+        if matches!(state, TableState::Disabled | TableState::Disabling) {
+            let error = Error::new(ErrorKind::TableDisabled, format!("the table is {state}"));
+            let error = self.at_master(error);
+            return Err(error.with_hint(format!("enable it, in HBase's shell: enable '{table}'")));
+        }
+        Ok(descriptor)
+    }
+
     /// Says that an error is the master's word.
-    pub(crate) fn at_master(&self, error: Error) -> Error {
+    fn at_master(&self, error: Error) -> Error {
         self.connection.cluster.at_master(error)
     }
 

@@ -17,7 +17,7 @@ use crate::{
     client::{Connection, Table},
     error::{Error, ErrorKind, Result},
     keyed_lock::KeyedLock,
-    model::{TableName, TableState},
+    model::TableName,
 };
 
 /// The latches of one client (a service, say) in one table.
@@ -108,8 +108,8 @@ impl LatchManagerOptions {
         LatchName::new(&self.client, "-").map_err(blame)?;
         check_farm(&self.farm).map_err(blame)?;
         let deadline = Instant::now() + connection.config().operation_timeout();
-        let admin = connection.admin();
-        let descriptor = admin.until(deadline).descriptor(&name).await.map_err(|error| {
+        let descriptor = connection.admin().usable_descriptor(&name, deadline).await;
+        let descriptor = descriptor.map_err(|error| {
             blame(match error.kind() {
                 ErrorKind::TableNotFound => error.with_hint(
                     "check its name; hbase-txn latch init makes the table, and in a program LatchTableOptions",
@@ -117,15 +117,6 @@ impl LatchManagerOptions {
                 _ => error,
             })
         })?;
-        let state = admin.until(deadline).state(&name).await.map_err(blame)?;
-        if matches!(state, TableState::Disabled | TableState::Disabling) {
-            let error = Error::new(ErrorKind::TableDisabled, format!("the table is {state}"));
-            return Err(blame(
-                admin
-                    .at_master(error)
-                    .with_hint(format!("enable it, in HBase's shell: enable '{name}'")),
-            ));
-        }
         let families = Families::of(&descriptor).map_err(blame)?;
         let table = connection.table(name).with_expiry();
         Ok(LatchManager {

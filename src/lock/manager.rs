@@ -18,7 +18,7 @@ use super::{
 use crate::{
     client::{Connection, ResultScanner, Table},
     error::{Error, ErrorKind, Result},
-    model::{BytesBinary, Scan, TableName, TableState},
+    model::{BytesBinary, Scan, TableName},
 };
 
 /// The locks of one client (a service, say) in one table.
@@ -104,8 +104,8 @@ impl LockManagerOptions {
             .holder
             .unwrap_or_else(|| party::default_holder(connection.config().user()));
         let deadline = Instant::now() + connection.config().operation_timeout();
-        let admin = connection.admin();
-        let descriptor = admin.until(deadline).descriptor(&name).await.map_err(|error| {
+        let descriptor = connection.admin().usable_descriptor(&name, deadline).await;
+        let descriptor = descriptor.map_err(|error| {
             blame(match error.kind() {
                 ErrorKind::TableNotFound => error.with_hint(
                     "check its name; hbase-txn lock acquire makes the table, and in a program LockTableOptions",
@@ -113,15 +113,6 @@ impl LockManagerOptions {
                 _ => error,
             })
         })?;
-        let state = admin.until(deadline).state(&name).await.map_err(blame)?;
-        if matches!(state, TableState::Disabled | TableState::Disabling) {
-            let error = Error::new(ErrorKind::TableDisabled, format!("the table is {state}"));
-            return Err(blame(
-                admin
-                    .at_master(error)
-                    .with_hint(format!("enable it, in HBase's shell: enable '{name}'")),
-            ));
-        }
         let family = table::lock_family(&descriptor).map_err(blame)?;
         let party = Arc::new(Party::new(holder, family).map_err(blame)?);
         Ok(LockManager {

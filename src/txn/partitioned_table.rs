@@ -18,9 +18,7 @@ use super::{
 use crate::{
     client::{Connection, EndpointCall, Table},
     error::{Error, ErrorKind, Result},
-    model::{
-        BytesBinary, Durability, Partition, PartitionRule, RegionInfo, TableDescriptor, TableName, TableState,
-    },
+    model::{BytesBinary, Durability, Partition, PartitionRule, RegionInfo, TableDescriptor, TableName},
 };
 
 pub(super) const ATTACH_ENDPOINT: &str = "attach MultiRowMutationEndpoint: make tables with hbase-txn table create, \
@@ -175,15 +173,7 @@ impl OpenOptions {
         let blame = |error: Error| error.at_operation("opening for transactions").at_table(&name);
         let deadline = Instant::now() + connection.config().operation_timeout();
         let admin = connection.admin();
-        let descriptor = admin.until(deadline).descriptor(&name).await.map_err(blame)?;
-        let state = admin.until(deadline).state(&name).await.map_err(blame)?;
-        if matches!(state, TableState::Disabled | TableState::Disabling) {
-            let error = Error::new(ErrorKind::TableDisabled, format!("the table is {state}"));
-            let error = admin.at_master(error);
-            return Err(blame(
-                error.with_hint(format!("enable it, in HBase's shell: enable '{name}'")),
-            ));
-        }
+        let descriptor = admin.usable_descriptor(&name, deadline).await.map_err(blame)?;
         let rule = PartitionRule::from_descriptor(&descriptor).map_err(blame)?;
         if !self.weak_durability {
             refuse_weak_durability(&descriptor).map_err(blame)?;
