@@ -55,6 +55,7 @@
 //! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
 //! | `local` | [`local`](https://docs.rs/hbase-txn): a real HBase on this machine, for tests |
 //! | `thrift` | `ThriftConnection`, `ThriftLockManager`: locks through a Thrift gateway, for those who can't reach HBase itself |
+//! | `provision` | [`provision`](https://docs.rs/hbase-txn): tables planned from files, audited, repaired |
 //! | `cli` | the command `hbase-txn` |
 
 #![cfg_attr(not(test), deny(missing_docs))]
@@ -73,6 +74,8 @@ mod latch;
 pub mod local;
 mod lock;
 mod model;
+#[cfg(feature = "provision")]
+pub mod provision;
 mod rpc;
 #[cfg(feature = "thrift")]
 mod thrift;

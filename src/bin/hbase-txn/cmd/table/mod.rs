@@ -3,20 +3,12 @@
 //! | file | what |
 //! |---|---|
 //! | `create` | makes one, and proves it |
-//! | `check` | everything that would stop a transaction on one, graded |
-//! | `lock_table` | everything that would stop a lock in one, or let it down |
-//! | `latch_table` | everything that would let a latch in one down |
-//! | `family` | settings of a family, as these two read them |
-//! | `finding` | what a check finds, and how it is told |
+//! | `check` | what an audit finds, told |
 //! | `describe` | families, attributes, rule, regions |
 
 mod check;
 mod create;
 mod describe;
-mod family;
-mod finding;
-mod latch_table;
-mod lock_table;
 
 use clap::{Args, Subcommand};
 use hbase_txn::{BytesBinary, PartitionRule, TableName};

@@ -1,8 +1,7 @@
 //! The settings of one family, as a check reads and mends them.
 
-use hbase_txn::{FamilyDescriptor, TableDescriptor};
-
 use super::finding::Finding;
+use crate::model::{FamilyDescriptor, TableDescriptor};
 
 /// HBase's "for ever", in seconds.
 const FOREVER: u64 = i32::MAX as u64;

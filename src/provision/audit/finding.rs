@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use hbase_txn::TableName;
 use serde::Serialize;
+
+use crate::model::TableName;
 
 /// How grave a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Grade {
+pub enum Grade {
     /// It stops what the table is for, transactions or locks, some or all of it.
     Broken,
     /// It stops nothing today.
@@ -17,25 +18,31 @@ pub(super) enum Grade {
 
 /// Something about a table that is not as transactions, or locks, need it. In JSON the keys and their order are fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
-    pub(super) table: String,
-    pub(super) grade: Grade,
+#[non_exhaustive]
+pub struct Finding {
+    /// The table.
+    pub table: String,
+    /// How grave it is.
+    pub grade: Grade,
     /// The finding's name: it stays the same from version to version.
-    pub(super) finding: &'static str,
+    pub finding: &'static str,
     /// The partition that is concerned, where it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) partition: Option<String>,
+    pub partition: Option<String>,
     /// The encoded names of the regions that are concerned, where it is not the table as a whole.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) regions: Vec<String>,
-    pub(super) what: String,
-    pub(super) why: String,
-    pub(super) mend: String,
+    pub regions: Vec<String>,
+    /// What is so.
+    pub what: String,
+    /// Why it matters.
+    pub why: String,
+    /// What mends it: a command, where there is one.
+    pub mend: String,
 }
 
 impl Finding {
     /// Of a table as a whole.
-    pub(super) fn broken(
+    pub(crate) fn broken(
         table: &TableName,
         finding: &'static str,
         what: String,
@@ -55,7 +62,7 @@ impl Finding {
     }
 
     /// Of a table as a whole.
-    pub(super) fn note(
+    pub(crate) fn note(
         table: &TableName,
         finding: &'static str,
         what: String,

@@ -1,10 +1,12 @@
 //! What would let the latches of a table down.
 
-use hbase_txn::{LatchTableOptions, PartitionRule, TableDescriptor};
-
 use super::{
     family::{Family, alter},
     finding::Finding,
+};
+use crate::{
+    latch::LatchTableOptions,
+    model::{PartitionRule, TableDescriptor},
 };
 
 /// Whether a table is one for latches: it has their families alone, and nothing that transactions need.

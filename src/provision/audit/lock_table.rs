@@ -1,10 +1,13 @@
 //! What would stop the locks of a table, or let them down.
 
-use hbase_txn::{BytesBinary, LockName, LockTableOptions, PartitionRule, TableDescriptor, TableRegion};
-
 use super::{
     family::{Family, alter},
     finding::{Finding, Grade},
+};
+use crate::{
+    client::TableRegion,
+    lock::{LockName, LockTableOptions},
+    model::{BytesBinary, PartitionRule, TableDescriptor},
 };
 
 /// The lease that Java clients ask for unless told otherwise, in seconds.
