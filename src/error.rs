@@ -244,6 +244,12 @@ impl Error {
         })
     }
 
+    /// What failed, without where and what to do.
+    #[cfg(feature = "provision")]
+    pub(crate) fn what(&self) -> &str {
+        &self.0.what
+    }
+
     pub(crate) fn with_effect(mut self, effect: Effect) -> Self {
         self.0.effect = effect;
         self

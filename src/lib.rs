@@ -88,7 +88,8 @@ pub use crate::thrift::{
     ThriftLockRequest,
 };
 pub use client::{
-    Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, ResultScanner, Table, TableRegion,
+    Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, RegionInTransition, RegionLoad,
+    RegionSwitch, ResultScanner, Right, ServerLoad, Table, TableRegion,
 };
 pub use config::{ClusterAddress, Config, HostPort};
 pub use coordination::{

@@ -40,16 +40,6 @@ pub struct TableRegion {
     pub server: Option<ServerName>,
 }
 
-/// What a cluster says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ClusterInfo {
-    /// HBase's version.
-    pub version: String,
-    /// The region servers that are up.
-    pub live_servers: Vec<ServerName>,
-}
-
 impl Admin {
     pub(super) fn new(connection: Connection) -> Self {
         let operation_timeout = connection.config().operation_timeout();
@@ -148,34 +138,6 @@ impl Admin {
                 server: found.server,
             })
             .collect())
-    }
-
-    /// HBase's version, and the servers that are up.
-    ///
-    /// # Errors
-    ///
-    /// When the master can't be reached or does not allow it.
-    pub async fn cluster_info(&self) -> Result<ClusterInfo> {
-        let options = [
-            pb::ClusterStatusOption::HbaseVersion,
-            pb::ClusterStatusOption::ServersName,
-        ];
-        let request = pb::GetClusterStatusRequest {
-            options: options.map(Into::into).to_vec(),
-        };
-        let answer: pb::GetClusterStatusResponse = self.call("GetClusterStatus", &request).await?;
-        let status = answer.cluster_status;
-        Ok(ClusterInfo {
-            version: status
-                .hbase_version
-                .map(|version| version.version)
-                .unwrap_or_default(),
-            live_servers: status
-                .servers_name
-                .iter()
-                .map(|server| convert::server_name(server).map_err(|error| bad_answer(&error)))
-                .collect::<Result<_>>()?,
-        })
     }
 
     /// Creates a table, with a region boundary at each split key. The keys are put in order.
@@ -485,14 +447,17 @@ impl Admin {
         self.connection.cluster.at_master(error)
     }
 
-    async fn call<M: Message, R: Message + Default>(&self, method: &'static str, request: &M) -> Result<R> {
+    pub(super) async fn call<M: Message, R: Message + Default>(
+        &self,
+        method: &'static str,
+        request: &M,
+    ) -> Result<R> {
         self.connection
             .cluster
             .call_master(method, CallKind::Read, request, self.deadline())
             .await
     }
 
-    /// A change: it carries a nonce, or is the same when it is done twice.
     /// Starts a procedure, and waits until it has ended.
     async fn run<M: Message, R: Started>(
         &self,
@@ -506,7 +471,8 @@ impl Admin {
             .await
     }
 
-    async fn call_until<M: Message, R: Message + Default>(
+    /// A change: it carries a nonce, or is the same when it is done twice.
+    pub(super) async fn call_until<M: Message, R: Message + Default>(
         &self,
         method: &'static str,
         request: &M,
@@ -524,7 +490,7 @@ fn nonce() -> u64 {
     fastrand::u64(1..=u64::MAX)
 }
 
-fn bad_answer(why: &dyn fmt::Display) -> Error {
+pub(super) fn bad_answer(why: &dyn fmt::Display) -> Error {
     Error::new(
         ErrorKind::Protocol,
         format!("the master's answer can't be read: {why}"),

@@ -11,13 +11,15 @@
 //! | `region_call` | calls of the region that has a row, where a guard lets them pass |
 //! | `endpoint` | calls of coprocessor endpoints, by row |
 //! | `multi` | several actions of one region in one call |
-//! | `admin` | [`Admin`]: tables, regions, the cluster |
+//! | `admin` | [`Admin`]: tables, regions |
+//! | `cluster_status` | what a cluster says of itself: servers, loads, switches, rights |
 //! | `maintenance` | flushes and major compactions, which region servers do |
 //! | `procedure` | waiting for what a master does |
 //! | `pauses` | the pauses of what asks again and again |
 
 mod admin;
 mod check_and_mutate;
+mod cluster_status;
 mod connection;
 mod counters;
 mod endpoint;
@@ -31,7 +33,8 @@ mod scanner;
 mod table;
 
 pub(crate) use crate::cluster::CallKind;
-pub use admin::{Admin, ClusterInfo, TableRegion};
+pub use admin::{Admin, TableRegion};
+pub use cluster_status::{ClusterInfo, RegionInTransition, RegionLoad, RegionSwitch, Right, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};
 pub use endpoint::EndpointCall;
 pub(crate) use multi::{ActionAnswer, MultiCall, RegionAction};

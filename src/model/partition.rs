@@ -274,6 +274,15 @@ impl Partition {
         !self.lone_row && behind.is_some_and(|behind| behind.starts_with(RESERVED))
     }
 
+    /// The first key that is behind every row that the partition can have; empty where there is none.
+    #[must_use]
+    pub fn key_behind(&self) -> Bytes {
+        match self.lone_row {
+            true => [&self.start[..], &[0]].concat().into(),
+            false => key_after_prefix(&self.start),
+        }
+    }
+
     /// Whether every row that the partition has or may ever get lies in this region.
     #[must_use]
     pub fn is_whole_in(&self, region: &RegionInfo) -> bool {

@@ -2,8 +2,8 @@
 //!
 //! | folder | what |
 //! |---|---|
-//! | `audit` | [`audit_table`]: what would stop a transaction, a lock or a latch on a table, and what mends it |
+//! | `audit` | [`audit_table`], [`audit_cluster`]: what would stop a transaction, a lock or a latch, and what mends it |
 
 mod audit;
 
-pub use audit::{Finding, Grade, audit_table};
+pub use audit::{ClusterAudit, Finding, Grade, audit_cluster, audit_table};

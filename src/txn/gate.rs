@@ -10,13 +10,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use prost::Message;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
     TransactionId,
     partitioned_table::PartitionedTable,
-    record,
+    probe, record,
     servers::{self, Needs},
 };
 use crate::{
@@ -25,7 +24,6 @@ use crate::{
     },
     error::{Error, ErrorKind, Result},
     model::{Durability, Get, Partition, Put, ServerName},
-    wire::{condition, pb},
 };
 
 pub(super) const SERVICE: &str = "MultiRowMutationService";
@@ -212,34 +210,20 @@ impl PartitionedTable {
     /// Sends two conditions that exclude each other, and nothing else: a server that does not answer false does not
     /// honour conditions, and would apply what stands under them.
     async fn prove_conditions(&self, partition: &Partition, deadline: Instant) -> Result<()> {
-        let row = partition.first_key();
-        let family = self.trial_family();
-        let values = [Bytes::from_static(b"0"), Bytes::from_static(b"1")];
-        let request = pb::MutateRowsRequest {
-            condition: values
-                .iter()
-                .map(|value| condition::cell_equals(row, &family, &Bytes::new(), Some(value)))
-                .collect(),
-            ..pb::MutateRowsRequest::default()
-        };
-        let call = EndpointCall::new(row.clone(), SERVICE, METHOD, request.encode_to_vec()).idempotent();
+        let call = probe::contradiction(partition.first_key(), &self.trial_family());
         let place = Place::of(partition);
         let answer = self
             .table()
             .call_endpoint_where("proving conditions", &call, &place, deadline)
             .await?;
-        let processed = pb::MutateRowsResponse::decode(answer)
-            .map_err(|error| {
-                Error::new(ErrorKind::Protocol, "the endpoint's answer can't be read").with_source(error)
-            })?
-            .processed;
+        let honoured = probe::is_refused(answer)?;
         let server = place.into_server()?;
-        match processed {
-            Some(false) => {
+        match honoured {
+            true => {
                 self.servers().honours_conditions(server);
                 Ok(())
             }
-            _ => Err(Error::new(
+            false => Err(Error::new(
                 ErrorKind::ConditionsUnsupported,
                 "the region server takes conditions that can't hold for true, and would apply what stands under them",
             )

@@ -9,7 +9,7 @@
 //! | `sequence` | operations of one cell, folded into one that means the same; timestamps; no I/O |
 //! | `record` `digest` | what a transaction leaves behind, so that its outcome is known; no I/O |
 //! | `commit` | sends a group, until it has an outcome |
-//! | `gate` `rule_watch` `servers` | what must be true before a call goes to a region |
+//! | `gate` `rule_watch` `servers` `probe` | what must be true before a call goes to a region, and how it is asked |
 //! | `admission` `group_commit` | one call at a time for each partition, and several transactions in one |
 //! | `settle` | finds out how a transaction ended, by its record |
 //! | `without_endpoint` | transactions by an atomic `Multi` |
@@ -49,6 +49,7 @@ mod part;
 mod partition_version;
 mod partitioned_table;
 mod plan;
+mod probe;
 mod read;
 mod record;
 mod reserved;
@@ -66,6 +67,7 @@ pub use outcome::{Committed, FailedCondition, GroupOutcome, Outcome, Rejection};
 pub(crate) use part::{Changes, Part};
 pub use partitioned_table::{OpenOptions, PartitionedTable};
 pub use plan::{ExplainedGroup, Explanation};
+pub(crate) use probe::honours_conditions;
 pub use record::TransactionId;
 pub use settle::{Recorded, Settled, Unsettled};
 pub use snapshot::{Snapshot, SnapshotOptions};

@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     cmd::{
         coordination::{elect, rwlock, semaphore},
-        dev, latch, lock, rows, table, txn,
+        dev, doctor, latch, lock, rows, switch, table, txn,
     },
     durations,
     exit::Failure,
@@ -60,6 +60,8 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// A real HBase on this machine, to develop and test with
     Dev(dev::Dev),
+    Doctor(doctor::Doctor),
+    Switch(switch::Switch),
     /// Tables that transactions are possible on: make, check, describe, drop them
     Table(table::Table),
     /// Transactions from a file, and how they ended

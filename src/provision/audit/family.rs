@@ -1,6 +1,6 @@
 //! The settings of one family, as a check reads and mends them.
 
-use super::finding::Finding;
+use super::{command, finding::Finding};
 use crate::model::{FamilyDescriptor, TableDescriptor};
 
 /// HBase's "for ever", in seconds.
@@ -34,18 +34,19 @@ impl Family<'_> {
         (!kept.eq_ignore_ascii_case("false")).then_some(kept)
     }
 
-    /// What sets an attribute of it.
-    pub(super) fn set(&self, attribute: &str, value: &str) -> String {
-        let settings = format!("{{NAME => '{}', {attribute} => '{value}'}}", self.family);
-        alter(self.table, &settings)
+    /// A note, and the command that sets an attribute.
+    pub(super) fn note(
+        &self,
+        finding: &'static str,
+        what: String,
+        why: &str,
+        (attribute, value): (&str, &str),
+        remark: &str,
+    ) -> Finding {
+        let table = &self.table.name;
+        let command = command::alter_family(table, self.family, attribute, value);
+        Finding::note(finding, what, why)
+            .of_table(table)
+            .mended_by(command, remark)
     }
-
-    pub(super) fn note(&self, finding: &'static str, what: String, why: &str, mend: String) -> Finding {
-        Finding::note(&self.table.name, finding, what, why, mend)
-    }
-}
-
-/// What changes a table's settings.
-pub(super) fn alter(table: &TableDescriptor, settings: &str) -> String {
-    format!("in HBase's shell: alter '{}', {settings}", table.name)
 }

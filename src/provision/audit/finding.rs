@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::model::TableName;
+use crate::model::{BytesBinary, Partition, TableName};
 
 /// How grave a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -16,12 +16,14 @@ pub enum Grade {
     Note,
 }
 
-/// Something about a table that is not as transactions, or locks, need it. In JSON the keys and their order are fixed.
+/// Something about a table, or a cluster, that is not as transactions, locks or latches need it. In JSON the keys and their
+/// order are fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The table.
-    pub table: String,
+    /// The table, unless it is the cluster as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
     /// How grave it is.
     pub grade: Grade,
     /// The finding's name: it stays the same from version to version.
@@ -36,43 +38,71 @@ pub struct Finding {
     pub what: String,
     /// Why it matters.
     pub why: String,
-    /// What mends it: a command, where there is one.
+    /// What mends it, in words.
     pub mend: String,
+    /// The command that does, for a shell; what is to be chosen stands in it in capitals (`--prefix-length N`). None where
+    /// no command of this toolkit does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 impl Finding {
-    /// Of a table as a whole.
-    pub(crate) fn broken(
-        table: &TableName,
-        finding: &'static str,
-        what: String,
-        why: &str,
-        mend: String,
-    ) -> Self {
+    pub(super) fn new(grade: Grade, finding: &'static str, what: impl Into<String>, why: &str) -> Self {
         Self {
-            table: table.to_string(),
-            grade: Grade::Broken,
+            table: None,
+            grade,
             finding,
             partition: None,
             regions: Vec::new(),
-            what,
+            what: what.into(),
             why: why.to_owned(),
-            mend,
+            mend: String::new(),
+            command: None,
         }
     }
 
-    /// Of a table as a whole.
-    pub(crate) fn note(
-        table: &TableName,
-        finding: &'static str,
-        what: String,
-        why: &str,
-        mend: String,
-    ) -> Self {
-        Self {
-            grade: Grade::Note,
-            ..Self::broken(table, finding, what, why, mend)
-        }
+    pub(super) fn broken(finding: &'static str, what: impl Into<String>, why: &str) -> Self {
+        Self::new(Grade::Broken, finding, what, why)
+    }
+
+    pub(super) fn note(finding: &'static str, what: impl Into<String>, why: &str) -> Self {
+        Self::new(Grade::Note, finding, what, why)
+    }
+
+    #[must_use]
+    pub(super) fn of_table(mut self, table: &TableName) -> Self {
+        self.table = Some(table.to_string());
+        self
+    }
+
+    #[must_use]
+    pub(super) fn in_partition(mut self, partition: &Partition) -> Self {
+        self.partition = Some(BytesBinary(partition.prefix()).to_string());
+        self
+    }
+
+    #[must_use]
+    pub(super) fn in_regions(mut self, regions: Vec<String>) -> Self {
+        self.regions = regions;
+        self
+    }
+
+    /// What mends it in words, where no command of this toolkit does.
+    #[must_use]
+    pub(super) fn mended_by_hand(mut self, how: impl Into<String>) -> Self {
+        self.mend = how.into();
+        self
+    }
+
+    /// The command that mends it, and what is to be said of that.
+    #[must_use]
+    pub(super) fn mended_by(mut self, command: String, remark: &str) -> Self {
+        self.mend = match remark.is_empty() {
+            true => command.clone(),
+            false => format!("{command}; {remark}"),
+        };
+        self.command = Some(command);
+        self
     }
 }
 

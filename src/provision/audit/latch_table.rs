@@ -1,9 +1,6 @@
 //! What would let the latches of a table down.
 
-use super::{
-    family::{Family, alter},
-    finding::Finding,
-};
+use super::{command, family::Family, finding::Finding};
 use crate::{
     latch::LatchTableOptions,
     model::{PartitionRule, TableDescriptor},
@@ -48,16 +45,15 @@ fn state_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
     if descriptor.family(name).is_some() {
         return None;
     }
-    let settings = format!("{{NAME => '{name}', COMPRESSION => 'GZ', VERSIONS => '1'}}");
-    Some(Finding::note(
-        &descriptor.name,
+    let finding = Finding::note(
         "state-family-missing",
         format!("the table has no family {name}"),
         "a latch that has expired reads as absent, a count whose answer was lost has an unknown outcome, participants are refused",
-        format!(
-            "{}; then start anew what counts in it; Java clients do not notice",
-            alter(descriptor, &settings)
-        ),
+    );
+    let settings = ["--family", name, "--family-attribute", "S:COMPRESSION=GZ"];
+    Some(finding.of_table(&descriptor.name).mended_by(
+        command::alter(&descriptor.name, &settings),
+        "then start anew what counts in it; Java clients do not notice",
     ))
 }
 
@@ -67,7 +63,8 @@ fn ttl(family: Family<'_>) -> Option<Finding> {
         "family-ttl",
         format!("all that family {} has ends after {seconds} s", family.family),
         "no latch of this library can live longer than that, and those of Java clients end early without a word",
-        family.set("TTL", "FOREVER"),
+        ("TTL", "FOREVER"),
+        "",
     ))
 }
 
@@ -77,7 +74,8 @@ fn versions(family: Family<'_>) -> Option<Finding> {
         "older-versions-kept",
         format!("family {} keeps {versions} versions", family.family),
         "an older count of a Java client may show again when a newer one expires",
-        family.set("VERSIONS", "1"),
+        ("VERSIONS", "1"),
+        "",
     ))
 }
 
@@ -90,7 +88,8 @@ fn min_versions(family: Family<'_>) -> Option<Finding> {
             family.family
         ),
         "what is left of latches that nobody asks for any more is never dropped",
-        family.set("MIN_VERSIONS", "0"),
+        ("MIN_VERSIONS", "0"),
+        "",
     ))
 }
 
@@ -103,7 +102,8 @@ fn deleted_cells(family: Family<'_>) -> Option<Finding> {
             family.family
         ),
         "each latch that is deleted or made anew leaves something behind, and its name becomes slower and slower",
-        family.set("KEEP_DELETED_CELLS", "FALSE"),
+        ("KEEP_DELETED_CELLS", "FALSE"),
+        "",
     ))
 }
 
@@ -115,7 +115,8 @@ fn new_version_behavior(family: Family<'_>) -> Option<Finding> {
         "new-version-behavior",
         format!("family {} has NEW_VERSION_BEHAVIOR", family.family),
         "latches that are counted often become slower and slower until the next major compaction; none needs it",
-        family.set("NEW_VERSION_BEHAVIOR", "false"),
+        ("NEW_VERSION_BEHAVIOR", "false"),
+        "",
     ))
 }
 
@@ -125,9 +126,7 @@ fn replication(family: Family<'_>) -> Option<Finding> {
         "replicated",
         format!("family {} is replicated (REPLICATION_SCOPE {scope})", family.family),
         "replication is asynchronous: what two clusters count at a time in one column is not added up, it is lost",
-        format!(
-            "let the farms that share latches use one table; and {}",
-            family.set("REPLICATION_SCOPE", "0")
-        ),
+        ("REPLICATION_SCOPE", "0"),
+        "and let the farms that share latches use one table",
     ))
 }

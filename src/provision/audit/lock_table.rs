@@ -1,7 +1,8 @@
 //! What would stop the locks of a table, or let them down.
 
 use super::{
-    family::{Family, alter},
+    command,
+    family::Family,
     finding::{Finding, Grade},
 };
 use crate::{
@@ -56,21 +57,20 @@ fn boundaries(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Find
             let boundary = &after.region.start_key;
             let lock = LockName::cut_by(boundary)?;
             let key = BytesBinary(lock.key().as_bytes()).to_string();
-            let (before, after) = (names(before), names(after));
-            Some(Finding {
-                mend: format!("in HBase's shell: merge_region '{before}', '{after}'"),
-                regions: vec![before, after],
-                ..Finding::broken(
-                    &descriptor.name,
-                    "boundary-inside-lock",
-                    format!(
-                        "the region boundary {} lies between the two rows of lock {key}",
-                        BytesBinary(boundary)
-                    ),
-                    "they can't change together, so the lock can't be acquired",
-                    String::new(),
-                )
-            })
+            let finding = Finding::broken(
+                "boundary-inside-lock",
+                format!(
+                    "the region boundary {} lies between the two rows of lock {key}",
+                    BytesBinary(boundary)
+                ),
+                "they can't change together, so the lock can't be acquired",
+            );
+            Some(
+                finding
+                    .of_table(&descriptor.name)
+                    .in_regions(vec![names(before), names(after)])
+                    .mended_by(command::of_table("repair", &descriptor.name), ""),
+            )
         })
         .collect()
 }
@@ -79,21 +79,13 @@ fn restriction_missing(descriptor: &TableDescriptor) -> Option<Finding> {
     if PartitionRule::from_descriptor(descriptor).is_ok() {
         return None;
     }
-    let settings: Vec<String> = PartitionRule::prefix_length(1)
-        .iter()
-        .flat_map(PartitionRule::attributes)
-        .map(|(key, value)| match key {
-            "SPLIT_POLICY" => format!("{key} => '{value}'"),
-            _ => format!("METADATA => {{'{key}' => '{value}'}}"),
-        })
-        .collect();
-    Some(Finding::note(
-        &descriptor.name,
+    let finding = Finding::note(
         "split-restriction-missing",
-        "the table has no split restriction of one byte".to_owned(),
+        "the table has no split restriction of one byte",
         "a region may be split between the two rows of a lock, which then can't be acquired",
-        alter(descriptor, &settings.join(", ")),
-    ))
+    );
+    let command = command::alter(&descriptor.name, &["--prefix-length", "1"]);
+    Some(finding.of_table(&descriptor.name).mended_by(command, ""))
 }
 
 /// The settings of the family, one by one.
@@ -126,7 +118,8 @@ impl Audit<'_> {
                     self.family.family
                 ),
                 why,
-                self.family.set("TTL", "FOREVER"),
+                ("TTL", "FOREVER"),
+                "",
             )
         })
     }
@@ -137,7 +130,8 @@ impl Audit<'_> {
             "older-versions-kept",
             format!("family {} keeps {versions} versions", self.family.family),
             "a lock whose holder died may show an older holder again, when its lease is over and an older one's is not",
-            self.family.set("VERSIONS", "1"),
+            ("VERSIONS", "1"),
+            "",
         ))
     }
 
@@ -153,7 +147,8 @@ impl Audit<'_> {
                 self.family.family
             ),
             "what is left of locks that nobody asks for any more is never dropped",
-            self.family.set("MIN_VERSIONS", "0"),
+            ("MIN_VERSIONS", "0"),
+            "",
         ))
     }
 
@@ -166,7 +161,8 @@ impl Audit<'_> {
                 self.family.family
             ),
             "each release that deletes leaves something behind, and the lock becomes slower and slower",
-            self.family.set("KEEP_DELETED_CELLS", "FALSE"),
+            ("KEEP_DELETED_CELLS", "FALSE"),
+            "",
         ))
     }
 
@@ -177,18 +173,16 @@ impl Audit<'_> {
                 format!("family {} has NEW_VERSION_BEHAVIOR", self.family.family),
                 "locks that are acquired often become slower and slower until the next major compaction; only Java clients \
                  need it, against each other",
-                self.family.set("NEW_VERSION_BEHAVIOR", "false"),
+                ("NEW_VERSION_BEHAVIOR", "false"),
+                "",
             )),
             (false, true) => Some(self.family.note(
                 "java-unprotected",
                 format!("family {} has no NEW_VERSION_BEHAVIOR", self.family.family),
                 "a Java client that acquires a lock in the millisecond of its release is told that it holds it, and so is \
                  the next Java client; clients of this library are not",
-                format!(
-                    "if Java clients use it: {}, at the cost of hot locks; if none does, a table made with --ours-alone \
-                     costs less",
-                    self.family.set("NEW_VERSION_BEHAVIOR", "true")
-                ),
+                ("NEW_VERSION_BEHAVIOR", "true"),
+                "at the cost of hot locks, if Java clients use it; if none does, a table made with --ours-alone costs less",
             )),
             (false, false) => None,
         }
@@ -203,10 +197,8 @@ impl Audit<'_> {
             "replicated",
             format!("family {} is replicated (REPLICATION_SCOPE {scope})", self.family.family),
             "replication is asynchronous: the same lock, of level xdc too, can be held in each cluster at once",
-            format!(
-                "let the farms that share locks use one table; and {}",
-                self.family.set("REPLICATION_SCOPE", "0")
-            ),
+            ("REPLICATION_SCOPE", "0"),
+            "and let the farms that share locks use one table",
         ))
     }
 }

@@ -1258,8 +1258,15 @@ pub struct ScanResponse {
     #[prost(message, repeated, tag = "13")]
     pub query_metrics: ::prost::alloc::vec::Vec<QueryMetrics>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RegionState {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RegionState {
+    #[prost(message, required, tag = "1")]
+    pub region_info: RegionInfo,
+    #[prost(enumeration = "region_state::State", required, tag = "2")]
+    pub state: i32,
+    #[prost(uint64, optional, tag = "3")]
+    pub stamp: ::core::option::Option<u64>,
+}
 /// Nested message and enum types in `RegionState`.
 pub mod region_state {
     #[derive(
@@ -1993,11 +2000,44 @@ pub struct HBaseVersionFileContent {
     pub version: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RegionLoad {
+    #[prost(message, required, tag = "1")]
+    pub region_specifier: RegionSpecifier,
+    #[prost(uint32, optional, tag = "2")]
+    pub stores: ::core::option::Option<u32>,
+    #[prost(uint32, optional, tag = "3")]
+    pub storefiles: ::core::option::Option<u32>,
+    #[prost(uint32, optional, tag = "5")]
+    pub storefile_size_mb: ::core::option::Option<u32>,
+    #[prost(uint32, optional, tag = "6")]
+    pub mem_store_size_mb: ::core::option::Option<u32>,
+    #[prost(uint64, optional, tag = "8")]
+    pub read_requests_count: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "9")]
+    pub write_requests_count: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ServerLoad {
+    #[prost(message, repeated, tag = "5")]
+    pub region_loads: ::prost::alloc::vec::Vec<RegionLoad>,
+    #[prost(uint64, optional, tag = "7")]
+    pub report_start_time: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "8")]
+    pub report_end_time: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LiveServerInfo {
     #[prost(message, required, tag = "1")]
     pub server: ServerName,
-    #[prost(bytes = "bytes", required, tag = "2")]
-    pub server_load: ::prost::bytes::Bytes,
+    #[prost(message, required, tag = "2")]
+    pub server_load: ServerLoad,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RegionInTransition {
+    #[prost(message, required, tag = "1")]
+    pub spec: RegionSpecifier,
+    #[prost(message, required, tag = "2")]
+    pub region_state: RegionState,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ClusterStatusCoprocessor {
@@ -2012,6 +2052,8 @@ pub struct ClusterStatus {
     pub live_servers: ::prost::alloc::vec::Vec<LiveServerInfo>,
     #[prost(message, repeated, tag = "3")]
     pub dead_servers: ::prost::alloc::vec::Vec<ServerName>,
+    #[prost(message, repeated, tag = "4")]
+    pub regions_in_transition: ::prost::alloc::vec::Vec<RegionInTransition>,
     #[prost(message, optional, tag = "5")]
     pub cluster_id: ::core::option::Option<ClusterId>,
     #[prost(message, repeated, tag = "6")]
@@ -2086,6 +2128,123 @@ pub mod security_capabilities_response {
             }
         }
     }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Permission {
+    #[prost(enumeration = "permission::Type", required, tag = "1")]
+    pub r#type: i32,
+    #[prost(message, optional, tag = "4")]
+    pub table_permission: ::core::option::Option<TablePermission>,
+}
+/// Nested message and enum types in `Permission`.
+pub mod permission {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Action {
+        Read = 0,
+        Write = 1,
+        Exec = 2,
+        Create = 3,
+        Admin = 4,
+    }
+    impl Action {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Read => "READ",
+                Self::Write => "WRITE",
+                Self::Exec => "EXEC",
+                Self::Create => "CREATE",
+                Self::Admin => "ADMIN",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "READ" => Some(Self::Read),
+                "WRITE" => Some(Self::Write),
+                "EXEC" => Some(Self::Exec),
+                "CREATE" => Some(Self::Create),
+                "ADMIN" => Some(Self::Admin),
+                _ => None,
+            }
+        }
+    }
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Type {
+        Global = 1,
+        Namespace = 2,
+        Table = 3,
+    }
+    impl Type {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Global => "Global",
+                Self::Namespace => "Namespace",
+                Self::Table => "Table",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "Global" => Some(Self::Global),
+                "Namespace" => Some(Self::Namespace),
+                "Table" => Some(Self::Table),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TablePermission {
+    #[prost(message, optional, tag = "1")]
+    pub table_name: ::core::option::Option<TableName>,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub family: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub qualifier: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(enumeration = "permission::Action", repeated, packed = "false", tag = "4")]
+    pub action: ::prost::alloc::vec::Vec<i32>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HasUserPermissionsRequest {
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub user_name: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(message, repeated, tag = "2")]
+    pub permission: ::prost::alloc::vec::Vec<Permission>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HasUserPermissionsResponse {
+    #[prost(bool, repeated, packed = "false", tag = "1")]
+    pub has_user_permission: ::prost::alloc::vec::Vec<bool>,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

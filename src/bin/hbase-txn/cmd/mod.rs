@@ -1,11 +1,14 @@
 //! The commands, one file each.
 
+mod audit;
 pub(crate) mod coordination;
 pub(crate) mod dev;
+pub(crate) mod doctor;
 pub(crate) mod latch;
 pub(crate) mod lock;
 mod missing_table;
 pub(crate) mod rows;
+pub(crate) mod switch;
 pub(crate) mod table;
 pub(crate) mod txn;
 
@@ -22,6 +25,8 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     let Arguments { global, command } = arguments;
     match command {
         Command::Dev(dev) => dev.run(&global).await,
+        Command::Doctor(doctor) => doctor.run(&global).await,
+        Command::Switch(switch) => switch.run(&global).await,
         Command::Table(table) => table.run(&global).await,
         Command::Txn(txn) => txn.run(&global).await,
         Command::Lock(lock) => lock.run(&global).await,

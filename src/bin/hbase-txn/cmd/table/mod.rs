@@ -33,6 +33,8 @@ enum Action {
     Create(create::Create),
     Check(check::Check),
     Describe(describe::Describe),
+    Enable(Enable),
+    Disable(Disable),
     Drop(Drop),
 }
 
@@ -44,14 +46,72 @@ struct Drop {
     name: TableName,
 }
 
+/// Let a table be used again
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn table enable orders")]
+struct Enable {
+    /// The table, with its namespace if it has one
+    name: TableName,
+}
+
+/// Let nobody use a table, until it is enabled again
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn table disable orders")]
+struct Disable {
+    /// The table, with its namespace if it has one
+    name: TableName,
+}
+
 impl Table {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         match self.action {
             Action::Create(create) => create.run(global).await,
             Action::Check(check) => check.run(global).await,
             Action::Describe(describe) => describe.run(global).await,
+            Action::Enable(enable) => enable.run(global).await,
+            Action::Disable(disable) => disable.run(global).await,
             Action::Drop(drop) => drop.run(global).await,
         }
+    }
+}
+
+/// Whether a table can be used now.
+#[derive(Serialize)]
+struct InUse {
+    table: String,
+    enabled: bool,
+}
+
+impl InUse {
+    fn tell(self, global: &Global) -> Outcome {
+        match global.output {
+            Format::Table => {
+                let state = if self.enabled { "enabled" } else { "disabled" };
+                output::line(&format!("{}: {state}", self.table))?;
+            }
+            Format::Json => output::json(&self)?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Enable {
+    async fn run(self, global: &Global) -> Outcome {
+        global.connect().await?.admin().enable_table(&self.name).await?;
+        let table = self.name.to_string();
+        InUse { table, enabled: true }.tell(global)
+    }
+}
+
+impl Disable {
+    async fn run(self, global: &Global) -> Outcome {
+        global.connect().await?.admin().disable_table(&self.name).await?;
+        let table = self.name.to_string();
+        InUse {
+            table,
+            enabled: false,
+        }
+        .tell(global)
     }
 }
 

@@ -1,0 +1,156 @@
+//! What audits find, told once or for as long as somebody watches.
+
+use std::time::Duration;
+
+use clap::Args;
+use hbase_txn::provision::{Finding, Grade};
+use serde::Serialize;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{Outcome, lock::signals::Signals};
+use crate::{
+    args::{Format, Global},
+    durations,
+    exit::{Exit, Failure},
+    output,
+    values::Ranged,
+};
+
+/// How often is asked again.
+#[derive(Debug, Args)]
+pub(super) struct Watch {
+    /// Ask again every so often, and tell what is new and what is gone, until a signal; the exit status is that of the
+    /// last answer
+    #[arg(long, value_name = "EVERY", num_args = 0..=1, default_missing_value = "10s", allow_hyphen_values = true, value_parser = durations::parse)]
+    watch: Option<Ranged<Duration>>,
+}
+
+/// What became of a finding since the last time it was looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Change {
+    Found,
+    Gone,
+}
+
+#[derive(Serialize)]
+struct Changed<'a> {
+    change: Change,
+    #[serde(flatten)]
+    finding: &'a Finding,
+}
+
+impl Watch {
+    /// Audits, and tells what was found; `fine` where that is nothing.
+    pub(super) async fn run(
+        self,
+        global: &Global,
+        fine: &str,
+        audit: impl AsyncFn() -> hbase_txn::Result<Vec<Finding>>,
+    ) -> Outcome {
+        let Some(every) = &self.watch else {
+            let findings = audit().await?;
+            for finding in &findings {
+                match global.output {
+                    Format::Json => output::json(finding)?,
+                    Format::Table => output::line(&finding.to_string())?,
+                }
+            }
+            if findings.is_empty() && global.output == Format::Table {
+                output::line(fine)?;
+            }
+            return Ok(status(&findings));
+        };
+        let every = every.get("--watch")?;
+        if every < Duration::from_secs(1) {
+            return Err(Failure::Refused(format!(
+                "--watch {}: ask once a second at most",
+                durations::shown(every)
+            )));
+        }
+        let mut signals = Signals::listen()?;
+        let mut known = None;
+        let failure = tokio::select! {
+            failure = watch(global, every, fine, audit, &mut known) => failure,
+            () = signals.ending() => return Ok(status(known.as_deref().unwrap_or_default())),
+        };
+        Err(failure)
+    }
+}
+
+/// Tells changes for as long as that is possible. A cluster that does not answer is told, and asked again.
+async fn watch(
+    global: &Global,
+    every: Duration,
+    fine: &str,
+    audit: impl AsyncFn() -> hbase_txn::Result<Vec<Finding>>,
+    known: &mut Option<Vec<Finding>>,
+) -> Failure {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let findings = match audit().await {
+            Ok(findings) => findings,
+            Err(error) => {
+                output::complain(&format!("{error}; asking again in {}", durations::shown(every)));
+                continue;
+            }
+        };
+        let told = tell_changes(global, fine, known.as_deref(), &findings);
+        *known = Some(findings);
+        if let Err(failure) = told {
+            return failure;
+        }
+    }
+}
+
+fn tell_changes(
+    global: &Global,
+    fine: &str,
+    known: Option<&[Finding]>,
+    findings: &[Finding],
+) -> Result<(), Failure> {
+    let before = known.unwrap_or_default();
+    let missing_in =
+        |others: &[Finding], finding: &Finding| !others.iter().any(|other| is_same(other, finding));
+    let found = findings.iter().filter(|finding| missing_in(before, finding));
+    let gone = before.iter().filter(|finding| missing_in(findings, finding));
+    let changes = found
+        .map(|finding| (Change::Found, finding))
+        .chain(gone.map(|finding| (Change::Gone, finding)));
+    for (change, finding) in changes {
+        match (global.output, change) {
+            (Format::Json, change) => output::json(&Changed { change, finding })?,
+            (Format::Table, Change::Found) => output::line(&finding.to_string())?,
+            (Format::Table, Change::Gone) => {
+                output::line(&format!("gone: {}: {}", finding.finding, finding.what))?;
+            }
+        }
+    }
+    let was_fine = known.is_some_and(<[_]>::is_empty);
+    if findings.is_empty() && !was_fine && global.output == Format::Table {
+        output::line(fine)?;
+    }
+    Ok(())
+}
+
+/// Whether two findings are of one thing: how many seconds or requests they tell of may differ.
+fn is_same(one: &Finding, other: &Finding) -> bool {
+    let thing = |finding: &Finding| {
+        (
+            finding.finding,
+            finding.table.clone(),
+            finding.partition.clone(),
+            finding.regions.clone(),
+        )
+    };
+    thing(one) == thing(other)
+}
+
+fn status(findings: &[Finding]) -> Exit {
+    match findings.iter().any(|finding| finding.grade == Grade::Broken) {
+        true => Exit::Failed,
+        false => Exit::Done,
+    }
+}

@@ -1,0 +1,75 @@
+//! `hbase-txn doctor`.
+
+use clap::Args;
+use hbase_txn::{
+    TableName,
+    provision::{ClusterAudit, audit_cluster},
+};
+
+use super::{Outcome, audit::Watch};
+use crate::{
+    args::{Format, Global},
+    output,
+    progress::Progress,
+};
+
+/// Find everything on a cluster that would stop a transaction, a lock or a latch, and say what mends it
+///
+/// Looked at are versions, servers, clocks, the switches for splits and merges, and each table that seems to be for this
+/// toolkit: that has the endpoint, a partition rule or an attempt at one, a family of the toolkit's, or is a lock or latch
+/// table. Each of their regions is asked for the endpoint. Nothing is changed.
+///
+/// Findings are told as `table check` tells them; with any `broken` the exit status is 1.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn doctor")]
+pub(crate) struct Doctor {
+    /// Only these tables, whatever they are for
+    #[arg(value_name = "TABLE")]
+    tables: Vec<TableName>,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+impl Doctor {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let connection = global.connect().await?;
+        let progress = Progress::on_a_terminal();
+        if let Some(progress) = &progress {
+            progress.step("asking every region");
+        }
+        let first = audit_cluster(&connection, &self.tables).await;
+        if let Some(progress) = &progress {
+            progress.finish();
+        }
+        let first = first?;
+        if global.output == Format::Table {
+            output::line(&summary(&first))?;
+        }
+        let first = std::cell::Cell::new(Some(first));
+        let audit = async || match first.take() {
+            Some(audit) => Ok(audit.findings),
+            None => Ok(audit_cluster(&connection, &self.tables).await?.findings),
+        };
+        self.watch
+            .run(global, "nothing stops what they are for", audit)
+            .await
+    }
+}
+
+/// What was looked at.
+fn summary(audit: &ClusterAudit) -> String {
+    let tables: Vec<_> = audit.tables.iter().map(ToString::to_string).collect();
+    let looked_at = match tables.len() {
+        0 => "no table is for transactions, locks or latches".to_owned(),
+        _ => tables.join(", "),
+    };
+    let left_out = match audit.left_out {
+        0 => String::new(),
+        count => format!("; {} left out, for other things", output::counted(count, "table")),
+    };
+    format!(
+        "HBase {}, {}: {looked_at}{left_out}",
+        audit.version,
+        output::counted(audit.servers.len(), "region server"),
+    )
+}

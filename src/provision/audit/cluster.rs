@@ -1,0 +1,248 @@
+//! What a cluster says of itself that would stop transactions on any of its tables.
+
+use std::time::{Duration, SystemTime};
+
+use tokio::{time::Instant, try_join};
+
+use super::finding::Finding;
+use crate::{
+    client::{Admin, ClusterInfo, RegionSwitch, ServerLoad},
+    error::Result,
+    model::{BytesBinary, TableName},
+};
+
+/// How far ahead of ours a server's clock may be before it is told.
+const AHEAD: Duration = Duration::from_secs(2);
+/// How far behind: a server tells its time every 3 s, and the master passes on what it heard last.
+const BEHIND: Duration = Duration::from_secs(15);
+/// Servers before this version take conditions without a word and apply what stands under them.
+const CONDITIONS: [u32; 3] = [2, 4, 5];
+
+/// What is known of a cluster as a whole.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    pub(super) info: ClusterInfo,
+    pub(super) loads: Vec<ServerLoad>,
+    splits: bool,
+    merges: bool,
+    /// Between these two moments of ours the loads were told.
+    asked: SystemTime,
+    answered: SystemTime,
+}
+
+impl Cluster {
+    pub(super) async fn observe(admin: &Admin, deadline: Instant) -> Result<Self> {
+        let admin = admin.until(deadline);
+        let (info, splits, merges) = try_join!(
+            admin.cluster_info(),
+            admin.is_switched_on(RegionSwitch::Splits),
+            admin.is_switched_on(RegionSwitch::Merges),
+        )?;
+        let asked = SystemTime::now();
+        let loads = admin.server_loads().await?;
+        Ok(Self {
+            info,
+            loads,
+            splits,
+            merges,
+            asked,
+            answered: SystemTime::now(),
+        })
+    }
+
+    /// What stops a transaction on any table.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let mut findings = self.switched_off();
+        findings.extend(self.version());
+        findings.extend(self.dead_servers());
+        findings.extend(self.clocks());
+        findings
+    }
+
+    pub(super) fn switched_off(&self) -> Vec<Finding> {
+        let off = |switch: &str, name, why| {
+            Finding::broken(
+                name,
+                format!("{switch} are switched off for the whole cluster"),
+                why,
+            )
+            .mended_by(format!("hbase-txn switch {switch} on"), "")
+        };
+        let mut findings = Vec::new();
+        if !self.splits {
+            findings.push(off(
+                "splits",
+                "splits-switched-off",
+                "regions grow without bound, and none can be split to mend a table",
+            ));
+        }
+        if !self.merges {
+            findings.push(off(
+                "merges",
+                "merges-switched-off",
+                "a boundary inside a partition can't be removed",
+            ));
+        }
+        findings
+    }
+
+    fn version(&self) -> Option<Finding> {
+        let version = &self.info.version;
+        let numbers: Vec<u32> = version
+            .split(|c: char| !c.is_ascii_digit())
+            .map_while(|number| number.parse().ok())
+            .take(CONDITIONS.len())
+            .collect();
+        let old = numbers.len() == CONDITIONS.len() && numbers[..] < CONDITIONS[..];
+        old.then(|| {
+            Finding::broken(
+                "version-too-old",
+                format!("the master is HBase {version}"),
+                "servers before 2.4.5 ignore conditions and apply what stands under them, so none are sent there",
+            )
+            .mended_by_hand("upgrade HBase to 2.4.5 or later")
+        })
+    }
+
+    fn dead_servers(&self) -> Option<Finding> {
+        let dead: Vec<_> = self.info.dead_servers.iter().map(ToString::to_string).collect();
+        if dead.is_empty() {
+            return None;
+        }
+        Some(
+            Finding::note(
+                "servers-dead",
+                format!("region servers are down: {}", dead.join(", ")),
+                "until their regions are served elsewhere, transactions on them wait",
+            )
+            .mended_by_hand("start them, or remove them for good; a server that is up again on its port is no longer listed"),
+        )
+    }
+
+    /// Clocks that are far from this machine's.
+    pub(super) fn clocks(&self) -> Vec<Finding> {
+        let distant = self.loads.iter().filter_map(|load| {
+            let distance = self.distance(load.reported?)?;
+            Some((load, distance))
+        });
+        distant
+            .map(|(load, distance)| {
+                Finding::note(
+                    "clock-distant",
+                    format!("the clock of region server {} is {distance} of this machine's", load.server),
+                    "records of transactions are stamped ahead by a clock, and are refused where two are 60 s apart; leases \
+                     of locks need none of this",
+                )
+                .mended_by_hand("set the clocks right, with NTP say")
+            })
+            .collect()
+    }
+
+    /// How far a clock is off that showed this, if that is far.
+    fn distance(&self, shown: SystemTime) -> Option<String> {
+        match (
+            shown.duration_since(self.answered),
+            self.asked.duration_since(shown),
+        ) {
+            (Ok(ahead), _) if ahead > AHEAD => Some(format!("{} s ahead", ahead.as_secs())),
+            (_, Ok(behind)) if behind > BEHIND => Some(format!("{} s behind", behind.as_secs())),
+            _ => None,
+        }
+    }
+
+    /// Regions of a table that are on their way.
+    pub(super) fn in_transition(&self, table: &TableName) -> Option<Finding> {
+        let regions = self.info.regions_in_transition.iter();
+        let ours: Vec<_> = regions
+            .filter(|transition| transition.region.table == *table)
+            .collect();
+        let name = |index: usize| BytesBinary(ours[index].region.encoded_name()).to_string();
+        let first = ours.first()?;
+        Some(
+            Finding::note(
+                "regions-in-transition",
+                format!(
+                    "{} of its regions are in transition: {} is {}",
+                    ours.len(),
+                    name(0),
+                    first.state
+                ),
+                "until they are open, transactions on them wait",
+            )
+            .of_table(table)
+            .in_regions((0..ours.len()).map(name).collect())
+            .mended_by_hand(
+                "nothing, if it passes; else look at the master's page and log: hbase hbck -h names what reassigns a region",
+            ),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(version: &str) -> Cluster {
+        let now = SystemTime::now();
+        Cluster {
+            info: ClusterInfo {
+                version: version.to_owned(),
+                live_servers: Vec::new(),
+                dead_servers: Vec::new(),
+                regions_in_transition: Vec::new(),
+            },
+            loads: Vec::new(),
+            splits: true,
+            merges: true,
+            asked: now,
+            answered: now + Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn a_version_without_conditions_is_found() {
+        for old in ["2.4.4", "2.3.7-hadoop3", "1.7.2", "2.0.0"] {
+            assert_eq!(cluster(old).findings()[0].finding, "version-too-old", "{old}");
+        }
+        for new in ["2.4.5", "2.4.18", "2.6.4-hadoop3", "3.0.0-alpha-4", "", "unknown"] {
+            assert!(cluster(new).findings().is_empty(), "{new}");
+        }
+    }
+
+    #[test]
+    fn a_clock_is_told_when_the_time_of_the_call_does_not_explain_it() {
+        let cluster = cluster("2.6.4");
+        let seconds = Duration::from_secs;
+        for near in [
+            cluster.asked,
+            cluster.asked - seconds(10),
+            cluster.answered,
+            cluster.answered + seconds(2),
+        ] {
+            assert_eq!(cluster.distance(near), None);
+        }
+        assert_eq!(
+            cluster.distance(cluster.answered + seconds(30)).unwrap(),
+            "30 s ahead"
+        );
+        assert_eq!(
+            cluster.distance(cluster.asked - seconds(40)).unwrap(),
+            "40 s behind"
+        );
+    }
+
+    #[test]
+    fn both_switches_are_looked_at() {
+        let cluster = Cluster {
+            splits: false,
+            merges: false,
+            ..cluster("2.6.4")
+        };
+        let found = cluster.findings();
+        let commands: Vec<_> = found.iter().flat_map(|finding| &finding.command).collect();
+        assert_eq!(
+            commands,
+            ["hbase-txn switch splits on", "hbase-txn switch merges on"]
+        );
+    }
+}

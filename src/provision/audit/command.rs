@@ -1,0 +1,60 @@
+//! The commands that findings name, as a shell takes them.
+
+use std::fmt::Display;
+
+use crate::model::TableName;
+
+/// `hbase-txn table alter TABLE …`.
+pub(super) fn alter(table: &TableName, settings: &[&str]) -> String {
+    let settings: Vec<_> = settings.iter().map(word).collect();
+    format!("{} {}", of_table("alter", table), settings.join(" "))
+}
+
+/// `hbase-txn table alter TABLE --family-attribute FAMILY:KEY=VALUE`. With what drops versions said to be meant.
+pub(super) fn alter_family(table: &TableName, family: &impl Display, key: &str, value: &str) -> String {
+    let setting = format!("{family}:{key}={value}");
+    match key {
+        "VERSIONS" | "MIN_VERSIONS" | "KEEP_DELETED_CELLS" => {
+            alter(table, &["--family-attribute", &setting, "--allow-data-loss"])
+        }
+        _ => alter(table, &["--family-attribute", &setting]),
+    }
+}
+
+/// `hbase-txn table ACTION TABLE`.
+pub(super) fn of_table(action: &str, table: &TableName) -> String {
+    format!("hbase-txn table {action} {}", word(table))
+}
+
+/// A word that a shell takes for itself.
+fn word(text: &impl Display) -> String {
+    let text = text.to_string();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/=,+@%".contains(&byte);
+    match !text.is_empty() && text.bytes().all(plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_each_setting_for_one_word() {
+        let table = "ns:orders".parse().unwrap();
+        assert_eq!(
+            alter(&table, &["--prefix-length", "3"]),
+            "hbase-txn table alter ns:orders --prefix-length 3"
+        );
+        assert_eq!(
+            alter(&table, &["--delimiter", "|'"]),
+            r"hbase-txn table alter ns:orders --delimiter '|'\'''"
+        );
+        assert_eq!(
+            alter_family(&table, &"f", "TTL", ""),
+            "hbase-txn table alter ns:orders --family-attribute f:TTL="
+        );
+        assert_eq!(of_table("repair", &table), "hbase-txn table repair ns:orders");
+    }
+}

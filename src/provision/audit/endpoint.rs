@@ -1,0 +1,176 @@
+//! What the regions of a table answer when they are asked for the endpoint.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use tokio::time::Instant;
+
+use super::{command, finding::Finding};
+use crate::{
+    client::{Table, TableRegion},
+    error::{Error, ErrorKind},
+    model::{BytesBinary, TableDescriptor},
+    txn::honours_conditions,
+};
+
+/// How many regions are asked at a time.
+const AT_ONCE: usize = 16;
+/// How many regions a sentence names; a finding has them all.
+const NAMED: usize = 5;
+
+/// What the regions of a table answered.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// Those without the endpoint.
+    without: Vec<String>,
+    /// Those that take conditions that can't hold for true.
+    deaf: Vec<String>,
+    /// Those that refused the user, and what one said.
+    refused: Vec<String>,
+    refusal: Option<Error>,
+    /// Those that did not answer, and why.
+    silent: Vec<(String, String, Error)>,
+}
+
+impl Answers {
+    /// Asks each region for the endpoint, by conditions with nothing under them.
+    pub(super) async fn ask(
+        table: &Table,
+        descriptor: &TableDescriptor,
+        regions: &[TableRegion],
+        deadline: Instant,
+    ) -> Self {
+        let family = descriptor.families.first().map(|family| family.name.clone());
+        let family = &family.unwrap_or_default();
+        let answered: Vec<_> = stream::iter(regions)
+            .map(|region| async move {
+                let row: &Bytes = &region.region.start_key;
+                (region, honours_conditions(table, row, family, deadline).await)
+            })
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        let mut answers = Self::default();
+        for (region, answer) in answered {
+            let name = BytesBinary(region.region.encoded_name()).to_string();
+            match answer {
+                Ok(true) => {}
+                Ok(false) => answers.deaf.push(name),
+                Err(error) if error.kind() == ErrorKind::EndpointMissing => answers.without.push(name),
+                Err(error) if error.kind() == ErrorKind::AccessDenied => {
+                    answers.refused.push(name);
+                    answers.refusal.get_or_insert(error);
+                }
+                Err(error) => answers.silent.push((name, region.region.range_text(), error)),
+            }
+        }
+        answers
+    }
+
+    /// Regions whose rows nobody can reach.
+    pub(super) fn unavailable(&self, descriptor: &TableDescriptor) -> Vec<Finding> {
+        let silent = self.silent.iter();
+        silent
+            .map(|(name, range, error)| {
+                Finding::broken(
+                    "region-unavailable",
+                    format!("region {name}, {range}, does not answer: {error}"),
+                    "its rows can be neither read nor written",
+                )
+                .of_table(&descriptor.name)
+                .in_regions(vec![name.clone()])
+                .mended_by_hand(
+                    "look at the log of its server, and for regions in transition on the master's page",
+                )
+            })
+            .collect()
+    }
+
+    /// What keeps the endpoint from serving transactions.
+    pub(super) fn findings(
+        &self,
+        descriptor: &TableDescriptor,
+        regions: &[TableRegion],
+        user: &str,
+    ) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if !self.without.is_empty() {
+            findings.push(missing(descriptor, regions.len(), &self.without));
+        }
+        if !self.deaf.is_empty() {
+            let finding = Finding::broken(
+                "conditions-ignored",
+                format!("conditions are ignored on {}", place(regions.len(), &self.deaf)),
+                "what stands under a condition would be applied whether or not it holds, so none is sent there",
+            );
+            findings.push(
+                finding
+                    .of_table(&descriptor.name)
+                    .in_regions(self.deaf.clone())
+                    .mended_by_hand("upgrade the servers of these regions to HBase 2.4.5 or later"),
+            );
+        }
+        if let Some(refusal) = &self.refusal {
+            let finding = Finding::broken(
+                "endpoint-refused",
+                format!(
+                    "user {user} may not call the endpoint on {}: {}",
+                    place(regions.len(), &self.refused),
+                    refusal.what()
+                ),
+                "transactions of this user are refused",
+            );
+            findings.push(
+                finding
+                    .of_table(&descriptor.name)
+                    .in_regions(self.refused.clone())
+                    .mended_by_hand(format!(
+                        "as an administrator, in HBase's shell: grant '{user}', 'RWX', '{}'",
+                        descriptor.name
+                    )),
+            );
+        }
+        findings
+    }
+}
+
+/// Of a table that is disabled no region answers; whether the endpoint is asked for is all that can be seen.
+pub(super) fn unnamed(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Option<Finding> {
+    let missed = !descriptor.names_multi_row_mutation_endpoint();
+    missed.then(|| missing(descriptor, regions.len(), &[]))
+}
+
+fn missing(descriptor: &TableDescriptor, regions: usize, without: &[String]) -> Finding {
+    let name = &descriptor.name;
+    let finding = Finding::broken(
+        "endpoint-missing",
+        format!(
+            "MultiRowMutationEndpoint does not answer on {}",
+            place(regions, without)
+        ),
+        "it is what applies the mutations of a transaction together",
+    );
+    let finding = finding.of_table(name).in_regions(without.to_vec());
+    if descriptor.names_multi_row_mutation_endpoint() {
+        finding.mended_by(
+            command::alter(name, &["--endpoint"]),
+            "which reopens its regions, should they be older than the setting; if that is not it, set \
+             hbase.coprocessor.enabled and hbase.coprocessor.user.enabled to true on the servers",
+        )
+    } else {
+        finding.mended_by(command::alter(name, &["--endpoint"]), "")
+    }
+}
+
+/// All of a table's regions, or those named.
+fn place(regions: usize, concerned: &[String]) -> String {
+    match concerned.iter().collect::<HashSet<_>>().len() {
+        count if count == regions || count == 0 => "the table".to_owned(),
+        count => {
+            let named = concerned[..count.min(NAMED)].join(", ");
+            let more = if count > NAMED { ", …" } else { "" };
+            format!("{count} of {regions} regions: {named}{more}")
+        }
+    }
+}

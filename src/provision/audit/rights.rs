@@ -1,0 +1,43 @@
+//! What the connection's user may do with a table.
+
+use tokio::time::Instant;
+
+use super::finding::Finding;
+use crate::{
+    client::{Connection, Right},
+    error::Result,
+    model::TableName,
+};
+
+/// What a transaction, a lock or a latch needs.
+const NEEDED: [(Right, &str); 2] = [(Right::Read, "read"), (Right::Write, "write")];
+
+/// Rights that the user lacks. Where the cluster checks none, none are lacking.
+pub(super) async fn findings(
+    connection: &Connection,
+    table: &TableName,
+    deadline: Instant,
+) -> Result<Option<Finding>> {
+    let rights = NEEDED.map(|(right, _)| right);
+    let has = connection.admin().until(deadline).rights(table, &rights).await?;
+    let lacking: Vec<_> = NEEDED
+        .iter()
+        .zip(has)
+        .filter_map(|((_, name), has)| (!has).then_some(*name))
+        .collect();
+    if lacking.is_empty() {
+        return Ok(None);
+    }
+    let user = connection.config().user();
+    Ok(Some(
+        Finding::broken(
+            "rights-missing",
+            format!("user {user} may not {} the table", lacking.join(" or ")),
+            "what the user asks of it is refused",
+        )
+        .of_table(table)
+        .mended_by_hand(format!(
+            "as an administrator, in HBase's shell: grant '{user}', 'RWX', '{table}'"
+        )),
+    ))
+}

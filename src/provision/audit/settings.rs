@@ -1,0 +1,102 @@
+//! Attributes and families of a table that stop transactions, or some of them.
+
+use super::{command, finding::Finding};
+use crate::model::{Durability, TableDescriptor};
+
+/// What its descriptor tells.
+pub(super) fn findings(descriptor: &TableDescriptor) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(switched_off(descriptor, "SPLIT_ENABLED", "splits"));
+    findings.extend(switched_off(descriptor, "MERGE_ENABLED", "merges"));
+    findings.extend(weak_durability(descriptor));
+    findings.extend(record_family_missing(descriptor));
+    findings.extend(records_unusable(descriptor));
+    findings.extend(version_family_missing(descriptor));
+    findings
+}
+
+fn switched_off(descriptor: &TableDescriptor, attribute: &str, what: &'static str) -> Option<Finding> {
+    let off = descriptor.attribute(attribute)?.eq_ignore_ascii_case("false");
+    let (name, why) = match what {
+        "splits" => (
+            "splits-disabled",
+            "its regions grow without bound, and none can be split to mend it",
+        ),
+        _ => (
+            "merges-disabled",
+            "a boundary inside a partition can't be removed",
+        ),
+    };
+    off.then(|| {
+        Finding::broken(name, format!("the table's {attribute} is false"), why)
+            .of_table(&descriptor.name)
+            .mended_by(
+                command::alter(&descriptor.name, &[&format!("--{what}"), "on"]),
+                "",
+            )
+    })
+}
+
+fn weak_durability(descriptor: &TableDescriptor) -> Option<Finding> {
+    let set = match descriptor.durability() {
+        Durability::SkipWal => "SKIP_WAL",
+        Durability::AsyncWal => "ASYNC_WAL",
+        _ => return None,
+    };
+    let finding = Finding::broken(
+        "weak-durability",
+        format!("the table's durability is {set}"),
+        "a crash would lose transactions that were called committed, so the table is not opened for them",
+    );
+    let command = command::alter(&descriptor.name, &["--attribute", "DURABILITY=SYNC_WAL"]);
+    Some(finding.of_table(&descriptor.name).mended_by(command, ""))
+}
+
+fn record_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
+    let family = TableDescriptor::RECORD_FAMILY;
+    if descriptor.family(family).is_some() {
+        return None;
+    }
+    let finding = Finding::note(
+        "record-family-missing",
+        format!("the table has no family {family}"),
+        "transactions with an id have nowhere to keep their record; those without one need none",
+    );
+    let command = command::alter(&descriptor.name, &["--record-family"]);
+    Some(finding.of_table(&descriptor.name).mended_by(command, ""))
+}
+
+/// Settings by which records would be lost: the table is not opened with them.
+fn records_unusable(descriptor: &TableDescriptor) -> Option<Finding> {
+    let error = descriptor.replay_window().err()?;
+    let attribute = TableDescriptor::REPLAY_WINDOW;
+    let mut without = descriptor.clone();
+    without.attributes.remove(attribute.as_bytes());
+    let command = match without.replay_window() {
+        Ok(_) => command::alter(&descriptor.name, &["--attribute", &format!("{attribute}=86400")]),
+        Err(_) => command::alter(&descriptor.name, &["--record-family"]),
+    };
+    let finding = Finding::broken(
+        "records-unusable",
+        error.what(),
+        "a transaction with an id could be applied again when its record is lost, so the table is not opened for any",
+    );
+    Some(finding.of_table(&descriptor.name).mended_by(command, ""))
+}
+
+fn version_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
+    let family = TableDescriptor::VERSION_FAMILY;
+    if !descriptor.has_partition_version() || descriptor.family(family).is_some() {
+        return None;
+    }
+    let finding = Finding::broken(
+        "version-family-missing",
+        format!(
+            "the table's attribute {} promises versions of partitions, and it has no family {family} for them",
+            TableDescriptor::PARTITION_VERSION
+        ),
+        "what every transaction changes has no place, so the table is not opened for any",
+    );
+    let command = command::alter(&descriptor.name, &["--partition-version"]);
+    Some(finding.of_table(&descriptor.name).mended_by(command, ""))
+}
