@@ -79,6 +79,8 @@ pub enum ErrorKind {
     LatchCorrupt,
     /// The transaction is older than its table remembers.
     OutcomeForgotten,
+    /// A change of a table would lose data, and nobody has allowed that.
+    DataLoss,
     /// The table does not exist.
     TableNotFound,
     /// A table of that name exists already.

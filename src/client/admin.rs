@@ -332,6 +332,24 @@ impl Admin {
         }
     }
 
+    /// Whether a namespace exists.
+    ///
+    /// # Errors
+    ///
+    /// When the master can't be reached or does not allow it.
+    pub async fn namespace_exists(&self, namespace: &str) -> Result<bool> {
+        let request = pb::GetNamespaceDescriptorRequest {
+            namespace_name: namespace.to_owned(),
+        };
+        let answer: Result<pb::GetNamespaceDescriptorResponse> =
+            self.call("GetNamespaceDescriptor", &request).await;
+        match answer {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NamespaceNotFound => Ok(false),
+            Err(error) => Err(error.at_operation(format!("looking for namespace {namespace}"))),
+        }
+    }
+
     /// Splits the region at a row; at a point of the server's choice without one. The table's split restriction
     /// may move the row to the beginning of its partition.
     ///
@@ -437,7 +455,7 @@ impl Admin {
         if matches!(state, TableState::Disabled | TableState::Disabling) {
             let error = Error::new(ErrorKind::TableDisabled, format!("the table is {state}"));
             let error = self.at_master(error);
-            return Err(error.with_hint(format!("enable it, in HBase's shell: enable '{table}'")));
+            return Err(error.with_hint(format!("enable it: hbase-txn table enable {table}")));
         }
         Ok(descriptor)
     }

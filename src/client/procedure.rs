@@ -3,10 +3,11 @@
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{Connection, pauses::Pauses};
+use super::{Admin, Connection, pauses::Pauses};
 use crate::{
     cluster::CallKind,
     error::{Effect, Error, ErrorKind, RemoteException, Result},
+    model::TableName,
     rpc::Ruling,
     wire::pb,
 };
@@ -70,6 +71,45 @@ impl Connection {
                         .with_effect(Effect::Unknown)
                         .with_hint("it goes on by itself; look again later, or allow more time"),
                 );
+            }
+        }
+    }
+}
+
+impl Admin {
+    /// Waits until the master is at work on a table for nobody: a procedure outlives the client that started it. Says false
+    /// where the user may not see that.
+    #[cfg(feature = "provision")]
+    pub(crate) async fn await_idle_master(&self, table: &TableName, deadline: Instant) -> Result<bool> {
+        let request = pb::GetLocksRequest {};
+        let name = table.to_string();
+        let mut pauses = Pauses::polling();
+        loop {
+            let call = self
+                .connection
+                .cluster
+                .call_master("GetLocks", CallKind::Read, &request, deadline);
+            let answer: pb::GetLocksResponse = match call.await {
+                Ok(answer) => answer,
+                Err(error) if error.kind() == ErrorKind::AccessDenied => return Ok(false),
+                Err(error) => return Err(error.at_operation("waiting for the master").at_table(table)),
+            };
+            let busy = answer.lock.iter().any(|lock| {
+                lock.resource_type() == pb::LockedResourceType::Table
+                    && lock.lock_type() == pb::LockType::Exclusive
+                    && lock.resource_name() == name
+            });
+            if !busy {
+                return Ok(true);
+            }
+            if !pauses.wait_before(deadline).await {
+                return Err(Error::new(
+                    ErrorKind::DeadlineExceeded,
+                    "the master is still at work on the table",
+                )
+                .at_operation("waiting for the master")
+                .at_table(table)
+                .with_hint("it goes on by itself; look again later, or allow more time"));
             }
         }
     }

@@ -186,7 +186,7 @@ impl<'a> Attempts<'a> {
         let error = match timeout_at(deadline, look_up).await {
             Ok(Ok(Some(state @ (TableState::Disabled | TableState::Disabling)))) => {
                 Error::new(ErrorKind::TableDisabled, format!("the table is {state}")).with_hint(format!(
-                    "enable it, in HBase's shell: enable '{}'",
+                    "enable it: hbase-txn table enable {}",
                     self.operation.table
                 ))
             }

@@ -238,8 +238,8 @@ pub(super) fn no_place_for_participants(table: &TableName) -> Error {
         format!("the table has no family {family}, in which it is known who has arrived"),
     )
     .with_hint(format!(
-        "count down instead; or add the family, in HBase's shell: alter '{table}', {{NAME => '{family}', COMPRESSION => 'GZ', \
-         VERSIONS => '1'}}, and open the table again in all processes that count in it"
+        "count down instead; or add the family: hbase-txn table alter {table} --family {family}; and open the table again in \
+         all processes that count in it"
     ))
 }
 

@@ -120,6 +120,8 @@ fn hbase_site(layout: &Layout, shape: Shape, ports: &Ports) -> Properties {
         ),
         ("hbase.master.wait.on.regionservers.timeout", "10000".into()),
         ("hbase.master.wait.on.regionservers.interval", "100".into()),
+        // What a compaction replaced is let go of soon: until then a region can't be split or merged again.
+        ("hbase.hfile.compaction.discharger.interval", "2000".into()),
         // The local file system can't sync; HDFS can, and is asked to prove it.
         (
             "hbase.unsafe.stream.capability.enforce",

@@ -9,9 +9,6 @@ use crate::{
     model::{FamilyDescriptor, JAVA_REGIONS, PartitionRule, TableDescriptor, TableName, bucket_split_keys},
 };
 
-/// The table attribute that says, as `false`, that locks have no companion row.
-const COMPANION: &str = "hbase-txn.lock-companion";
-
 /// A lock table that is to be made.
 ///
 /// Unless said otherwise it is the table that the Java library makes, with what is added: split policy and split restriction
@@ -28,6 +25,8 @@ pub struct LockTableOptions {
 impl LockTableOptions {
     /// The family that locks are kept in.
     pub const FAMILY: &'static str = "D";
+    /// The table attribute that says, as `false`, that locks have no companion row.
+    pub(crate) const COMPANION: &'static str = "hbase-txn.lock-companion";
 
     /// The table that the Java library makes.
     pub fn new(name: TableName) -> Self {
@@ -79,7 +78,7 @@ impl LockTableOptions {
             descriptor = descriptor.with_partition_rule(&bucket);
         }
         match self.ours_alone {
-            true => descriptor.with_attribute(COMPANION, "false"),
+            true => descriptor.with_attribute(Self::COMPANION, "false"),
             false => descriptor,
         }
     }
@@ -98,7 +97,7 @@ impl LockTableOptions {
     #[must_use]
     pub fn has_companions(descriptor: &TableDescriptor) -> bool {
         !descriptor
-            .attribute(COMPANION)
+            .attribute(Self::COMPANION)
             .is_some_and(|value| value.eq_ignore_ascii_case("false"))
     }
 

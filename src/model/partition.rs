@@ -123,9 +123,8 @@ impl PartitionRule {
         };
         rule.map_err(|error| {
             error.at_table(&table.name).with_hint(format!(
-                "make a table with a rule: hbase-txn table create NAME --family F --prefix-length N; or, where rows \
-                 already keep to prefixes, in HBase's shell: alter '{}', METADATA => \
-                 {{'{RESTRICTION_TYPE}' => 'KeyPrefix', '{RESTRICTION_LENGTH}' => 'N'}}",
+                "make a table with a rule: hbase-txn table create; or, where rows keep to prefixes already, state it: \
+                 hbase-txn table alter {} --prefix-length N or --delimiter D",
                 table.name
             ))
         })

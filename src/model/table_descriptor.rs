@@ -266,21 +266,7 @@ impl TableDescriptor {
         if self.families.is_empty() {
             return Err(Error::invalid("a table without column families"));
         }
-        let illegal = |byte: &u8| matches!(byte, b':' | b'/' | b'\\') || byte.is_ascii_control();
-        for name in self.families.iter().map(|family| &family.name) {
-            if name.is_empty()
-                || name.starts_with(b".")
-                || name.iter().any(illegal)
-                || name.len() > i8::MAX as usize
-            {
-                return Err(Error::invalid(format!(
-                    "{:?} can't be a column family: a name has 1 to 127 bytes, does not begin with a dot, and has no \
-                     colon, slash, backslash or control character",
-                    BytesBinary(name)
-                )));
-            }
-        }
-        Ok(())
+        self.families.iter().try_for_each(FamilyDescriptor::check)
     }
 
     /// The family of this name.
@@ -347,6 +333,28 @@ impl FamilyDescriptor {
         self.attributes
             .get(key.as_bytes())
             .and_then(|value| std::str::from_utf8(value).ok())
+    }
+
+    /// Refuses a name that HBase does not take.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput), naming the family.
+    pub(crate) fn check(&self) -> Result<()> {
+        let name = &self.name;
+        let illegal = |byte: &u8| matches!(byte, b':' | b'/' | b'\\') || byte.is_ascii_control();
+        if name.is_empty()
+            || name.starts_with(b".")
+            || name.iter().any(illegal)
+            || name.len() > i8::MAX as usize
+        {
+            return Err(Error::invalid(format!(
+                "{:?} can't be a column family: a name has 1 to 127 bytes, does not begin with a dot, and has no colon, \
+                 slash, backslash or control character",
+                BytesBinary(name)
+            )));
+        }
+        Ok(())
     }
 
     /// How long its cells live at most, from their timestamps; none when that is for ever.

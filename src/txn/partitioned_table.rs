@@ -21,9 +21,8 @@ use crate::{
     model::{BytesBinary, Durability, Partition, PartitionRule, RegionInfo, TableDescriptor, TableName},
 };
 
-pub(super) const ATTACH_ENDPOINT: &str = "attach MultiRowMutationEndpoint: make tables with hbase-txn table create, \
-     or in HBase's shell: alter 'TABLE', 'coprocessor' => \
-     '|org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint|536870911|'";
+pub(super) const ATTACH_ENDPOINT: &str = "attach MultiRowMutationEndpoint: hbase-txn table alter TABLE --endpoint, or make \
+     tables with hbase-txn table create";
 
 /// A table whose rows can change together, partition by partition.
 ///
@@ -411,7 +410,7 @@ fn refuse_missing_version_family(descriptor: &TableDescriptor) -> Result<()> {
         ),
     )
     .with_hint(format!(
-        "add the family, in HBase's shell: alter '{}', NAME => '{family}', VERSIONS => 1",
+        "add the family: hbase-txn table alter {} --partition-version",
         descriptor.name
     )))
 }

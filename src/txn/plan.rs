@@ -277,8 +277,8 @@ pub(super) fn no_record_family() -> Error {
         ),
     )
     .with_hint(
-        "make tables with hbase-txn table create, or add it in HBase's shell: alter 'TABLE', {NAME => '_txn', VERSIONS => \
-         1, TTL => 172800, NEW_VERSION_BEHAVIOR => true}; then open the table again",
+        "add it: hbase-txn table alter TABLE --record-family; then open the table again. hbase-txn table create makes tables \
+         with it",
     )
 }
 

@@ -56,8 +56,7 @@ impl PartitionedTable {
                     format!("the table has no family {name}, in which the {things} of its partitions are kept"),
                 )
                 .with_hint(format!(
-                    "make tables with hbase-txn table create --lock-family, or add it in HBase's shell: alter '{}', {{NAME => \
-                     '{name}', VERSIONS => 1}}",
+                    "add it: hbase-txn table alter {} --lock-family; or make tables with it: hbase-txn table create --lock-family",
                     descriptor.name
                 ))
             })

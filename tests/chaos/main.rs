@@ -12,6 +12,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
 
+mod audit;
 mod cancel;
 mod cluster;
 mod coordination;
@@ -27,6 +28,7 @@ mod moving_regions;
 mod proxy;
 mod records;
 mod regions;
+mod repair;
 mod rolling_restart;
 mod serialisable;
 mod settings;

@@ -1,10 +1,12 @@
 //! `table check`: each thing that stops a transaction, on a table that has it.
 
+use std::{env, io::BufRead, path::Path, process::Command};
+
 use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::harness::{TestTable, run, run_with_input, with_admin};
+use crate::harness::{TestTable, run, run_with_input, start, unique_name, uri, with_admin};
 
 const RESTRICTION: &str = "hbase.regionserver.region.split_restriction.type";
 
@@ -42,6 +44,20 @@ pub(crate) fn findings(table: &TestTable, code: i32) -> (Vec<(String, String)>, 
     (names.collect(), objects)
 }
 
+/// Runs the command that a finding names, as a shell does.
+pub(crate) fn mend(finding: &Value) {
+    let command = finding["command"].as_str().unwrap_or_else(|| panic!("{finding}"));
+    let folder = Path::new(env!("CARGO_BIN_EXE_hbase-txn")).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), env::var("PATH").unwrap_or_default());
+    let output = Command::new("sh")
+        .args(["-c", command])
+        .env("PATH", path)
+        .env("HBASE_TXN_CONNECT", uri())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{command}: {output:?}");
+}
+
 pub(crate) fn named(names: &[(&str, &str)]) -> Vec<(String, String)> {
     names
         .iter()
@@ -68,7 +84,7 @@ fn a_plain_table_has_neither_rule_nor_endpoint() {
         2,
         "each region is asked"
     );
-    run_with_input(&["txn", "apply", &table.0], "{}").refused(1, &["hbase-txn table create"]);
+    run_with_input(&["txn", "apply", &table.0], "{}").refused(1, &["hbase-txn table alter"]);
     let page = run(&["table", "check", &table.0]);
     assert!(
         page.code == 1 && page.stdout.contains("what mends it: "),
@@ -95,9 +111,9 @@ fn each_boundary_inside_a_partition_is_named() {
     assert_eq!(names, named(&[("broken", "boundary-inside-partition"); 3]));
     let partitions: Vec<_> = objects.iter().map(|object| &object["partition"]).collect();
     assert_eq!(partitions, ["xxx", "xxx", "yyy"]);
-    assert!(
-        objects[0]["mend"].as_str().unwrap().contains("merge_region"),
-        "{objects:?}"
+    assert_eq!(
+        objects[0]["command"],
+        format!("hbase-txn table repair {}", table.0)
     );
     run_with_input(&["txn", "apply", &table.0], "").refused(1, &["partition xxx", "xxxm", "table check"]);
 }
@@ -109,7 +125,10 @@ fn a_table_whose_commits_can_be_lost() {
         |table| whole(table).with_attribute("DURABILITY", "ASYNC_WAL"),
         &[],
     );
-    assert_eq!(findings(&table, 1).0, named(&[("broken", "weak-durability")]));
+    let (names, objects) = findings(&table, 1);
+    assert_eq!(names, named(&[("broken", "weak-durability")]));
+    mend(&objects[0]);
+    assert_eq!(findings(&table, 0).0, []);
 }
 
 #[test]
@@ -128,7 +147,10 @@ fn a_missing_record_family_is_a_note() {
     let (names, objects) = findings(&table, 0);
     assert_eq!(names, named(&[("note", "record-family-missing")]));
     let keys: Vec<_> = objects[0].as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["finding", "grade", "mend", "table", "what", "why"]);
+    assert_eq!(
+        keys,
+        ["command", "finding", "grade", "mend", "table", "what", "why"]
+    );
     assert_eq!(objects[0]["grade"], json!("note"));
     run_with_input(&["txn", "apply", &table.0], "").done();
 }
@@ -141,27 +163,30 @@ fn a_missing_record_family_is_a_note() {
         whole(table).with_family(family)
     },
     "forgets records after 60 s",
-    "{NAME => '_txn', TTL => '172800'}"
+    "--record-family"
 )]
 #[case::window(
     "window",
     |table| whole(table).with_attribute(TableDescriptor::REPLAY_WINDOW, "a day"),
     "a number of seconds, 300 at least",
-    "METADATA => {'hbase-txn.replay-window.seconds' => '86400'}"
+    "--attribute hbase-txn.replay-window.seconds=86400"
 )]
 fn settings_by_which_records_would_be_lost(
     #[case] label: &str,
     #[case] spoil: fn(TableDescriptor) -> TableDescriptor,
     #[case] what: &str,
-    #[case] mend: &str,
+    #[case] command: &str,
 ) {
     let table = TestTable::odd(label, spoil, &[]);
     let (names, objects) = findings(&table, 1);
     assert_eq!(names, named(&[("broken", "records-unusable")]));
-    for (key, part) in [("what", what), ("mend", mend)] {
+    for (key, part) in [("what", what), ("command", command)] {
         assert!(objects[0][key].as_str().unwrap().contains(part), "{objects:?}");
     }
     run_with_input(&["txn", "apply", &table.0], "").refused(1, &[what]);
+    mend(&objects[0]);
+    assert_eq!(findings(&table, 0).0, []);
+    run_with_input(&["txn", "apply", &table.0], "").done();
 }
 
 #[test]
@@ -173,4 +198,154 @@ fn versions_of_partitions_without_a_place() {
         named(&[("broken", "version-family-missing")])
     );
     run_with_input(&["txn", "apply", &table.0], "").refused(1, &["_version"]);
+}
+
+#[test]
+fn a_rule_that_contradicts_boundaries_is_refused_with_all_of_them() {
+    let without_rule = |table: TableDescriptor| {
+        table
+            .with_family(FamilyDescriptor::new("f"))
+            .with_multi_row_mutation_endpoint()
+    };
+    let table = TestTable::odd("contradicted", without_rule, &["ggg1", "xxx", "xxxm"]);
+    let alter = ["table", "alter", &table.0, "--prefix-length", "3"];
+    run(&alter).refused(1, &["ggg1", "xxxm"]);
+    let described = run(&["table", "describe", &table.0, "--output", "json"])
+        .objects()
+        .remove(0);
+    assert_eq!(described["rule"], Value::Null, "nothing was changed");
+    run(&[
+        "table",
+        "alter",
+        &table.0,
+        "--prefix-length",
+        "2",
+        "--output",
+        "json",
+    ])
+    .refused(1, &["gg"]);
+}
+
+#[test]
+fn what_is_altered_is_told_and_a_second_time_nothing_is() {
+    let table = TestTable::with(
+        "altered",
+        &["--family", "f", "--prefix-length", "3", "--no-record-family"],
+    );
+    let alter = [
+        "table",
+        "alter",
+        &table.0,
+        "--record-family",
+        "--family",
+        "g",
+        "--family-attribute",
+        "f:TTL=86400",
+        "--allow-data-loss",
+        "--output",
+        "json",
+    ];
+    let done: Vec<_> = run(&alter).objects();
+    assert!(done.iter().any(|step| step["done"] == "modify-table"), "{done:?}");
+    let again = run(&alter).objects();
+    assert!(
+        !again.iter().any(|step| step["done"] == "modify-table"),
+        "{again:?}"
+    );
+    let lossy = ["table", "alter", &table.0, "--family-attribute", "f:TTL=3600"];
+    run(&lossy).refused(1, &["TTL", "--allow-data-loss"]);
+    run(&["table", "alter", &table.0]).refused(2, &["nothing to change"]);
+    run(&["table", "alter", &table.0, "--family-attribute", "h:TTL=1"]).refused(1, &["no family h"]);
+    run(&["table", "alter", &unique_name("absent"), "--endpoint"]).refused(1, &["no such table"]);
+}
+
+#[test]
+fn tables_are_disabled_and_enabled() {
+    let table = TestTable::new("inuse");
+    let state = |action| {
+        run(&["table", action, &table.0, "--output", "json"])
+            .objects()
+            .remove(0)
+    };
+    for (action, enabled) in [
+        ("disable", false),
+        ("disable", false),
+        ("enable", true),
+        ("enable", true),
+    ] {
+        assert_eq!(state(action), json!({"table": table.0, "enabled": enabled}));
+    }
+}
+
+#[test]
+fn cut_partitions_are_planned_and_repaired() {
+    let table = TestTable::odd("repaired", whole, &["ggg", "xxxm"]);
+    let plan = run(&["table", "repair", &table.0, "--plan", "--output", "json"]).objects();
+    assert_eq!(plan.len(), 1, "{plan:?}");
+    assert_eq!(plan[0]["step"], "rejoin");
+    assert_eq!(
+        (&plan[0]["partition"], &plan[0]["split_at"]),
+        (&json!("xxx"), &json!("xxx"))
+    );
+    assert_eq!(plan[0]["regions"].as_array().unwrap().len(), 2);
+    let repair = ["table", "repair", &table.0, "--output", "json"];
+    let done = run(&repair).objects();
+    assert_eq!(done, [json!({"table": table.0, "rejoined": 1, "splits": 1})]);
+    assert_eq!(run(&repair).objects()[0]["rejoined"], 0);
+    assert_eq!(findings(&table, 0).0, []);
+    let plain = TestTable::odd(
+        "unruled",
+        |table| table.with_family(FamilyDescriptor::new("f")),
+        &[],
+    );
+    run(&["table", "repair", &plain.0]).refused(1, &["neither a split restriction", "table alter"]);
+    run(&["table", "repair", &unique_name("absent")]).refused(1, &["no such table"]);
+}
+
+#[test]
+fn a_doctor_looks_at_the_tables_it_is_asked_for() {
+    let (sound, cut) = (TestTable::new("healthy"), TestTable::odd("ill", whole, &["xxxm"]));
+    let doctor = run(&["doctor", &sound.0, &cut.0, "--output", "json"]);
+    assert_eq!(doctor.code, 1, "{doctor:?}");
+    let broken: Vec<_> = doctor
+        .objects()
+        .into_iter()
+        .filter(|finding| finding["grade"] == "broken")
+        .collect();
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert_eq!(
+        (&broken[0]["table"], &broken[0]["partition"]),
+        (&json!(cut.0), &json!("xxx"))
+    );
+    let page = run(&["doctor", &sound.0]);
+    assert!(page.code == 0 && page.stdout.starts_with("HBase "), "{page:?}");
+    run(&["doctor", &unique_name("absent")]).refused(1, &["no such table"]);
+}
+
+#[test]
+fn who_watches_is_told_what_comes_and_what_goes() {
+    let table = TestTable::new("watched");
+    let mut watcher = start(&["table", "check", &table.0, "--watch", "1s", "--output", "json"]);
+    let mut lines = std::io::BufReader::new(watcher.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    run(&["table", "alter", &table.0, "--splits", "off"]).done();
+    let found = next();
+    assert_eq!(
+        (&found["change"], &found["finding"]),
+        (&json!("found"), &json!("splits-disabled"))
+    );
+    mend(&found);
+    let gone = next();
+    assert_eq!(
+        (&gone["change"], &gone["finding"]),
+        (&json!("gone"), &json!("splits-disabled"))
+    );
+    let pid = rustix::process::Pid::from_child(&watcher);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(
+        watcher.wait().unwrap().code(),
+        Some(0),
+        "the last answer was that nothing is broken"
+    );
+    run(&["table", "check", &table.0, "--watch", "10ms"]).refused(1, &["once a second at most"]);
 }

@@ -250,7 +250,7 @@ fn a_java_made_table_is_taken_and_refuses_participants() {
         counted(&latch(&table, "count-down", "a", &[])),
         (json!(true), json!(1))
     );
-    latch(&table, "count-down", "a", &["--participant", "p"]).refused(1, &["no family S", "alter '"]);
+    latch(&table, "count-down", "a", &["--participant", "p"]).refused(1, &["no family S", "table alter"]);
     assert_eq!(findings(&table, 0).0, named(&[("note", "state-family-missing")]));
 }
 

@@ -37,12 +37,14 @@ mod locks;
 mod locks_in_partitions;
 mod maintenance;
 mod peer;
+mod provision;
 #[path = "../proxy/mod.rs"]
 #[allow(dead_code, reason = "what the chaos suite needs of it, too")]
 mod proxy;
 mod read_write_locks;
 mod records;
 mod registries;
+mod repair;
 mod rows;
 mod rules;
 mod scans;

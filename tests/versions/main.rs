@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod broken_tables;
 mod latches;
 mod locks;
 mod maintenance;

@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     cmd::{
         coordination::{elect, rwlock, semaphore},
-        dev, doctor, latch, lock, rows, switch, table, txn,
+        dev, doctor, latch, lock, provision, rows, switch, table, txn,
     },
     durations,
     exit::Failure,
@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Switch(switch::Switch),
     /// Tables that transactions are possible on: make, check, describe, drop them
     Table(table::Table),
+    /// Tables as files: what would be changed, and the change
+    Provision(provision::Provision),
     /// Transactions from a file, and how they ended
     Txn(txn::Txn),
     /// Locks that one process of all holds: take, keep, release, show them, run a command under one
@@ -164,6 +166,8 @@ mod tests {
     #[case(&["hbase-txn", "scan", "orders", "--prefix", "a", "--start", "b"])]
     #[case(&["hbase-txn", "scan", "orders", "--limit", "few"])]
     #[case(&["hbase-txn", "table"])]
+    #[case(&["hbase-txn", "provision", "plan"])]
+    #[case(&["hbase-txn", "provision", "apply", "--allow-data-loss"])]
     #[case(&["hbase-txn", "txn", "apply"])]
     #[case(&["hbase-txn", "txn", "apply", "orders", "--guard-timestamps", "--without-endpoint"])]
     #[case(&["hbase-txn", "txn", "outcome", "orders", "xxx"])]

@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 
-use bytes::Bytes;
-use futures::{StreamExt, stream};
 use tokio::time::Instant;
 
 use super::{command, finding::Finding};
@@ -11,11 +9,9 @@ use crate::{
     client::{Table, TableRegion},
     error::{Error, ErrorKind},
     model::{BytesBinary, TableDescriptor},
-    txn::honours_conditions,
+    provision::probe,
 };
 
-/// How many regions are asked at a time.
-const AT_ONCE: usize = 16;
 /// How many regions a sentence names; a finding has them all.
 const NAMED: usize = 5;
 
@@ -41,18 +37,8 @@ impl Answers {
         regions: &[TableRegion],
         deadline: Instant,
     ) -> Self {
-        let family = descriptor.families.first().map(|family| family.name.clone());
-        let family = &family.unwrap_or_default();
-        let answered: Vec<_> = stream::iter(regions)
-            .map(|region| async move {
-                let row: &Bytes = &region.region.start_key;
-                (region, honours_conditions(table, row, family, deadline).await)
-            })
-            .buffered(AT_ONCE)
-            .collect()
-            .await;
         let mut answers = Self::default();
-        for (region, answer) in answered {
+        for (region, answer) in probe::ask(table, descriptor, regions, deadline).await {
             let name = BytesBinary(region.region.encoded_name()).to_string();
             match answer {
                 Ok(true) => {}
@@ -153,10 +139,10 @@ fn missing(descriptor: &TableDescriptor, regions: usize, without: &[String]) -> 
     );
     let finding = finding.of_table(name).in_regions(without.to_vec());
     if descriptor.names_multi_row_mutation_endpoint() {
-        finding.mended_by(
-            command::alter(name, &["--endpoint"]),
-            "which reopens its regions, should they be older than the setting; if that is not it, set \
-             hbase.coprocessor.enabled and hbase.coprocessor.user.enabled to true on the servers",
+        finding.mended_by_hand(
+            "the table names it, so its servers don't load it: set hbase.coprocessor.enabled and \
+             hbase.coprocessor.user.enabled to true there; or its regions are older than the setting: hbase-txn table disable \
+             and enable",
         )
     } else {
         finding.mended_by(command::alter(name, &["--endpoint"]), "")

@@ -15,7 +15,7 @@ use crate::{
 const JAVA_LEASE: u64 = 90;
 
 /// Whether a table is one for locks: it has their family alone, and nothing that transactions need.
-pub(super) fn is_one(descriptor: &TableDescriptor) -> bool {
+pub(in crate::provision) fn is_one(descriptor: &TableDescriptor) -> bool {
     let alone = matches!(&descriptor.families[..], [family] if family.name == LockTableOptions::FAMILY);
     let rule = match PartitionRule::from_descriptor(descriptor) {
         Ok(PartitionRule::PrefixLength(length)) => length.get() == 1,

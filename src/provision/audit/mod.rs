@@ -30,6 +30,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::Instant;
 
 pub use self::finding::{Finding, Grade};
+pub(super) use self::lock_table::is_one as is_lock_table;
 use self::{
     cluster::Cluster,
     table::{Found, Purpose},
@@ -37,7 +38,7 @@ use self::{
 use crate::{
     client::Connection,
     error::{ErrorKind, Result},
-    model::{ServerName, TableName},
+    model::{ServerName, TableDescriptor, TableName},
 };
 
 /// Tables that are audited at a time.
@@ -57,6 +58,11 @@ pub struct ClusterAudit {
     pub left_out: usize,
     /// What was found: of the cluster first, then of its tables.
     pub findings: Vec<Finding>,
+}
+
+/// Whether a table is one for locks or latches, which have no partitions.
+pub(super) fn is_for_locks_or_latches(descriptor: &TableDescriptor) -> bool {
+    lock_table::is_one(descriptor) || latch_table::is_one(descriptor)
 }
 
 /// Finds everything that would stop a transaction, a lock or a latch on a table. Changes nothing.

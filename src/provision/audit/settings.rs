@@ -73,7 +73,10 @@ fn records_unusable(descriptor: &TableDescriptor) -> Option<Finding> {
     let mut without = descriptor.clone();
     without.attributes.remove(attribute.as_bytes());
     let command = match without.replay_window() {
-        Ok(_) => command::alter(&descriptor.name, &["--attribute", &format!("{attribute}=86400")]),
+        Ok(_) => command::alter(
+            &descriptor.name,
+            &["--attribute", &format!("{attribute}=86400"), "--allow-data-loss"],
+        ),
         Err(_) => command::alter(&descriptor.name, &["--record-family"]),
     };
     let finding = Finding::broken(

@@ -1791,6 +1791,22 @@ pub struct AbortProcedureResponse {
     pub is_procedure_aborted: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetLocksRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetLocksResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub lock: ::prost::alloc::vec::Vec<LockedResource>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LockedResource {
+    #[prost(enumeration = "LockedResourceType", required, tag = "1")]
+    pub resource_type: i32,
+    #[prost(string, optional, tag = "2")]
+    pub resource_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(enumeration = "LockType", required, tag = "3")]
+    pub lock_type: i32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListNamespacesRequest {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListNamespacesResponse {
@@ -2245,6 +2261,73 @@ pub struct HasUserPermissionsRequest {
 pub struct HasUserPermissionsResponse {
     #[prost(bool, repeated, packed = "false", tag = "1")]
     pub has_user_permission: ::prost::alloc::vec::Vec<bool>,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LockedResourceType {
+    Server = 1,
+    Namespace = 2,
+    Table = 3,
+    Region = 4,
+    Peer = 5,
+    Meta = 6,
+    Global = 7,
+}
+impl LockedResourceType {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Server => "SERVER",
+            Self::Namespace => "NAMESPACE",
+            Self::Table => "TABLE",
+            Self::Region => "REGION",
+            Self::Peer => "PEER",
+            Self::Meta => "META",
+            Self::Global => "GLOBAL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SERVER" => Some(Self::Server),
+            "NAMESPACE" => Some(Self::Namespace),
+            "TABLE" => Some(Self::Table),
+            "REGION" => Some(Self::Region),
+            "PEER" => Some(Self::Peer),
+            "META" => Some(Self::Meta),
+            "GLOBAL" => Some(Self::Global),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LockType {
+    Exclusive = 1,
+    Shared = 2,
+}
+impl LockType {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Exclusive => "EXCLUSIVE",
+            Self::Shared => "SHARED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "EXCLUSIVE" => Some(Self::Exclusive),
+            "SHARED" => Some(Self::Shared),
+            _ => None,
+        }
+    }
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

@@ -76,7 +76,7 @@ fn length_of_words(name: TableName) -> TableDescriptor {
 }
 
 #[rstest]
-#[case::none(with_endpoint, &["neither a split restriction nor a prefix split policy", "hbase-txn table create"])]
+#[case::none(with_endpoint, &["neither a split restriction nor a prefix split policy", "hbase-txn table alter"])]
 #[case::misspelt_type(misspelt_type, &["\"KeyPrefx\", which HBase takes for None", "alter"])]
 #[case::misspelt_length(length_under_another_name, &["prefix_length is not set", "alter"])]
 #[case::length_of_words(length_of_words, &["\"three\", which is no prefix length", "alter"])]
@@ -116,7 +116,7 @@ async fn a_table_without_the_endpoint_is_refused_on_opening_and_told_how_to_atta
         &error,
         &[
             "does not answer on the table",
-            "hbase-txn table create",
+            "hbase-txn table alter",
             "MultiRowMutationEndpoint|536870911|",
         ],
     );

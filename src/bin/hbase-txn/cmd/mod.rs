@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod latch;
 pub(crate) mod lock;
 mod missing_table;
+pub(crate) mod provision;
 pub(crate) mod rows;
 pub(crate) mod switch;
 pub(crate) mod table;
@@ -28,6 +29,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         Command::Doctor(doctor) => doctor.run(&global).await,
         Command::Switch(switch) => switch.run(&global).await,
         Command::Table(table) => table.run(&global).await,
+        Command::Provision(provision) => provision.run(&global).await,
         Command::Txn(txn) => txn.run(&global).await,
         Command::Lock(lock) => lock.run(&global).await,
         Command::Latch(latch) => latch.run(&global).await,

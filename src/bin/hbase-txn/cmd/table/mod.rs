@@ -3,12 +3,16 @@
 //! | file | what |
 //! |---|---|
 //! | `create` | makes one, and proves it |
+//! | `alter` | changes single things about one |
 //! | `check` | what an audit finds, told |
+//! | `repair` | boundaries that are put where they belong |
 //! | `describe` | families, attributes, rule, regions |
 
+mod alter;
 mod check;
 mod create;
 mod describe;
+mod repair;
 
 use clap::{Args, Subcommand};
 use hbase_txn::{BytesBinary, PartitionRule, TableName};
@@ -32,7 +36,9 @@ pub(crate) struct Table {
 enum Action {
     Create(create::Create),
     Check(check::Check),
+    Alter(alter::Alter),
     Describe(describe::Describe),
+    Repair(repair::Repair),
     Enable(Enable),
     Disable(Disable),
     Drop(Drop),
@@ -67,7 +73,9 @@ impl Table {
         match self.action {
             Action::Create(create) => create.run(global).await,
             Action::Check(check) => check.run(global).await,
+            Action::Alter(alter) => alter.run(global).await,
             Action::Describe(describe) => describe.run(global).await,
+            Action::Repair(repair) => repair.run(global).await,
             Action::Enable(enable) => enable.run(global).await,
             Action::Disable(disable) => disable.run(global).await,
             Action::Drop(drop) => drop.run(global).await,

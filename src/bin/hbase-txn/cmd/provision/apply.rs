@@ -1,0 +1,144 @@
+//! `hbase-txn provision apply`.
+
+use std::{io, path::PathBuf, sync::Mutex};
+
+use clap::Args;
+use hbase_txn::{
+    Connection, TableName,
+    provision::{Applied, ApplyStep, ApplyWatcher, Plan},
+};
+use serde::Serialize;
+
+use super::files;
+use crate::{
+    args::{Format, Global},
+    cmd::Outcome,
+    exit::{Exit, Failure},
+    output,
+    progress::Progress,
+};
+
+/// Make the cluster's tables as table files describe them, without asking; again, if need be
+///
+/// All files are planned before anything is done, and nothing is done where any of them is refused. Then tables are made, or
+/// changed with their regions reopened one by one; read back; and each region is asked for the endpoint. What is done is told step
+/// by step. It may be stopped at any moment: run again, it does what is left, and says so where that is nothing.
+///
+/// Each step has the time of --timeout, which must allow for reopening all regions of a table. Exit status 0 where all tables are as
+/// planned and proven, 1 where something is refused or failed or can't be proven because the table is disabled, 2 where a file is no
+/// table file.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn provision apply schemas/tables/orders.toml --timeout 10m")]
+pub(crate) struct Apply {
+    /// Table files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Do also what loses data: families dropped, versions or TTL lowered
+    #[arg(long)]
+    allow_data_loss: bool,
+}
+
+impl Apply {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let files = files::read(&self.files)?;
+        let connection = global.connect().await?;
+        let plans = files::planned(&connection, &files, self.allow_data_loss).await?;
+        let refused: Vec<String> = plans
+            .iter()
+            .flat_map(|plan| plan.refusals())
+            .map(|refusal| format!("{}: {refusal}", refusal.table))
+            .collect();
+        if !refused.is_empty() {
+            return Err(Failure::Refused(format!(
+                "nothing was done: {}",
+                refused.join("\nhbase-txn: nothing was done: ")
+            )));
+        }
+        apply(global, &connection, plans).await
+    }
+}
+
+/// Applies plans that nothing refuses, one after the other.
+pub(in crate::cmd) async fn apply(global: &Global, connection: &Connection, plans: Vec<Plan>) -> Outcome {
+    let teller = Teller::new(global.output);
+    let mut exit = Exit::Done;
+    for plan in plans {
+        let table = plan.table().clone();
+        let applied = plan.apply(connection, &teller).await;
+        teller.told()?;
+        exit = exit.or_graver(teller.end(&table, applied?)?);
+    }
+    Ok(exit)
+}
+
+/// Tells each step when it is done, and on a terminal the one that is at work.
+struct Teller {
+    format: Format,
+    progress: Option<Progress>,
+    /// What went wrong with telling, which stops no step.
+    failure: Mutex<Option<io::Error>>,
+}
+
+#[derive(Serialize)]
+struct Done<'a> {
+    table: String,
+    done: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    regions: Option<usize>,
+}
+
+impl Teller {
+    fn new(format: Format) -> Self {
+        Self {
+            format,
+            progress: Progress::on_a_terminal(),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// Says how a table's application ended.
+    fn end(&self, table: &TableName, applied: Applied) -> Result<Exit, Failure> {
+        if let Some(progress) = &self.progress {
+            progress.finish();
+        }
+        if applied.disabled {
+            output::complain(&format!(
+                "hbase-txn: {table}: the table is as planned, but disabled, so that nothing could be proven; enable it with \
+                 hbase-txn table enable {table}, and apply again"
+            ));
+            return Ok(Exit::Failed);
+        }
+        if self.format == Format::Table && !applied.changed {
+            output::line(&format!("{table}: nothing to change"))?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Fails where a step could not be told.
+    fn told(&self) -> Result<(), Failure> {
+        let failure = self.failure.lock().ok().and_then(|mut failure| failure.take());
+        failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+}
+
+impl ApplyWatcher for Teller {
+    fn begins(&self, table: &TableName, step: ApplyStep) {
+        if let Some(progress) = &self.progress {
+            progress.step(&format!("{table}: {}", step.name()));
+        }
+    }
+
+    fn done(&self, table: &TableName, step: ApplyStep) {
+        let told = match self.format {
+            Format::Table => output::line(&format!("{table}: {step}")),
+            Format::Json => output::json(&Done {
+                table: table.to_string(),
+                done: step.name(),
+                regions: step.regions(),
+            }),
+        };
+        if let (Err(error), Ok(mut failure)) = (told, self.failure.lock()) {
+            failure.get_or_insert(error);
+        }
+    }
+}

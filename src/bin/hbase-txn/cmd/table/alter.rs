@@ -1,0 +1,134 @@
+//! `hbase-txn table alter`.
+
+use bytes::Bytes;
+use clap::{ArgGroup, Args};
+use hbase_txn::{
+    PartitionRule, TableName,
+    provision::{Plan, TableAlteration},
+};
+
+use crate::{
+    args::Global,
+    cmd::{Outcome, provision, switch::OnOff},
+    exit::Failure,
+    values::{self, Ranged},
+};
+
+/// Change single things about a table, and prove that they are so
+///
+/// The table's regions are reopened one by one. A rule that contradicts boundaries is refused; what would lose data is
+/// refused without --allow-data-loss. In JSON each change is an object, as `provision apply` tells it.
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("rule"),
+    after_help = "Example: hbase-txn table alter orders --prefix-length 3 --endpoint --record-family"
+)]
+pub(crate) struct Alter {
+    /// The table, with its namespace if it has one
+    name: TableName,
+    /// A partition is all rows that begin with the same N bytes
+    #[arg(long, value_name = "N", group = "rule", allow_negative_numbers = true, value_parser = values::whole::<usize>)]
+    prefix_length: Option<Ranged<usize>>,
+    /// A partition is all rows with the same bytes before the first D
+    #[arg(long, value_name = "D", group = "rule", value_parser = values::bytes)]
+    delimiter: Option<Bytes>,
+    /// Attach MultiRowMutationEndpoint
+    #[arg(long)]
+    endpoint: bool,
+    /// Add the family _txn, for the records of transactions, or mend its settings
+    #[arg(long)]
+    record_family: bool,
+    /// Let each transaction change a version of its partition, in the family _version
+    #[arg(long)]
+    partition_version: bool,
+    /// Add the family _lock, for locks and latches that live in the partitions of the data
+    #[arg(long)]
+    lock_family: bool,
+    /// Add a column family; may be repeated
+    #[arg(long, value_name = "F", value_parser = values::bytes)]
+    family: Vec<Bytes>,
+    /// Whether HBase splits the table's regions
+    #[arg(long, value_enum)]
+    splits: Option<OnOff>,
+    /// Whether HBase merges the table's regions
+    #[arg(long, value_enum)]
+    merges: Option<OnOff>,
+    /// Set an attribute of the table, or, without a value, remove it; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    attribute: Vec<(Bytes, Bytes)>,
+    /// Set an attribute of a family; may be repeated
+    #[arg(long, value_name = "F:KEY=VALUE", value_parser = values::cell)]
+    family_attribute: Vec<values::CellValue>,
+    /// Also do what loses data
+    #[arg(long)]
+    allow_data_loss: bool,
+}
+
+impl Alter {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let alteration = self.alteration()?;
+        if alteration.is_empty() {
+            return Err(Failure::Unparsable(
+                "nothing to change: name an option".to_owned(),
+            ));
+        }
+        let connection = global.connect().await?;
+        let found = connection.admin().descriptor(&self.name).await?;
+        let plan = Plan::read_for(&connection, &alteration.of(&found)?).await?;
+        let plan = match self.allow_data_loss {
+            true => plan.allow_data_loss(),
+            false => plan,
+        };
+        provision::apply(global, &connection, vec![plan]).await
+    }
+
+    fn alteration(&self) -> Result<TableAlteration, Failure> {
+        let mut alteration = TableAlteration::new();
+        if let Some(length) = &self.prefix_length {
+            alteration = alteration.rule(PartitionRule::prefix_length(length.get("--prefix-length")?)?);
+        }
+        if let Some(delimiter) = &self.delimiter {
+            alteration = alteration.rule(PartitionRule::delimiter(delimiter.clone())?);
+        }
+        for (asked, add) in [
+            (self.endpoint, TableAlteration::endpoint as fn(_) -> _),
+            (self.record_family, TableAlteration::record_family),
+            (self.partition_version, TableAlteration::partition_version),
+            (self.lock_family, TableAlteration::lock_family),
+        ] {
+            if asked {
+                alteration = add(alteration);
+            }
+        }
+        for family in &self.family {
+            alteration = alteration.family(family.clone());
+        }
+        if let Some(splits) = self.splits {
+            alteration = alteration.splits(splits == OnOff::On);
+        }
+        if let Some(merges) = self.merges {
+            alteration = alteration.merges(merges == OnOff::On);
+        }
+        for (key, value) in &self.attribute {
+            alteration = match value.is_empty() {
+                true => alteration.without_attribute(key.clone()),
+                false => alteration.attribute(key.clone(), value.clone()),
+            };
+        }
+        for setting in &self.family_attribute {
+            let column = setting.column.clone();
+            alteration = alteration.family_attribute(column.family, column.qualifier, setting.value.clone());
+        }
+        Ok(alteration)
+    }
+}
+
+/// Reads `KEY=VALUE`.
+fn setting(text: &str) -> Result<(Bytes, Bytes), String> {
+    let (key, value) = text
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or("an attribute is written KEY=VALUE")?;
+    let read = |text: &str| values::bytes(text).map_err(|error| error.to_string());
+    Ok((read(key)?, read(value)?))
+}

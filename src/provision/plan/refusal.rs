@@ -1,0 +1,80 @@
+//! What can't be applied, and why.
+
+use super::change::{Change, Refusal};
+use crate::{
+    client::TableRegion,
+    error::{Error, ErrorKind},
+    model::{BytesBinary, PartitionRule, TableDescriptor, TableName},
+};
+
+/// The boundaries that cut a partition of the rule.
+pub(super) fn boundaries(
+    table: &TableDescriptor,
+    rule: Option<&PartitionRule>,
+    regions: &[TableRegion],
+) -> Vec<Refusal> {
+    let Some(rule) = rule else {
+        return Vec::new();
+    };
+    regions
+        .iter()
+        .filter_map(|region| {
+            let boundary = &region.region.start_key;
+            let partition = rule.partition_cut_by(boundary)?;
+            let boundary = BytesBinary(boundary).to_string();
+            Some(Refusal {
+                table: table.name.to_string(),
+                refused: "boundary-inside-partition",
+                what: format!(
+                    "the region boundary {boundary} cuts partition {partition} in two: a partition is to be {rule}"
+                ),
+                boundary: Some(boundary),
+                partition: Some(BytesBinary(partition.prefix()).to_string()),
+                mend: "merge the two regions, or take a rule that fits; hbase-txn table check names them".to_owned(),
+            })
+        })
+        .collect()
+}
+
+pub(super) fn namespace_missing(table: &TableName) -> Refusal {
+    let namespace = table.namespace();
+    Refusal {
+        table: table.to_string(),
+        refused: "namespace-missing",
+        boundary: None,
+        partition: None,
+        what: format!("there is no namespace {namespace}"),
+        mend: format!(
+            "say create_namespace = true in the file, or make it in HBase's shell: create_namespace '{namespace}'"
+        ),
+    }
+}
+
+/// Of a change that loses data.
+pub(super) fn data_loss(change: &Change) -> Option<Refusal> {
+    change.loses.as_ref()?;
+    Some(Refusal {
+        table: change.table.clone(),
+        refused: "data-loss",
+        boundary: None,
+        partition: None,
+        what: format!("{} {change}", change.sign()),
+        mend: "it is done only with --allow-data-loss".to_owned(),
+    })
+}
+
+/// What applying a plan with refusals ends in.
+pub(in crate::provision) fn error(table: &TableName, refusals: &[Refusal]) -> Option<Error> {
+    let first = refusals.first()?;
+    let kind = match first.refused {
+        "boundary-inside-partition" => ErrorKind::PartitionCut,
+        "namespace-missing" => ErrorKind::NamespaceNotFound,
+        _ => ErrorKind::DataLoss,
+    };
+    let whats: Vec<_> = refusals.iter().map(|refusal| refusal.what.as_str()).collect();
+    let error = Error::new(kind, whats.join("; "))
+        .at_operation("applying a plan")
+        .at_table(table)
+        .with_hint(first.mend.clone());
+    Some(error)
+}

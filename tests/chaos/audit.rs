@@ -1,0 +1,104 @@
+//! What an audit finds of a cluster that is ill.
+
+use std::time::Duration;
+
+use hbase_txn::{
+    Connection, RegionSwitch, TableName,
+    provision::{Finding, Grade, Repair, audit_cluster, audit_table},
+};
+
+use crate::{
+    cluster::{PATIENCE, TestCluster, create_table, drop_table, until},
+    settings::Settings,
+};
+
+fn named<'a>(findings: &'a [Finding], name: &str) -> Option<&'a Finding> {
+    findings.iter().find(|finding| finding.finding == name)
+}
+
+async fn audited(connection: &Connection, table: &TableName) -> Vec<Finding> {
+    audit_table(connection, table).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn splits_and_merges_that_are_switched_off_are_found_and_stop_a_repair() {
+    const TEST: &str = "audit_switches";
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(TEST);
+    let connection = cluster.connect().await;
+    let admin = connection.admin();
+    let table = create_table(&connection, &settings, TEST, &[]).await.unwrap();
+    let cut = TableName::new("default", &format!("{TEST}_cut_{:x}", fastrand::u32(..))).unwrap();
+    let mut descriptor = admin.descriptor(table.name()).await.unwrap();
+    descriptor.name = cut.clone();
+    admin.create_table(&descriptor, &["xxxm".into()]).await.unwrap();
+    for (switch, name) in [
+        (RegionSwitch::Splits, "splits-switched-off"),
+        (RegionSwitch::Merges, "merges-switched-off"),
+    ] {
+        assert!(admin.switch(switch, false).await.unwrap());
+        let found = audited(&connection, table.name()).await;
+        let refusal = Repair::new(&connection, cut.clone())
+            .run(|_| {})
+            .await
+            .unwrap_err();
+        assert!(!admin.switch(switch, true).await.unwrap());
+        assert_eq!(
+            named(&found, name).map(|finding| finding.grade),
+            Some(Grade::Broken),
+            "{found:#?}"
+        );
+        assert!(refusal.to_string().contains("hbase-txn switch"), "{refusal}");
+        assert!(named(&audited(&connection, table.name()).await, name).is_none());
+    }
+    admin.delete_table(&cut).await.unwrap();
+    drop_table(&connection, &table).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_server_and_regions_that_do_not_answer_are_found_until_they_do() {
+    const TEST: &str = "audit_dead";
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(TEST);
+    let config = cluster.config().with_operation_timeout(Duration::from_secs(5));
+    let connection = Connection::builder(config).connect().await.unwrap();
+    let boundaries: Vec<String> = ('b'..='m').map(|letter| letter.to_string().repeat(3)).collect();
+    let table = create_table(&connection, &settings, TEST, &boundaries)
+        .await
+        .unwrap();
+    assert!(
+        audited(&connection, table.name())
+            .await
+            .iter()
+            .all(|finding| finding.grade == Grade::Note)
+    );
+    cluster.kill(1).await;
+    // Until the master notices, the regions are said to be where nobody answers.
+    let found = until("a region that does not answer", PATIENCE, async || {
+        let found = audit_table(&connection, table.name()).await.ok()?;
+        named(&found, "region-unavailable").is_some().then_some(found)
+    })
+    .await;
+    let finding = named(&found, "region-unavailable").unwrap();
+    assert!(
+        finding.grade == Grade::Broken && finding.regions.len() == 1,
+        "{finding}"
+    );
+    until("a dead server", PATIENCE, async || {
+        let audit = audit_cluster(&connection, &[table.name().clone()]).await.ok()?;
+        named(&audit.findings, "servers-dead").map(drop)
+    })
+    .await;
+    cluster.start(1).await;
+    until("a sound table", PATIENCE, async || {
+        let found = audit_table(&connection, table.name()).await.ok()?;
+        found
+            .iter()
+            .all(|finding| finding.grade == Grade::Note)
+            .then_some(())
+    })
+    .await;
+    let connection = cluster.connect().await;
+    cluster.settle(&connection).await;
+    drop_table(&connection, &table).await;
+}

@@ -1,0 +1,209 @@
+//! A cluster that goes away half-way, and others who are at work on the same table.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::future::{BoxFuture, join};
+use hbase_txn::{
+    Connection, Connector, DialTarget, ErrorKind, Io, TableName,
+    provision::{ApplyStep, ApplyWatcher, audit_table},
+};
+use rstest::rstest;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+
+use super::{apply, by_three, is_settled, plan, unmade};
+use crate::support::{connect, says, standalone, table::TestTable, table::plain, within};
+
+/// Enough to make a table on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(8);
+
+/// How the cluster goes away.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+enum Away {
+    Silent = 1,
+    Refusing = 2,
+}
+
+/// Dials as the library does, until the cluster goes away.
+#[derive(Clone, Debug, Default)]
+struct Line(Arc<AtomicU8>);
+
+impl Line {
+    fn is(&self, away: Away) -> bool {
+        self.0.load(Ordering::SeqCst) == away as u8
+    }
+}
+
+impl Connector for Line {
+    fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        let (line, address) = (self.clone(), (target.address.host.clone(), target.address.port));
+        Box::pin(async move {
+            if line.is(Away::Refusing) {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            let stream = TcpStream::connect(address).await?;
+            Ok(Box::new(End { stream, line }) as Box<dyn Io>)
+        })
+    }
+}
+
+struct End {
+    stream: TcpStream,
+    line: Line,
+}
+
+impl AsyncRead for End {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.line.is(Away::Silent) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for End {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.line.is(Away::Refusing) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// Lets the cluster go away when a step is done.
+struct GoesAway {
+    line: Line,
+    behind: &'static str,
+    how: Away,
+}
+
+impl ApplyWatcher for GoesAway {
+    fn begins(&self, _: &TableName, _: ApplyStep) {}
+
+    fn done(&self, _: &TableName, step: ApplyStep) {
+        if step.name() == self.behind {
+            self.line.0.store(self.how as u8, Ordering::SeqCst);
+        }
+    }
+}
+
+#[rstest]
+#[case::made("create-table", "made with 2 regions; then it failed")]
+#[case::read_back("read-back", "made with 2 regions, read back, as planned; then it failed")]
+#[tokio::test]
+async fn a_cluster_that_goes_away_half_way_is_told_with_what_was_done_and_the_next_run_does_the_rest(
+    #[case] behind: &'static str,
+    #[case] done: &str,
+    #[values(Away::Silent, Away::Refusing)] how: Away,
+) {
+    let line = Line::default();
+    let config = standalone().config().with_operation_timeout(DEADLINE);
+    let connection = Connection::builder(config.with_read_timeout(Duration::from_secs(1)))
+        .connector(line.clone())
+        .connect()
+        .await
+        .unwrap();
+    let table = unmade("away");
+    let file = by_three(&table.name, "split = {hex = 2}");
+    let plan = plan(&connection, &file).await;
+    let goes_away = GoesAway { line, behind, how };
+    let error = within(DEADLINE * 3, plan.apply(&connection, &goes_away))
+        .await
+        .unwrap_err();
+    says(
+        &error,
+        &[done, table.name.qualifier(), "apply it again", "127.0.0.1"],
+    );
+    assert!(
+        matches!(
+            error.kind(),
+            ErrorKind::DeadlineExceeded | ErrorKind::ConnectionLost | ErrorKind::Unreachable
+        ),
+        "{error:?}"
+    );
+    let well = connect().await;
+    apply(&well, &file).await;
+    is_settled(&well, &file).await;
+}
+
+#[tokio::test]
+async fn a_table_that_was_changed_since_it_was_planned_is_not_overwritten() {
+    let connection = connect().await;
+    let table = TestTable::create("changed", plain, &[]).await;
+    let file = by_three(&table.name, "");
+    let plan = plan(&connection, &file).await;
+    let admin = connection.admin();
+    let theirs = admin
+        .descriptor(&table.name)
+        .await
+        .unwrap()
+        .with_attribute("theirs", "1");
+    admin.modify_table(&theirs).await.unwrap();
+    let error = plan.apply(&connection, &()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    says(&error, &["changed since it was planned", "plan again"]);
+    apply(&connection, &file).await;
+    let after = admin.descriptor(&table.name).await.unwrap();
+    assert_eq!(after.attribute("theirs"), Some("1"));
+    is_settled(&connection, &file).await;
+}
+
+/// Both begin with nothing there; one makes the table, the other finds it made.
+#[tokio::test]
+async fn two_who_make_the_same_table_at_once_both_end_with_it() {
+    let connection = connect().await;
+    let table = unmade("twice");
+    let file = by_three(&table.name, "split = {hex = 4}");
+    let (one, other) = (plan(&connection, &file).await, plan(&connection, &file).await);
+    let (one, other) = join(one.apply(&connection, &()), other.apply(&connection, &())).await;
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert_eq!((one.regions, other.regions), (4, 4));
+    assert!(one.changed != other.changed, "{one:?} {other:?}");
+    is_settled(&connection, &file).await;
+    assert_eq!(audit_table(&connection, &table.name).await.unwrap(), []);
+}
+
+/// A run that was stopped leaves its procedure to the master; the next one waits for it.
+#[tokio::test]
+async fn whoever_plans_while_a_table_is_being_changed_sees_it_when_that_is_over() {
+    let connection = connect().await;
+    let table = TestTable::create("busy", plain, &["b", "c", "d", "e", "f", "g", "h"]).await;
+    let file = by_three(&table.name, "");
+    let first = plan(&connection, &file).await;
+    let begun = {
+        let connection = connection.clone();
+        tokio::spawn(async move { first.apply(&connection, &()).await })
+    };
+    let changed = crate::support::eventually("the descriptor has changed", async || {
+        let now = connection.admin().descriptor(&table.name).await.unwrap();
+        now.names_multi_row_mutation_endpoint().then_some(())
+    });
+    changed.await;
+    begun.abort();
+    is_settled(&connection, &file).await;
+    assert_eq!(audit_table(&connection, &table.name).await.unwrap(), []);
+}

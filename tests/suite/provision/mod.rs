@@ -1,0 +1,74 @@
+//! Tables planned from files and applied, on a real HBase.
+
+mod applying;
+mod faults;
+mod planning;
+
+use hbase_txn::{
+    Connection, TableName,
+    provision::{Applied, ApplyStep, ApplyWatcher, Plan, TableFile},
+};
+
+use crate::support::table::TestTable;
+
+/// A file for a table for transactions, with these lines beside.
+pub(crate) fn file(table: &TableName, lines: &str) -> TableFile {
+    let text = format!("table = '{table}'\n{lines}");
+    TableFile::parse("test.toml", &text).unwrap()
+}
+
+/// The same with a rule of three bytes and the family `f`.
+pub(crate) fn by_three(table: &TableName, lines: &str) -> TableFile {
+    let rule = "partition = {prefix_length = 3}\nfamily = [{name = 'f'}]";
+    file(table, &format!("{rule}\n{lines}"))
+}
+
+async fn plan(connection: &Connection, file: &TableFile) -> Plan {
+    Plan::read(connection, file).await.unwrap()
+}
+
+async fn apply(connection: &Connection, file: &TableFile) -> Applied {
+    plan(connection, file).await.apply(connection, &()).await.unwrap()
+}
+
+/// That the table is as the file says, and that to apply it again changes nothing.
+async fn is_settled(connection: &Connection, file: &TableFile) {
+    let plan = plan(connection, file).await;
+    assert_eq!(plan.changes(), []);
+    assert_eq!(plan.refusals(), []);
+    let before = connection.admin().descriptor(file.name()).await.unwrap();
+    let applied = plan.apply(connection, &()).await.unwrap();
+    assert!(!applied.changed, "{applied:?}");
+    assert_eq!(connection.admin().descriptor(file.name()).await.unwrap(), before);
+}
+
+/// The changes of a plan, each as its sign and its text.
+fn told(plan: &Plan) -> Vec<String> {
+    let changes = plan.changes().iter();
+    changes
+        .map(|change| format!("{} {change}", change.sign()))
+        .collect()
+}
+
+/// Notes the names of the steps that are done.
+#[derive(Default)]
+struct Steps(std::sync::Mutex<Vec<&'static str>>);
+
+impl Steps {
+    fn done(&self) -> Vec<&'static str> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl ApplyWatcher for Steps {
+    fn begins(&self, _: &TableName, _: ApplyStep) {}
+
+    fn done(&self, _: &TableName, step: ApplyStep) {
+        self.0.lock().unwrap().push(step.name());
+    }
+}
+
+/// A table that is deleted with this, whoever makes it.
+fn unmade(what: &str) -> TestTable {
+    TestTable::unmade(what)
+}

@@ -1,0 +1,162 @@
+//! Boundaries that cut partitions are put where partitions begin.
+
+use std::sync::Mutex;
+
+use hbase_txn::{
+    ErrorKind, FamilyDescriptor, LockTableOptions, Put, Scan, TableDescriptor,
+    provision::{Grade, Repair, audit_cluster, audit_table},
+};
+
+use crate::support::{
+    eventually, keys, put, standalone,
+    table::{TestTable, by_three, plain, recorded},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cut_partitions_are_rejoined_and_their_rows_are_all_there() {
+    let connection = standalone().connect().await;
+    let table = TestTable::create("repair", by_three, &["ggg", "xxxm", "xxxz", "yyyy"]).await;
+    let rows = table.of(&connection);
+    let written = [
+        "aaa1", "ggg1", "xxwz", "xxxa", "xxxn", "xxxzz", "yyya", "yyyz", "zzz1",
+    ];
+    for row in written {
+        rows.put(put(row, row)).await.unwrap();
+    }
+    let repair = Repair::new(&connection, table.name.clone());
+    let planned = repair.plan().await.unwrap();
+    assert_eq!(planned.len(), 2, "{planned:?}");
+    let steps = Mutex::new(Vec::new());
+    let repaired = repair
+        .run(|step| steps.lock().unwrap().push(step.to_string()))
+        .await
+        .unwrap();
+    assert_eq!((repaired.rejoined, repaired.splits), (2, 2), "{steps:?}");
+    let boundaries: Vec<_> = table
+        .regions(&connection)
+        .await
+        .into_iter()
+        .map(|region| region.start_key)
+        .collect();
+    assert_eq!(boundaries, ["", "ggg", "xxx", "yyy"]);
+    assert_eq!(keys(&rows, Scan::new()).await, written);
+    assert!(repair.plan().await.unwrap().is_empty());
+    assert_eq!(repair.run(|_| {}).await.unwrap().rejoined, 0);
+    let opened = table.open(&connection).await;
+    let mut transaction = opened.at("xxx").unwrap();
+    transaction.put(put("xxxb", "v")).unwrap();
+    transaction.put(put("xxxy", "v")).unwrap();
+    transaction.commit().await.into_result().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_partition_that_is_giant_is_found_and_split_off() {
+    let connection = standalone().connect().await;
+    let small_regions = |name| recorded(name).with_attribute("MAX_FILESIZE", (2 << 20).to_string());
+    let table = TestTable::create("giant", small_regions, &["aaa"]).await;
+    let rows = table.of(&connection);
+    for number in 0..60 {
+        let put = Put::new(format!("aaa{number:03}")).cell("f", "q", vec![7; 100 << 10]);
+        rows.put(put).await.unwrap();
+    }
+    rows.put(put("bbb1", "v")).await.unwrap();
+    connection.admin().flush_table(&table.name).await.unwrap();
+    let found = |name: &'static str| {
+        let (connection, table) = (&connection, &table);
+        async move {
+            let findings = audit_table(connection, &table.name).await.unwrap();
+            findings.into_iter().find(|finding| finding.finding == name)
+        }
+    };
+    // Servers tell their loads every few seconds.
+    let giant = eventually("the giant is found", async || {
+        found("first-partition-giant").await
+    })
+    .await;
+    assert_eq!(
+        (giant.partition.as_deref(), giant.grade),
+        (Some("aaa"), Grade::Note)
+    );
+    let repair = Repair::new(&connection, table.name.clone());
+    let steps: Vec<_> = repair
+        .plan()
+        .await
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert!(
+        steps.len() == 1 && steps[0].contains("split region") && steps[0].contains("at aab"),
+        "{steps:?}"
+    );
+    assert_eq!(repair.run(|_| {}).await.unwrap().splits, 1);
+    let boundaries: Vec<_> = table
+        .regions(&connection)
+        .await
+        .into_iter()
+        .map(|region| region.start_key)
+        .collect();
+    assert_eq!(boundaries, ["", "aaa", "aab"]);
+    // What is left has a region to itself, and no repair helps.
+    let giant = eventually("the giant is alone", async || found("partition-giant").await).await;
+    assert!(giant.command.is_none(), "{giant}");
+    assert!(repair.plan().await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_table_is_repaired_by_its_own_rule() {
+    let connection = standalone().connect().await;
+    let java_made = |name| {
+        let family = FamilyDescriptor::new(LockTableOptions::FAMILY).with_attribute("COMPRESSION", "GZ");
+        TableDescriptor::new(name).with_family(family)
+    };
+    let table = TestTable::create("repairlocks", java_made, &["A", "Bcut", "C"]).await;
+    let repair = Repair::new(&connection, table.name.clone());
+    assert_eq!(repair.run(|_| {}).await.unwrap().rejoined, 1);
+    let boundaries: Vec<_> = table
+        .regions(&connection)
+        .await
+        .into_iter()
+        .map(|region| region.start_key)
+        .collect();
+    assert_eq!(boundaries, ["", "A", "B", "C"]);
+}
+
+#[tokio::test]
+async fn what_can_not_be_repaired_is_refused() {
+    let connection = standalone().connect().await;
+    let refused = async |table: &TestTable| {
+        let repair = Repair::new(&connection, table.name.clone());
+        let planned = repair.plan().await.unwrap_err().kind();
+        assert_eq!(repair.run(|_| {}).await.unwrap_err().kind(), planned);
+        planned
+    };
+    let table = TestTable::create("repairplain", plain, &["xxxm"]).await;
+    assert_eq!(refused(&table).await, ErrorKind::NoPartitionRule);
+    let table = TestTable::create("repairoff", by_three, &["xxxm"]).await;
+    connection.admin().disable_table(&table.name).await.unwrap();
+    assert_eq!(refused(&table).await, ErrorKind::TableDisabled);
+    let table = TestTable::unmade("repairnone");
+    assert_eq!(refused(&table).await, ErrorKind::TableNotFound);
+    let unsplit = |name| by_three(name).with_attribute("MERGE_ENABLED", "false");
+    let table = TestTable::create("repairunmerged", unsplit, &["xxxm"]).await;
+    let error = Repair::new(&connection, table.name.clone())
+        .run(|_| {})
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("--merges on"), "{error}");
+}
+
+/// Whoever audits or repairs may do so in a task of its own.
+#[tokio::test]
+async fn audits_and_repairs_run_in_tasks() {
+    let connection = standalone().connect().await;
+    let table = TestTable::create("tasks", by_three, &["xxx"]).await;
+    let (name, of_task) = (table.name.clone(), connection.clone());
+    let work = tokio::spawn(async move {
+        let repaired = Repair::new(&of_task, name.clone()).run(|_| {}).await.unwrap();
+        let audit = audit_cluster(&of_task, &[name.clone()]).await.unwrap();
+        (repaired.rejoined, audit.tables == [name])
+    });
+    assert_eq!(work.await.unwrap(), (0, true));
+}

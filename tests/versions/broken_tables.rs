@@ -1,0 +1,213 @@
+//! Tables that are broken in twelve ways, and six sound ones: each broken one is found, named, and mended by the command
+//! that its finding names; no sound one is blamed.
+
+use std::process::Command;
+
+use hbase_txn::{
+    Connection, FamilyDescriptor, LatchTableOptions, LockTableOptions, PartitionRule, PartitionedTable,
+    TableDescriptor, TableName,
+    provision::{Finding, Grade, audit_cluster, audit_table},
+};
+
+use crate::{
+    on_each,
+    support::{
+        Cluster, put,
+        table::{
+            TestTable, by_three, by_three_of_old, by_three_without_endpoint, plain, recorded, with_endpoint,
+        },
+    },
+};
+
+const TYPE: &str = "hbase.regionserver.region.split_restriction.type";
+const LENGTH: &str = "hbase.regionserver.region.split_restriction.prefix_length";
+const POLICIES: &str = "org.apache.hadoop.hbase.regionserver.";
+
+type Describe = fn(TableName) -> TableDescriptor;
+
+/// How a table is broken: what it is called here, its descriptor, its boundaries, what the audit must find, and what stands
+/// for the capitals of its command.
+type Broken = (&'static str, Describe, &'static [&'static str], &'static str);
+
+const BROKEN: [Broken; 12] = [
+    (
+        "presplit",
+        by_three,
+        &["ggg", "xxxm"],
+        "boundary-inside-partition",
+    ),
+    (
+        "misspelt",
+        |name| recorded(name).with_attribute(TYPE, "Keyprefix"),
+        &["xxx"],
+        "rule-invalid",
+    ),
+    (
+        "wrongkey",
+        |name| {
+            with_endpoint(name)
+                .with_attribute(TYPE, "KeyPrefix")
+                .with_attribute("hbase.regionserver.region.split_restriction.prefixLength", "3")
+        },
+        &["xxx"],
+        "rule-invalid",
+    ),
+    (
+        "noendpoint",
+        by_three_without_endpoint,
+        &["xxx"],
+        "endpoint-missing",
+    ),
+    (
+        "otherclass",
+        |name| {
+            by_three_without_endpoint(name).with_attribute(
+                "coprocessor$1",
+                "|org.apache.hadoop.hbase.replication.regionserver.ReplicationObserver|1073741823|",
+            )
+        },
+        &["xxx"],
+        "endpoint-missing",
+    ),
+    // Cut by a split at a row of its own, which the older policy lets pass.
+    ("manual", by_three_of_old, &[], "boundary-inside-partition"),
+    (
+        "nosplits",
+        |name| recorded(name).with_attribute("SPLIT_ENABLED", "false"),
+        &[],
+        "splits-disabled",
+    ),
+    (
+        "nodelimiter",
+        |name| with_endpoint(name).with_attribute(TYPE, "DelimitedKeyPrefix"),
+        &[],
+        "rule-invalid",
+    ),
+    (
+        "nolength",
+        |name| {
+            with_endpoint(name)
+                .with_attribute("SPLIT_POLICY", format!("{POLICIES}KeyPrefixRegionSplitPolicy"))
+        },
+        &[],
+        "rule-invalid",
+    ),
+    (
+        "length0",
+        |name| {
+            with_endpoint(name)
+                .with_attribute(TYPE, "KeyPrefix")
+                .with_attribute(LENGTH, "0")
+        },
+        &[],
+        "rule-invalid",
+    ),
+    ("norule", with_endpoint, &[], "rule-missing"),
+    ("disabled", recorded, &["xxx"], "table-disabled"),
+];
+
+#[tokio::test]
+async fn each_of_twelve_is_found_and_mended_by_the_command_that_is_named() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        for (label, describe, splits, expected) in BROKEN {
+            let table = TestTable::create_on(cluster, label, describe, splits).await;
+            match label {
+                "manual" => table.split_at(&connection, "xxxm").await,
+                "disabled" => connection.admin().disable_table(&table.name).await.unwrap(),
+                _ => {}
+            }
+            let found = broken(&connection, &table.name).await;
+            let names: Vec<_> = found.iter().map(|finding| finding.finding).collect();
+            assert_eq!(names, [expected], "{label}: {found:#?}");
+            mend(cluster, &found[0]);
+            let left = broken(&connection, &table.name).await;
+            assert!(left.is_empty(), "{label} is not mended: {left:#?}");
+            // A table that is called sound does what it is for.
+            let opened = PartitionedTable::open(&connection, table.name.clone())
+                .await
+                .unwrap();
+            let mut transaction = opened.at("xxx").unwrap();
+            for row in ["xxxa", "xxxz"] {
+                transaction.put(put(row, label)).unwrap();
+            }
+            transaction.commit().await.into_result().unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_sound_table_is_blamed() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let by_delimiter: Describe = |name| {
+            with_endpoint(name)
+                .with_partition_rule(&PartitionRule::delimiter("/").unwrap())
+                .with_record_family()
+        };
+        let java_lock_table: Describe = |name| {
+            let family = FamilyDescriptor::new("D").with_attribute("COMPRESSION", "GZ");
+            TableDescriptor::new(name).with_family(family)
+        };
+        let locks: Describe = |name| LockTableOptions::new(name).descriptor();
+        let latches: Describe = |name| LatchTableOptions::new(name).descriptor();
+        let sound: [(&str, Describe, &[&str]); 6] = [
+            ("bylength", recorded, &["aaa", "xxx"]),
+            ("bydelimiter", by_delimiter, &["c1/", "c5"]),
+            ("ofold", by_three_of_old, &["xxx"]),
+            ("locks", locks, &["A", "X"]),
+            ("javalocks", java_lock_table, &["A", "X"]),
+            ("latches", latches, &["A", "X"]),
+        ];
+        let mut tables = Vec::new();
+        for (label, describe, splits) in sound {
+            let table = TestTable::create_on(cluster, label, describe, splits).await;
+            assert_eq!(broken(&connection, &table.name).await, [], "{label}");
+            tables.push(table);
+        }
+        let plain = TestTable::create_on(cluster, "plain", plain, &[]).await;
+        let names: Vec<_> = tables.iter().map(|table| table.name.clone()).collect();
+        let audit = audit_cluster(&connection, &names).await.unwrap();
+        assert_eq!(audit.tables, names);
+        let blamed: Vec<_> = audit
+            .findings
+            .iter()
+            .filter(|finding| finding.grade == Grade::Broken)
+            .collect();
+        assert!(blamed.is_empty(), "{blamed:#?}");
+        let all = audit_cluster(&connection, &[]).await.unwrap();
+        assert!(
+            names.iter().all(|name| all.tables.contains(name)),
+            "{:?}",
+            all.tables
+        );
+        assert!(!all.tables.contains(&plain.name) && all.left_out > 0);
+    })
+    .await;
+}
+
+async fn broken(connection: &Connection, table: &TableName) -> Vec<Finding> {
+    let mut found = audit_table(connection, table).await.unwrap();
+    found.retain(|finding| finding.grade == Grade::Broken);
+    found
+}
+
+/// Runs the command that a finding names, as a shell does.
+fn mend(cluster: &Cluster, finding: &Finding) {
+    let command = finding.command.as_ref().unwrap();
+    let command = command.replace("--prefix-length N", "--prefix-length 3");
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_hbase-txn"));
+    let path = format!(
+        "{}:{}",
+        binary.parent().unwrap().display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let output = Command::new("sh")
+        .args(["-c", &command])
+        .env("PATH", path)
+        .env("HBASE_TXN_CONNECT", cluster.status.uri.as_ref().unwrap())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{command}: {output:?}");
+}
