@@ -1,10 +1,11 @@
 # The front door. `make demo` and `make test` are all that most people need.
-.PHONY: help demo check test chaos bench fuzz deny
+.PHONY: help demo check test test-docker chaos bench fuzz deny
 
 help:
 	@echo "make demo    the classic example on a real HBase, which it sets up"
 	@echo "make check   what needs no server: lints, unit and property tests, documentation"
 	@echo "make test    everything, on clusters that it starts and ends"
+	@echo "make test-docker  the smoke suite in a container of coprocessor/Dockerfile; on Debian as root it installs what it needs"
 	@echo "make chaos   the tests under faults, and others of great counts, in full (CHAOS_SEED, CHAOS_ROUNDS, CHAOS_COMMITS, CHAOS_CYCLES)"
 	@echo "make bench   what records, group commit, a hot partition and locks cost, on a cluster that it starts and ends (20 minutes behind the build)"
 	@echo "make fuzz    every decoder under a fuzzer (FUZZ_SECONDS=60 each; needs nightly Rust and cargo-fuzz)"
@@ -18,6 +19,9 @@ check:
 
 test:
 	@scripts/test
+
+test-docker:
+	@scripts/test-docker
 
 chaos:
 	@scripts/test chaos

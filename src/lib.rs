@@ -119,7 +119,11 @@ pub use txn::{
     Unsettled, UpdateOptions, UpdateView, Updated,
 };
 
-/// The README's examples are compiled like all others.
+/// The examples of these pages are compiled like all others.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/migrating.md")]
+struct Migrating;

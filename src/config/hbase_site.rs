@@ -1,6 +1,6 @@
 //! Reads `hbase-site.xml`: `<configuration><property><name/><value/></property>…</configuration>`.
 
-use std::{collections::HashMap, str::FromStr, time::Duration};
+use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
 use quick_xml::{Reader, events::Event};
 
@@ -72,7 +72,7 @@ pub(super) fn parse(xml: &str) -> Result<Config> {
 }
 
 struct Site {
-    properties: HashMap<String, String>,
+    properties: BTreeMap<String, String>,
 }
 
 impl Site {
@@ -132,7 +132,7 @@ impl Site {
 }
 
 /// All properties. Of two with one name the later counts, as in Hadoop.
-fn properties(xml: &str) -> Result<HashMap<String, String>> {
+pub(crate) fn properties(xml: &str) -> Result<BTreeMap<String, String>> {
     if xml.len() > MAX_SIZE {
         return Err(invalid(format!(
             "hbase-site.xml has {} bytes; {MAX_SIZE} is the limit",
@@ -140,7 +140,7 @@ fn properties(xml: &str) -> Result<HashMap<String, String>> {
         )));
     }
     let mut reader = Reader::from_str(xml);
-    let mut properties = HashMap::new();
+    let mut properties = BTreeMap::new();
     let mut path: Vec<String> = Vec::new();
     let (mut name, mut value) = (String::new(), String::new());
     loop {

@@ -8,6 +8,8 @@ mod hbase_site;
 use std::time::Duration;
 
 pub use address::{ClusterAddress, HostPort};
+#[cfg(feature = "local")]
+pub(crate) use hbase_site::properties as hbase_site_properties;
 
 use crate::error::{Error, ErrorKind, Result};
 

@@ -8,7 +8,10 @@ use super::{
     failure,
     state::State,
 };
-use crate::error::{Error, Result};
+use crate::{
+    config::hbase_site_properties,
+    error::{Error, Result},
+};
 
 /// What kind of cluster to boot. What is not said stays as the cluster has it, or takes its default.
 ///
@@ -82,6 +85,21 @@ impl BootOptions {
     pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.properties.insert(key.into(), value.into());
         self
+    }
+
+    /// All settings of an `hbase-site.xml`, given as text. Of a setting that is given more than once the last counts.
+    ///
+    /// # Errors
+    ///
+    /// The text is no `hbase-site.xml`, or has no settings. What a local cluster chooses for itself is refused by
+    /// [`LocalCluster::up`](super::LocalCluster::up).
+    pub fn hbase_site(mut self, xml: &str) -> Result<Self> {
+        let properties = hbase_site_properties(xml)?;
+        if properties.is_empty() {
+            return Err(Error::invalid("hbase-site.xml has no <property>"));
+        }
+        self.properties.extend(properties);
+        Ok(self)
     }
 
     /// Loads `MultiRowMutationEndpoint` on every table. Without this only tables that carry it have it.
@@ -243,6 +261,24 @@ mod tests {
                 .check_running("x", &stored)
                 .is_err()
         );
+    }
+
+    #[test]
+    fn a_site_file_is_taken_setting_by_setting() {
+        let site = |body: &str| format!("<configuration>{body}</configuration>");
+        let property = |key, value| format!("<property><name>{key}</name><value>{value}</value></property>");
+        let options = BootOptions::new()
+            .hbase_site(&site(&(property("a", "1") + &property("b", "2"))))
+            .unwrap()
+            .property("b", "3");
+        let properties = options.fresh().unwrap().properties;
+        assert_eq!((properties["a"].as_str(), properties["b"].as_str()), ("1", "3"));
+
+        assert!(BootOptions::new().hbase_site(&site("")).is_err());
+        assert!(BootOptions::new().hbase_site("<configuration>").is_err());
+        let own = BootOptions::new().hbase_site(&site(&property("hbase.rootdir", "/")));
+        let error = own.unwrap().fresh().unwrap_err().to_string();
+        assert!(error.contains("hbase.rootdir can't be set"), "{error}");
     }
 
     #[test]

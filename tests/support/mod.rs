@@ -27,18 +27,20 @@ pub(crate) mod spy;
 pub(crate) mod table;
 
 use std::{
+    collections::BTreeMap,
     fmt::Debug,
     time::{Duration, Instant},
 };
 
 use hbase_txn::{
     Config, Connection, Get, Put, ResultScanner, Row, Scan, Table,
-    local::{ClusterStatus, LocalCluster},
+    local::{HBaseVersion, LocalCluster},
 };
 
 /// The name of the standalone cluster that the suite runs on.
 const STANDALONE: &str = "HBASE_TXN_TEST_STANDALONE";
-/// The names of clusters, one of each release, with commas between them.
+/// The names of clusters, one of each release, with commas between them. One that `dev` did not start is named by its release and
+/// the ports of ZooKeeper, master and region server on 127.0.0.1, as `2.6.4:2181:16000:16020`.
 const VERSIONS: &str = "HBASE_TXN_TEST_VERSIONS";
 const NO_HBASE: &str = "no HBase to test against: run make test";
 
@@ -47,7 +49,15 @@ const NO_HBASE: &str = "no HBase to test against: run make test";
 pub(crate) struct Cluster {
     pub(crate) uri: String,
     pub(crate) rpc_uri: String,
-    pub(crate) status: ClusterStatus,
+    pub(crate) status: Status,
+}
+
+/// What is known of a cluster without asking it.
+#[derive(Clone, Debug)]
+pub(crate) struct Status {
+    pub(crate) name: String,
+    pub(crate) version: Option<HBaseVersion>,
+    pub(crate) ports: BTreeMap<String, u16>,
 }
 
 /// The cluster that the suite runs on.
@@ -59,7 +69,33 @@ pub(crate) fn standalone() -> Cluster {
 /// The clusters of `HBASE_TXN_TEST_VERSIONS`.
 pub(crate) fn versions() -> Vec<Cluster> {
     let names = std::env::var(VERSIONS).unwrap_or_else(|_| panic!("{NO_HBASE} ({VERSIONS} is not set)"));
-    names.split(',').map(|name| cluster(name.trim())).collect()
+    let clusters = names.split(',').map(str::trim);
+    clusters
+        .map(|name| {
+            if name.contains(':') {
+                elsewhere(name)
+            } else {
+                cluster(name)
+            }
+        })
+        .collect()
+}
+
+/// A cluster on this machine that `dev` did not start.
+fn elsewhere(name: &str) -> Cluster {
+    let (version, ports) = name.split_once(':').unwrap();
+    let servers = ["zookeeper", "master", "region-server"].map(str::to_owned);
+    let ports = ports.split(':').map(|port| port.parse().unwrap());
+    let ports: BTreeMap<String, u16> = servers.into_iter().zip(ports).collect();
+    Cluster {
+        uri: format!("hbase+zk://127.0.0.1:{}/hbase", ports["zookeeper"]),
+        rpc_uri: format!("hbase+rpc://127.0.0.1:{}", ports["master"]),
+        status: Status {
+            name: name.to_owned(),
+            version: Some(version.parse().unwrap()),
+            ports,
+        },
+    }
 }
 
 fn cluster(name: &str) -> Cluster {
@@ -67,7 +103,15 @@ fn cluster(name: &str) -> Cluster {
         .and_then(|cluster| cluster.status())
         .unwrap_or_else(|error| panic!("{NO_HBASE} ({error})"));
     match (status.uri.clone(), status.rpc_uri.clone()) {
-        (Some(uri), Some(rpc_uri)) => Cluster { uri, rpc_uri, status },
+        (Some(uri), Some(rpc_uri)) => Cluster {
+            uri,
+            rpc_uri,
+            status: Status {
+                name: status.name,
+                version: status.version,
+                ports: status.ports,
+            },
+        },
         _ => panic!("{NO_HBASE} (cluster {name} is {})", status.state.as_str()),
     }
 }

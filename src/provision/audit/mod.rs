@@ -142,3 +142,31 @@ pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Res
     }
     Ok(audit)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    /// Names of findings stay, and people look them up.
+    #[test]
+    fn every_finding_is_in_the_page_on_auditing() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let page = fs::read_to_string(root.join("docs/auditing.md")).unwrap();
+        let is_name = |text: &&str| {
+            let part = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase());
+            text.contains('-') && text.split('-').all(part)
+        };
+        let mut names = BTreeSet::new();
+        for entry in fs::read_dir(root.join("src/provision/audit")).unwrap() {
+            let source = fs::read_to_string(entry.unwrap().path()).unwrap();
+            let quoted = source.split('"').skip(1).step_by(2);
+            names.extend(quoted.filter(is_name).map(str::to_owned));
+        }
+        assert!(names.len() > 30, "{names:?}");
+        let missing: Vec<_> = names
+            .iter()
+            .filter(|name| !page.contains(&format!("`{name}`")))
+            .collect();
+        assert!(missing.is_empty(), "docs/auditing.md does not have {missing:?}");
+    }
+}

@@ -47,6 +47,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub struct Repair {
     connection: Connection,
     table: TableName,
+    rule: Option<PartitionRule>,
     patience: Duration,
 }
 
@@ -67,8 +68,16 @@ impl Repair {
         Self {
             connection: connection.clone(),
             table,
+            rule: None,
             patience: PATIENCE,
         }
+    }
+
+    /// By this rule, whatever the table states: for a table that is to state it, and can't as long as boundaries contradict it.
+    #[must_use]
+    pub fn by_rule(mut self, rule: PartitionRule) -> Self {
+        self.rule = Some(rule);
+        self
     }
 
     /// How long each step may take: 10 minutes unless said otherwise. Right after a merge or a split HBase refuses another one
@@ -92,7 +101,7 @@ impl Repair {
             .admin(deadline)
             .usable_descriptor(&self.table, deadline)
             .await?;
-        let rule = rule_of(&descriptor)?;
+        let rule = self.rule_of(&descriptor)?;
         let mut steps = plan::cuts(&rule, &self.regions(deadline).await?);
         steps.extend(self.giants(&descriptor, &rule, deadline).await?);
         Ok(steps)
@@ -112,7 +121,7 @@ impl Repair {
             .admin(deadline)
             .usable_descriptor(&self.table, deadline)
             .await?;
-        let rule = rule_of(&descriptor).map_err(blame)?;
+        let rule = self.rule_of(&descriptor).map_err(blame)?;
         let mut repaired = Repaired::default();
         while let Some(step) = self.first_cut(&rule).await.map_err(blame)? {
             self.refuse_if_switched_off(&descriptor).await.map_err(blame)?;
@@ -242,6 +251,17 @@ impl Repair {
         Ok(())
     }
 
+    /// The rule that boundaries must follow. A lock table without one has its own: the rows of a lock begin with one byte.
+    fn rule_of(&self, descriptor: &TableDescriptor) -> Result<PartitionRule> {
+        match (&self.rule, PartitionRule::from_descriptor(descriptor)) {
+            (Some(rule), _) => Ok(rule.clone()),
+            (None, Err(_)) if is_lock_table(descriptor) && LockTableOptions::has_companions(descriptor) => {
+                PartitionRule::prefix_length(1)
+            }
+            (None, rule) => rule,
+        }
+    }
+
     async fn regions(&self, deadline: Instant) -> Result<Vec<RegionInfo>> {
         let regions = self.admin(deadline).regions(&self.table).await?;
         Ok(regions.into_iter().map(|found| found.region).collect())
@@ -249,16 +269,6 @@ impl Repair {
 
     fn admin(&self, deadline: Instant) -> Admin {
         self.connection.admin().until(deadline)
-    }
-}
-
-/// The rule that boundaries must follow. A lock table without one has its own: the rows of a lock begin with one byte.
-fn rule_of(descriptor: &TableDescriptor) -> Result<PartitionRule> {
-    match PartitionRule::from_descriptor(descriptor) {
-        Err(_) if is_lock_table(descriptor) && LockTableOptions::has_companions(descriptor) => {
-            PartitionRule::prefix_length(1)
-        }
-        rule => rule,
     }
 }
 

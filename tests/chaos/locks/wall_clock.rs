@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use hbase_txn::{Config, Connection, ErrorKind, LockGuard, LockManager};
+use hbase_txn::{Config, Connection, ErrorKind, LockGuard, LockManager, provision::audit_cluster};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, stdin},
     process::{Child, ChildStderr, ChildStdin, Command},
@@ -35,8 +35,22 @@ async fn other_process() {
     let mut orders = BufReader::new(stdin()).lines();
     let mut guard = None;
     while let Some(order) = orders.next_line().await.unwrap() {
-        eprintln!("{}", obey(&order, &locks, &mut guard).await);
+        let answer = match &*order {
+            "clocks" => clocks(&connection).await,
+            order => obey(order, &locks, &mut guard).await,
+        };
+        eprintln!("{answer}");
     }
+}
+
+/// What an audit says of the servers' clocks.
+async fn clocks(connection: &Connection) -> String {
+    let audit = audit_cluster(connection, &[]).await.unwrap();
+    let distant = audit
+        .findings
+        .into_iter()
+        .filter(|finding| finding.finding == "clock-distant");
+    distant.map(|finding| finding.what).collect::<Vec<_>>().join("; ")
 }
 
 async fn obey(order: &str, locks: &LockManager, held: &mut Option<LockGuard>) -> String {
@@ -146,6 +160,15 @@ async fn a_process_whose_wall_clock_is_a_minute_off_excludes_and_is_excluded_lik
             let seen: i64 = other.told("time").await.parse().unwrap();
             let off = seen - i64::try_from(now().as_secs()).unwrap();
             assert!((off - shift).abs() < 20, "its clock is {off} s off, not {shift}");
+
+            // Whoever asks it what is wrong with the cluster is told of the clocks; whoever asks here is not.
+            let distant = other.told("clocks").await;
+            let direction = if shift > 0 { "behind" } else { "ahead" };
+            assert!(
+                distant.contains("the clock of region server") && distant.contains(direction),
+                "{distant}"
+            );
+            assert_eq!(clocks(&rig.cluster.connect().await).await, "");
 
             // It holds, and we are refused; it renews, and is refused nothing by its clock.
             let fencing = other.acquires().await;

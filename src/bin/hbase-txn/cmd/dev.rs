@@ -1,6 +1,6 @@
 //! `hbase-txn dev`: a real HBase on this machine.
 
-use std::{collections::BTreeSet, future::Future};
+use std::{collections::BTreeSet, fs, future::Future, path::PathBuf};
 
 use clap::{Args, Subcommand};
 use hbase_txn::local::{BootOptions, ClusterState, ClusterStatus, HBaseVersion, LocalCluster, Shape};
@@ -55,7 +55,11 @@ struct Up {
     /// [default: what the cluster has, or 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u16>)]
     region_servers: Option<Ranged<u16>>,
-    /// A setting for hbase-site.xml; may be repeated
+    /// An hbase-site.xml whose settings the servers get; what a local cluster chooses for itself, as folders and
+    /// addresses, is refused
+    #[arg(long, value_name = "FILE")]
+    site: Option<PathBuf>,
+    /// A setting for hbase-site.xml; may be repeated, and beats --site
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
     /// Load MultiRowMutationEndpoint on every table, not only on those that carry it
@@ -185,6 +189,13 @@ impl Up {
         }
         if self.thrift {
             options = options.thrift();
+        }
+        if let Some(path) = self.site {
+            let refuse = |why: String| Failure::Refused(format!("reading {}: {why}", path.display()));
+            let xml = fs::read_to_string(&path).map_err(|error| refuse(error.to_string()))?;
+            options = options
+                .hbase_site(&xml)
+                .map_err(|error| refuse(error.to_string()))?;
         }
         Ok(self
             .set

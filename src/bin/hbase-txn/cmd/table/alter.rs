@@ -1,17 +1,18 @@
 //! `hbase-txn table alter`.
 
 use bytes::Bytes;
-use clap::{ArgGroup, Args};
+use clap::Args;
 use hbase_txn::{
-    PartitionRule, TableName,
+    TableName,
     provision::{Plan, TableAlteration},
 };
 
+use super::rule::Rule;
 use crate::{
     args::Global,
     cmd::{Outcome, provision, switch::OnOff},
     exit::Failure,
-    values::{self, Ranged},
+    values,
 };
 
 /// Change single things about a table, and prove that they are so
@@ -19,19 +20,12 @@ use crate::{
 /// The table's regions are reopened one by one. A rule that contradicts boundaries is refused; what would lose data is
 /// refused without --allow-data-loss. In JSON each change is an object, as `provision apply` tells it.
 #[derive(Debug, Args)]
-#[command(
-    group = ArgGroup::new("rule"),
-    after_help = "Example: hbase-txn table alter orders --prefix-length 3 --endpoint --record-family"
-)]
+#[command(after_help = "Example: hbase-txn table alter orders --prefix-length 3 --endpoint --record-family")]
 pub(crate) struct Alter {
     /// The table, with its namespace if it has one
     name: TableName,
-    /// A partition is all rows that begin with the same N bytes
-    #[arg(long, value_name = "N", group = "rule", allow_negative_numbers = true, value_parser = values::whole::<usize>)]
-    prefix_length: Option<Ranged<usize>>,
-    /// A partition is all rows with the same bytes before the first D
-    #[arg(long, value_name = "D", group = "rule", value_parser = values::bytes)]
-    delimiter: Option<Bytes>,
+    #[command(flatten)]
+    rule: Rule,
     /// Attach MultiRowMutationEndpoint
     #[arg(long)]
     endpoint: bool,
@@ -84,11 +78,8 @@ impl Alter {
 
     fn alteration(&self) -> Result<TableAlteration, Failure> {
         let mut alteration = TableAlteration::new();
-        if let Some(length) = &self.prefix_length {
-            alteration = alteration.rule(PartitionRule::prefix_length(length.get("--prefix-length")?)?);
-        }
-        if let Some(delimiter) = &self.delimiter {
-            alteration = alteration.rule(PartitionRule::delimiter(delimiter.clone())?);
+        if let Some(rule) = self.rule.stated()? {
+            alteration = alteration.rule(rule);
         }
         for (asked, add) in [
             (self.endpoint, TableAlteration::endpoint as fn(_) -> _),

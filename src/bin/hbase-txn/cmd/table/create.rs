@@ -5,7 +5,7 @@ use clap::{ArgGroup, Args};
 use hbase_txn::{BytesBinary, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableName};
 use serde::Serialize;
 
-use super::RuleObject;
+use super::{RuleObject, rule::Rule};
 use crate::{
     args::{Format, Global},
     cmd::Outcome,
@@ -21,7 +21,7 @@ use crate::{
 /// _txn for records of transactions.
 #[derive(Debug, Args)]
 #[command(
-    group = ArgGroup::new("rule").required(true),
+    group = ArgGroup::new("rule").required(true).args(["prefix_length", "delimiter"]),
     after_help = "Example: hbase-txn table create orders --family f --prefix-length 3 --split ggg --split ppp"
 )]
 pub(crate) struct Create {
@@ -30,12 +30,8 @@ pub(crate) struct Create {
     /// A column family; may be repeated
     #[arg(long, value_name = "F", required = true, value_parser = values::bytes)]
     family: Vec<Bytes>,
-    /// A partition is all rows that begin with the same N bytes
-    #[arg(long, value_name = "N", group = "rule", allow_negative_numbers = true, value_parser = values::whole::<usize>)]
-    prefix_length: Option<Ranged<usize>>,
-    /// A partition is all rows with the same bytes before the first D
-    #[arg(long, value_name = "D", group = "rule", value_parser = values::bytes)]
-    delimiter: Option<Bytes>,
+    #[command(flatten)]
+    rule: Rule,
     /// Begin a region at this row; may be repeated
     #[arg(long, value_name = "KEY", value_parser = values::bytes)]
     split: Vec<Bytes>,
@@ -113,9 +109,10 @@ impl Create {
     }
 
     fn rule(&self) -> Result<PartitionRule, Failure> {
-        Ok(match (&self.delimiter, &self.prefix_length) {
-            (_, Some(length)) => PartitionRule::prefix_length(length.get("--prefix-length")?)?,
-            (delimiter, None) => PartitionRule::delimiter(delimiter.clone().unwrap_or_default())?,
+        let stated = self.rule.stated()?;
+        stated.ok_or_else(|| {
+            let what = "name a rule by which rows are in one partition: --prefix-length N or --delimiter D";
+            Failure::Unparsable(what.to_owned())
         })
     }
 

@@ -6,6 +6,7 @@
 //! | `alter` | changes single things about one |
 //! | `check` | what an audit finds, told |
 //! | `repair` | boundaries that are put where they belong |
+//! | `rule` | a partition rule on the command line |
 //! | `describe` | families, attributes, rule, regions |
 
 mod alter;
@@ -13,6 +14,7 @@ mod check;
 mod create;
 mod describe;
 mod repair;
+mod rule;
 
 use clap::{Args, Subcommand};
 use hbase_txn::{BytesBinary, PartitionRule, TableName};

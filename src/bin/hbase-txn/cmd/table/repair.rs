@@ -7,6 +7,7 @@ use hbase_txn::{
 };
 use serde::Serialize;
 
+use super::rule::Rule;
 use crate::{
     args::{Format, Global},
     cmd::Outcome,
@@ -21,11 +22,16 @@ use crate::{
 /// that HBase can't split their region are split off. Clients may go on meanwhile. It returns when it is done; stopped, and
 /// begun again, it goes on. HBase leaves regions that were just merged or split alone for two minutes, so each may take that
 /// long.
+///
+/// With a rule named it works by that, and not by the table's: for a table that is to state it (`table alter`), and can't as
+/// long as boundaries contradict it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table repair orders --plan")]
 pub(crate) struct Repair {
     /// The table, with its namespace if it has one
     name: TableName,
+    #[command(flatten)]
+    rule: Rule,
     /// Only tell what is to be done
     #[arg(long)]
     plan: bool,
@@ -90,7 +96,10 @@ struct Done {
 impl Repair {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let connection = global.connect().await?;
-        let repair = Repairs::new(&connection, self.name.clone());
+        let mut repair = Repairs::new(&connection, self.name.clone());
+        if let Some(rule) = self.rule.stated()? {
+            repair = repair.by_rule(rule);
+        }
         if self.plan {
             let steps = repair.plan().await?;
             for step in &steps {

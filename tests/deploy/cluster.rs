@@ -1,0 +1,106 @@
+//! A real HBase with the settings of `coprocessor/hbase-site.xml`, which the tests share.
+
+use std::{
+    env,
+    ffi::OsString,
+    path::Path,
+    process::{Command, Output, Stdio},
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use hbase_txn::{Config, Connection};
+use tempfile::TempDir;
+
+use crate::guides::path;
+
+/// Names a cluster that has the settings already, such as a container of the folder's image.
+const DEPLOYED: &str = "HBASE_TXN_TEST_DEPLOYED";
+
+/// The rule for all tables, which the file has in a comment.
+const RULE: [&str; 2] = [
+    "hbase.regionserver.region.split_restriction.type=KeyPrefix",
+    "hbase.regionserver.region.split_restriction.prefix_length=3",
+];
+
+/// Ended and deleted with the last test that uses it, unless it is somebody else's.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    uri: String,
+    /// Where its data are, when it was booted here.
+    state: Option<TempDir>,
+}
+
+/// The cluster of all tests that run at the same time.
+pub(crate) fn shared() -> Arc<Cluster> {
+    static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
+    // A test that failed to boot it leaves nothing behind; another may try.
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let cluster = Arc::new(Cluster::find_or_boot());
+        *shared = Arc::downgrade(&cluster);
+        cluster
+    })
+}
+
+impl Cluster {
+    fn find_or_boot() -> Self {
+        if let Ok(uri) = env::var(DEPLOYED) {
+            return Self { uri, state: None };
+        }
+        let state = tempfile::tempdir().unwrap();
+        let site = path("coprocessor/hbase-site.xml");
+        let mut arguments = vec!["up", "--site", site.to_str().unwrap()];
+        for setting in RULE {
+            arguments.extend(["--set", setting]);
+        }
+        let up = dev(state.path(), &arguments);
+        // Whatever came up is ended, also when a check of it fails.
+        let mut cluster = Self {
+            uri: String::new(),
+            state: Some(state),
+        };
+        assert!(up.status.success(), "{up:?}");
+        cluster.uri = String::from_utf8(up.stdout).unwrap().trim_end().to_owned();
+        cluster
+    }
+
+    pub(crate) async fn connect(&self) -> Connection {
+        let config = Config::from_uri(&self.uri).unwrap();
+        Connection::builder(config).connect().await.unwrap()
+    }
+
+    /// Runs a script as a person would, with `hbase-txn` on the path and the cluster in the environment.
+    pub(crate) fn run(&self, script: &str) -> Output {
+        let command = Path::new(env!("CARGO_BIN_EXE_hbase-txn"));
+        let mut path = OsString::from(command.parent().unwrap());
+        path.push(":");
+        path.push(env::var_os("PATH").unwrap());
+        Command::new("sh")
+            .args(["-euc", script])
+            .env("PATH", path)
+            .env("HBASE_TXN_CONNECT", &self.uri)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(state) = &self.state {
+            let down = dev(state.path(), &["down", "--purge"]);
+            assert!(down.status.success() || std::thread::panicking(), "{down:?}");
+        }
+    }
+}
+
+fn dev(state: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hbase-txn"))
+        .args(["dev", "--name", "deploy"])
+        .args(arguments)
+        .env("XDG_STATE_HOME", state)
+        .env_remove("HBASE_TXN_CONNECT")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}

@@ -1,0 +1,18 @@
+//! `coprocessor/` and the guides for operators, as they stand: what is written there is well-formed, says the same in all places,
+//! and does on a real HBase what it says.
+//!
+//! | file | what |
+//! |---|---|
+//! | `guides` | the blocks of the guides |
+//! | `settings` | XML and YAML: well-formed, and the same settings everywhere |
+//! | `shell_lines` | the lines for HBase's shell, as tables |
+//! | `cluster` | a real HBase with `coprocessor/hbase-site.xml` |
+//! | `on_servers` | what the settings, lines and commands do there |
+
+#![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
+
+mod cluster;
+mod guides;
+mod on_servers;
+mod settings;
+mod shell_lines;
