@@ -8,7 +8,7 @@
 //!
 //! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench latch`.
 //!
-//! Ten are told within 100 ms, 10,000 within a second; each look is one call for each server, and 5,000 latches; waiting takes at
+//! Ten are told within 100 ms, 10,000 within a second; each look is one call for each server, and 1,250 latches; waiting takes at
 //! most a fifth of a core; else the exit status is 1. With `-- --short`, fewer and no judgement.
 
 mod setup;
@@ -38,7 +38,7 @@ const LIFE: Duration = Duration::from_secs(3_600);
 /// How many calls of the one who counts are on their way at a time.
 const AT_ONCE: usize = 32;
 /// How many latches are asked for in one call.
-const ONE_CALL: usize = 5_000;
+const ONE_CALL: usize = 1_250;
 /// The longest pause between two looks at a few latches is less, the shortest not.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(25);
 const FEW_WITHIN: Duration = Duration::from_millis(100);

@@ -232,6 +232,9 @@ impl Error {
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref().or_else(|| match self.kind() {
             ErrorKind::TableNotFound => Some("check its name; hbase-txn table create makes a table"),
+            ErrorKind::AccessDenied => {
+                Some("an administrator grants rights, in HBase's shell: grant 'USER', 'RWXC', 'TABLE'")
+            }
             ErrorKind::TableExists => {
                 Some("hbase-txn table describe shows it, hbase-txn table drop deletes it")
             }

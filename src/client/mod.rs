@@ -37,6 +37,7 @@ pub use admin::{Admin, TableRegion};
 pub use cluster_status::{ClusterInfo, RegionInTransition, RegionLoad, RegionSwitch, Right, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};
 pub use endpoint::EndpointCall;
+pub(crate) use get_many::GetAnswer;
 pub(crate) use multi::{ActionAnswer, MultiCall, RegionAction};
 pub(crate) use pauses::Pauses;
 pub(crate) use region_call::{AnyRegion, RegionGuard, ServingRegion, Verdict};

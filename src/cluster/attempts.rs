@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{Effect, Error, ErrorKind, Result},
-    model::{BytesBinary, ServerName, TableName, TableState},
+    model::{BytesBinary, RegionInfo, ServerName, TableName, TableState},
     rpc::{CallError, Recovery, rounded},
 };
 
@@ -91,17 +91,11 @@ impl<'a> Attempts<'a> {
     /// Where the row is. Waits for its region to be somewhere, within the deadline.
     pub(crate) async fn locate(&mut self) -> Result<Arc<RegionLocation>> {
         loop {
-            self.made += 1;
-            let Operation { table, deadline, .. } = self.operation;
-            let attempt_deadline = deadline.min(Instant::now() + self.cluster.config.read_timeout());
-            let look_up = self
-                .cluster
-                .locator
-                .locate(table, &self.operation.row, attempt_deadline);
-            let failure = match timeout_at(attempt_deadline, look_up).await {
-                Ok(Ok(location)) => return Ok(location),
-                Ok(Err(failure)) => failure,
-                Err(_) => {
+            let table = self.operation.table;
+            let failure = match self.look_up().await {
+                Some(Ok(location)) => return Ok(location),
+                Some(Err(failure)) => failure,
+                None => {
                     let error = Error::new(
                         ErrorKind::DeadlineExceeded,
                         "the row's region was not found in time",
@@ -114,11 +108,32 @@ impl<'a> Attempts<'a> {
                 return Err(self.describe(failure.into_error(table)));
             }
             // When `hbase:meta` itself does not answer there is no use asking it for more.
-            if let NoLocation::InTransition(_, server) = &failure {
+            if let NoLocation::InTransition(_, server, _) = &failure {
                 self.check_table_state(server).await?;
             }
             self.wait(failure.into_error(table), Recovery::Wait).await?;
         }
+    }
+
+    /// Where the row is, if its region is somewhere just now; else which region that is, where that is known.
+    pub(crate) async fn locate_now(&mut self) -> Result<Arc<RegionLocation>, Option<Box<RegionInfo>>> {
+        match self.look_up().await {
+            Some(Ok(location)) => Ok(location),
+            Some(Err(NoLocation::InTransition(_, _, region))) => Err(region),
+            Some(Err(_)) | None => Err(None),
+        }
+    }
+
+    /// One attempt to find the region; none when that took too long.
+    async fn look_up(&mut self) -> Option<Result<Arc<RegionLocation>, NoLocation>> {
+        self.made += 1;
+        let Operation { table, deadline, .. } = self.operation;
+        let attempt_deadline = deadline.min(Instant::now() + self.cluster.config.read_timeout());
+        let look_up = self
+            .cluster
+            .locator
+            .locate(table, &self.operation.row, attempt_deadline);
+        timeout_at(attempt_deadline, look_up).await.ok()
     }
 
     /// When the next call must be answered: in the time of one attempt, but not behind the deadline.

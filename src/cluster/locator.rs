@@ -36,8 +36,9 @@ pub(super) struct Locator {
 pub(super) enum NoLocation {
     /// Nothing is known of the table; the server of `hbase:meta` says so.
     NoTable(ServerName),
-    /// The row's region is between two states: a split, a merge, a move; the server of `hbase:meta` says so.
-    InTransition(&'static str, ServerName),
+    /// The row's region is between two states: a split, a merge, a move; the server of `hbase:meta` says so. The region, where
+    /// it is known.
+    InTransition(&'static str, ServerName, Option<Box<RegionInfo>>),
     /// The call for `hbase:meta` failed.
     Call(CallError, ServerName),
     /// The registry failed, and has never answered before.
@@ -101,11 +102,15 @@ impl Locator {
             Some(nearest) if !nearest.region.contains(row) => Err(NoLocation::InTransition(
                 "hbase:meta has a hole where the row's region should be",
                 meta,
+                None,
             )),
-            Some(nearest) => nearest.location().ok_or(NoLocation::InTransition(
-                "the row's region is not assigned to a server",
-                meta,
-            )),
+            Some(nearest) => nearest.location().ok_or_else(|| {
+                NoLocation::InTransition(
+                    "the row's region is not assigned to a server",
+                    meta,
+                    Some(Box::new(nearest.region.clone())),
+                )
+            }),
         }
     }
 
@@ -236,7 +241,7 @@ impl NoLocation {
                 .at_table(table)
                 .at_stage("finding the region")
                 .at_server(&meta.address()),
-            Self::InTransition(what, meta) => Error::new(ErrorKind::Server, what)
+            Self::InTransition(what, meta, _) => Error::new(ErrorKind::Server, what)
                 .with_retryable(true)
                 .at_stage("finding the region")
                 .at_server(&meta.address()),

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
+use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 
 use super::{
@@ -12,8 +13,8 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    model::{Comparator, Comparison, Condition, Filter},
-    txn::{Changes, Outcome, Part, Transaction},
+    model::{Comparator, Comparison, Condition, Filter, TableName},
+    txn::{Changes, Outcome, Part, Transaction, UpdateView},
 };
 
 /// Latches of the transaction's own partition, from [`PartitionLatches`](crate::PartitionLatches).
@@ -33,7 +34,85 @@ impl Transaction {
     /// one of another table, a table of latches above all, for one that is in the transaction already, and for 0 or more than
     /// `i64::MAX`. The transaction stays as it was.
     pub fn count_down(&mut self, latch: &Latch, by: u64) -> Result<&mut Self> {
-        self.check_latch(latch)?;
+        let counting = Counting::down(self.table().name(), latch, by)?;
+        self.add_part(Arc::new(counting))?;
+        Ok(self)
+    }
+
+    /// Counts a latch down by one for a participant with the transaction, once for each: when the participant has
+    /// arrived before, all else is applied and nothing is counted. So a transaction whose outcome is unknown can be committed
+    /// again as far as the latch is concerned.
+    ///
+    /// # Errors
+    ///
+    /// As [`count_down`](Self::count_down); [`InvalidInput`](ErrorKind::InvalidInput) for a name that is empty or has more than 256
+    /// bytes. When 1,000 others have arrived the commit fails with [`LimitExceeded`](ErrorKind::LimitExceeded).
+    pub fn arrive(&mut self, latch: &Latch, participant: &str) -> Result<&mut Self> {
+        let counting = Counting::arrival(self.table().name(), latch, participant)?;
+        self.add_part(Arc::new(counting))?;
+        Ok(self)
+    }
+}
+
+/// Latches of the update's own partition, from [`PartitionLatches`](crate::PartitionLatches).
+impl UpdateView<'_> {
+    /// Counts a latch down with the update, by this much; see [`Transaction::count_down`]. When there is no such latch, it has
+    /// expired or less is left, nothing is applied, and the update ends with
+    /// [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet).
+    ///
+    /// # Errors
+    ///
+    /// As [`Transaction::count_down`]; [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded) once the operation timeout is
+    /// over.
+    pub fn count_down(&mut self, latch: &Latch, by: u64) -> Result<&mut Self> {
+        let counting = Counting::down(self.table(), latch, by)?;
+        self.add_part(Arc::new(counting))?;
+        Ok(self)
+    }
+
+    /// Counts a latch down by one for a participant with the update, once for each; see [`Transaction::arrive`].
+    ///
+    /// # Errors
+    ///
+    /// As [`count_down`](Self::count_down), and [`Transaction::arrive`].
+    pub fn arrive(&mut self, latch: &Latch, participant: &str) -> Result<&mut Self> {
+        let counting = Counting::arrival(self.table(), latch, participant)?;
+        self.add_part(Arc::new(counting))?;
+        Ok(self)
+    }
+}
+
+/// Refuses a latch that does not live where a transaction of this table is applied; its partition is looked at later.
+fn check_latch(here: &TableName, latch: &Latch) -> Result<()> {
+    let there = latch.place.table.name();
+    let why = if latch.place.cells.counts != PARTITION_FAMILY {
+        format!("it lives in the table of latches {there}")
+    } else if here != there {
+        format!("it lives in table {there}, and the transaction is of {here}")
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!(
+        "the latch can't be part of the transaction: {why}, where the server that applies the transaction can't write"
+    ))
+    .with_hint("take a latch of PartitionLatches, in the partition of the data; or count down when it is committed")
+    .at_operation(format!("latch {}", latch.key()))
+    .at_table(here))
+}
+
+/// That a latch is counted down, if there is enough left.
+struct Counting {
+    latch: Latch,
+    wish: Wish,
+    /// What must be left of it.
+    least: u64,
+    condition: Condition,
+    deed: String,
+}
+
+impl Counting {
+    fn down(here: &TableName, latch: &Latch, by: u64) -> Result<Self> {
+        check_latch(here, latch)?;
         let amount = latch.whole(by)?;
         if amount == 0 {
             return Err(latch.blame(Error::invalid("nothing to count down")));
@@ -47,29 +126,20 @@ impl Transaction {
             Comparison::GreaterOrEqual,
             plan::encode(amount),
         );
-        self.add_part(Arc::new(Counting {
+        Ok(Self {
             latch: latch.clone(),
             wish: Wish::CountDown(amount),
             least: by,
             condition: condition.label(format!("latch {} has {by} to count down", latch.key())),
             deed: format!("count down by {by}"),
-        }))?;
-        Ok(self)
+        })
     }
 
-    /// Counts a latch down by one for a participant with the transaction, once for each: when the participant has
-    /// arrived before, all else is applied and nothing is counted. So a transaction whose outcome is unknown can be committed
-    /// again as far as the latch is concerned.
-    ///
-    /// # Errors
-    ///
-    /// As [`count_down`](Self::count_down); [`InvalidInput`](ErrorKind::InvalidInput) for a name that is empty or has more than 256
-    /// bytes. When 1,000 others have arrived the commit fails with [`LimitExceeded`](ErrorKind::LimitExceeded).
-    pub fn arrive(&mut self, latch: &Latch, participant: &str) -> Result<&mut Self> {
-        self.check_latch(latch)?;
+    fn arrival(here: &TableName, latch: &Latch, participant: &str) -> Result<Self> {
+        check_latch(here, latch)?;
         let column = latch.column_of(participant)?;
         let cells = &latch.place.cells;
-        let of_column = |column: &bytes::Bytes, comparison, value| {
+        let of_column = |column: &Bytes, comparison, value| {
             Filter::column_value(
                 cells.counts.clone(),
                 column.clone(),
@@ -84,46 +154,15 @@ impl Transaction {
                 of_column(&cells.own, Comparison::GreaterOrEqual, plan::encode(1)),
             ]),
         );
-        self.add_part(Arc::new(Counting {
+        Ok(Self {
             latch: latch.clone(),
             wish: Wish::Arrive(column),
             least: 1,
             condition: condition.label(format!("latch {} open, or {participant} arrived", latch.key())),
             deed: format!("arrival of {participant}"),
-        }))?;
-        Ok(self)
+        })
     }
 
-    /// Refuses a latch that does not live where the transaction is applied; its partition is looked at later.
-    fn check_latch(&self, latch: &Latch) -> Result<()> {
-        let (here, there) = (self.table().name(), latch.place.table.name());
-        let why = if latch.place.cells.counts != PARTITION_FAMILY {
-            format!("it lives in the table of latches {there}")
-        } else if here != there {
-            format!("it lives in table {there}, and the transaction is of {here}")
-        } else {
-            return Ok(());
-        };
-        Err(Error::invalid(format!(
-            "the latch can't be part of the transaction: {why}, where the server that applies the transaction can't write"
-        ))
-        .with_hint("take a latch of PartitionLatches, in the partition of the data; or count down when it is committed")
-        .at_operation(format!("latch {}", latch.key()))
-        .at_table(here))
-    }
-}
-
-/// That a latch is counted down, if there is enough left.
-struct Counting {
-    latch: Latch,
-    wish: Wish,
-    /// What must be left of it.
-    least: u64,
-    condition: Condition,
-    deed: String,
-}
-
-impl Counting {
     async fn look_and_plan(&self) -> Result<Changes> {
         let Latch { place, .. } = &self.latch;
         let cells = &place.cells;

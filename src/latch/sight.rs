@@ -25,7 +25,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    fn of(cell: &Cell) -> Self {
+    pub(super) fn of(cell: &Cell) -> Self {
         Self {
             value: Bytes::copy_from_slice(&cell.value),
             timestamp: cell.timestamp,
@@ -68,13 +68,18 @@ pub(super) enum Participants<'a> {
     All,
 }
 
-/// What is read of a latch.
-pub(super) fn get(cells: &Cells, participants: Participants<'_>) -> Get {
+/// What is read of a latch that is expected to be there.
+pub(super) fn get_counts(cells: &Cells) -> Get {
     let get = Get::new(cells.row.clone());
-    let get = match cells.level {
+    match cells.level {
         LatchLevel::Dc => get.column(cells.counts.clone(), cells.own.clone()),
         LatchLevel::Xdc => get.family(cells.counts.clone()),
-    };
+    }
+}
+
+/// What is read of a latch.
+pub(super) fn get(cells: &Cells, participants: Participants<'_>) -> Get {
+    let get = get_counts(cells);
     match (&cells.note, participants) {
         (None, _) => get,
         (Some(note), Participants::None) => get.column(cells.state.clone(), note.clone()),

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
 
 mod apply;
+mod barriers;
 mod checks;
 mod connecting;
 mod coordination;

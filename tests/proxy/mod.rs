@@ -36,6 +36,8 @@ use late::Late;
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) service: ServiceKind,
+    /// The port of the server that it is for.
+    pub(crate) port: u16,
     pub(crate) method: String,
     /// How many requests of this method came before it.
     pub(crate) earlier: usize,
@@ -179,7 +181,7 @@ impl Proxy {
 }
 
 impl Shared {
-    fn decide(&self, service: ServiceKind, method: String) -> Action {
+    fn decide(&self, service: ServiceKind, port: u16, method: String) -> Action {
         let earlier = {
             let mut requests = self.requests.lock().unwrap();
             let count = requests.entry(method.clone()).or_default();
@@ -188,6 +190,7 @@ impl Shared {
         };
         let request = Request {
             service,
+            port,
             method,
             earlier,
         };

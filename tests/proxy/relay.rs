@@ -87,7 +87,7 @@ async fn requests(
     loop {
         let frame = frames::frame(&mut client).await?;
         let header: RequestHeader = frames::header(&frame)?;
-        let action = shared.decide(service, header.method_name.unwrap_or_default());
+        let action = shared.decide(service, address.port(), header.method_name.unwrap_or_default());
         if link.blackhole.load(Ordering::Relaxed) {
             continue;
         }

@@ -7,14 +7,14 @@ use std::{
 };
 
 use futures::future::join_all;
-use hbase_txn::{Barrier, BarrierOutcome, Connection, ErrorKind, MOST_PARTIES};
+use hbase_txn::{Barrier, BarrierOutcome, Connection, ErrorKind, Get, MOST_PARTIES, Put};
 use rstest::rstest;
 
 use crate::{
     proxy::{Action, Proxy},
     support::{
         connect,
-        latch_rows::{latch_manager, latch_table},
+        latch_rows::{latch_manager, latch_row, latch_table},
         says, standalone,
         table::TestTable,
         within,
@@ -179,6 +179,40 @@ async fn arrivals_whose_answers_are_lost_count_once() {
                 BarrierOutcome::Opened
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_whose_clock_was_ahead_has_written_hides_no_later_generation() {
+    const AHEAD: Duration = Duration::from_secs(600);
+    let connection = connect().await;
+    let table = latch_table(&connection, "barrier_clock", 1, true).await;
+    let barrier = barrier(&connection, &table, "b").await;
+    barrier.create(2, HOUR).await.unwrap();
+    let row = latch_row("svc", "b");
+    for generation in 1..4 {
+        let first = barrier.arrive("p").await.unwrap();
+        let info = barrier.show().await.unwrap().unwrap();
+        assert_eq!((info.generation, info.arrived), (generation, 1));
+        assert_eq!(
+            barrier.wait(&first, Duration::ZERO).await.unwrap(),
+            BarrierOutcome::TimedOut
+        );
+        // The cell of those who have arrived, as if its first writer's clock had been ahead.
+        let raw = table.of(&connection);
+        let found = raw.get(Get::new(row.clone()).column("S", "g")).await.unwrap();
+        let cell = found.unwrap().cells()[0].clone();
+        let late = cell.timestamp + u64::try_from(AHEAD.as_millis()).unwrap();
+        let put = Put::new(row.clone())
+            .cell_at("S", "g", late, cell.value)
+            .ttl(HOUR);
+        raw.put(put).await.unwrap();
+        let last = barrier.arrive("q").await.unwrap();
+        assert_eq!((last.generation(), &last), (generation, &first));
+        assert_eq!(
+            barrier.wait(&first, PATIENCE).await.unwrap(),
+            BarrierOutcome::Opened
+        );
     }
 }
 

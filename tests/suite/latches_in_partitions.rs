@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use hbase_txn::{
-    Condition, Connection, ErrorKind, Latch, LatchLevel, LatchState, Outcome, PartitionLatches,
-    PartitionedTable, Settled, TableDescriptor, TableName, Transaction, TransactionId, WaitOutcome,
+    Condition, Connection, Error, ErrorKind, Get, Latch, LatchLevel, LatchState, Outcome, PartitionLatches,
+    PartitionedTable, Put, Settled, TableDescriptor, TableName, Transaction, TransactionId, UpdateView,
+    WaitOutcome,
 };
 
 use crate::{
@@ -151,6 +152,55 @@ async fn the_result_is_written_and_the_latch_counted_down_or_neither() {
         .unwrap();
     assert_eq!(refused_by(transaction.commit().await), ["nothing there"]);
     assert_eq!(left(&parts).await, Some(1));
+}
+
+#[tokio::test]
+async fn an_update_counts_down_and_arrives_with_what_it_writes_or_does_neither() {
+    let connection = connect().await;
+    let shared = &SHARED.get().await;
+    let (table, latches) = client(&connection, shared).await;
+    let parts = latch(&latches, "upd", "parts", 3).await;
+    let write = |view: &mut UpdateView<'_>| {
+        let seen = view.value("upd1", "f", "q")?.map_or(0, |value| value.len());
+        view.put(Put::new("upd1").cell("f", "q", vec![b'x'; seen + 1]))?;
+        Ok::<_, Error>(())
+    };
+    let down = async |by: u64| {
+        let change =
+            |view: &mut UpdateView<'_>| write(view).and_then(|()| view.count_down(&parts, by).map(drop));
+        table.update("upd", change).await.map(drop)
+    };
+    let arrive = async |participant: &str| {
+        let change =
+            |view: &mut UpdateView<'_>| write(view).and_then(|()| view.arrive(&parts, participant).map(drop));
+        table.update("upd", change).await.map(drop)
+    };
+    down(1).await.unwrap();
+    arrive("w").await.unwrap();
+    arrive("w").await.unwrap();
+    assert_eq!(left(&parts).await, Some(1), "an arrival counts once");
+    let error = down(2).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConditionNotMet);
+    says(&error, &["latch upd#parts has 2 to count down"]);
+    assert_eq!(left(&parts).await, Some(1));
+    arrive("v").await.unwrap();
+    assert_eq!(parts.show().await.unwrap().state, LatchState::Reached);
+    let row = table.table().get(Get::new("upd1")).await.unwrap().unwrap();
+    assert_eq!(
+        row.value("f", "q").unwrap(),
+        "xxxx",
+        "all but the one that was refused"
+    );
+    // Without anything else, too.
+    parts.count_up(1).await.unwrap();
+    let alone = |view: &mut UpdateView<'_>| view.count_down(&parts, 1).map(drop);
+    table.update("upd", alone).await.unwrap();
+    assert_eq!(left(&parts).await, Some(0));
+
+    let other = latch(&latches, "oth", "parts", 1).await;
+    let misplaced = |view: &mut UpdateView<'_>| view.arrive(&other, "w").map(drop);
+    let error = table.update("upd", misplaced).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OtherPartition);
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@ mod java_layout;
 mod latch_expiry;
 mod latch_java;
 mod latch_promises;
+mod latch_waiting;
 mod latches;
 mod latches_in_partitions;
 mod lock_calls;

@@ -9,7 +9,9 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     cmd::{
         coordination::{elect, rwlock, semaphore},
-        dev, doctor, latch, lock, provision, rows, switch, table, txn,
+        dev, doctor,
+        latch::{self, barrier},
+        lock, provision, rows, switch, table, txn,
     },
     durations,
     exit::Failure,
@@ -72,6 +74,8 @@ pub(crate) enum Command {
     Lock(lock::Lock),
     /// Counts that others wait for: make, count, show, delete them, wait for them
     Latch(latch::Latch),
+    /// Barriers: parties that wait for each other, again and again
+    Barrier(barrier::Barrier),
     /// Semaphores: permits, of which there are so many for all processes together
     Semaphore(semaphore::Semaphore),
     /// Elections: one leader at a time, in terms that rise
@@ -190,6 +194,11 @@ mod tests {
     #[case(&["hbase-txn", "latch", "count-down", "latches", "id", "--client", "c", "--by", "2", "--participant", "p"])]
     #[case(&["hbase-txn", "latch", "count-up", "latches", "id", "--client", "c", "--participant", "p"])]
     #[case(&["hbase-txn", "latch", "show", "latches", "id"])]
+    #[case(&["hbase-txn", "barrier", "create", "latches", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "barrier", "create", "latches", "id", "few", "--client", "c"])]
+    #[case(&["hbase-txn", "barrier", "create", "latches", "id", "3", "--client", "c", "--no-create", "--regions", "1"])]
+    #[case(&["hbase-txn", "barrier", "arrive", "latches", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "barrier", "show", "latches", "id"])]
     #[case(&["hbase-txn", "semaphore", "create", "locks", "id", "--client", "c"])]
     #[case(&["hbase-txn", "semaphore", "create", "locks", "id", "many", "--client", "c"])]
     #[case(&["hbase-txn", "semaphore", "acquire", "locks", "id", "--client", "c", "--no-create"])]

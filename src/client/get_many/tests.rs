@@ -1,9 +1,17 @@
 use proptest::{collection::vec, prelude::*};
+use prost::Message;
 
-use super::*;
+use super::{
+    call::{Limits, PartAnswer, read},
+    *,
+};
 use crate::{
-    client::Connection, cluster::Cluster, config::Config, model::RegionInfo, rpc::TcpConnector,
-    wire::cell_block::Codec,
+    client::Connection,
+    cluster::Cluster,
+    config::Config,
+    model::RegionInfo,
+    rpc::{Recovery, TcpConnector},
+    wire::cell_block::{CellBlockDecoder, Codec},
 };
 
 fn table() -> Table {
@@ -196,7 +204,11 @@ proptest! {
             from += size;
             placed(&table, from - size..from)
         });
-        let limits = Limits { gets, bytes };
+        let limits = Limits {
+            gets,
+            bytes,
+            lanes: 1,
+        };
         let calls = table.calls(parts.collect(), limits, table.deadline());
         let mut places = Vec::new();
         for call in &calls {

@@ -112,7 +112,7 @@ impl Answers {
                     .of_table(&descriptor.name)
                     .in_regions(self.refused.clone())
                     .mended_by_hand(format!(
-                        "as an administrator, in HBase's shell: grant '{user}', 'RWX', '{}'",
+                        "as an administrator, in HBase's shell: grant '{user}', 'RWXC', '{}'",
                         descriptor.name
                     )),
             );

@@ -84,7 +84,12 @@ pub(super) fn is_for_locks_or_latches(descriptor: &TableDescriptor) -> bool {
 pub async fn audit_table(connection: &Connection, name: &TableName) -> Result<Vec<Finding>> {
     let deadline = Instant::now() + connection.config().operation_timeout();
     let admin = connection.admin();
-    let found = Found::read(&admin, name, deadline).await?;
+    let found = match Found::read(&admin, name, deadline).await {
+        Err(error) if error.kind() == ErrorKind::AccessDenied => {
+            return Ok(vec![rights::unreadable(connection, name)]);
+        }
+        found => found?,
+    };
     let cluster = Cluster::observe(&admin, deadline).await?;
     let mut findings = found.findings(connection, &cluster, deadline).await?;
     if found.purpose() == Purpose::Transactions {
@@ -95,7 +100,7 @@ pub async fn audit_table(connection: &Connection, name: &TableName) -> Result<Ve
 }
 
 /// Finds everything that would stop a transaction, a lock or a latch on a cluster: of the cluster itself, and of these
-/// tables, or of all that seem to be for that. Changes nothing.
+/// tables, or of all that seem to be for that and that the user may see. Changes nothing.
 ///
 /// # Errors
 ///
@@ -113,6 +118,10 @@ pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Res
         .map(async |name| -> Result<_> {
             let found = match Found::read(&admin, &name, deadline).await {
                 Err(error) if error.kind() == ErrorKind::TableNotFound && !asked_for => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::AccessDenied => {
+                    let finding = rights::unreadable(connection, &name);
+                    return Ok(Some((name, Some(vec![finding]))));
+                }
                 found => found?,
             };
             if !asked_for && !found.is_ours() {

@@ -28,16 +28,29 @@ pub(super) async fn findings(
     if lacking.is_empty() {
         return Ok(None);
     }
+    Ok(Some(missing(
+        connection,
+        table,
+        &format!("may not {} the table", lacking.join(" or ")),
+    )))
+}
+
+/// Of a table whose descriptor the user may not even read, which is all that can be found of it.
+pub(super) fn unreadable(connection: &Connection, table: &TableName) -> Finding {
+    let what =
+        "may not read the table's descriptor, which takes the right to create (C) or to administer it (A)";
+    missing(connection, table, what)
+}
+
+fn missing(connection: &Connection, table: &TableName, what: &str) -> Finding {
     let user = connection.config().user();
-    Ok(Some(
-        Finding::broken(
-            "rights-missing",
-            format!("user {user} may not {} the table", lacking.join(" or ")),
-            "what the user asks of it is refused",
-        )
-        .of_table(table)
-        .mended_by_hand(format!(
-            "as an administrator, in HBase's shell: grant '{user}', 'RWX', '{table}'"
-        )),
+    Finding::broken(
+        "rights-missing",
+        format!("user {user} {what}"),
+        "what the user asks of it is refused",
+    )
+    .of_table(table)
+    .mended_by_hand(format!(
+        "as an administrator, in HBase's shell: grant '{user}', 'RWXC', '{table}'"
     ))
 }

@@ -4,15 +4,17 @@
 //! |---|---|
 //! | `ledger` | what workers were told, and whether that can be true of what is found |
 //! | `load` | workers that count down and arrive |
+//! | `waiting` | who waits, while one server is silent |
 //! | `faults` | networks that swallow, regions that move, servers that die |
 
 mod faults;
 mod ledger;
 mod load;
+mod waiting;
 
 use std::time::Duration;
 
-use hbase_txn::{Connection, LatchManager, LatchManagerOptions, LatchTableOptions, Scan, TableName};
+use hbase_txn::{Config, Connection, LatchManager, LatchManagerOptions, LatchTableOptions, Scan, TableName};
 
 use crate::{
     cluster::{PATIENCE, TestCluster},
@@ -24,15 +26,15 @@ const CLIENT: &str = "chaos";
 const FARMS: [&str; 2] = ["fra", "sgp"];
 
 /// A latch table of a test's own.
-struct Rig {
-    cluster: TestCluster,
-    connection: Connection,
-    name: TableName,
+pub(crate) struct Rig {
+    pub(crate) cluster: TestCluster,
+    pub(crate) connection: Connection,
+    pub(crate) name: TableName,
     has_state: bool,
 }
 
 impl Rig {
-    async fn new(test: &str, settings: &Settings, has_state: bool) -> Self {
+    pub(crate) async fn new(test: &str, settings: &Settings, has_state: bool) -> Self {
         let cluster = TestCluster::take().await;
         let connection = cluster.connect().await;
         let name: TableName = format!("{test}_{}_{:x}", settings.seed, fastrand::u32(..))
@@ -53,15 +55,18 @@ impl Rig {
         }
     }
 
-    /// A client behind a proxy. It soon gives up a call that is not answered.
-    async fn behind(&self, proxy: &Proxy) -> Connection {
-        let config = self
-            .cluster
+    /// The settings of a client behind a proxy. It soon gives up a call that is not answered.
+    pub(crate) fn behind_config(&self) -> Config {
+        self.cluster
             .config()
             .with_write_timeout(Duration::from_millis(400))
             .with_read_timeout(Duration::from_millis(400))
-            .with_operation_timeout(Duration::from_secs(4));
-        Connection::builder(config)
+            .with_operation_timeout(Duration::from_secs(4))
+    }
+
+    /// A client behind a proxy.
+    async fn behind(&self, proxy: &Proxy) -> Connection {
+        Connection::builder(self.behind_config())
             .connector(proxy.clone())
             .connect()
             .await
@@ -89,7 +94,7 @@ impl Rig {
         assert!(cells > 0);
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         let admin = self.connection.admin().with_operation_timeout(PATIENCE);
         admin.delete_table(&self.name).await.unwrap();
         self.connection.close().await;

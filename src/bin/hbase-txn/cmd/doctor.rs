@@ -60,7 +60,7 @@ impl Doctor {
 fn summary(audit: &ClusterAudit) -> String {
     let tables: Vec<_> = audit.tables.iter().map(ToString::to_string).collect();
     let looked_at = match tables.len() {
-        0 => "no table is for transactions, locks or latches".to_owned(),
+        0 => "no table that can be seen is for transactions, locks or latches".to_owned(),
         _ => tables.join(", "),
     };
     let left_out = match audit.left_out {

@@ -33,6 +33,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         Command::Txn(txn) => txn.run(&global).await,
         Command::Lock(lock) => lock.run(&global).await,
         Command::Latch(latch) => latch.run(&global).await,
+        Command::Barrier(barrier) => barrier.run(&global).await,
         Command::Semaphore(semaphore) => semaphore.run(&global).await,
         Command::Elect(elect) => elect.run(&global).await,
         Command::Rwlock(lock) => lock.run(&global).await,

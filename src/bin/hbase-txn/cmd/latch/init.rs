@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use clap::Args;
-use hbase_txn::{LONGEST_LATCH, LatchTableOptions, SHORTEST_LATCH};
+use hbase_txn::{LONGEST_LATCH, SHORTEST_LATCH};
 use serde::Serialize;
 
-use super::which::{Deed, Which, key};
+use super::{
+    missing::MissingTable,
+    which::{Deed, Which, key},
+};
 use crate::{
     args::{Format, Global},
-    cmd::{Outcome, missing_table},
+    cmd::Outcome,
     durations,
     exit::{Exit, Failure},
     output,
@@ -34,20 +37,6 @@ pub(crate) struct Init {
     table: MissingTable,
 }
 
-const MISSING: &str =
-    "A table that is missing is made, in the layout of the Java library and with the family S";
-
-/// What becomes of a table that is missing.
-#[derive(Debug, Args)]
-struct MissingTable {
-    /// Don't make the table
-    #[arg(long, help_heading = MISSING, conflicts_with = "regions")]
-    no_create: bool,
-    /// How many regions it gets, 1 to 257 [default: 257]
-    #[arg(long, value_name = "N", help_heading = MISSING, allow_negative_numbers = true, value_parser = values::whole::<usize>)]
-    regions: Option<Ranged<usize>>,
-}
-
 const EXAMPLE: &str = r#"Example: hbase-txn latch init latches nightly 3 --farm fra --client billing --ttl 2h --output json answers
 
 {"latch":"billing_nightly","count":3,"ttl_ms":7200000}
@@ -65,17 +54,8 @@ impl Init {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let options = self.which.options(Deed::Counts)?;
         let (count, ttl) = (self.count()?, self.ttl()?);
-        let missing = self.table.options(&self.which)?;
-        let connection = global.connect().await?;
-        let admin = connection.admin();
-        let name = &self.which.table;
-        let latches = missing_table::open_or_make(
-            name,
-            options.clone().open(&connection, name.clone()),
-            missing.as_ref().map(|table| table.create(&admin)),
-            options.open(&connection, name.clone()),
-        )
-        .await?;
+        let missing = self.table.missing(&self.which.table)?;
+        let latches = missing.open(options, global).await?;
         let latch = latches.latch(self.which.level(), &self.which.id)?;
         latch.init(count, ttl).await?;
         let made = Made {
@@ -117,19 +97,5 @@ impl Init {
             durations::shown(SHORTEST_LATCH),
             durations::shown(LONGEST_LATCH)
         )))
-    }
-}
-
-impl MissingTable {
-    fn options(&self, which: &Which) -> Result<Option<LatchTableOptions>, Failure> {
-        if self.no_create {
-            return Ok(None);
-        }
-        let mut options = LatchTableOptions::new(which.table.clone());
-        if let Some(regions) = &self.regions {
-            options = options.regions(regions.get("--regions")?);
-        }
-        options.split_keys()?;
-        Ok(Some(options))
     }
 }

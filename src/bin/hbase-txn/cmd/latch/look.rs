@@ -51,7 +51,7 @@ const WAIT: &str = r#"Example: hbase-txn latch wait latches nightly --farm fra -
 Exit status: 0 reached; 3 expired, absent, or still open when the time (60s unless --timeout says otherwise) was over; 1 refused or failed."#;
 
 /// How long is waited where nothing was said.
-const WAIT_TIME: Duration = Duration::from_secs(60);
+pub(super) const WAIT_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Serialize)]
 struct LatchObject<'a> {

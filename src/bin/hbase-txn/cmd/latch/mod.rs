@@ -1,4 +1,4 @@
-//! `hbase-txn latch`: counts that others wait for to be counted down.
+//! `hbase-txn latch`: counts that others wait for to be counted down; and `hbase-txn barrier`, which lives in the same tables.
 //!
 //! | file | what |
 //! |---|---|
@@ -7,11 +7,15 @@
 //! | `count` | counts down and up |
 //! | `look` | shows a latch, waits for it |
 //! | `delete` | deletes it |
+//! | `barrier` | makes a barrier, arrives at it, shows and deletes it |
+//! | `missing` | what becomes of a table that is missing |
 
+pub(crate) mod barrier;
 mod count;
 mod delete;
 mod init;
 mod look;
+mod missing;
 mod which;
 
 use clap::{Args, Subcommand};

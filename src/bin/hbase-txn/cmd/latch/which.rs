@@ -6,7 +6,7 @@ use hbase_txn::{BytesBinary, Latch, LatchLevel, LatchManagerOptions, LatchName, 
 use crate::{args::Global, exit::Failure, values};
 
 /// The farm in whose name nothing is counted.
-const NO_FARM: &str = "-";
+pub(super) const NO_FARM: &str = "-";
 
 #[derive(Debug, Args)]
 pub(super) struct Which {

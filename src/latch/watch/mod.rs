@@ -1,4 +1,8 @@
 //! Waiting for latches: one task for all that wait in one table, and one call to each of its region servers at a time.
+//!
+//! Those who wait are here; the task that looks for them is `looking`.
+
+mod looking;
 
 use std::{
     collections::HashMap,
@@ -9,9 +13,10 @@ use std::{
 use tokio::{
     sync::{Notify, watch},
     task::AbortHandle,
-    time::{Instant, sleep, timeout, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 
+use self::looking::{Extent, Look};
 use super::{
     layout::Cells,
     sight::{self, Participants, Sight},
@@ -22,12 +27,10 @@ use crate::{
     error::{Error, ErrorKind, Result},
 };
 
-/// The pause between two looks: the first, and the longest when nothing changes.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(60));
-/// How much of a second goes by for each latch that is looked at.
-const EACH: Duration = Duration::from_micros(30);
-/// How long a look may take before it is begun anew.
-const LOOK: Duration = Duration::from_secs(10);
+/// The pause of one who has found out for himself what is wrong, or that nothing is.
+const PAUSE: Duration = Duration::from_millis(60);
+/// After so long without news of a latch it is not said to be open any more.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// How waiting for a latch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,7 +62,9 @@ struct Shared {
 
 #[derive(Default)]
 struct Waiting {
-    latches: HashMap<Cells, Awaited>,
+    latches: HashMap<Arc<Cells>, Awaited>,
+    /// How many looks have begun.
+    looks: u64,
     task: Option<AbortHandle>,
 }
 
@@ -68,6 +73,14 @@ struct Awaited {
     progress: watch::Sender<Progress>,
     /// How many wait for it.
     waiters: usize,
+    /// The look that is to tell of it; none when it may be looked at.
+    asked: Option<Asked>,
+}
+
+#[derive(Clone, Copy)]
+struct Asked {
+    look: u64,
+    since: Instant,
 }
 
 /// What is known of a latch that is awaited.
@@ -75,11 +88,12 @@ struct Awaited {
 struct Progress {
     /// What is left; none as long as nobody has seen it live.
     left: Option<u64>,
-    ended: Option<Ended>,
+    ended: Option<(u64, Ended)>,
     /// Why it could not be read, the last time that was tried.
     failed: Option<Arc<str>>,
 }
 
+/// As a look has found.
 #[derive(Clone, Copy, Debug)]
 enum Ended {
     Outcome(WaitOutcome),
@@ -118,7 +132,7 @@ impl Watch {
                 return Ok(WaitOutcome::TimedOut);
             }
             // Others of those that are looked at together may be what is wrong.
-            sleep(PAUSES.1).await;
+            sleep(PAUSE).await;
         }
     }
 }
@@ -133,6 +147,8 @@ struct Place {
     shared: Arc<Shared>,
     cells: Cells,
     progress: watch::Receiver<Progress>,
+    /// How many looks had begun before. What they find may be older than what the waiter knows, as that he has made the latch.
+    before: u64,
 }
 
 impl Place {
@@ -147,22 +163,23 @@ impl Place {
             Err(_) => return self.timed_out(),
         };
         Ok(match ended {
-            Some(Ended::Outcome(outcome)) => Some(outcome),
-            Some(Ended::Failed) | None => None,
+            Some((look, Ended::Outcome(outcome))) if look > self.before => Some(outcome),
+            _ => None,
         })
     }
 
     fn timed_out(&self) -> Result<Option<WaitOutcome>> {
-        let progress = self.progress.borrow();
-        match (&progress.failed, progress.left) {
+        // Not held while the others' lock is.
+        let Progress { left, failed, .. } = self.progress.borrow().clone();
+        match (failed, left) {
             (Some(why), _) => Err(Error::new(
                 ErrorKind::DeadlineExceeded,
                 format!("the time to wait is over, and the latch could not be read: {why}"),
             )
             .with_retryable(true)),
-            (None, Some(_)) => Ok(Some(WaitOutcome::TimedOut)),
+            (None, Some(_)) if self.shared.is_fresh(&self.cells) => Ok(Some(WaitOutcome::TimedOut)),
             // However short the time: one look is due.
-            (None, None) => Ok(None),
+            (None, _) => Ok(None),
         }
     }
 }
@@ -180,15 +197,20 @@ impl Shared {
 
     fn join(self: &Arc<Self>, cells: &Cells) -> Place {
         let mut waiting = self.waiting();
-        let awaited = waiting.latches.entry(cells.clone()).or_insert_with(|| Awaited {
-            progress: watch::Sender::default(),
-            waiters: 0,
-        });
+        let awaited = waiting
+            .latches
+            .entry(Arc::new(cells.clone()))
+            .or_insert_with(|| Awaited {
+                progress: watch::Sender::default(),
+                waiters: 0,
+                asked: None,
+            });
         awaited.waiters += 1;
         let progress = awaited.progress.subscribe();
+        let before = waiting.looks;
         // It ends with the runtime that it was begun on.
         if waiting.task.as_ref().is_none_or(AbortHandle::is_finished) {
-            let task = tokio::spawn(look_again_and_again(Arc::clone(self)));
+            let task = tokio::spawn(looking::look_again_and_again(Arc::clone(self)));
             waiting.task = Some(task.abort_handle());
         }
         drop(waiting);
@@ -197,6 +219,7 @@ impl Shared {
             shared: Arc::clone(self),
             cells: cells.clone(),
             progress,
+            before,
         }
     }
 
@@ -217,48 +240,81 @@ impl Shared {
         }
     }
 
-    fn awaited(&self) -> Vec<Cells> {
-        self.waiting().latches.keys().cloned().collect()
+    /// Whether what was last seen of a latch is not long ago.
+    fn is_fresh(&self, cells: &Cells) -> bool {
+        let waiting = self.waiting();
+        let asked = waiting.latches.get(cells).and_then(|awaited| awaited.asked);
+        asked.is_none_or(|asked| asked.since.elapsed() < FRESH)
     }
 
-    /// Tells those who wait for a latch what was seen of it. Whether it was something new.
-    fn tell(&self, cells: &Cells, seen: &Result<(LatchState, u64)>) -> bool {
+    fn is_any_due(&self) -> bool {
+        let waiting = self.waiting();
+        waiting.latches.values().any(|awaited| awaited.asked.is_none())
+    }
+
+    /// Begins a look at all that nobody is looking at.
+    fn begin_look(&self) -> Look {
         let mut waiting = self.waiting();
-        let Some(awaited) = waiting.latches.get(cells) else {
+        waiting.looks += 1;
+        let asked = Asked {
+            look: waiting.looks,
+            since: Instant::now(),
+        };
+        let due = waiting
+            .latches
+            .iter_mut()
+            .filter(|(_, awaited)| awaited.asked.is_none());
+        let cells = due.map(|(cells, awaited)| {
+            awaited.asked = Some(asked);
+            let is_new = awaited.progress.borrow().left.is_none();
+            let extent = if is_new { Extent::All } else { Extent::Counts };
+            (Arc::clone(cells), extent)
+        });
+        Look {
+            number: asked.look,
+            cells: cells.collect(),
+        }
+    }
+
+    /// Tells those who wait for a latch what a look has seen of it. Whether it was something new.
+    fn tell(&self, look: u64, cells: &Cells, seen: &Result<(LatchState, u64)>) -> bool {
+        self.note(look, cells, |progress| progress.see(look, cells, seen))
+    }
+
+    /// Tells those who wait for a latch that a look could not read it.
+    fn tell_failure(&self, look: u64, cells: &Cells, error: &Error, why: &Arc<str>) {
+        self.note(look, cells, |progress| {
+            progress.failed = Some(Arc::clone(why));
+            progress.ended = (!error.is_retryable()).then_some((look, Ended::Failed));
+            progress.ended.is_some()
+        });
+    }
+
+    fn note(&self, look: u64, cells: &Cells, see: impl FnOnce(&mut Progress) -> bool) -> bool {
+        let mut waiting = self.waiting();
+        let Some(awaited) = waiting.latches.get_mut(cells) else {
             return false;
         };
-        let changed = awaited
-            .progress
-            .send_if_modified(|progress| progress.see(cells, seen));
+        // Else others wait by now, for whom another look is on its way.
+        if awaited.asked.is_none_or(|asked| asked.look != look) {
+            return false;
+        }
+        awaited.asked = None;
+        let changed = awaited.progress.send_if_modified(see);
         if awaited.progress.borrow().ended.is_some() {
             // Who comes now waits for another latch of this name.
             waiting.latches.remove(cells);
         }
         changed
     }
-
-    fn tell_failure(&self, error: &Error) {
-        let why: Arc<str> = error.to_string().into();
-        let mut waiting = self.waiting();
-        for awaited in waiting.latches.values() {
-            awaited.progress.send_if_modified(|progress| {
-                progress.failed = Some(Arc::clone(&why));
-                progress.ended = (!error.is_retryable()).then_some(Ended::Failed);
-                progress.ended.is_some()
-            });
-        }
-        if !error.is_retryable() {
-            waiting.latches.clear();
-        }
-    }
 }
 
 impl Progress {
     /// Notes what was seen. Whether it is new.
-    fn see(&mut self, cells: &Cells, seen: &Result<(LatchState, u64)>) -> bool {
+    fn see(&mut self, look: u64, cells: &Cells, seen: &Result<(LatchState, u64)>) -> bool {
         self.failed = None;
         let before = self.left;
-        self.ended = match seen {
+        let ended = match seen {
             Err(_) => Some(Ended::Failed),
             Ok((LatchState::Open, left)) => {
                 self.left = Some(*left);
@@ -270,51 +326,7 @@ impl Progress {
             }
             Ok((state, _)) => Option::from(*state).map(Ended::Outcome),
         };
+        self.ended = ended.map(|ended| (look, ended));
         self.left != before || self.ended.is_some()
-    }
-}
-
-async fn look_again_and_again(shared: Arc<Shared>) {
-    let mut pause = PAUSES.0;
-    loop {
-        let awaited = shared.awaited();
-        let table = shared.table.clone().with_operation_timeout(LOOK);
-        let gets: Vec<_> = awaited
-            .iter()
-            .map(|cells| sight::get(cells, Participants::None))
-            .collect();
-        let changed = match table.get_many(gets).await {
-            Ok(rows) => {
-                let tell = |(cells, row): (&Cells, Option<crate::model::Row>)| {
-                    let seen = Sight::of(cells, row.as_ref())
-                        .and_then(|sight| Ok((sight.state(cells.level)?, sight.left()?)));
-                    shared.tell(cells, &seen)
-                };
-                awaited
-                    .iter()
-                    .zip(rows)
-                    .map(tell)
-                    .filter(|changed| *changed)
-                    .count()
-                    > 0
-            }
-            Err(error) => {
-                tracing::debug!(%error, "could not look at latches that are awaited");
-                shared.tell_failure(&error);
-                false
-            }
-        };
-        pause = match changed {
-            true => PAUSES.0,
-            false => (pause * 5 / 4).min(PAUSES.1),
-        };
-        let number = u32::try_from(awaited.len()).unwrap_or(u32::MAX);
-        let least = EACH.saturating_mul(number);
-        if least < PAUSES.1 {
-            // Whoever changes a latch here says so.
-            let _ = timeout(pause.max(least), shared.now.notified()).await;
-        } else {
-            sleep(least).await;
-        }
     }
 }

@@ -1,0 +1,131 @@
+//! What the cells of a barrier say.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use hmac_sha256::Hash;
+
+use super::{Arrival, BarrierOutcome, MOST_PARTIES};
+use crate::latch::note::Note;
+
+/// The column of the state.
+pub(super) const BARRIER: Bytes = Bytes::from_static(b"b");
+/// The column of who has arrived.
+pub(super) const ARRIVALS: Bytes = Bytes::from_static(b"g");
+const FORM: u8 = 1;
+/// How many generations are remembered that have ended.
+const REMEMBERED: u64 = 64;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    /// What tells barriers of one name apart that were made one after the other.
+    pub(super) barrier: u64,
+    pub(super) parties: u32,
+    /// How long a generation may take, in milliseconds.
+    pub(super) time: u64,
+    pub(super) generation: u64,
+    /// Whether somebody has arrived in it.
+    pub(super) is_filling: bool,
+    /// Which generations before it were opened; the lowest bit is the last one's.
+    pub(super) opened: u64,
+    pub(super) note: Note,
+}
+
+impl State {
+    pub(super) fn encode(&self) -> Bytes {
+        let note = self.note.encode();
+        let mut value = BytesMut::with_capacity(38 + note.len());
+        value.put_u8(FORM);
+        value.put_u64(self.barrier);
+        value.put_u32(self.parties);
+        value.put_u64(self.time);
+        value.put_u64(self.generation);
+        value.put_u8(u8::from(self.is_filling));
+        value.put_u64(self.opened);
+        value.put_slice(&note);
+        value.freeze()
+    }
+
+    /// None for what no version of this library writes.
+    pub(super) fn decode(mut value: &[u8]) -> Option<Self> {
+        if value.try_get_u8().ok()? != FORM {
+            return None;
+        }
+        Some(Self {
+            barrier: value.try_get_u64().ok()?,
+            parties: value.try_get_u32().ok().filter(|parties| *parties > 0)?,
+            time: value.try_get_u64().ok()?,
+            generation: value.try_get_u64().ok()?,
+            is_filling: match value.try_get_u8().ok()? {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
+            opened: value.try_get_u64().ok()?,
+            note: Note::decode(value)?,
+        })
+    }
+
+    /// An arrival in the present generation.
+    pub(super) fn arrival(&self) -> Arrival {
+        Arrival {
+            barrier: self.barrier,
+            generation: self.generation,
+        }
+    }
+
+    /// The state when its generation has ended.
+    pub(super) fn after(self, opened: bool) -> Self {
+        Self {
+            generation: self.generation.saturating_add(1),
+            is_filling: false,
+            opened: self.opened << 1 | u64::from(opened),
+            ..self
+        }
+    }
+
+    /// How a generation ended; none when it has not, or is forgotten.
+    pub(super) fn ended(&self, generation: u64) -> Option<BarrierOutcome> {
+        let since = self.generation.checked_sub(generation)?.checked_sub(1)?;
+        (since < REMEMBERED).then(|| match self.opened >> since & 1 {
+            1 => BarrierOutcome::Opened,
+            _ => BarrierOutcome::Broken,
+        })
+    }
+}
+
+/// Who has arrived in one generation of one barrier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Arrivals {
+    pub(super) barrier: u64,
+    pub(super) generation: u64,
+    pub(super) names: Vec<Name>,
+}
+
+/// What stands for a participant: the first bytes of its name's digest.
+pub(super) type Name = [u8; 16];
+
+pub(super) fn name(participant: &str) -> Name {
+    let digest = Hash::hash(participant.as_bytes());
+    std::array::from_fn(|index| digest[index])
+}
+
+impl Arrivals {
+    pub(super) fn encode(&self) -> Bytes {
+        let mut value = BytesMut::with_capacity(16 + 16 * self.names.len());
+        value.put_u64(self.barrier);
+        value.put_u64(self.generation);
+        for name in &self.names {
+            value.put_slice(name);
+        }
+        value.freeze()
+    }
+
+    pub(super) fn decode(mut value: &[u8]) -> Option<Self> {
+        let (barrier, generation) = (value.try_get_u64().ok()?, value.try_get_u64().ok()?);
+        let (names, rest) = value.as_chunks();
+        (rest.is_empty() && names.len() <= MOST_PARTIES as usize).then(|| Self {
+            barrier,
+            generation,
+            names: names.to_vec(),
+        })
+    }
+}

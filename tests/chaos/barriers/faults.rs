@@ -1,0 +1,130 @@
+//! Parties that spin, networks that swallow, regions that move, servers that die.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use hbase_txn::{BarrierInfo, LatchManagerOptions, Scan};
+
+use super::parties::{PARTIES, Parties, Terms};
+use crate::{
+    latches::Rig,
+    proxy::{Action, Proxy},
+    regions::Shuffler,
+    settings::Settings,
+};
+
+/// How many calls are told how their generation ended, for one cycle.
+const EACH: usize = PARTIES;
+const DAWDLING: Terms = Terms {
+    time: Duration::from_millis(1_500),
+    last: None,
+    dawdle: true,
+};
+
+/// What becomes of a request, by chance.
+fn misfortune(rng: &mut Rng) -> Action {
+    let late = Duration::from_millis(rng.u64(1..1_200));
+    match rng.u16(..1_000) {
+        0..15 => Action::DropAnswer,
+        15..20 => Action::DropRequest,
+        20..35 => Action::Detour(late),
+        35..55 => Action::Again(late),
+        55..65 => Action::DelayRequest(late),
+        65..75 => Action::DelayAnswer(late),
+        75..85 => Action::CutBeforeAnswer,
+        85..95 => Action::Duplicate,
+        _ => Action::Pass,
+    }
+}
+
+/// Nothing of the barrier is left in the table but its two cells.
+async fn leaves_two_cells(rig: &Rig) {
+    let table = rig.connection.table(rig.name.clone());
+    let mut scanner = table.scan(Scan::new()).unwrap();
+    while let Some(row) = scanner.next().await.unwrap() {
+        for cell in row.cells() {
+            assert!(["b", "g"].iter().any(|own| cell.qualifier == *own), "{cell:?}");
+        }
+    }
+}
+
+async fn generation(rig: &Rig) -> u64 {
+    let options = LatchManagerOptions::new("chaos", "-");
+    let latches = options.open(&rig.connection, rig.name.clone()).await.unwrap();
+    let BarrierInfo { generation, .. } = latches.barrier("rounds").unwrap().show().await.unwrap().unwrap();
+    generation
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_generation_opens_once_with_all_parties_that_spin() {
+    const TEST: &str = "barrier_spinning";
+    let settings = Settings::of(TEST);
+    let rig = Rig::new(TEST, &settings, true).await;
+    let cycles = Settings::cycles(60, 10_000);
+    let terms = Terms {
+        time: Duration::from_secs(3_600),
+        last: Some(cycles as u64),
+        dawdle: false,
+    };
+    let config = rig.cluster.config();
+    let rng = |party| settings.rng(party);
+    let parties = Parties::start(&config, None, &rig.connection, &rig.name, terms, rng).await;
+    assert_eq!(parties.finish(TEST).await, (cycles, 0));
+    assert_eq!(generation(&rig).await, cycles as u64 + 1);
+    leaves_two_cells(&rig).await;
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn generations_open_or_break_for_all_although_answers_are_lost_and_parties_stand_still() {
+    const TEST: &str = "barrier_faults";
+    let settings = Settings::of(TEST);
+    let rig = Rig::new(TEST, &settings, true).await;
+    let proxy = Proxy::new();
+    let config = rig.behind_config();
+    let rng = |party| settings.rng(party);
+    let parties = Parties::start(&config, Some(&proxy), &rig.connection, &rig.name, DAWDLING, rng).await;
+    parties.goes_on(EACH).await;
+    let mut rng = settings.rng(99);
+    proxy.rule(move |request| match request.method.as_str() {
+        "Multi" => misfortune(&mut rng),
+        _ => Action::Pass,
+    });
+    parties.goes_on(EACH * 15 * settings.rounds as usize).await;
+    proxy.pass_all();
+    let (opened, broken) = parties.stop(TEST).await;
+    assert!(opened > 0 && broken > 0, "{opened}, {broken}");
+    assert!(generation(&rig).await > (opened + broken) as u64);
+    leaves_two_cells(&rig).await;
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn generations_open_or_break_for_all_although_their_region_moves_and_its_server_is_killed() {
+    const TEST: &str = "barrier_servers";
+    let settings = Settings::of(TEST);
+    let rig = Rig::new(TEST, &settings, true).await;
+    let config = rig
+        .cluster
+        .config()
+        .with_operation_timeout(Duration::from_secs(5));
+    let rng = |party| settings.rng(party);
+    let parties = Parties::start(&config, None, &rig.connection, &rig.name, DAWDLING, rng).await;
+    let mut shuffler = Shuffler::new(&rig.connection, &rig.name, settings.rng(77));
+    for _ in 0..settings.rounds {
+        for _ in 0..4 {
+            shuffler.move_one().await;
+            parties.goes_on(EACH).await;
+        }
+        let server = shuffler.rng.u16(1..=3);
+        rig.cluster.kill(server).await;
+        parties.goes_on(2 * EACH).await;
+        rig.cluster.start(server).await;
+        parties.goes_on(2 * EACH).await;
+    }
+    rig.cluster.settle(&rig.connection).await;
+    let (opened, broken) = parties.stop(TEST).await;
+    assert!(opened > 0, "{opened}, {broken}");
+    leaves_two_cells(&rig).await;
+    rig.end().await;
+}
