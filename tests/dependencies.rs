@@ -57,6 +57,14 @@ fn the_gateways_client_brings_a_dozen_crates() {
 }
 
 #[test]
+fn table_files_bring_a_handful_of_crates() {
+    let least = crates(&["--no-default-features"]);
+    let provision = crates(&["--no-default-features", "--features", "provision"]);
+    let brought: BTreeSet<_> = provision.difference(&least).collect();
+    assert!(brought.len() <= 8, "{} crates: {brought:#?}", brought.len());
+}
+
+#[test]
 fn there_is_no_build_script() {
     assert!(!Path::new(env!("CARGO_MANIFEST_DIR")).join("build.rs").exists());
 }

@@ -9,7 +9,7 @@ use crate::{
     error::{Effect, Error, ErrorKind, RemoteException, Result},
     model::TableName,
     rpc::Ruling,
-    wire::pb,
+    wire::{pb, procedures},
 };
 
 /// How a procedure ended.
@@ -77,39 +77,36 @@ impl Connection {
 }
 
 impl Admin {
-    /// Waits until the master is at work on a table for nobody: a procedure outlives the client that started it. Says false
-    /// where the user may not see that.
-    #[cfg(feature = "provision")]
-    pub(crate) async fn await_idle_master(&self, table: &TableName, deadline: Instant) -> Result<bool> {
-        let request = pb::GetLocksRequest {};
-        let name = table.to_string();
+    /// Waits until the master has finished to make or change a table, whoever began that: a procedure outlives the client that
+    /// started it, and half-way the table looks like no table that anybody wanted. Of other users' procedures only an
+    /// administrator knows. Returns at once where nothing was begun.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) when that is not over within the operation timeout.
+    pub async fn await_table_procedures(&self, table: &TableName) -> Result<()> {
+        let blame = |error: Error| error.at_operation("waiting for the master").at_table(table);
+        let deadline = self.deadline();
         let mut pauses = Pauses::polling();
         loop {
-            let call = self
-                .connection
-                .cluster
-                .call_master("GetLocks", CallKind::Read, &request, deadline);
-            let answer: pb::GetLocksResponse = match call.await {
-                Ok(answer) => answer,
-                Err(error) if error.kind() == ErrorKind::AccessDenied => return Ok(false),
-                Err(error) => return Err(error.at_operation("waiting for the master").at_table(table)),
-            };
-            let busy = answer.lock.iter().any(|lock| {
-                lock.resource_type() == pb::LockedResourceType::Table
-                    && lock.lock_type() == pb::LockType::Exclusive
-                    && lock.resource_name() == name
-            });
-            if !busy {
-                return Ok(true);
+            let request = pb::GetProceduresRequest {};
+            let cluster = &self.connection.cluster;
+            let answer: pb::GetProceduresResponse = cluster
+                .call_master("GetProcedures", CallKind::Read, &request, deadline)
+                .await
+                .map_err(blame)?;
+            let begun = |procedure| procedures::is_changing(procedure, table);
+            if !answer.procedure.iter().any(begun) {
+                return Ok(());
             }
             if !pauses.wait_before(deadline).await {
-                return Err(Error::new(
+                let error = Error::new(
                     ErrorKind::DeadlineExceeded,
                     "the master is still at work on the table",
-                )
-                .at_operation("waiting for the master")
-                .at_table(table)
-                .with_hint("it goes on by itself; look again later, or allow more time"));
+                );
+                return Err(blame(
+                    error.with_hint("it goes on by itself; look again later, or allow more time"),
+                ));
             }
         }
     }

@@ -10,11 +10,13 @@
 //! | `repair` | [`Repair`]: region boundaries that are put where they belong |
 //! | `attribute` | what HBase's attributes are called, and what they are where nobody set them |
 //! | `probe` `giant` | asks regions for the endpoint; regions that HBase should have split |
+//! | `command` | commands of this toolkit, as what it finds names them |
 
 mod alteration;
 mod apply;
 mod attribute;
 mod audit;
+mod command;
 mod file;
 mod giant;
 mod plan;

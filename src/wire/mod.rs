@@ -6,6 +6,7 @@
 //! - [`call_table`]: which waiter an answer belongs to;
 //! - [`convert`]: between messages and the model;
 //! - [`condition`] and `filter`: what is asked of rows and cells, in forms that mean the same on the server;
+//! - [`procedures`]: what a procedure of the master is about;
 //! - [`magic`] and `znode`: what stands before messages that are stored in `hbase:meta` and in ZooKeeper;
 //! - [`pb`]: the messages themselves.
 //!
@@ -21,6 +22,7 @@ mod filter;
 pub(crate) mod frame;
 pub(crate) mod magic;
 pub(crate) mod preamble;
+pub(crate) mod procedures;
 #[cfg(any(feature = "zookeeper", feature = "fuzzing", test))]
 pub(crate) mod znode;
 

@@ -26,6 +26,7 @@ mod leaks;
 mod locks;
 mod lost_answers;
 mod moving_regions;
+mod provision;
 #[path = "../proxy/mod.rs"]
 mod proxy;
 mod records;

@@ -17,6 +17,7 @@ mod lock_run;
 mod lock_tables;
 mod locks;
 mod pipes;
+mod provision;
 mod records;
 mod rows;
 mod tables;

@@ -10,6 +10,7 @@ mod broken_tables;
 mod latches;
 mod locks;
 mod maintenance;
+mod provision;
 mod records;
 mod sequences;
 mod truth_table;

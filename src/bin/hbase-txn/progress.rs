@@ -47,6 +47,14 @@ impl Progress {
         }
     }
 
+    /// Writes something for which the step makes room.
+    pub(crate) fn beside<T>(&self, write: impl FnOnce() -> T) -> T {
+        match &self.spinner {
+            Some(spinner) => spinner.suspend(write),
+            None => write(),
+        }
+    }
+
     /// The work is over, well or not.
     pub(crate) fn finish(&self) {
         if let Some(spinner) = &self.spinner {

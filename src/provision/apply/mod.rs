@@ -15,7 +15,7 @@ use super::{
     probe,
 };
 use crate::{
-    client::{Connection, Pauses, TableRegion},
+    client::{Connection, TableRegion},
     error::{Error, ErrorKind, Result},
     model::{BytesBinary, TableDescriptor, TableState},
 };
@@ -38,7 +38,8 @@ pub struct Applied {
 }
 
 /// Gives a table that exists another descriptor, reads it back, and asks each region whether it answers: with the
-/// endpoint, if the descriptor names it. Where the table has this descriptor already, nothing is changed, and the regions are asked.
+/// endpoint, if the descriptor names it. Where the table has this descriptor already, nothing is changed, and the regions
+/// are asked.
 ///
 /// The descriptor is meant as a whole: what it does not name goes. Take that of [`Admin::descriptor`](crate::Admin::descriptor) and
 /// change it.
@@ -59,17 +60,17 @@ impl Plan {
     /// Makes it so: creates the namespace and the table, or changes the table and waits until its regions are reopened; reads it
     /// back; asks each region for the endpoint, or, of tables for locks and latches, whether it answers.
     ///
-    /// Each step has the connection's operation timeout: allow for the time that reopening all regions takes. A future that is
-    /// dropped, or a process that is killed, leaves whole steps; the master finishes what it has begun. Plan and apply again, and the
-    /// rest is done.
+    /// Each step has the connection's operation timeout: allow for the time that reopening all regions takes. A future that
+    /// is dropped, or a process that is killed, leaves whole steps; the master finishes what it has begun. Plan and apply
+    /// again, and the rest is done.
     ///
     /// # Errors
     ///
     /// Before anything is done: [`PartitionCut`](ErrorKind::PartitionCut), [`NamespaceNotFound`](ErrorKind::NamespaceNotFound) and
     /// [`DataLoss`](ErrorKind::DataLoss) as the [`refusals`](Self::refusals) say;
     /// [`Conflict`](ErrorKind::Conflict) when the table was changed since it was planned.
-    /// [`EndpointMissing`](ErrorKind::EndpointMissing) when a region does not load the endpoint. Errors of the calls, which say which
-    /// steps were done.
+    /// [`EndpointMissing`](ErrorKind::EndpointMissing) when a region does not load the endpoint. Errors of the calls, which
+    /// say which steps were done.
     pub async fn apply(self, connection: &Connection, watcher: &dyn ApplyWatcher) -> Result<Applied> {
         if let Some(error) = refusal::error(self.table(), &self.refusals()) {
             return Err(error);
@@ -213,27 +214,20 @@ impl Application<'_> {
     async fn probe(&self, regions: &[TableRegion]) -> Result<()> {
         let deadline = Instant::now() + self.connection.config().operation_timeout();
         let table = self.connection.table(self.plan.table().clone());
-        // A region that the master is about to reopen has no endpoint yet.
-        let settled = self.plan.found.as_ref().is_none_or(|found| found.settled);
-        let mut pauses = Pauses::after_conflicts();
-        loop {
-            let mut missing = Vec::new();
-            for (region, answer) in probe::ask(&table, &self.plan.wanted, regions, deadline).await {
-                match answer {
-                    Ok(_) => {}
-                    Err(error) if error.kind() == ErrorKind::EndpointMissing => missing.push((region, error)),
-                    Err(error) => {
-                        let name = BytesBinary(region.region.encoded_name());
-                        return Err(error.at_operation(format!("asking region {name}")));
-                    }
+        let mut missing = Vec::new();
+        for (region, answer) in probe::ask(&table, &self.plan.wanted, regions, deadline).await {
+            match answer {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::EndpointMissing => missing.push((region, error)),
+                Err(error) => {
+                    let name = BytesBinary(region.region.encoded_name());
+                    return Err(error.at_operation(format!("asking region {name}")));
                 }
             }
-            if missing.is_empty() || !self.plan.needs_endpoint() {
-                return Ok(());
-            }
-            if settled || !pauses.wait_before(deadline).await {
-                return Err(endpoint_missing(missing, regions.len()));
-            }
+        }
+        match missing.is_empty() || !self.plan.needs_endpoint() {
+            true => Ok(()),
+            false => Err(endpoint_missing(missing, regions.len())),
         }
     }
 

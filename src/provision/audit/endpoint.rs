@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use tokio::time::Instant;
 
-use super::{command, finding::Finding};
+use super::finding::Finding;
 use crate::{
     client::{Table, TableRegion},
     error::{Error, ErrorKind},
     model::{BytesBinary, TableDescriptor},
-    provision::probe,
+    provision::{command, probe},
 };
 
 /// How many regions a sentence names; a finding has them all.

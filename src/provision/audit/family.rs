@@ -1,7 +1,10 @@
 //! The settings of one family, as a check reads and mends them.
 
-use super::{command, finding::Finding};
-use crate::model::{FamilyDescriptor, TableDescriptor};
+use super::finding::Finding;
+use crate::{
+    model::{FamilyDescriptor, TableDescriptor},
+    provision::command,
+};
 
 /// HBase's "for ever", in seconds.
 const FOREVER: u64 = i32::MAX as u64;

@@ -1,9 +1,10 @@
 //! What would let the latches of a table down.
 
-use super::{command, family::Family, finding::Finding};
+use super::{family::Family, finding::Finding};
 use crate::{
     latch::LatchTableOptions,
     model::{PartitionRule, TableDescriptor},
+    provision::command,
 };
 
 /// Whether a table is one for latches: it has their families alone, and nothing that transactions need.

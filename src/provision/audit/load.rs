@@ -2,12 +2,15 @@
 
 use tokio::time::Instant;
 
-use super::{cluster::Cluster, command, finding::Finding};
+use super::{cluster::Cluster, finding::Finding};
 use crate::{
     client::{RegionLoad, Table, TableRegion},
     error::Result,
     model::{BytesBinary, PartitionRule, RegionInfo, TableDescriptor},
-    provision::giant::{Giant, giants},
+    provision::{
+        command,
+        giant::{Giant, giants},
+    },
 };
 
 /// Fewer requests than these say nothing of a table's life.

@@ -1,7 +1,6 @@
 //! What would stop the locks of a table, or let them down.
 
 use super::{
-    command,
     family::Family,
     finding::{Finding, Grade},
 };
@@ -9,6 +8,7 @@ use crate::{
     client::TableRegion,
     lock::{LockName, LockTableOptions},
     model::{BytesBinary, PartitionRule, TableDescriptor},
+    provision::command,
 };
 
 /// The lease that Java clients ask for unless told otherwise, in seconds.

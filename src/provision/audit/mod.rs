@@ -11,10 +11,9 @@
 //! | `load` | regions that are too large, or asked too much |
 //! | `rights` | what the user may do |
 //! | `lock_table` `latch_table` | what would stop a lock or a latch in one, or let it down |
-//! | `family` `command` | settings of a family, and commands, as findings name them |
+//! | `family` | settings of a family, as findings name them |
 
 mod cluster;
-mod command;
 mod endpoint;
 mod family;
 mod finding;

@@ -1,10 +1,11 @@
 //! Whether a table states a partition rule, and its boundaries follow it.
 
-use super::{command, finding::Finding};
+use super::finding::Finding;
 use crate::{
     client::TableRegion,
     error::Error,
     model::{BytesBinary, PartitionRule, TableDescriptor, TableName},
+    provision::command,
 };
 
 /// No rule at all, or one that HBase takes without a word and does not follow.

@@ -1,7 +1,10 @@
 //! Attributes and families of a table that stop transactions, or some of them.
 
-use super::{command, finding::Finding};
-use crate::model::{Durability, TableDescriptor};
+use super::finding::Finding;
+use crate::{
+    model::{Durability, TableDescriptor},
+    provision::command,
+};
 
 /// What its descriptor tells.
 pub(super) fn findings(descriptor: &TableDescriptor) -> Vec<Finding> {

@@ -3,13 +3,14 @@
 use tokio::time::Instant;
 
 use super::{
-    cluster::Cluster, command, endpoint, endpoint::Answers, finding::Finding, latch_table, load, lock_table,
-    rights, rule, settings,
+    cluster::Cluster, endpoint, endpoint::Answers, finding::Finding, latch_table, load, lock_table, rights,
+    rule, settings,
 };
 use crate::{
     client::{Admin, Connection, TableRegion},
     error::Result,
     model::{PartitionRule, TableDescriptor, TableName, TableState},
+    provision::command,
 };
 
 /// What a table is for.
@@ -95,7 +96,7 @@ impl Found {
                 match disabled {
                     true => findings.extend(endpoint::unnamed(descriptor, regions)),
                     false => {
-                        findings.extend(answers.findings(descriptor, regions, connection.config().user()))
+                        findings.extend(answers.findings(descriptor, regions, connection.config().user()));
                     }
                 }
                 findings.extend(settings::findings(descriptor));

@@ -161,7 +161,7 @@ impl<'d> Section<'d> {
     }
 
     /// A table below this one.
-    pub(super) fn section(&mut self, key: &'static str, faults: &mut Faults<'_>) -> Option<Section<'d>> {
+    pub(super) fn section(&mut self, key: &'static str, faults: &mut Faults<'_>) -> Option<Self> {
         let value = self.take(key)?;
         let table = value.get_ref().as_table();
         if table.is_none() {
@@ -171,7 +171,7 @@ impl<'d> Section<'d> {
     }
 
     /// Tables below this one, each under `[[key]]`.
-    pub(super) fn sections(&mut self, key: &'static str, faults: &mut Faults<'_>) -> Vec<Section<'d>> {
+    pub(super) fn sections(&mut self, key: &'static str, faults: &mut Faults<'_>) -> Vec<Self> {
         let Some(value) = self.take(key) else {
             return Vec::new();
         };

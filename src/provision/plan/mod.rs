@@ -19,7 +19,6 @@ mod tests;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use tokio::time::Instant;
 
 pub use change::{Change, ChangeKind, PlanNote, Refusal};
 
@@ -76,8 +75,6 @@ pub(super) struct Found {
     pub(super) descriptor: TableDescriptor,
     pub(super) state: TableState,
     pub(super) regions: Vec<TableRegion>,
-    /// Whether it was seen that the master had finished all earlier changes; not everybody may see that.
-    pub(super) settled: bool,
 }
 
 impl Plan {
@@ -243,11 +240,9 @@ impl Plan {
 /// like no table that anybody wanted.
 async fn look(connection: &Connection, table: &TableName) -> Result<Option<Found>> {
     let admin = connection.admin();
-    let deadline = Instant::now() + connection.config().operation_timeout();
-    let settled = admin.await_idle_master(table, deadline).await?;
+    admin.await_table_procedures(table).await?;
     let seen = async {
         Ok(Found {
-            settled,
             descriptor: admin.descriptor(table).await?,
             state: admin.state(table).await?,
             regions: admin.regions(table).await?,

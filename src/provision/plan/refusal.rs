@@ -5,6 +5,7 @@ use crate::{
     client::TableRegion,
     error::{Error, ErrorKind},
     model::{BytesBinary, PartitionRule, TableDescriptor, TableName},
+    provision::command,
 };
 
 /// The boundaries that cut a partition of the rule.
@@ -30,7 +31,7 @@ pub(super) fn boundaries(
                 ),
                 boundary: Some(boundary),
                 partition: Some(BytesBinary(partition.prefix()).to_string()),
-                mend: "merge the two regions, or take a rule that fits; hbase-txn table check names them".to_owned(),
+                mend: format!("take a rule that fits, or first {}", command::repair_by(&table.name, rule)),
             })
         })
         .collect()

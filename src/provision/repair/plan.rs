@@ -79,7 +79,7 @@ fn edge(partition: &Partition, start: &Bytes, end: &Bytes) -> Option<Bytes> {
         return Some(first.clone());
     }
     let behind = partition.key_behind();
-    (!behind.is_empty() && (end.is_empty() || &behind < end)).then_some(behind)
+    (!behind.is_empty() && (end.is_empty() || behind < *end)).then_some(behind)
 }
 
 impl fmt::Display for RepairStep {

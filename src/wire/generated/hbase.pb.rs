@@ -1791,20 +1791,39 @@ pub struct AbortProcedureResponse {
     pub is_procedure_aborted: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GetLocksRequest {}
+pub struct GetProceduresRequest {}
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GetLocksResponse {
+pub struct GetProceduresResponse {
     #[prost(message, repeated, tag = "1")]
-    pub lock: ::prost::alloc::vec::Vec<LockedResource>,
+    pub procedure: ::prost::alloc::vec::Vec<Procedure>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Procedure {
+    #[prost(string, required, tag = "1")]
+    pub class_name: ::prost::alloc::string::String,
+    #[prost(uint64, required, tag = "3")]
+    pub proc_id: u64,
+    #[prost(enumeration = "ProcedureState", required, tag = "6")]
+    pub state: i32,
+    #[prost(message, repeated, tag = "15")]
+    pub state_message: ::prost::alloc::vec::Vec<StateMessage>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct LockedResource {
-    #[prost(enumeration = "LockedResourceType", required, tag = "1")]
-    pub resource_type: i32,
-    #[prost(string, optional, tag = "2")]
-    pub resource_name: ::core::option::Option<::prost::alloc::string::String>,
-    #[prost(enumeration = "LockType", required, tag = "3")]
-    pub lock_type: i32,
+pub struct StateMessage {
+    #[prost(string, optional, tag = "1")]
+    pub type_url: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub value: ::core::option::Option<::prost::bytes::Bytes>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CreateTableStateData {
+    #[prost(message, required, tag = "2")]
+    pub table_schema: TableSchema,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModifyTableStateData {
+    #[prost(message, required, tag = "3")]
+    pub modified_table_schema: TableSchema,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListNamespacesRequest {}
@@ -2264,67 +2283,41 @@ pub struct HasUserPermissionsResponse {
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub enum LockedResourceType {
-    Server = 1,
-    Namespace = 2,
-    Table = 3,
-    Region = 4,
-    Peer = 5,
-    Meta = 6,
-    Global = 7,
+pub enum ProcedureState {
+    Initializing = 1,
+    Runnable = 2,
+    Waiting = 3,
+    WaitingTimeout = 4,
+    Rolledback = 5,
+    Success = 6,
+    Failed = 7,
 }
-impl LockedResourceType {
+impl ProcedureState {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
     /// The values are not transformed in any way and thus are considered stable
     /// (if the ProtoBuf definition does not change) and safe for programmatic use.
     pub fn as_str_name(&self) -> &'static str {
         match self {
-            Self::Server => "SERVER",
-            Self::Namespace => "NAMESPACE",
-            Self::Table => "TABLE",
-            Self::Region => "REGION",
-            Self::Peer => "PEER",
-            Self::Meta => "META",
-            Self::Global => "GLOBAL",
+            Self::Initializing => "INITIALIZING",
+            Self::Runnable => "RUNNABLE",
+            Self::Waiting => "WAITING",
+            Self::WaitingTimeout => "WAITING_TIMEOUT",
+            Self::Rolledback => "ROLLEDBACK",
+            Self::Success => "SUCCESS",
+            Self::Failed => "FAILED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
     pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
         match value {
-            "SERVER" => Some(Self::Server),
-            "NAMESPACE" => Some(Self::Namespace),
-            "TABLE" => Some(Self::Table),
-            "REGION" => Some(Self::Region),
-            "PEER" => Some(Self::Peer),
-            "META" => Some(Self::Meta),
-            "GLOBAL" => Some(Self::Global),
-            _ => None,
-        }
-    }
-}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum LockType {
-    Exclusive = 1,
-    Shared = 2,
-}
-impl LockType {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Exclusive => "EXCLUSIVE",
-            Self::Shared => "SHARED",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "EXCLUSIVE" => Some(Self::Exclusive),
-            "SHARED" => Some(Self::Shared),
+            "INITIALIZING" => Some(Self::Initializing),
+            "RUNNABLE" => Some(Self::Runnable),
+            "WAITING" => Some(Self::Waiting),
+            "WAITING_TIMEOUT" => Some(Self::WaitingTimeout),
+            "ROLLEDBACK" => Some(Self::Rolledback),
+            "SUCCESS" => Some(Self::Success),
+            "FAILED" => Some(Self::Failed),
             _ => None,
         }
     }

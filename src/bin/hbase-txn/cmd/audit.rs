@@ -46,7 +46,7 @@ impl Watch {
         self,
         global: &Global,
         fine: &str,
-        audit: impl AsyncFn() -> hbase_txn::Result<Vec<Finding>>,
+        mut audit: impl AsyncFnMut() -> hbase_txn::Result<Vec<Finding>>,
     ) -> Outcome {
         let Some(every) = &self.watch else {
             let findings = audit().await?;
@@ -83,7 +83,7 @@ async fn watch(
     global: &Global,
     every: Duration,
     fine: &str,
-    audit: impl AsyncFn() -> hbase_txn::Result<Vec<Finding>>,
+    mut audit: impl AsyncFnMut() -> hbase_txn::Result<Vec<Finding>>,
     known: &mut Option<Vec<Finding>>,
 ) -> Failure {
     let mut ticks = interval(every);

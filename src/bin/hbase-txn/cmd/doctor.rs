@@ -45,7 +45,7 @@ impl Doctor {
         if global.output == Format::Table {
             output::line(&summary(&first))?;
         }
-        let first = std::cell::Cell::new(Some(first));
+        let mut first = Some(first);
         let audit = async || match first.take() {
             Some(audit) => Ok(audit.findings),
             None => Ok(audit_cluster(&connection, &self.tables).await?.findings),

@@ -24,9 +24,9 @@ use crate::{
 /// changed with their regions reopened one by one; read back; and each region is asked for the endpoint. What is done is told step
 /// by step. It may be stopped at any moment: run again, it does what is left, and says so where that is nothing.
 ///
-/// Each step has the time of --timeout, which must allow for reopening all regions of a table. Exit status 0 where all tables are as
-/// planned and proven, 1 where something is refused or failed or can't be proven because the table is disabled, 2 where a file is no
-/// table file.
+/// Each step has the time of --timeout, which must allow for reopening all regions of a table. Exit status 0 where all
+/// tables are as planned and proven, 1 where something is refused or failed or can't be proven because the table is
+/// disabled, 2 where a file is no table file.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn provision apply schemas/tables/orders.toml --timeout 10m")]
 pub(crate) struct Apply {
@@ -60,15 +60,30 @@ impl Apply {
 
 /// Applies plans that nothing refuses, one after the other.
 pub(in crate::cmd) async fn apply(global: &Global, connection: &Connection, plans: Vec<Plan>) -> Outcome {
-    let teller = Teller::new(global.output);
     let mut exit = Exit::Done;
     for plan in plans {
         let table = plan.table().clone();
+        let teller = Teller::new(global.output);
         let applied = plan.apply(connection, &teller).await;
-        teller.told()?;
-        exit = exit.or_graver(teller.end(&table, applied?)?);
+        teller.finish()?;
+        exit = exit.or_graver(tell_end(&table, applied?, global.output)?);
     }
     Ok(exit)
+}
+
+/// Says how a table's application ended.
+fn tell_end(table: &TableName, applied: Applied, format: Format) -> Outcome {
+    if applied.disabled {
+        output::complain(&format!(
+            "hbase-txn: {table}: the table is as planned, but disabled, so that nothing could be proven; enable it with \
+             hbase-txn table enable {table}, and apply again"
+        ));
+        return Ok(Exit::Failed);
+    }
+    if format == Format::Table && !applied.changed {
+        output::line(&format!("{table}: nothing to change"))?;
+    }
+    Ok(Exit::Done)
 }
 
 /// Tells each step when it is done, and on a terminal the one that is at work.
@@ -96,28 +111,24 @@ impl Teller {
         }
     }
 
-    /// Says how a table's application ended.
-    fn end(&self, table: &TableName, applied: Applied) -> Result<Exit, Failure> {
+    /// Fails where a step could not be told.
+    fn finish(self) -> Result<(), Failure> {
         if let Some(progress) = &self.progress {
             progress.finish();
         }
-        if applied.disabled {
-            output::complain(&format!(
-                "hbase-txn: {table}: the table is as planned, but disabled, so that nothing could be proven; enable it with \
-                 hbase-txn table enable {table}, and apply again"
-            ));
-            return Ok(Exit::Failed);
-        }
-        if self.format == Format::Table && !applied.changed {
-            output::line(&format!("{table}: nothing to change"))?;
-        }
-        Ok(Exit::Done)
+        let failure = self.failure.into_inner().unwrap_or_default();
+        failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Fails where a step could not be told.
-    fn told(&self) -> Result<(), Failure> {
-        let failure = self.failure.lock().ok().and_then(|mut failure| failure.take());
-        failure.map_or(Ok(()), |error| Err(error.into()))
+    fn tell(&self, table: &TableName, step: ApplyStep) -> io::Result<()> {
+        match self.format {
+            Format::Table => output::line(&format!("{table}: {step}")),
+            Format::Json => output::json(&Done {
+                table: table.to_string(),
+                done: step.name(),
+                regions: step.regions(),
+            }),
+        }
     }
 }
 
@@ -129,13 +140,9 @@ impl ApplyWatcher for Teller {
     }
 
     fn done(&self, table: &TableName, step: ApplyStep) {
-        let told = match self.format {
-            Format::Table => output::line(&format!("{table}: {step}")),
-            Format::Json => output::json(&Done {
-                table: table.to_string(),
-                done: step.name(),
-                regions: step.regions(),
-            }),
+        let told = match &self.progress {
+            Some(progress) => progress.beside(|| self.tell(table, step)),
+            None => self.tell(table, step),
         };
         if let (Err(error), Ok(mut failure)) = (told, self.failure.lock()) {
             failure.get_or_insert(error);

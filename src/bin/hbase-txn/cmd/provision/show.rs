@@ -50,8 +50,20 @@ fn text(plan: &Plan, coloured: bool) -> String {
     for change in plan.changes() {
         lines.push(painted(change.sign(), &change.to_string(), coloured));
     }
-    for refusal in &refusals {
+    let (losses, others): (Vec<_>, Vec<_>) = refusals
+        .iter()
+        .partition(|refusal| refusal.refused == "data-loss");
+    for refusal in others {
         lines.push(painted('!', &format!("refused: {refusal}"), coloured));
+    }
+    // Each is told with its change.
+    if let Some(first) = losses.first() {
+        let changes = output::counted(losses.len(), "change");
+        lines.push(painted(
+            '!',
+            &format!("refused: data is lost by {changes}; {}", first.mend),
+            coloured,
+        ));
     }
     for note in plan.notes() {
         lines.push(format!("    note: {note}"));

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::model::TableName;
+use crate::model::{BytesBinary, PartitionRule, TableName};
 
 /// `hbase-txn table alter TABLE …`.
 pub(super) fn alter(table: &TableName, settings: &[&str]) -> String {
@@ -24,6 +24,15 @@ pub(super) fn alter_family(table: &TableName, family: &impl Display, key: &str, 
 /// `hbase-txn table ACTION TABLE`.
 pub(super) fn of_table(action: &str, table: &TableName) -> String {
     format!("hbase-txn table {action} {}", word(table))
+}
+
+/// `hbase-txn table repair TABLE`, by a rule that the table does not state yet.
+pub(super) fn repair_by(table: &TableName, rule: &PartitionRule) -> String {
+    let (option, value) = match rule {
+        PartitionRule::PrefixLength(length) => ("--prefix-length", length.to_string()),
+        PartitionRule::Delimiter(delimiter) => ("--delimiter", BytesBinary(delimiter).to_string()),
+    };
+    format!("{} {option} {}", of_table("repair", table), word(&value))
 }
 
 /// A word that a shell takes for itself.
@@ -56,5 +65,9 @@ mod tests {
             "hbase-txn table alter ns:orders --family-attribute f:TTL="
         );
         assert_eq!(of_table("repair", &table), "hbase-txn table repair ns:orders");
+        assert_eq!(
+            repair_by(&table, &PartitionRule::delimiter("|").unwrap()),
+            "hbase-txn table repair ns:orders --delimiter '|'"
+        );
     }
 }

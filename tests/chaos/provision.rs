@@ -1,0 +1,206 @@
+//! `hbase-txn provision apply` is ended with -9 at every step, and run again: it ends in the planned state, every time.
+
+use std::{path::Path, process::Stdio, time::Duration};
+
+use hbase_txn::{
+    Connection, FamilyDescriptor, PartitionedTable, Put, TableDescriptor, TableName,
+    provision::{Plan, TableFile, audit_table},
+};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+    time::{Instant, sleep},
+};
+
+use crate::{
+    cluster::{PATIENCE, TestCluster, until},
+    settings::{Settings, is_long},
+};
+
+/// Boundaries of a table that exists.
+const BOUNDARIES: [&str; 5] = ["20", "40", "60", "80", "a0"];
+
+/// What an application begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// The table is missing.
+    Nothing,
+    /// It is a plain one, which knows nothing of transactions.
+    Plain,
+}
+
+/// When the process is ended.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// When it has told so many steps.
+    Steps(usize),
+    /// When the cluster shows that the master has begun.
+    Begun,
+    /// So long after its start.
+    After(Duration),
+}
+
+/// A table file, and the cluster that it is applied to.
+struct Scene {
+    uri: String,
+    connection: Connection,
+    folder: TempDir,
+    name: TableName,
+    before: Before,
+}
+
+impl Scene {
+    fn new(cluster: &TestCluster, connection: &Connection, settings: &Settings, before: Before) -> Self {
+        let name = format!("provision_{}_{:x}", settings.seed, fastrand::u32(..));
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "table = '{name}'\npartition = {{prefix_length = 2}}\nlock_family = true\nsplit = {{hex = 6}}\n\
+             family = [{{name = 'f', versions = 3}}, {{name = 'g', ttl = '30d'}}]\n"
+        );
+        std::fs::write(folder.path().join("table.toml"), text).unwrap();
+        Self {
+            uri: cluster.uri(),
+            connection: connection.clone(),
+            folder,
+            name: name.parse().unwrap(),
+            before,
+        }
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("table.toml")
+    }
+
+    fn file(&self) -> TableFile {
+        TableFile::read(Path::new(&self.path())).unwrap()
+    }
+
+    /// The cluster as it is before an application.
+    async fn set(&self) {
+        let admin = self.connection.admin().with_operation_timeout(PATIENCE);
+        if admin.exists(&self.name).await.unwrap() {
+            admin.delete_table(&self.name).await.unwrap();
+        }
+        if self.before == Before::Plain {
+            let plain = TableDescriptor::new(self.name.clone()).with_family(FamilyDescriptor::new("f"));
+            let keys = BOUNDARIES.map(Into::into);
+            admin.create_table(&plain, &keys).await.unwrap();
+        }
+    }
+
+    fn start(&self) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_hbase-txn"))
+            .args(["provision", "apply", "--output", "json", "--timeout", "3m"])
+            .arg(self.path())
+            .env("HBASE_TXN_CONNECT", &self.uri)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap()
+    }
+
+    /// Applies to the end; the names of the steps.
+    async fn apply(&self) -> Vec<String> {
+        let output = self.start().wait_with_output().await.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines()
+            .map(|line| line.split("\"done\":\"").nth(1).unwrap())
+            .map(|rest| rest.split('"').next().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Applies, and ends the process; whether it was still at work.
+    async fn apply_until(&self, moment: Moment) -> bool {
+        let mut child = self.start();
+        let mut steps = BufReader::new(child.stdout.take().unwrap()).lines();
+        match moment {
+            Moment::Steps(count) => {
+                for _ in 0..count {
+                    steps.next_line().await.unwrap().unwrap();
+                }
+            }
+            Moment::Begun => {
+                let admin = self.connection.admin();
+                until("sign of the master's work", PATIENCE, async || {
+                    let now = admin.descriptor(&self.name).await.ok()?;
+                    now.names_multi_row_mutation_endpoint().then_some(())
+                })
+                .await;
+            }
+            Moment::After(delay) => sleep(delay).await,
+        }
+        let at_work = child.try_wait().unwrap().is_none();
+        child.kill().await.unwrap();
+        at_work
+    }
+
+    /// Runs it again, and looks: the table is as the file says, proven by use, and another run changes nothing.
+    async fn is_finished_by_another_run(&self, wanted: &TableDescriptor) {
+        self.apply().await;
+        assert_eq!(self.apply().await, ["read-back", "probe"]);
+        assert_eq!(self.descriptor().await, *wanted);
+        assert_eq!(audit_table(&self.connection, &self.name).await.unwrap(), []);
+        let plan = Plan::read(&self.connection, &self.file()).await.unwrap();
+        assert!(
+            plan.changes().is_empty() && plan.refusals().is_empty(),
+            "{plan:?}"
+        );
+        let table = PartitionedTable::open(&self.connection, self.name.clone())
+            .await
+            .unwrap();
+        for prefix in ["00", "3f", "5a", "77", "99", "ff"] {
+            let mut transaction = table.at(prefix).unwrap();
+            for row in ["1", "2"] {
+                let put = Put::new(format!("{prefix}{row}")).cell("f", "q", "v");
+                transaction.put(put).unwrap();
+            }
+            transaction.commit().await.into_result().unwrap();
+        }
+    }
+
+    async fn descriptor(&self) -> TableDescriptor {
+        self.connection.admin().descriptor(&self.name).await.unwrap()
+    }
+}
+
+async fn is_finished_whenever_it_is_killed(before: Before) {
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of("provision");
+    let connection = cluster.connect().await;
+    let scene = Scene::new(&cluster, &connection, &settings, before);
+    scene.set().await;
+    let began = Instant::now();
+    let steps = scene.apply().await;
+    let took = began.elapsed();
+    let wanted = scene.descriptor().await;
+    println!("{before:?}: {steps:?} in {took:.1?}");
+
+    let parts = if is_long() { 40 } else { 4 };
+    let mut moments: Vec<_> = (1..steps.len()).map(Moment::Steps).collect();
+    moments.push(Moment::Begun);
+    moments.extend((0..=parts).map(|part| Moment::After(took * part / parts)));
+    let mut at_work = 0;
+    for moment in moments {
+        scene.set().await;
+        at_work += u32::from(scene.apply_until(moment).await);
+        scene.is_finished_by_another_run(&wanted).await;
+    }
+    println!("{before:?}: ended while at work {at_work} times");
+    assert!(at_work >= parts / 2, "hardly ever ended while at work");
+    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    admin.delete_table(&scene.name).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_is_being_made_is_finished_by_the_next_run_whenever_the_first_is_killed() {
+    is_finished_whenever_it_is_killed(Before::Nothing).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_is_being_changed_is_finished_by_the_next_run_whenever_the_first_is_killed() {
+    is_finished_whenever_it_is_killed(Before::Plain).await;
+}

@@ -1,0 +1,254 @@
+//! `provision plan` and `provision apply`.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::{Answer, TestTable, run, run_alone, unique_name, with_admin};
+
+/// Table files of a test.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path: PathBuf = self.0.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// A file for a table with the family `f` and partitions of three bytes, with these lines beside.
+    fn by_three(&self, table: &str, lines: &str) -> String {
+        let text = format!(
+            "table = '{table}'\npartition = {{prefix_length = 3}}\nfamily = [{{name = 'f'}}]\n{lines}\n"
+        );
+        self.file(&format!("{}.toml", table.replace(':', ".")), &text)
+    }
+}
+
+/// A table that `provision` makes; it is dropped with this.
+fn unmade(label: &str) -> TestTable {
+    TestTable(unique_name(label))
+}
+
+fn plan(files: &[&str]) -> Answer {
+    run(&[&["provision", "plan", "--output", "json"], files].concat())
+}
+
+fn kinds(answer: &Answer, key: &str) -> Vec<Value> {
+    let objects = answer.objects();
+    objects
+        .iter()
+        .filter_map(|object| object.get(key).cloned())
+        .collect()
+}
+
+#[test]
+fn a_table_is_planned_applied_and_then_there_is_nothing_to_change() {
+    let folder = Folder::new();
+    let table = unmade("provision");
+    let file = folder.by_three(&table.0, "split = {hex = 4}");
+    let planned = plan(&[&file]);
+    assert_eq!(planned.code, 0, "{planned:?}");
+    let expected = json!({"table": table.0, "change": "create-table", "regions": 4});
+    assert_eq!(planned.objects()[0], expected);
+    let page = run(&["provision", "plan", &file]).done();
+    for line in [
+        "changes\n",
+        "  + the table, with 4 regions\n",
+        "  + a partition is: the first 3 bytes\n",
+        "  + MultiRowMutationEndpoint\n",
+        "  + family f",
+    ] {
+        assert!(page.contains(line), "{line:?} is not in {page}");
+    }
+    assert!(!page.contains('\x1b'), "{page:?}");
+
+    let applied = run(&["provision", "apply", &file, "--output", "json"]);
+    assert_eq!(applied.code, 0, "{applied:?}");
+    let steps = [
+        json!({"table": table.0, "done": "create-table", "regions": 4}),
+        json!({"table": table.0, "done": "read-back"}),
+        json!({"table": table.0, "done": "probe", "regions": 4}),
+    ];
+    assert_eq!(applied.objects(), steps);
+    assert_eq!(applied.stderr, "");
+    assert_eq!(run(&["table", "check", &table.0, "--output", "json"]).done(), "");
+
+    assert_eq!(plan(&[&file]).done(), "");
+    assert!(
+        run(&["provision", "plan", &file])
+            .done()
+            .contains(": nothing to change\n")
+    );
+    let again = run(&["provision", "apply", &file]).done();
+    assert!(
+        again.ends_with(&format!("{}: nothing to change\n", table.0)),
+        "{again}"
+    );
+    assert!(again.contains("4 regions asked, all answer"), "{again}");
+}
+
+#[test]
+fn a_change_says_what_it_reopens_and_what_it_leaves() {
+    let folder = Folder::new();
+    let table = TestTable::odd(
+        "reopens",
+        |descriptor| {
+            let family = hbase_txn::FamilyDescriptor::new("f").with_attribute("BLOOMFILTER", "NONE");
+            descriptor.with_family(family)
+        },
+        &["ggg"],
+    );
+    let file = folder.by_three(&table.0, "");
+    let page = run(&["provision", "plan", &file]).done();
+    assert!(page.contains("which reopen 2 regions one by one"), "{page}");
+    assert!(
+        page.contains("    note: not in the file, left alone: family f: BLOOMFILTER NONE"),
+        "{page}"
+    );
+    let applied = run(&["provision", "apply", &file]).done();
+    assert!(applied.contains("changed, 2 regions reopened"), "{applied}");
+    assert_eq!(run(&["table", "check", &table.0, "--output", "json"]).done(), "");
+}
+
+#[test]
+fn what_loses_data_needs_to_be_allowed() {
+    let folder = Folder::new();
+    let table = TestTable::with(
+        "loses",
+        &["--family", "f", "--family", "g", "--prefix-length", "3"],
+    );
+    let file = folder.by_three(&table.0, "");
+    let planned = plan(&[&file]);
+    assert_eq!(planned.code, 1, "{planned:?}");
+    assert_eq!(kinds(&planned, "change"), ["drop-family"]);
+    assert_eq!(kinds(&planned, "refused"), ["data-loss"]);
+    run(&["provision", "apply", &file]).refused(1, &["nothing was done", "- family g", "--allow-data-loss"]);
+    let page = run(&["provision", "plan", &file]);
+    assert!(
+        page.stdout
+            .contains("  - family g (loses data: all that is in it"),
+        "{page:?}"
+    );
+    assert!(page.stdout.contains("  ! refused: "), "{page:?}");
+    assert_eq!(run(&["provision", "plan", &file, "--allow-data-loss"]).code, 0);
+    run(&["provision", "apply", &file, "--allow-data-loss"]).done();
+    assert_eq!(plan(&[&file]).done(), "");
+}
+
+#[test]
+fn where_one_file_is_refused_nothing_is_done_for_any() {
+    let folder = Folder::new();
+    let (fine, cut) = (
+        unmade("fine"),
+        TestTable::odd(
+            "cut",
+            |descriptor| descriptor.with_family(hbase_txn::FamilyDescriptor::new("f")),
+            &["abcd"],
+        ),
+    );
+    let files = [folder.by_three(&fine.0, ""), folder.by_three(&cut.0, "")];
+    let files = [files[0].as_str(), files[1].as_str()];
+    let planned = plan(&files);
+    assert_eq!(planned.code, 1, "{planned:?}");
+    let refused: Vec<_> = planned
+        .objects()
+        .into_iter()
+        .filter(|object| object.get("refused").is_some())
+        .collect();
+    assert_eq!(refused.len(), 1);
+    assert_eq!(
+        (&refused[0]["boundary"], &refused[0]["partition"]),
+        (&json!("abcd"), &json!("abc"))
+    );
+    run(&[&["provision", "apply"][..], &files].concat()).refused(
+        1,
+        &["nothing was done", "boundary abcd cuts partition abc in two"],
+    );
+    let exists = with_admin(async |admin| admin.exists(&fine.name()).await.unwrap());
+    assert!(!exists);
+    run(&["provision", "apply", files[0]]).done();
+}
+
+#[test]
+fn a_disabled_table_is_changed_and_ends_as_not_proven() {
+    let folder = Folder::new();
+    let table = TestTable::odd(
+        "disabled",
+        |descriptor| descriptor.with_family(hbase_txn::FamilyDescriptor::new("f")),
+        &[],
+    );
+    let file = folder.by_three(&table.0, "");
+    with_admin(async |admin| admin.disable_table(&table.name()).await.unwrap());
+    assert!(
+        run(&["provision", "plan", &file])
+            .done()
+            .contains("note: the table is disabled")
+    );
+    run(&["provision", "apply", &file]).refused(1, &["but disabled", "enable it", &table.0]);
+    with_admin(async |admin| admin.enable_table(&table.name()).await.unwrap());
+    run(&["provision", "apply", &file]).done();
+    assert_eq!(plan(&[&file]).done(), "");
+}
+
+#[test]
+fn a_missing_namespace_is_named_with_both_ways_out() {
+    let folder = Folder::new();
+    let name = format!("absent_{}:t", std::process::id());
+    let file = folder.by_three(&name, "");
+    run(&["provision", "apply", &file])
+        .refused(1, &["there is no namespace", "create_namespace = true", &name]);
+    assert_eq!(kinds(&plan(&[&file]), "refused"), ["namespace-missing"]);
+}
+
+#[test]
+fn files_that_are_wrong_are_told_all_at_once_before_anything_is_sent() {
+    let folder = Folder::new();
+    let one = folder.file(
+        "one.toml",
+        "table = 'orders'\nfoo = 1\n[partition]\nprefix_length = 0\n[[family]]\nname = 'f'\n",
+    );
+    let other = folder.file("other.toml", "table = 'orders\n");
+    // No cluster is named: nothing of it is needed to see that.
+    let refused = run_alone(&["provision", "apply", &one, &other]);
+    refused.refused(
+        2,
+        &[
+            "one.toml:2:1: unknown key \"foo\"",
+            "one.toml:4:17: prefix_length is 0",
+            "other.toml:1:",
+        ],
+    );
+    let (fine, twin) = (
+        folder.by_three("orders", ""),
+        folder.file("twin.toml", "table = 'orders'\nkind = 'locks'"),
+    );
+    run_alone(&["provision", "plan", &fine, &twin]).refused(
+        2,
+        &["twin.toml: table orders is described by", "orders.toml already"],
+    );
+    run_alone(&["provision", "plan", "/no/such.toml"]).refused(1, &["/no/such.toml can't be read"]);
+    run_alone(&["provision", "plan"]).refused(2, &["<FILE>..."]);
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_told_in_time() {
+    let folder = Folder::new();
+    let file = folder.by_three("orders", "");
+    let answer = run_alone(&[
+        "provision",
+        "plan",
+        &file,
+        "--connect",
+        "hbase+rpc://127.0.0.1:1",
+        "--timeout",
+        "2s",
+    ]);
+    answer.refused(1, &["127.0.0.1:1"]);
+    assert!(answer.took.as_secs() < 5, "{answer:?}");
+}

@@ -1,0 +1,79 @@
+//! Tables from files: made, and changed with their regions reopened.
+
+use hbase_txn::{
+    LockTableOptions, PartitionedTable, TableName,
+    provision::{Plan, TableFile, audit_table},
+};
+
+use crate::{
+    on_each,
+    support::{
+        Cluster, put,
+        table::{TestTable, plain, unique_name},
+    },
+};
+
+fn file(name: &TableName, lines: &str) -> TableFile {
+    let text = format!(
+        "table = '{name}'\npartition = {{prefix_length = 3}}\nfamily = [{{name = 'f', versions = 2}}]\n{lines}"
+    );
+    TableFile::parse("test.toml", &text).unwrap()
+}
+
+/// Applies a file to what is there, uses the table, and applies it again.
+async fn is_applied(cluster: &Cluster, file: &TableFile, changes: bool) {
+    let connection = cluster.connect().await;
+    let plan = Plan::read(&connection, file).await.unwrap();
+    let applied = plan.apply(&connection, &()).await.unwrap();
+    assert_eq!(applied.changed, changes);
+    assert_eq!(audit_table(&connection, file.name()).await.unwrap(), []);
+    let table = PartitionedTable::open(&connection, file.name().clone())
+        .await
+        .unwrap();
+    let mut transaction = table.at("xxx").unwrap();
+    transaction.put(put("xxx1", "v")).unwrap();
+    transaction.put(put("xxx2", "v")).unwrap();
+    transaction.commit().await.into_result().unwrap();
+    let again = Plan::read(&connection, file).await.unwrap();
+    assert_eq!((again.changes(), again.refusals()), (&[][..], vec![]));
+    assert!(!again.apply(&connection, &()).await.unwrap().changed);
+}
+
+#[tokio::test]
+async fn a_table_is_made_and_changed_by_files() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        let name = unique_name("provision");
+        is_applied(
+            cluster,
+            &file(&name, "split = {hex = 3}\nlock_family = true"),
+            true,
+        )
+        .await;
+        let more = "partition_version = true\nlock_family = true\nattributes = {MAX_FILESIZE = 1073741824}";
+        is_applied(cluster, &file(&name, more), true).await;
+        admin.delete_table(&name).await.unwrap();
+
+        let table = TestTable::create_on(cluster, "retrofit", plain, &["ggg"]).await;
+        is_applied(cluster, &file(&table.name, ""), true).await;
+    })
+    .await;
+}
+
+/// The regions of a table that is already as planned have no need to be reopened: they were.
+#[tokio::test]
+async fn what_table_create_makes_is_as_a_file_wants_it() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let name = unique_name("locks");
+        let locks = LockTableOptions::new(name.clone()).regions(3);
+        locks.create(&connection.admin()).await.unwrap();
+        let text = format!("table = '{name}'\nkind = 'locks'\nregions = 3");
+        let file = TableFile::parse("locks.toml", &text).unwrap();
+        let plan = Plan::read(&connection, &file).await.unwrap();
+        assert_eq!((plan.changes(), plan.notes()), (&[][..], &[][..]));
+        assert_eq!(plan.apply(&connection, &()).await.unwrap().regions, 3);
+        connection.admin().delete_table(&name).await.unwrap();
+    })
+    .await;
+}
