@@ -97,16 +97,20 @@ impl Table {
 
 impl MultiCall {
     fn message(&self, region: &RegionInfo) -> pb::MultiRequest {
-        let region_action = self
-            .actions
-            .iter()
-            .map(|action| action.message(region, self.durability))
+        let region_action = together(&self.actions)
+            .map(|actions| RegionAction::message(actions, region, self.durability))
             .collect();
         pb::MultiRequest {
             region_action,
             ..pb::MultiRequest::default()
         }
     }
+}
+
+/// The actions that are sent as one of the message's: gets that follow each other, because each costs the server a look-up
+/// of the region, quotas, and an answer; any other one by itself.
+fn together(actions: &[RegionAction]) -> impl Iterator<Item = &[RegionAction]> {
+    actions.chunk_by(|one, next| matches!((one, next), (RegionAction::Get(_), RegionAction::Get(_))))
 }
 
 impl RegionAction {
@@ -118,32 +122,31 @@ impl RegionAction {
         }
     }
 
-    fn message(&self, region: &RegionInfo, durability: Durability) -> pb::RegionAction {
-        let message = pb::RegionAction {
+    /// The message of those that are sent [together].
+    fn message(together: &[Self], region: &RegionInfo, durability: Durability) -> pb::RegionAction {
+        let mut message = pb::RegionAction {
             region: convert::region_specifier(region),
             ..pb::RegionAction::default()
         };
-        match self {
-            Self::Get(get) => pb::RegionAction {
-                action: vec![pb::Action {
-                    index: Some(0),
+        for (index, action) in (0..).zip(together) {
+            match action {
+                Self::Get(get) => message.action.push(pb::Action {
+                    index: Some(index),
                     get: Some(convert::get_message(get)),
                     ..pb::Action::default()
-                }],
-                ..message
-            },
-            Self::Atomic(mutations) => pb::RegionAction {
-                atomic: Some(true),
-                action: mutation_actions(mutations, durability),
-                ..message
-            },
-            Self::Conditional { mutations, condition } => pb::RegionAction {
-                atomic: Some(true),
-                action: mutation_actions(mutations, durability),
-                condition: Some(condition.clone()),
-                ..message
-            },
+                }),
+                Self::Atomic(mutations) => {
+                    message.atomic = Some(true);
+                    message.action = mutation_actions(mutations, durability);
+                }
+                Self::Conditional { mutations, condition } => {
+                    message.atomic = Some(true);
+                    message.action = mutation_actions(mutations, durability);
+                    message.condition = Some(condition.clone());
+                }
+            }
         }
+        message
     }
 }
 
@@ -172,30 +175,27 @@ fn read(
     mut block: CellBlockDecoder,
 ) -> Result<Vec<ActionAnswer>, CallError> {
     let results = answer.region_action_result;
-    if results.len() != actions.len() {
-        return Err(bad(format!(
-            "{} answers to {} region actions",
-            results.len(),
-            actions.len()
-        )));
+    let sent = together(actions).count();
+    if results.len() != sent {
+        return Err(bad(format!("{} answers to {sent} region actions", results.len())));
     }
     let mut answers = Vec::with_capacity(actions.len());
     let mut failed: Option<(RemoteFault, Recovery)> = None;
     let mut effect = Effect::None;
-    for (action, result) in actions.iter().zip(results) {
-        let fault = match read_action(action, result, &mut block) {
-            Ok(answer) => {
-                if answer.says_applied() {
+    for (actions, result) in together(actions).zip(results) {
+        let fault = match read_together(actions, result, &mut block) {
+            Ok(read) => {
+                if read.iter().any(ActionAnswer::says_applied) {
                     effect = Effect::Unknown;
                 }
-                answers.push(answer);
+                answers.extend(read);
                 continue;
             }
             Err(ActionError::Bad(what)) => return Err(bad(what)),
             Err(ActionError::Failed(fault)) => fault,
         };
         let ruling = Ruling::of(&fault.class, &fault.message, fault.do_not_retry);
-        if !matches!(action, RegionAction::Get(_)) && ruling.effect == Effect::Unknown {
+        if !are_gets(actions) && ruling.effect == Effect::Unknown {
             effect = Effect::Unknown;
         }
         // The first failure says how to go on, unless another one says that there is no use.
@@ -229,51 +229,62 @@ fn bad(what: String) -> CallError {
     CallError::BadAnswer(what.into())
 }
 
-fn read_action(
-    action: &RegionAction,
+fn are_gets(together: &[RegionAction]) -> bool {
+    matches!(together, [RegionAction::Get(_), ..])
+}
+
+/// Reads the answers to actions that were sent [together].
+fn read_together(
+    actions: &[RegionAction],
     result: pb::RegionActionResult,
     block: &mut CellBlockDecoder,
-) -> Result<ActionAnswer, ActionError> {
+) -> Result<Vec<ActionAnswer>, ActionError> {
     let bad = |what: &str| Err(ActionError::Bad(what.to_owned()));
     if let Some(exception) = &result.exception {
         return Err(ActionError::Failed(RemoteFault::of_action(exception)));
     }
-    let mut answered = vec![false; action.len()];
-    let mut cells = Vec::new();
+    let number = actions.iter().map(RegionAction::len).sum();
+    let mut answers: Vec<Option<Vec<Cell>>> = vec![None; number];
     let mut failed = None;
     // In the order of the message, in which the cells are too; which action a result is of, its index says.
     for part in result.result_or_exception {
         let index = part.index.and_then(|index| usize::try_from(index).ok());
-        match index.and_then(|index| answered.get_mut(index)) {
-            Some(answered @ false) => *answered = true,
-            _ => return bad("a result of no action of the call, or a second one of the same"),
-        }
-        if let Some(exception) = &part.exception {
-            failed = Some(RemoteFault::of_action(exception));
-            continue;
-        }
-        match part.result {
-            Some(result) => cells.extend(convert::cells(result, block)?),
-            None if matches!(action, RegionAction::Get(_)) => return bad("no result to a get"),
-            None => {}
-        }
+        let Some(answer @ None) = index.and_then(|index| answers.get_mut(index)) else {
+            return bad("a result of no action of the call, or a second one of the same");
+        };
+        *answer = Some(match (&part.exception, part.result) {
+            (Some(exception), _) => {
+                failed = Some(RemoteFault::of_action(exception));
+                Vec::new()
+            }
+            (None, Some(result)) => convert::cells(result, block)?,
+            (None, None) if are_gets(actions) => return bad("no result to a get"),
+            (None, None) => Vec::new(),
+        });
     }
-    if answered.contains(&false) {
+    let answers: Option<Vec<Vec<Cell>>> = answers.into_iter().collect();
+    let Some(cells) = answers else {
         return bad("an action without an answer");
-    }
-    match (action, failed, result.processed) {
-        (RegionAction::Get(_), Some(fault), _) => Err(ActionError::Failed(fault)),
+    };
+    match (actions, failed, result.processed) {
+        ([RegionAction::Get(_), ..], Some(fault), _) => Err(ActionError::Failed(fault)),
         (_, Some(fault), _) => Err(ActionError::Bad(format!(
             "an exception for one of several mutations that are atomic: {}: {}",
             fault.class, fault.message
         ))),
-        (RegionAction::Get(_), None, _) => Ok(ActionAnswer::Row(convert::row_of(cells)?)),
-        (RegionAction::Atomic(_), None, None | Some(true)) => Ok(ActionAnswer::Applied(cells)),
-        (RegionAction::Atomic(_), None, Some(false)) => bad("a condition failed where there was none"),
-        (RegionAction::Conditional { .. }, None, Some(processed)) => {
-            Ok(ActionAnswer::Processed { processed, cells })
+        ([RegionAction::Get(_), ..], None, _) => {
+            let rows = cells
+                .into_iter()
+                .map(|cells| Ok(ActionAnswer::Row(convert::row_of(cells)?)));
+            rows.collect()
         }
-        (RegionAction::Conditional { .. }, None, None) => bad("no word on whether the condition held"),
+        ([RegionAction::Conditional { .. }], None, Some(processed)) => Ok(vec![ActionAnswer::Processed {
+            processed,
+            cells: cells.concat(),
+        }]),
+        ([RegionAction::Conditional { .. }], None, None) => bad("no word on whether the condition held"),
+        (_, None, None | Some(true)) => Ok(vec![ActionAnswer::Applied(cells.concat())]),
+        (_, None, Some(false)) => bad("a condition failed where there was none"),
     }
 }
 

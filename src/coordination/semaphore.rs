@@ -194,11 +194,11 @@ impl Semaphore {
     }
 
     /// Deletes the semaphore: nobody gets a permit any more; whether it was there. Permits that are held stay held until they are
-    /// released or their leases are over, also when it is created anew meanwhile.
+    /// released or their leases are over, also when it is created anew meanwhile. One that is created anew is not deleted.
     ///
     /// # Errors
     ///
-    /// Those of the calls.
+    /// Those of the calls; [`Conflict`](ErrorKind::Conflict) when it was [resized](Self::resize) each time it was to be deleted.
     pub async fn delete(&self) -> Result<bool> {
         self.undefine().await.map_err(|error| self.blame(error))
     }
@@ -282,21 +282,19 @@ impl Semaphore {
 
     async fn undefine(&self) -> Result<bool> {
         let (deadline, mut waiting) = self.patience();
-        let mut deleted = false;
-        loop {
-            let seen = self.row.look(deadline).await?;
-            let Some(definition) = &seen.definition else {
-                return Ok(deleted);
-            };
-            deleted |= self.row.undefine(definition).await?;
-            // A cell whose timestamp is ahead of the server's clock is not deleted before that has come there.
-            if deleted && self.is_seen(&seen, deadline).await? {
+        while let Some(definition) = self.row.look(deadline).await?.definition {
+            if self.row.undefine(&definition, deadline).await? {
                 return Ok(true);
             }
             if !waiting.goes_on().await {
-                return Err(not_in_sight());
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    "the semaphore was resized, or created anew, each time it was to be deleted",
+                )
+                .with_retryable(true));
             }
         }
+        Ok(false)
     }
 
     fn patience(&self) -> (Instant, Waiting) {
@@ -316,7 +314,7 @@ impl Semaphore {
     /// How many permits there are by what was seen.
     pub(super) fn note(&self, seen: &SlotsSeen) -> Result<u32> {
         let permits = match &seen.definition {
-            Some(definition) => read(definition)?,
+            Some(definition) => read(&definition.value)?,
             None => return Err(not_found()),
         };
         self.permits.store(permits, Ordering::Relaxed);

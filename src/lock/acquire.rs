@@ -14,7 +14,7 @@ use super::{
 use crate::{
     client::CallKind,
     error::{Effect, Result},
-    model::{Get, Row},
+    model::{Get, Mutation, Row},
 };
 
 /// How an attempt to take a lock ended.
@@ -138,50 +138,27 @@ impl Place {
     /// them from under a hold, and then a shorter hold would end with the old one in sight again. A flush may also drop the delete
     /// marker, from under two holds; so the hold says what was cleared, and who releases it passes that on.
     async fn lay_bare(&self, mut hold: Hold, before: &[Sight], deadline: Instant) -> Result<Attempt> {
-        let before = |index: usize, grip: &Grip| self.before(grip, before.get(index)).unwrap_or_default();
-        let rows = || hold.grips.iter().enumerate();
-        let depths = rows().filter_map(|(index, grip)| {
-            let before = before(index, grip);
-            grip.outlived_by(&before)?;
-            Some(grip.depth(&before))
-        });
-        let Some(depth) = depths.max() else {
+        let before: Vec<Sight> = hold
+            .grips
+            .iter()
+            .enumerate()
+            .map(|(index, grip)| self.before(grip, before.get(index)).unwrap_or_default())
+            .collect();
+        let Some(depth) = deepest(&hold.grips, &before) else {
             return Ok(Attempt::Won(hold));
         };
-        // A delete would take along a hold that lies at the same time. It lives as long as what it lies on, then.
-        let lies_on = |(index, grip): (usize, &Grip)| {
-            let remains = before(index, grip).remains();
-            remains.is_some_and(|remains| remains.timestamp >= grip.timestamp)
-        };
-        let longest = match rows().any(lies_on) {
-            true => hold.longest.max(depth),
-            false => hold.longest,
-        };
         // It counts from the timestamp before the hold's own: `Grip::before`.
-        let over = Millis(depth.0.saturating_add(1));
-        let renewal = hold.renewals + 1;
-        let actions = rows().map(|(index, grip)| {
-            let held = HeldBy {
-                ttl: longest,
-                renewal,
-                over: Some(over),
-                ..grip.held.clone()
-            };
-            let mut mutations = vec![self.rewrite(index, grip, HELD, &Owner::Held(held), longest)];
-            if let Some(remains) = grip.outlived_by(&before(index, grip))
-                && remains.timestamp < grip.timestamp
-            {
-                mutations.push(self.clear(index, remains.timestamp).into());
-            }
-            self.if_held(index, grip, mutations)
-        });
-        let actions = actions.collect();
+        hold.over = Some(Millis(depth.0.saturating_add(1)));
+        hold.renewals += 1;
+        let mut actions = Vec::with_capacity(hold.grips.len());
+        for (index, (grip, before)) in hold.grips.iter().zip(&before).enumerate() {
+            let (ttl, mutations) = self.laying_bare(index, grip, before, &hold);
+            actions.push(self.if_held(index, grip, mutations));
+            hold.longest = hold.longest.max(ttl);
+        }
         let after = self
             .change("clearing what lies under the lock", actions, deadline)
             .await?;
-        hold.longest = longest;
-        hold.renewals = renewal;
-        hold.over = Some(over);
         match hold.look_again(&after) {
             true => Ok(Attempt::Won(hold)),
             false => {
@@ -190,4 +167,35 @@ impl Place {
             }
         }
     }
+
+    /// What says on one row how deep the hold was cleared, and clears it there; and for how long it then has the row.
+    fn laying_bare(&self, index: usize, grip: &Grip, before: &Sight, hold: &Hold) -> (Millis, Vec<Mutation>) {
+        let remains = grip.outlived_by(before);
+        // A delete would take along a hold that lies at the same time. It lives as long as what it lies on, then.
+        let (ttl, clear) = match remains {
+            Some(remains) if remains.timestamp < grip.timestamp => {
+                (grip.held.ttl, Some(self.clear(index, remains.timestamp)))
+            }
+            Some(_) => (grip.depth(before), None),
+            None => (grip.held.ttl, None),
+        };
+        let held = HeldBy {
+            ttl,
+            renewal: hold.renewals,
+            over: hold.over,
+            ..grip.held.clone()
+        };
+        let mut mutations = vec![self.rewrite(index, grip, HELD, &Owner::Held(held), ttl)];
+        mutations.extend(clear.map(Mutation::from));
+        (ttl, mutations)
+    }
+}
+
+/// How long from its timestamp on something may live on a row, where that is longer than the hold of it; on the row where it is
+/// longest.
+fn deepest(grips: &[Grip], before: &[Sight]) -> Option<Millis> {
+    let rows = grips.iter().zip(before);
+    rows.filter(|(grip, before)| grip.outlived_by(before).is_some())
+        .map(|(grip, before)| grip.depth(before))
+        .max()
 }

@@ -21,6 +21,8 @@ pub(crate) const FENCING: Bytes = Bytes::from_static(b"F");
 pub(crate) const HELD: Bytes = Bytes::from_static(b"M");
 /// The column whose timestamp is the number of the last hold in a row of slots.
 const NUMBER: Bytes = Bytes::from_static(b"N");
+/// The column that says what a row of slots is for; locks have none.
+pub(super) const DEFINITION: Bytes = Bytes::from_static(b"P");
 /// Behind the lock row's key; no key of text is like it, because `\xFF` is in no UTF-8.
 pub(crate) const COMPANION: &[u8] = b"\xff_own";
 
@@ -72,6 +74,33 @@ impl Columns {
     }
 }
 
+/// What a column of a row of slots is; those of a slot are named after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlotColumn<'a> {
+    Definition,
+    Number,
+    Marker(&'a [u8]),
+    Owner(&'a [u8]),
+    Fencing(&'a [u8]),
+}
+
+impl<'a> SlotColumn<'a> {
+    /// The column of this qualifier; none of a stranger's.
+    pub(super) fn of(qualifier: &'a [u8]) -> Option<Self> {
+        if qualifier == DEFINITION {
+            return Some(Self::Definition);
+        }
+        if qualifier == NUMBER {
+            return Some(Self::Number);
+        }
+        let slot = |column: &Bytes| qualifier.strip_prefix(&column[..]);
+        let marker = slot(&MARKER).map(Self::Marker);
+        let owner = || slot(&OWNER).map(Self::Owner);
+        let fencing = || slot(&FENCING).map(Self::Fencing);
+        marker.or_else(owner).or_else(fencing)
+    }
+}
+
 impl LockRows {
     /// The lock row alone: for rows that only clients of this library touch.
     pub(crate) fn alone(family: Bytes, row: Bytes) -> Self {
@@ -120,7 +149,28 @@ impl LockRows {
 
     /// The row that gives the lock its name.
     pub(crate) fn lock_row(&self) -> &Bytes {
-        // There is always one: both ways to make this give it rows.
+        // There is always one: whichever way this is made gives it rows.
         &self.rows[self.rows.len() - 1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_of_a_slot_are_known_by_their_names() {
+        for slot in ["0", "1023", "W", "R7", "L", "N"] {
+            let columns = Columns::of_slot(slot);
+            let slot = slot.as_bytes();
+            assert_eq!(SlotColumn::of(&columns.marker), Some(SlotColumn::Marker(slot)));
+            assert_eq!(SlotColumn::of(&columns.owner), Some(SlotColumn::Owner(slot)));
+            assert_eq!(SlotColumn::of(&columns.fencing), Some(SlotColumn::Fencing(slot)));
+            assert_eq!(SlotColumn::of(&columns.number), Some(SlotColumn::Number));
+        }
+        assert_eq!(SlotColumn::of(&DEFINITION), Some(SlotColumn::Definition));
+        for stranger in ["", "X", "l1", "P1", "N1"] {
+            assert_eq!(SlotColumn::of(stranger.as_bytes()), None, "{stranger}");
+        }
     }
 }

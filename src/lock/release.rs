@@ -127,10 +127,7 @@ impl Place {
         match holder {
             Occupant::Ours { held, .. } => {
                 let grip = sight.grip(held.token)?;
-                let ttl = self
-                    .before(&grip, None)
-                    .map_or(grip.held.ttl, |before| grip.depth(&before));
-                let mut mutations = self.giving_up(index, &grip, ttl, Duration::ZERO);
+                let mut mutations = self.giving_up_over(index, &grip, None);
                 // So that the holder can tell it from a release of his own.
                 mutations.extend(self.count(index));
                 Some(self.if_held(index, &grip, mutations))
@@ -155,13 +152,13 @@ impl Place {
             .enumerate()
             .rev()
             .filter_map(|(index, sight)| {
-                let grip = sight.grip(token)?;
                 let before = before.and_then(|before| before.get(index));
-                Some(match self.before(&grip, before) {
-                    Some(before) => self.give_back_action(index, &grip, grip.depth(&before), Duration::ZERO),
-                    // What lies under it may live longer than anybody knows.
-                    None => self.if_held(index, &grip, vec![self.wipe(index, &grip).into()]),
-                })
+                if let Some(grip) = sight.hidden(token) {
+                    return self.unhide_action(index, &grip, before?);
+                }
+                let grip = sight.grip(token)?;
+                let mutations = self.giving_up_over(index, &grip, before);
+                Some(self.if_held(index, &grip, mutations))
             })
             .collect();
         if !actions.is_empty() {
@@ -169,6 +166,13 @@ impl Place {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Says again what the row said that a hidden hold was written over, which was not to be lost.
+    fn unhide_action(&self, index: usize, grip: &Grip, before: &Sight) -> Option<RegionAction> {
+        grip.outlived_by(before)?;
+        let say_free = self.say_free(index, grip, grip.depth(before));
+        Some(self.if_held(index, grip, vec![say_free]))
     }
 
     /// The actions that give back what is held, the last row first, and which rows they are of.
@@ -202,6 +206,15 @@ impl Place {
             // At the marker's own timestamp, so that a client with a slower clock is not hidden behind it; and for as long
             // as anything below would live.
             vec![self.giving_back(index, grip, ttl)]
+        }
+    }
+
+    /// Gives up a row that was seen like this before it was taken; none when nobody knows what was there.
+    fn giving_up_over(&self, index: usize, grip: &Grip, before: Option<&Sight>) -> Vec<Mutation> {
+        match self.before(grip, before) {
+            Some(before) => self.giving_up(index, grip, grip.depth(&before), Duration::ZERO),
+            // What lies under it may live longer than anybody knows.
+            None => vec![self.wipe(index, grip).into()],
         }
     }
 

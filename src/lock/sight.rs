@@ -128,18 +128,31 @@ impl Sight {
         Some((seen, Owner::decode(&seen.value)?))
     }
 
+    /// What this token wrote to the row last.
+    fn written(&self, token: LockToken) -> Option<Grip> {
+        match self.decoded()? {
+            (seen, Owner::Held(held)) if held.token == token => Some(Grip {
+                timestamp: seen.timestamp,
+                value: seen.value.clone(),
+                held,
+            }),
+            _ => None,
+        }
+    }
+
     /// What this token has of the row. Marker and owner cell were written together, so they have one timestamp.
     pub(crate) fn grip(&self, token: LockToken) -> Option<Grip> {
         let marker = self.held_marker()?;
-        match self.decoded()? {
-            (seen, Owner::Held(held)) if held.token == token && seen.timestamp == marker.timestamp => {
-                Some(Grip {
-                    timestamp: seen.timestamp,
-                    value: seen.value.clone(),
-                    held,
-                })
-            }
-            _ => None,
+        let written = self.written(token)?;
+        (written.timestamp == marker.timestamp).then_some(written)
+    }
+
+    /// What this token wrote to the row without getting it: the delete marker of a release in the same millisecond hides the
+    /// marker that was written beside it.
+    pub(super) fn hidden(&self, token: LockToken) -> Option<Grip> {
+        match self.grip(token) {
+            Some(_) => None,
+            None => self.written(token),
         }
     }
 
@@ -164,7 +177,10 @@ impl Sight {
         let (seen, owner) = self.decoded()?;
         let ttl = match owner {
             Owner::Free { ttl } => ttl,
-            Owner::Held(held) => held.ttl,
+            // What lay under it counts from the timestamp before: `Grip::before`.
+            Owner::Held(held) => held
+                .over
+                .map_or(held.ttl, |over| held.ttl.max(Millis(over.0.saturating_sub(1)))),
         };
         Some(Remains {
             timestamp: seen.timestamp,
@@ -271,6 +287,22 @@ mod tests {
         let long = Some(Millis(5_000));
         assert_eq!(grip(long).before().remains().unwrap().horizon(), 99 + 5_000);
         assert_eq!(depth(long), Millis(4_999));
+    }
+
+    #[test]
+    fn what_a_holder_leaves_lasts_as_long_as_what_lies_under_it() {
+        let rows = LockRows::alone("D".into(), "r".into());
+        let horizon = |over| {
+            let owner = Owner::Held(HeldBy {
+                over,
+                ..held(LockToken::unique())
+            });
+            let sight = Sight::of(b"D", rows.columns(0), Some(&row(&[(OWNER, 100, owner.encode())])));
+            sight.remains().unwrap().horizon()
+        };
+        assert_eq!(horizon(None), 100 + 1_000);
+        assert_eq!(horizon(Some(Millis(500))), 100 + 1_000);
+        assert_eq!(horizon(Some(Millis(5_000))), 99 + 5_000);
     }
 
     #[test]

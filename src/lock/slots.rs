@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::{
     guard::{LockGuard, ReleaseOutcome},
-    layout::{FAMILY, FENCING, LockRows, MARKER, OWNER},
+    layout::{DEFINITION, FAMILY, LockRows, SlotColumn},
     manager::LockManager,
     name::LockLevel,
     owner::LockToken,
@@ -28,15 +28,11 @@ use super::{
     state::{LockHolder, LockLoss},
 };
 use crate::{
-    client::Table,
+    client::{ActionAnswer, AnyRegion, CallKind, MultiCall, RegionAction, Table},
     error::Result,
     model::{Cell, Condition, Delete, Durability, Get, Put, Row, distributed_row},
+    wire::condition,
 };
-
-/// The column that says what the row is for; locks have none.
-const DEFINITION: &[u8] = b"P";
-/// The counter that numbers the holds.
-const NUMBER: &[u8] = b"N";
 
 /// A row of slots.
 #[derive(Clone)]
@@ -51,11 +47,18 @@ pub(crate) struct SlotRow {
 /// What was seen of a row at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SlotsSeen {
-    pub(crate) definition: Option<Bytes>,
+    pub(crate) definition: Option<Definition>,
     /// The number of the last hold.
     pub(crate) number: Option<u64>,
     /// The slots that are held.
     pub(crate) held: BTreeMap<String, LockHolder>,
+}
+
+/// What a row is for, as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Definition {
+    pub(crate) value: Bytes,
+    timestamp: u64,
 }
 
 impl LockManager {
@@ -125,11 +128,16 @@ impl SlotRow {
         let mut request = request.clone();
         request.place = self.place(slots);
         let (mut tried, row) = attempt(slice::from_ref(&request), Some(self.get()), deadline).await?;
+        let mut seen = SlotsSeen::of(row.as_ref());
         let guard = match tried.pop() {
             Some(Tried::Won(guard)) => Some(guard),
-            Some(Tried::Lost(_)) | None => None,
+            Some(Tried::Lost(sights)) => {
+                seen.forget_own(slots, &sights);
+                None
+            }
+            None => None,
         };
-        Ok((guard, SlotsSeen::of(row.as_ref())))
+        Ok((guard, seen))
     }
 
     /// Looks at the row.
@@ -146,28 +154,38 @@ impl SlotRow {
     }
 
     /// Says what the row is for, if it says now what was seen; whether it did. What it says now is known only by another look.
-    pub(crate) async fn define(&self, seen: Option<&Bytes>, definition: &[u8]) -> Result<bool> {
-        let put = Put::new(self.row.clone())
+    pub(crate) async fn define(&self, seen: Option<&Definition>, definition: &[u8]) -> Result<bool> {
+        let row = self.row.clone();
+        let condition = match seen {
+            Some(seen) => Condition::equal(row.clone(), FAMILY, DEFINITION, seen.value.clone()),
+            None => Condition::absent(row.clone(), FAMILY, DEFINITION),
+        };
+        let put = Put::new(row)
             .cell(FAMILY, DEFINITION, Bytes::copy_from_slice(definition))
             .durability(Durability::SyncWal);
-        self.table.check_and_mutate(self.says(seen), [put.into()]).await
+        self.table.check_and_mutate(condition, [put.into()]).await
     }
 
-    /// Takes away what the row is for, if it is what was seen; whether it did.
-    pub(crate) async fn undefine(&self, seen: &Bytes) -> Result<bool> {
+    /// Takes away what the row is for, if it was not said anew since it was seen, be it the same; whether it did.
+    pub(crate) async fn undefine(&self, seen: &Definition, deadline: Instant) -> Result<bool> {
         let delete = Delete::new(self.row.clone())
             .column(FAMILY, DEFINITION)
-            .durability(Durability::SyncWal);
-        self.table
-            .check_and_mutate(self.says(Some(seen)), [delete.into()])
-            .await
-    }
-
-    fn says(&self, seen: Option<&Bytes>) -> Condition {
-        match seen {
-            Some(seen) => Condition::equal(self.row.clone(), FAMILY, DEFINITION, seen.clone()),
-            None => Condition::absent(self.row.clone(), FAMILY, DEFINITION),
-        }
+            .timestamp(seen.timestamp);
+        let call = MultiCall {
+            row: self.row.clone(),
+            actions: vec![RegionAction::Conditional {
+                mutations: vec![delete.into()],
+                condition: condition::absent_from(&self.row, &FAMILY, &DEFINITION, seen.timestamp + 1),
+            }],
+            durability: Durability::SyncWal,
+            kind: CallKind::Write,
+        };
+        let operation = "taking the definition away";
+        let answers = self.table.multi_where(operation, &call, &AnyRegion, deadline);
+        Ok(matches!(
+            answers.await?[..],
+            [ActionAnswer::Processed { processed: true, .. }]
+        ))
     }
 
     /// Gives back what a token of another process has.
@@ -220,37 +238,51 @@ impl SlotsSeen {
         own.map(|(slot, _)| slot.clone()).collect()
     }
 
-    fn of(row: Option<&Row>) -> Self {
-        let mut seen = Self::default();
-        let mut slots: HashMap<&[u8], [Option<&Cell>; 3]> = HashMap::new();
-        for cell in row.map(Row::cells).unwrap_or_default() {
-            let column = &cell.qualifier[..];
-            if column == DEFINITION {
-                // An empty value counts as absent, for HBase's own conditions too.
-                seen.definition = (!cell.value.is_empty()).then(|| Bytes::copy_from_slice(&cell.value));
-                continue;
-            }
-            if column == NUMBER {
-                seen.number = Some(cell.timestamp);
-                continue;
-            }
-            let places = [&MARKER, &OWNER, &FENCING];
-            let of_slot = places
-                .iter()
-                .enumerate()
-                .find_map(|(index, place)| Some((index, column.strip_prefix(&place[..])?)));
-            if let Some((index, slot)) = of_slot {
-                slots.entry(slot).or_default()[index] = Some(cell);
+    /// Forgets slots that an attempt had as a part of what it wanted: they are given back by now.
+    fn forget_own(&mut self, slots: &[String], sights: &[Sight]) {
+        for (slot, sight) in slots.iter().zip(sights) {
+            if sight.occupant().is_none() {
+                self.held.remove(slot);
             }
         }
-        for (slot, [marker, owner, fencing]) in slots {
-            let occupant = Sight::of_cells(marker, owner, fencing, None).occupant();
+    }
+
+    fn of(row: Option<&Row>) -> Self {
+        let mut seen = Self::default();
+        let mut slots: HashMap<&[u8], SlotCells<'_>> = HashMap::new();
+        for cell in row.map(Row::cells).unwrap_or_default() {
+            match SlotColumn::of(&cell.qualifier) {
+                // An empty value counts as absent, for HBase's own conditions too.
+                Some(SlotColumn::Definition) if cell.value.is_empty() => {}
+                Some(SlotColumn::Definition) => {
+                    seen.definition = Some(Definition {
+                        value: Bytes::copy_from_slice(&cell.value),
+                        timestamp: cell.timestamp,
+                    });
+                }
+                Some(SlotColumn::Number) => seen.number = Some(cell.timestamp),
+                Some(SlotColumn::Marker(slot)) => slots.entry(slot).or_default().marker = Some(cell),
+                Some(SlotColumn::Owner(slot)) => slots.entry(slot).or_default().owner = Some(cell),
+                Some(SlotColumn::Fencing(slot)) => slots.entry(slot).or_default().fencing = Some(cell),
+                None => {}
+            }
+        }
+        for (slot, cells) in slots {
+            let occupant = Sight::of_cells(cells.marker, cells.owner, cells.fencing, None).occupant();
             if let (Some(occupant), Ok(slot)) = (occupant, std::str::from_utf8(slot)) {
                 seen.held.insert(slot.to_owned(), LockHolder::of(occupant));
             }
         }
         seen
     }
+}
+
+/// The cells of one slot.
+#[derive(Default)]
+struct SlotCells<'a> {
+    marker: Option<&'a Cell>,
+    owner: Option<&'a Cell>,
+    fencing: Option<&'a Cell>,
 }
 
 impl fmt::Debug for SlotRow {

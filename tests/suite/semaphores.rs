@@ -1,16 +1,18 @@
 //! Semaphores: never more permits than there are, whatever becomes of their holders.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use hbase_txn::{
-    Connection, ErrorKind, LockGuard, LockLevel, LockLoss, LockManager, LockTableOptions, ReleaseOutcome,
-    Semaphore, TableDescriptor, TableName,
+    Connection, ErrorKind, Get, LockGuard, LockLevel, LockLoss, LockManager, LockTableOptions,
+    ReleaseOutcome, Scan, Semaphore, TableDescriptor, TableName,
 };
 use tokio::task::JoinSet;
 
@@ -55,6 +57,17 @@ async fn take(semaphore: &Semaphore, count: u32) -> Option<LockGuard> {
 
 async fn give(guard: LockGuard) {
     assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+/// The row of the table that has this key, behind the byte that spreads the keys.
+async fn find_row(connection: &Connection, table: &TestTable, key: &str) -> Bytes {
+    let mut scanner = table.of(connection).scan(Scan::new()).unwrap();
+    while let Some(row) = scanner.next().await.unwrap() {
+        if row.key()[1..] == *key.as_bytes() {
+            return row.key().clone();
+        }
+    }
+    panic!("no row has the key {key}");
 }
 
 async fn available(semaphore: &Semaphore) -> u32 {
@@ -145,9 +158,10 @@ async fn who_waits_gets_a_permit_when_one_is_given_back_and_is_told_who_has_them
 async fn a_lease_ends_by_itself_and_a_renewed_one_does_not() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let semaphore = create(&connection, &table, "leases", 2).await;
-    let lease = Duration::from_secs(4);
+    // A busy machine renews late, and not at all what is too short for it.
+    let lease = Duration::from_secs(12);
     let renewed = semaphore.permit().ttl(lease).renewed().acquire().await.unwrap();
-    let short = semaphore.permit().ttl(lease).acquire().await.unwrap();
+    let short = semaphore.permit().ttl(lease / 2).acquire().await.unwrap();
     let began = Instant::now();
     assert!(take(&semaphore, 1).await.is_none());
     assert_eq!(short.lost().await, LockLoss::Expired);
@@ -261,6 +275,63 @@ async fn what_is_deleted_is_gone_for_everybody_and_can_be_created_anew_at_once()
         assert_eq!(error.kind(), ErrorKind::SemaphoreAbsent, "{error}");
         give(held).await;
     }
+}
+
+/// Other processes create it anew as soon as it is gone, with as many permits: a deletion deletes one of them and no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_created_anew_while_it_is_deleted_stays() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let locks = locks(&connection, &table).await;
+    let semaphore = Semaphore::create(&locks, LockLevel::Dc, "anew", 4).await.unwrap();
+    let row = find_row(&connection, &table, semaphore.key()).await;
+    for _ in 0..20 {
+        let is_deleted = Arc::new(AtomicBool::new(false));
+        let defined = {
+            let (locks, rows, row) = (locks.clone(), table.of(&connection), row.clone());
+            async move || {
+                Semaphore::create(&locks, LockLevel::Dc, "anew", 4).await.unwrap();
+                let found = rows.get(Get::new(row.clone())).await.unwrap()?;
+                Some(found.cell("D", "P")?.timestamp)
+            }
+        };
+        let mut seen = BTreeSet::from_iter(defined().await);
+        let mut creators = JoinSet::new();
+        for _ in 0..8 {
+            let (defined, is_deleted) = (defined.clone(), Arc::clone(&is_deleted));
+            creators.spawn(async move {
+                let mut seen = BTreeSet::new();
+                while !is_deleted.load(Ordering::Relaxed) {
+                    seen.extend(defined().await);
+                }
+                seen.extend(defined().await);
+                seen
+            });
+        }
+        assert!(semaphore.delete().await.unwrap());
+        is_deleted.store(true, Ordering::Relaxed);
+        seen.extend(creators.join_all().await.into_iter().flatten());
+        assert!(seen.len() <= 2, "it was deleted more than once: {seen:?}");
+    }
+}
+
+/// Who asks for several permits and gets a part of them has none, and is not in its own way.
+#[tokio::test]
+async fn who_gets_a_part_of_what_is_free_tries_again_and_does_not_take_itself_for_a_holder() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let semaphore = create(&connection, &table, "part", 3).await;
+    let held = take(&semaphore, 1).await.unwrap();
+    for _ in 0..10 {
+        // It has seen nothing yet, and so may choose what is held.
+        let both = take(&semaphore, 2).await.expect("two of three permits are free");
+        give(both).await;
+        let error = semaphore.permits_together(3).acquire().await.unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("3 of 3 permits are not available: 1 are held"),
+            "{text}"
+        );
+    }
+    give(held).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

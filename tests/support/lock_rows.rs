@@ -1,6 +1,6 @@
 //! Lock tables, and the rows that locks have in them.
 
-use bytes::Bytes;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hbase_txn::{Connection, LockManager, LockManagerOptions, LockTableOptions, TableName};
 
 use super::table::TestTable;
@@ -45,4 +45,32 @@ pub(crate) fn lock_row(client: &str, id: &str) -> Bytes {
 /// The row beside it that clients of this library exclude each other with.
 pub(crate) fn companion_row(client: &str, id: &str) -> Bytes {
     [&lock_row(client, id)[..], b"\xff_own"].concat().into()
+}
+
+/// The owner cell of a hold that was not renewed: its token, the TTL of its cells in milliseconds, and a name.
+pub(crate) fn held_cell(token: u128, ttl: u64, holder: &str) -> Bytes {
+    let mut value = BytesMut::new();
+    value.put_u8(1);
+    value.put_u128(token);
+    value.put_u64(0);
+    value.put_u64(ttl);
+    value.put_slice(holder.as_bytes());
+    value.freeze()
+}
+
+/// The owner cell of a lock that was given back, and under which something may live for so many milliseconds.
+pub(crate) fn free_cell(ttl: u64) -> Bytes {
+    let mut value = BytesMut::new();
+    value.put_u8(0);
+    value.put_u64(ttl);
+    value.freeze()
+}
+
+/// The TTL, in milliseconds, that the owner cell of a hold says, be what lay under it in front of that or not.
+pub(crate) fn ttl_of(mut held: &[u8]) -> u64 {
+    if held[0] == 0 {
+        held.advance(9);
+    }
+    held.advance(25);
+    held.get_u64()
 }

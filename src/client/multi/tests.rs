@@ -323,3 +323,75 @@ fn mutations_are_sent_by_row_in_one_durability_and_of_one_row_in_their_order() {
     );
     assert_eq!(message.region_action[0].atomic, Some(true));
 }
+
+/// Two rows are looked at, changed, and looked at again.
+fn two_fences() -> Vec<RegionAction> {
+    let get = |row: &'static str| RegionAction::Get(Get::new(row));
+    vec![get("a"), get("b"), conditional(), get("a"), get("b")]
+}
+
+fn got_both(one: pb::Result, other: pb::Result) -> pb::RegionActionResult {
+    answered(vec![part(0, Some(one)), part(1, Some(other))])
+}
+
+#[test]
+fn gets_that_follow_each_other_are_sent_together_and_nothing_else_is() {
+    let call = MultiCall {
+        row: "a".into(),
+        actions: [two_fences(), vec![conditional(), conditional()]].concat(),
+        durability: Durability::SyncWal,
+        kind: CallKind::Write,
+    };
+    let message = call.message(&RegionInfo::meta());
+    let actions = message.region_action.iter();
+    let sent: Vec<Vec<Option<u32>>> = actions
+        .map(|sent| sent.action.iter().map(|action| action.index).collect())
+        .collect();
+    let (one, two) = (vec![Some(0)], vec![Some(0), Some(1)]);
+    assert_eq!(sent, [two.clone(), one.clone(), two, one.clone(), one]);
+}
+
+#[test]
+fn each_of_the_gets_that_were_sent_together_has_its_answer() {
+    let results = vec![
+        got_both(in_block(1), inline("b", "inline")),
+        processed(true),
+        // A server may answer in another order; the cells come in that of the answers.
+        answered(vec![
+            part(1, Some(in_block(1))),
+            part(0, Some(pb::Result::default())),
+        ]),
+    ];
+    let answers = read_all(&two_fences(), results, block(&["one", "two"])).unwrap();
+    assert_eq!(values(&answers), ["one", "inline", "two"]);
+    assert!(matches!(
+        answers[..],
+        [
+            ActionAnswer::Row(Some(_)),
+            ActionAnswer::Row(Some(_)),
+            ActionAnswer::Processed { processed: true, .. },
+            ActionAnswer::Row(None),
+            ActionAnswer::Row(Some(_))
+        ]
+    ));
+}
+
+#[test]
+fn one_of_several_gets_that_fails_fails_the_call() {
+    let mut failed_in_part = got_exception(MOVED);
+    failed_in_part
+        .result_or_exception
+        .push(part(1, Some(inline("b", ""))));
+    let both = || got_both(inline("a", ""), inline("b", ""));
+    let results = vec![both(), processed(true), failed_in_part];
+    let error = read_all(&two_fences(), results, Bytes::new()).unwrap_err();
+    let ruling = error.ruling();
+    assert_eq!(
+        (ruling.recovery, ruling.effect),
+        (Recovery::Relocate, Effect::Unknown)
+    );
+
+    let missing = vec![both(), processed(true), got(inline("a", ""))];
+    let error = read_all(&two_fences(), missing, Bytes::new()).unwrap_err();
+    assert!(matches!(error, CallError::BadAnswer(_)), "{error:?}");
+}

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `abandoned` | answers that are lost, requests that come late |
 //! | `arena` | critical sections, and who is inside at the same time |
+//! | `command` | `lock run` before a network that goes silent |
 //! | `contest` | owners that come and go, and write what only the holder may |
 //! | `faults` | owners that pause, networks that swallow, regions that move, servers that die |
 //! | `fencing` | fencing numbers over whatever happens |
@@ -15,6 +16,7 @@
 
 mod abandoned;
 mod arena;
+mod command;
 mod contest;
 pub(crate) mod faults;
 mod fencing;

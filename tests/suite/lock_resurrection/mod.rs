@@ -3,13 +3,14 @@
 mod generated;
 mod sequence;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hbase_txn::{Delete, LockLevel, Put};
+use bytes::Bytes;
+use hbase_txn::{Delete, Get, LockLevel, Put};
 
 use crate::support::{
     connect,
-    lock_rows::{lock_manager, lock_row, lock_table},
+    lock_rows::{companion_row, free_cell, held_cell, lock_manager, lock_row, lock_table, ttl_of},
 };
 use sequence::{sleep_past_end, try_acquire};
 
@@ -138,6 +139,120 @@ async fn an_attempt_that_is_refused_half_way_brings_no_earlier_holder_back() {
     let info = second.show(LockLevel::Dc, "a").await.unwrap();
     assert_eq!(info.holder, None);
     assert!(try_acquire(&second, "a", SHORT).await.is_some());
+}
+
+/// Who took the lock and has not yet cleared what lies under it loses it to a forced release.
+#[tokio::test]
+async fn a_hold_that_is_taken_away_before_it_was_laid_bare_brings_no_earlier_holder_back() {
+    let connection = connect().await;
+    for ours_alone in [false, true] {
+        let table = lock_table(&connection, "bare", 1, ours_alone).await;
+        let (first, second) = (
+            lock_manager(&connection, &table.name, CLIENT).await,
+            lock_manager(&connection, &table.name, CLIENT).await,
+        );
+        let flush = async || connection.admin().flush_table(&table.name).await.unwrap();
+        let guard = try_acquire(&first, "a", LONG[1]).await.unwrap();
+        flush().await;
+        assert!(guard.release().await.unwrap().is_released());
+
+        // As an attempt does it in its first call.
+        const LEASE: Duration = Duration::from_secs(2);
+        let held = held_cell(7, 2_000, "tester");
+        let rows = match ours_alone {
+            true => vec![lock_row(CLIENT, "a")],
+            false => vec![companion_row(CLIENT, "a"), lock_row(CLIENT, "a")],
+        };
+        for row in rows {
+            let put = Put::new(row)
+                .cell("D", "L", "M")
+                .cell("D", "O", held.clone())
+                .ttl(LEASE);
+            table.of(&connection).put(put).await.unwrap();
+        }
+        let taken = sequence::now();
+        let hit = second.force_release(LockLevel::Dc, "a").await.unwrap();
+        assert_eq!(hit.unwrap().name.as_deref(), Some("tester"));
+        flush().await;
+        sleep_past_end(taken + 2_000).await;
+        let info = second.show(LockLevel::Dc, "a").await.unwrap();
+        assert_eq!(info.holder, None, "{ours_alone}");
+        assert!(try_acquire(&second, "a", SHORT).await.is_some());
+    }
+}
+
+/// A hold that lies at the very timestamp of what was given back before lives as long as that, because no delete could tell them
+/// apart. The other row of the lock has no reason to.
+#[tokio::test]
+async fn only_the_row_whose_hold_lies_on_what_was_given_back_is_held_for_longer() {
+    const LEASE: Duration = Duration::from_secs(5);
+    let connection = connect().await;
+    let table = lock_table(&connection, "lieson", 1, false).await;
+    let locks = lock_manager(&connection, &table.name, CLIENT).await;
+    let rows = table.of(&connection);
+    let (companion, row) = (companion_row(CLIENT, "a"), lock_row(CLIENT, "a"));
+    // The server stamps what it puts there no earlier than what the condition looked at.
+    let ahead = sequence::now() + 60_000;
+    let given_back = Put::new(companion.clone())
+        .cell_at("D", "L", ahead, "")
+        .cell_at("D", "O", ahead, free_cell(60_000))
+        .ttl(LONG[1]);
+    rows.put(given_back).await.unwrap();
+    let guard = try_acquire(&locks, "a", LEASE).await.unwrap();
+    let ttl = async |row: &Bytes| {
+        let found = rows.get(Get::new(row.clone())).await.unwrap().unwrap();
+        ttl_of(&found.cell("D", "O").unwrap().value)
+    };
+    assert_eq!((ttl(&companion).await, ttl(&row).await), (60_000, 5_000));
+    assert!(guard.release().await.unwrap().is_released());
+    assert!(try_acquire(&locks, "a", LEASE).await.is_some());
+}
+
+/// What is asked for in the millisecond of a release that deletes is hidden by that. It must not hide, itself, how long the
+/// deleted marker would have lived.
+#[tokio::test]
+async fn an_attempt_in_the_millisecond_of_a_release_leaves_what_is_known_of_it() {
+    const MOST: Duration = Duration::from_secs(60);
+    /// When the release is, from when it is written on: in milliseconds.
+    const AHEAD: u64 = 8;
+    let connection = connect().await;
+    let table = lock_table(&connection, "instant", 1, true).await;
+    let locks = lock_manager(&connection, &table.name, CLIENT).await;
+    let rows = table.of(&connection);
+    let (began, mut met) = (Instant::now(), 0);
+    for round in 0.. {
+        let id = round.to_string();
+        let row = lock_row(CLIENT, &id);
+        let released = sequence::now() + AHEAD;
+        let free = Put::new(row.clone()).cell_at("D", "O", released, free_cell(3_600_000));
+        rows.put(free.ttl(LONG[0])).await.unwrap();
+        let delete = Delete::new(row.clone()).column("D", "L").timestamp(released);
+        rows.delete(delete).await.unwrap();
+        while sequence::now() <= released {
+            let _ = locks
+                .lock(LockLevel::Dc, &id)
+                .unwrap()
+                .ttl(SHORT)
+                .try_acquire()
+                .await;
+            let found = rows.get(Get::new(row.clone())).await.unwrap().unwrap();
+            let stamp = |qualifier: &str| found.cell("D", qualifier).map(|cell| cell.timestamp);
+            if stamp("F") != Some(released) || stamp("L").is_some() {
+                continue;
+            }
+            met += 1;
+            let owner = found.cell("D", "O").unwrap();
+            assert_eq!(owner.value, free_cell(3_600_000), "at {}", owner.timestamp);
+            break;
+        }
+        if met == 3 {
+            break;
+        }
+        assert!(
+            began.elapsed() < MOST,
+            "no attempt met the millisecond of a release"
+        );
+    }
 }
 
 #[tokio::test]
