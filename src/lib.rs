@@ -54,7 +54,7 @@
 //! |---|---|
 //! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
 //! | `local` | [`local`](https://docs.rs/hbase-txn): a real HBase on this machine, for tests |
-//! | `thrift` | `ThriftConnection`, `ThriftLockManager`: locks through a Thrift gateway, for those who can't reach HBase itself |
+//! | `thrift` | `ThriftConnection`, `ThriftLockManager`, `ThriftLatchManager`: locks and latches through a Thrift gateway, for those who can't reach HBase itself |
 //! | `provision` | [`provision`](https://docs.rs/hbase-txn): tables planned from files, audited, repaired |
 //! | `cli` | the command `hbase-txn` |
 
@@ -84,8 +84,8 @@ mod wire;
 
 #[cfg(feature = "thrift")]
 pub use crate::thrift::{
-    ThriftConnection, ThriftConnectionBuilder, ThriftLockGuard, ThriftLockManager, ThriftLockManagerOptions,
-    ThriftLockRequest,
+    ThriftConnection, ThriftConnectionBuilder, ThriftLatch, ThriftLatchManager, ThriftLatchManagerOptions,
+    ThriftLockGuard, ThriftLockManager, ThriftLockManagerOptions, ThriftLockRequest,
 };
 pub use client::{
     Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, RegionInTransition, RegionLoad,

@@ -126,7 +126,7 @@ impl Table {
                 .map_err(|error| error.at_operation(NAME).at_table(&self.name))?;
         }
         let mut rows = vec![None; gets.len()];
-        let mut reading = self.reading(gets, Limits::FEW);
+        let mut reading = self.reading(gets, Limits::FEW, self.deadline());
         while let Some(answer) = reading.next().await {
             match answer {
                 GetAnswer::Found(found) => {
@@ -141,15 +141,19 @@ impl Table {
     }
 
     /// As [`get_many`](Self::get_many), but what was read is told as soon as it is known, what can't be read holds up
-    /// nothing else, and a server is asked for at most 1,250 rows in one call, in four calls at a time. Every get is answered once, within the operation timeout. The gets must be [checked](Get::check).
-    pub(crate) fn get_each(&self, gets: Vec<Get>) -> impl Stream<Item = GetAnswer> + Send + '_ {
-        stream::unfold(self.reading(gets, Limits::SOON), async |mut reading| {
+    /// nothing else, and a server is asked for at most 1,250 rows in one call, in four calls at a time. Every get is answered once, by the deadline. The gets must be [checked](Get::check).
+    pub(crate) fn get_each(
+        &self,
+        gets: Vec<Get>,
+        deadline: Instant,
+    ) -> impl Stream<Item = GetAnswer> + Send + '_ {
+        stream::unfold(self.reading(gets, Limits::SOON, deadline), async |mut reading| {
             let answer = reading.next().await?;
             Some((answer, reading))
         })
     }
 
-    fn reading(&self, gets: Vec<Get>, limits: Limits) -> Reading<'_> {
+    fn reading(&self, gets: Vec<Get>, limits: Limits, deadline: Instant) -> Reading<'_> {
         let wanted = gets.into_iter().enumerate().map(|(place, get)| Wanted {
             place,
             message: convert::get_message(&get),
@@ -160,7 +164,7 @@ impl Table {
         let reading = Reading {
             table: self,
             limits,
-            deadline: self.deadline(),
+            deadline,
             steps: FuturesUnordered::new(),
             answers: VecDeque::new(),
         };

@@ -23,6 +23,11 @@ impl Pauses {
         Self::growing(Duration::from_millis(4), Duration::from_millis(400))
     }
 
+    /// Of what is sent again because its answer was lost.
+    pub(crate) const fn after_lost_answers() -> Self {
+        Self::growing(Duration::from_millis(20), Duration::from_secs(2))
+    }
+
     pub(crate) const fn growing(first: Duration, longest: Duration) -> Self {
         Self { next: first, longest }
     }

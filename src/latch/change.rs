@@ -7,13 +7,13 @@ use super::{
     name::LatchLevel,
     note::ChangeId,
     place::{Made, Place},
-    plan::{self, Leaves, Plan, Wish},
+    plan::{self, Leaves, Plan, Step, Wish},
     sight::{Count, Participants, Sight},
     state::Counted,
 };
 use crate::{
     client::Pauses,
-    error::{Error, ErrorKind, Result},
+    error::{Effect, Error, ErrorKind, Result},
 };
 
 /// What is known of a change that was sent.
@@ -41,6 +41,13 @@ impl Place {
         let mut lost = None;
         let mut sight = self.look(participants, deadline).await?;
         loop {
+            if let Some(step) = plan::settle(&self.cells, &sight) {
+                sight = self.settle(step, participants, deadline).await?;
+                if !pauses.wait_before(deadline).await {
+                    return Err(lost.unwrap_or_else(contended));
+                }
+                continue;
+            }
             let Some(plan) = plan::plan(&self.cells, wish, change, &sight)? else {
                 return counted(&sight, false);
             };
@@ -93,6 +100,15 @@ impl Place {
         }
     }
 
+    /// Writes what another client has noted, if that is still so, and reads the latch behind it.
+    async fn settle(&self, step: Step, participants: Participants<'_>, deadline: Instant) -> Result<Sight> {
+        match self.make(&[step], participants, deadline).await {
+            Ok(made) => Ok(made.after),
+            // Whoever comes to it, it is the same: nothing of one's own was changed so far.
+            Err(error) => Err(error.with_effect(Effect::None)),
+        }
+    }
+
     /// Makes one planned change, and sends it again as long as nobody knows whether it was made; and what was seen last.
     async fn carry_out(
         &self,
@@ -104,7 +120,7 @@ impl Place {
     ) -> Result<(Verdict, Sight)> {
         let mut pauses = Pauses::after_conflicts();
         loop {
-            let error = match self.make(plan, participants, deadline).await {
+            let error = match self.make(&plan.steps, participants, deadline).await {
                 Ok(Made { processed, after }) => {
                     let verdict = match (judge(&self.cells, plan, base, &after), &*lost) {
                         // No other copy was made before this one, and none can be behind it; but what was written may be hidden.

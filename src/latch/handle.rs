@@ -200,27 +200,11 @@ impl Latch {
     }
 
     pub(super) fn whole(&self, count: u64) -> Result<i64> {
-        i64::try_from(count).map_err(|_| {
-            self.blame(Error::invalid(format!(
-                "a count of {count}; it is {} at most",
-                i64::MAX
-            )))
-        })
+        whole(count).map_err(|error| self.blame(error))
     }
 
     fn check_ttl(&self, ttl: Duration) -> Result<()> {
-        let longest = self
-            .shared
-            .families
-            .cells_live
-            .unwrap_or(LONGEST_LATCH)
-            .min(LONGEST_LATCH);
-        if ttl < SHORTEST_LATCH || ttl > longest {
-            return Err(self.blame(Error::invalid(format!(
-                "a latch that lives for {ttl:?}; it is from {SHORTEST_LATCH:?} to {longest:?} here"
-            ))));
-        }
-        Ok(())
+        check_life(ttl, self.shared.families.cells_live).map_err(|error| self.blame(error))
     }
 
     pub(super) fn blame(&self, error: Error) -> Error {
@@ -228,6 +212,23 @@ impl Latch {
             .at_operation(format!("latch {}", self.key))
             .at_table(self.place.table.name())
     }
+}
+
+/// A count that eight bytes can say.
+pub(crate) fn whole(count: u64) -> Result<i64> {
+    i64::try_from(count)
+        .map_err(|_| Error::invalid(format!("a count of {count}; it is {} at most", i64::MAX)))
+}
+
+/// Refuses a life that no latch may have, where cells live for so long.
+pub(crate) fn check_life(ttl: Duration, cells_live: Option<Duration>) -> Result<()> {
+    let longest = cells_live.unwrap_or(LONGEST_LATCH).min(LONGEST_LATCH);
+    if (SHORTEST_LATCH..=longest).contains(&ttl) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a latch that lives for {ttl:?}; it is from {SHORTEST_LATCH:?} to {longest:?} here"
+    )))
 }
 
 /// A name in the counts' family would be added up by Java clients, and without it a participant who tries again counts twice.

@@ -25,22 +25,22 @@ const ARRIVED: u8 = b'a';
 
 /// A latch in its row: which cells are its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Cells {
-    pub(super) row: Bytes,
-    pub(super) level: LatchLevel,
+pub(crate) struct Cells {
+    pub(crate) row: Bytes,
+    pub(crate) level: LatchLevel,
     /// The family of the counts.
-    pub(super) counts: Bytes,
+    pub(crate) counts: Bytes,
     /// The family of what is known beside them. In a partition it is the same.
-    pub(super) state: Bytes,
+    pub(crate) state: Bytes,
     /// The count column of the farm that counts here.
-    pub(super) own: Bytes,
+    pub(crate) own: Bytes,
     /// The column of the note; none in a table without a family for it, as the Java library makes it.
-    pub(super) note: Option<Bytes>,
+    pub(crate) note: Option<Bytes>,
     farm: String,
 }
 
 impl Cells {
-    pub(super) fn new(row: Bytes, level: LatchLevel, farm: &str, has_state: bool) -> Self {
+    pub(crate) fn new(row: Bytes, level: LatchLevel, farm: &str, has_state: bool) -> Self {
         let whose = farm_of(level, farm);
         let note = has_state.then(|| [&[NOTE], whose.as_bytes()].concat().into());
         Self {

@@ -60,7 +60,7 @@ pub(super) struct Shared {
     pub(super) families: Families,
     /// One task of this process changes a latch at a time; others would only be in its way.
     pub(super) turns: KeyedLock<Bytes>,
-    pub(super) watch: Watch,
+    pub(super) watch: Watch<Table>,
 }
 
 impl Shared {

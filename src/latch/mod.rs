@@ -12,8 +12,9 @@
 //! | `watch` | waiting for latches |
 //! | `change` | plan, write if nothing has changed, judge by what is seen then |
 //! | `plan` | what to write, given what was seen |
+//! | `intent` | the same for who can write one cell on one condition |
 //! | `place` | a latch's row in its table, and the calls that read and change it |
-//! | `sight` `note` `layout` | what the cells of the row say |
+//! | `sight` `note` `pending` `layout` | what the cells of the row say |
 //! | `state` | what is told of a latch |
 //!
 //! What must stay true: nothing is written but under the condition that all is as it was when that was planned; all that is
@@ -25,16 +26,31 @@ mod change;
 mod handle;
 mod in_partition;
 mod in_transaction;
+#[cfg(feature = "thrift")]
+mod intent;
 mod layout;
 mod manager;
 mod name;
 mod note;
+mod pending;
 mod place;
 mod plan;
 mod sight;
 mod state;
 mod table;
 mod watch;
+
+#[cfg(feature = "thrift")]
+pub(crate) use {
+    handle::{check_life, whole},
+    intent::{Intent, Verdict, begun, check_leftover, intend, intend_to_delete},
+    layout::Cells,
+    name::check_farm,
+    note::ChangeId,
+    plan::{Wish, encode, gone},
+    sight::{Participants, Sight},
+    watch::{Extent, Sights, Source, Watch},
+};
 
 pub use barrier::{Arrival, Barrier, BarrierInfo, BarrierOutcome, MOST_PARTIES};
 pub use handle::{LONGEST_LATCH, Latch, SHORTEST_LATCH};

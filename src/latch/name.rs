@@ -109,13 +109,13 @@ impl LatchName {
         self.key.split_once(SEPARATOR).map_or("", |(_, id)| id)
     }
 
-    pub(super) fn row(&self) -> Bytes {
+    pub(crate) fn row(&self) -> Bytes {
         distributed_row(self.key.as_bytes())
     }
 }
 
 /// Refuses what can't be the name of a farm.
-pub(super) fn check_farm(farm: &str) -> Result<()> {
+pub(crate) fn check_farm(farm: &str) -> Result<()> {
     if farm.is_empty() {
         return Err(Error::invalid("an empty farm"));
     }

@@ -5,30 +5,61 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
+use super::pending::{Fate, Pending};
+
 /// The form of the value, of a latch that is or was, and of one that was deleted.
 const OF_LATCH: u8 = 1;
 const OF_DELETED: u8 = 2;
+/// How it says when the latch ends; and, beside that, that there is a count to be written.
+const ENDS_AT: u8 = 1;
+const ENDS_IN: u8 = 2;
+const PENDING: u8 = 4;
 /// How many changes are remembered.
 pub(super) const REMEMBERED: usize = 16;
 
 /// What tells one change of a latch from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ChangeId(u64);
+pub(crate) struct ChangeId(u64);
 
 impl ChangeId {
-    pub(super) fn unique() -> Self {
-        Self(fastrand::u64(..))
+    /// In place of a change of which nobody knows whether it was made.
+    const DOUBTFUL: Self = Self(0);
+    /// In place of one that was not made.
+    const VOID: Self = Self(1);
+
+    pub(crate) fn unique() -> Self {
+        Self(fastrand::u64(2..))
+    }
+}
+
+/// When a latch ends, as its note has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// It never does, or nobody knew.
+    Unknown,
+    At(u64),
+    /// So long after the note's own timestamp.
+    In(u64),
+}
+
+impl From<Option<u64>> for Ends {
+    fn from(expires: Option<u64>) -> Self {
+        expires.map_or(Self::Unknown, Self::At)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Note {
+pub(crate) struct Note {
     /// That there is no latch: it was deleted, or is about to be made. Copies of what was planned before then find no latch without a note.
     pub(super) deleted: bool,
     /// Counts the changes. It begins by chance, so that a latch that was deleted and made again has no number of before.
     pub(super) sequence: u64,
     /// How many participants have arrived.
     pub(super) arrived: u32,
+    /// When the latch ends. Its cells say it too, but not to everybody: a gateway leaves it out.
+    pub(super) ends: Ends,
+    /// What the last change has still to write, or has written since.
+    pub(super) pending: Option<Pending>,
     /// The last changes, the newest last.
     changes: Vec<ChangeId>,
 }
@@ -38,9 +69,8 @@ impl Note {
     pub(super) fn first(change: ChangeId) -> Self {
         Self {
             deleted: false,
-            sequence: fastrand::u64(..),
-            arrived: 0,
             changes: vec![change],
+            ..Self::of_nothing()
         }
     }
 
@@ -50,6 +80,8 @@ impl Note {
             deleted: true,
             sequence: fastrand::u64(..),
             arrived: 0,
+            ends: Ends::Unknown,
+            pending: None,
             changes: Vec::new(),
         }
     }
@@ -63,6 +95,8 @@ impl Note {
             deleted: false,
             sequence: self.sequence.wrapping_add(1),
             arrived: self.arrived.saturating_add(arrivals),
+            ends: self.ends,
+            pending: None,
             changes,
         }
     }
@@ -84,25 +118,87 @@ impl Note {
         }
     }
 
-    /// Whether this change was made; none if it may have been before what is remembered here.
+    pub(super) fn ending(self, ends: Ends) -> Self {
+        Self { ends, ..self }
+    }
+
+    /// The note of a change that is to write this.
+    #[cfg(feature = "thrift")]
+    pub(super) fn with_pending(self, pending: Pending) -> Self {
+        Self {
+            pending: Some(pending),
+            ..self
+        }
+    }
+
+    /// One that is a change earlier.
+    #[cfg(feature = "thrift")]
+    pub(super) fn base(&self) -> Self {
+        Self {
+            sequence: self.sequence.wrapping_sub(1),
+            ..self.clone()
+        }
+    }
+
+    /// Whether this note may have come of that one, however many changes later: others begin by chance.
+    #[cfg(feature = "thrift")]
+    pub(super) fn follows(&self, earlier: &Self) -> bool {
+        self.sequence.wrapping_sub(earlier.sequence) < u64::from(u32::MAX)
+    }
+
+    /// The note when what was to be written is there.
+    pub(super) fn settled(self) -> Self {
+        Self {
+            deleted: false,
+            pending: None,
+            ..self
+        }
+    }
+
+    /// What a note says that was written at that time, when this became of what it had to write.
+    pub(super) fn read(mut self, noted: u64, fate: Option<Fate>) -> Self {
+        if let Ends::In(life) = self.ends {
+            self.ends = Ends::At(noted.saturating_add(life));
+        }
+        let last = self.changes.last_mut();
+        match (fate, last) {
+            (Some(Fate::Landed), _) => self.deleted = false,
+            (Some(Fate::Void), Some(last)) => *last = ChangeId::VOID,
+            (Some(Fate::Doubtful), Some(last)) => *last = ChangeId::DOUBTFUL,
+            _ => {}
+        }
+        self
+    }
+
+    /// Whether this change was made; none if it may have been before what is remembered here, or nobody knows.
     ///
     /// `base` is the note on which the change was planned; it is made directly on it or never.
     pub(super) fn has(&self, change: ChangeId, base: Option<&Self>) -> Option<bool> {
         if self.changes.contains(&change) {
             return Some(true);
         }
-        let since = self.sequence.wrapping_sub(base?.sequence);
-        match usize::try_from(since) {
-            Ok(since) if since <= self.changes.len() => Some(false),
-            _ => None,
-        }
+        let since = usize::try_from(self.sequence.wrapping_sub(base?.sequence)).ok()?;
+        let before = self.changes.len().checked_sub(since)?;
+        let is_sure = !self.changes[before..].contains(&ChangeId::DOUBTFUL);
+        is_sure.then_some(false)
     }
 
     pub(super) fn encode(&self) -> Bytes {
-        let mut value = BytesMut::with_capacity(13 + 8 * self.changes.len());
+        let mut value = BytesMut::with_capacity(22 + 8 * self.changes.len());
         value.put_u8(if self.deleted { OF_DELETED } else { OF_LATCH });
         value.put_u64(self.sequence);
         value.put_u32(self.arrived);
+        let (how, ends) = match self.ends {
+            Ends::Unknown => (0, 0),
+            Ends::At(ends) => (ENDS_AT, ends),
+            Ends::In(life) => (ENDS_IN, life),
+        };
+        let pending = if self.pending.is_some() { PENDING } else { 0 };
+        value.put_u8(how | pending);
+        value.put_u64(ends);
+        if let Some(pending) = &self.pending {
+            pending.encode(&mut value);
+        }
         for change in &self.changes {
             value.put_u64(change.0);
         }
@@ -118,6 +214,17 @@ impl Note {
         };
         let sequence = value.try_get_u64().ok()?;
         let arrived = value.try_get_u32().ok()?;
+        let form = value.try_get_u8().ok()?;
+        let ends = match (form & !PENDING, value.try_get_u64().ok()?) {
+            (0, 0) => Ends::Unknown,
+            (ENDS_AT, ends) => Ends::At(ends),
+            (ENDS_IN, life) => Ends::In(life),
+            _ => return None,
+        };
+        let pending = match form & PENDING {
+            0 => None,
+            _ => Some(Pending::decode(&mut value)?),
+        };
         if value.len() > 8 * REMEMBERED || !value.len().is_multiple_of(8) {
             return None;
         }
@@ -129,6 +236,8 @@ impl Note {
             deleted,
             sequence,
             arrived,
+            ends,
+            pending,
             changes,
         })
     }
@@ -162,10 +271,50 @@ mod tests {
         assert_eq!(base.has(mine, None), None);
     }
 
+    #[test]
+    fn of_a_change_that_nobody_is_sure_of_nothing_is_told() {
+        let base = Note::first(ChangeId::unique());
+        let mine = ChangeId::unique();
+        for (fate, told) in [
+            (Fate::Waiting, Some(true)),
+            (Fate::Landed, Some(true)),
+            (Fate::Void, Some(false)),
+            (Fate::Doubtful, None),
+        ] {
+            let seen = base.next(mine, 0).read(7, Some(fate));
+            assert_eq!(seen.has(mine, Some(&base)), told, "{fate:?}");
+            let later = seen.next(ChangeId::unique(), 0);
+            assert_eq!(later.has(mine, Some(&base)), told, "{fate:?}");
+            // Who planned on it himself knows of his own change.
+            assert_eq!(later.has(ChangeId::unique(), Some(&seen)), Some(false));
+        }
+        assert_eq!(base.ending(Ends::In(5)).read(7, None).ends, Ends::At(12));
+    }
+
+    fn ends() -> impl Strategy<Value = Ends> {
+        prop_oneof![
+            Just(Ends::Unknown),
+            any::<u64>().prop_map(Ends::At),
+            any::<u64>().prop_map(Ends::In)
+        ]
+    }
+
+    fn pending() -> impl Strategy<Value = Pending> {
+        let time = || prop::option::of(0..u64::MAX);
+        let parts = ("[a-z_]{0,20}", time(), time(), any::<i64>(), any::<u64>());
+        parts.prop_map(|(column, base, at, value, ttl)| Pending {
+            column: column.into(),
+            base,
+            at,
+            value,
+            ttl,
+        })
+    }
+
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(deleted: bool, sequence: u64, arrived: u32, changes in prop::collection::vec(any::<u64>(), 0..=REMEMBERED)) {
-            let note = Note { deleted, sequence, arrived, changes: changes.into_iter().map(ChangeId).collect() };
+        fn what_is_encoded_is_decoded(deleted: bool, sequence: u64, arrived: u32, ends in ends(), pending in prop::option::of(pending()), changes in prop::collection::vec(any::<u64>(), 0..=REMEMBERED)) {
+            let note = Note { deleted, sequence, arrived, ends, pending, changes: changes.into_iter().map(ChangeId).collect() };
             prop_assert_eq!(Note::decode(&note.encode()), Some(note));
         }
 

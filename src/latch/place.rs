@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     layout::Cells,
-    plan::{self, Plan},
+    plan::{self, Step},
     sight::{self, Count, Participants, Sight},
 };
 use crate::{
@@ -49,11 +49,11 @@ impl Place {
     /// Makes a change, if nothing has changed of what it was planned on, and reads the latch behind it.
     pub(super) async fn make(
         &self,
-        plan: &Plan,
+        steps: &[Step],
         participants: Participants<'_>,
         deadline: Instant,
     ) -> Result<Made> {
-        let steps = plan.steps.iter().map(|step| RegionAction::Conditional {
+        let steps = steps.iter().map(|step| RegionAction::Conditional {
             mutations: step.mutations.clone(),
             condition: step.condition.clone(),
         });

@@ -17,7 +17,8 @@ use bytes::Bytes;
 
 use super::{
     layout::Cells,
-    note::{ChangeId, Note},
+    note::{ChangeId, Ends, Note},
+    pending::Fate,
     sight::{Count, Participants, Seen, Sight},
     state::LatchState,
 };
@@ -28,7 +29,7 @@ use crate::{
 };
 
 /// How long it is known of a latch that it has expired.
-pub(super) const KNOWN_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
+pub(crate) const KNOWN_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// The value of a participant's column.
 pub(super) const ARRIVED: Bytes = Bytes::from_static(&[1]);
 /// The most participants that may arrive at one latch: the server reads all of them with each change.
@@ -36,7 +37,7 @@ pub(super) const MOST_PARTICIPANTS: u32 = 1_000;
 
 /// What somebody wants of a latch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(crate) enum Wish {
     Init {
         count: i64,
         ttl: Duration,
@@ -114,26 +115,14 @@ pub(super) fn plan(cells: &Cells, wish: &Wish, change: ChangeId, sight: &Sight) 
             _ => Err(gone(state)),
         };
     };
-    let left = sight.left()?;
-    let delta = match wish {
-        Wish::Init { .. } | Wish::Delete => return Err(exists(state, left)),
-        Wish::Arrive(_) if !sight.arrived.is_empty() => return Ok(None),
-        Wish::Arrive(_) => -1,
-        Wish::CountUp(by) => *by,
-        Wish::CountDown(by) => -by,
-    };
-    let own = sight.own(cells);
-    let value = own.map_or(0, |count| count.value).checked_add(delta);
-    let (left, value) = match (left.checked_add_signed(delta), value) {
-        (None, _) => return Err(too_far(delta.unsigned_abs(), left)),
-        (Some(left), Some(value)) if i64::try_from(left).is_ok() => (left, value),
-        _ => return Err(Error::invalid("the count would be more than eight bytes can say")),
-    };
     if wish.arriving().is_some() {
+        if !sight.arrived.is_empty() {
+            return Ok(None);
+        }
         check_participants(sight)?;
     }
-
-    let (written, mut mutations) = match own {
+    let Tally { value, left } = tally(cells, wish, state, sight)?;
+    let (written, mut mutations) = match sight.own(cells) {
         // All who count with notes write at one timestamp.
         Some(own) if !own.is_leftover() && is_of_note(own, sight) => {
             (Written::over(own, 0, deadline), Vec::new())
@@ -166,10 +155,76 @@ pub(super) fn plan(cells: &Cells, wish: &Wish, change: ChangeId, sight: &Sight) 
     }))
 }
 
-/// Whether the count was last written by somebody who wrote the note, too.
+/// What a change makes of a live latch.
+pub(super) struct Tally {
+    /// The count of this farm.
+    pub(super) value: i64,
+    /// What is left to count down.
+    pub(super) left: u64,
+}
+
+/// # Errors
+///
+/// When more would be counted than there is, or than a count can say.
+pub(super) fn tally(cells: &Cells, wish: &Wish, state: LatchState, sight: &Sight) -> Result<Tally> {
+    let left = sight.left()?;
+    let delta = match wish {
+        Wish::Init { .. } | Wish::Delete => return Err(exists(state, left)),
+        Wish::Arrive(_) => -1,
+        Wish::CountUp(by) => *by,
+        Wish::CountDown(by) => -by,
+    };
+    let own = sight.own(cells).map_or(0, |count| count.value);
+    match (left.checked_add_signed(delta), own.checked_add(delta)) {
+        (None, _) => Err(too_far(delta.unsigned_abs(), left)),
+        (Some(left), Some(value)) if i64::try_from(left).is_ok() => Ok(Tally { value, left }),
+        _ => Err(Error::invalid("the count would be more than eight bytes can say")),
+    }
+}
+
+/// What must be done first: a count that was noted is written where it was to be. None when there is no such.
+pub(super) fn settle(cells: &Cells, sight: &Sight) -> Option<Step> {
+    let (note, seen) = sight.note.as_ref()?;
+    let pending = note
+        .pending
+        .as_ref()
+        .filter(|_| sight.fate() == Some(Fate::Waiting))?;
+    let base = sight
+        .counts
+        .iter()
+        .find(|count| count.qualifier == pending.column);
+    let put = |family: &Bytes, column: &Bytes, timestamp, value, ttl| {
+        Put::new(cells.row.clone())
+            .cell_at(family.clone(), column.clone(), timestamp, value)
+            .ttl(ttl)
+            .into()
+    };
+    let forgotten = base.map(|base| forget(cells, base));
+    let landed = put(
+        &cells.counts,
+        &pending.column,
+        pending.timestamp(seen.timestamp),
+        encode(pending.value),
+        Duration::from_millis(pending.ttl),
+    );
+    let note = put(
+        &cells.state,
+        cells.note.as_ref()?,
+        seen.timestamp,
+        note.clone().settled().encode(),
+        life(seen),
+    );
+    Some(Step {
+        mutations: forgotten.into_iter().chain([landed, note]).collect(),
+        condition: as_seen(cells, sight),
+    })
+}
+
+/// Whether the count was last written by somebody who wrote the note with it, at one timestamp. What was noted before it was written may
+/// be written there again.
 fn is_of_note(count: &Count, sight: &Sight) -> bool {
     let note = sight.note.as_ref();
-    note.is_some_and(|(_, note)| note.timestamp == count.seen.timestamp)
+    note.is_some_and(|(note, seen)| note.pending.is_none() && seen.timestamp == count.seen.timestamp)
 }
 
 /// The later of two ends; none is never.
@@ -242,13 +297,15 @@ fn next_note(
                 cells,
                 cells.state.clone(),
                 column,
-                note.next(change, arrivals).encode(),
+                note.next(change, arrivals)
+                    .ending(written.expires.into())
+                    .encode(),
                 Duration::ZERO,
             )
         }
         // A Java client made the latch.
         None => {
-            let mut note = Note::first(change);
+            let mut note = Note::first(change).ending(written.expires.into());
             note.arrived = arrivals;
             written.put(cells, cells.state.clone(), column, note.encode(), KNOWN_AFTER)
         }
@@ -263,19 +320,23 @@ fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, sight: &Sigh
         .ttl(ttl);
     let mut mutations: Vec<Mutation> = forgotten.chain([made.into()]).collect();
     let known = ttl + KNOWN_AFTER;
+    // Latch and note begin at one timestamp, which the server gives them.
+    let ends = Ends::In(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
     let (mut steps, mut begun) = (Vec::new(), None);
     let condition = match (&cells.note, &sight.note) {
         (None, _) => as_seen(cells, sight),
         (Some(column), Some((note, seen))) => {
             // A note is written later than the one under it, so this is enough to outlive it.
             let known = known.max(life(seen));
-            mutations.push(put_note(cells, column, &note.of_next_latch(change), known));
+            let note = note.of_next_latch(change).ending(ends);
+            mutations.push(put_note(cells, column, &note, known));
             as_seen(cells, sight)
         }
         // Of a row without cells no filter is true. A copy that arrives when the latch is over must find that it was there.
         (Some(column), None) => {
             let nothing = Note::of_nothing();
-            mutations.push(put_note(cells, column, &nothing.next(change, 0), known));
+            let note = nothing.next(change, 0).ending(ends);
+            mutations.push(put_note(cells, column, &note, known));
             steps.push(Step {
                 mutations: vec![put_note(cells, column, &nothing, known)],
                 condition: condition::cell_equals(&cells.row, &cells.state, column, None),
@@ -385,7 +446,7 @@ fn all_as_seen(cells: &Cells, sight: &Sight, note: Option<(&Bytes, Option<Bytes>
     condition::columns_as_seen(&cells.row, &columns, &cells.count_columns(), &counts)
 }
 
-pub(super) fn encode(count: i64) -> Bytes {
+pub(crate) fn encode(count: i64) -> Bytes {
     Bytes::copy_from_slice(&count.to_be_bytes())
 }
 
@@ -401,7 +462,7 @@ fn check_participants(sight: &Sight) -> Result<()> {
 }
 
 /// The error of a change of a latch that is not there.
-pub(super) fn gone(state: LatchState) -> Error {
+pub(crate) fn gone(state: LatchState) -> Error {
     match state {
         LatchState::Expired => Error::new(ErrorKind::LatchExpired, "the latch has expired"),
         _ => Error::new(ErrorKind::LatchAbsent, "there is no such latch").with_hint(

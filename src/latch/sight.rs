@@ -8,6 +8,7 @@ use super::{
     layout::{self, Cells},
     name::LatchLevel,
     note::Note,
+    pending::Fate,
     state::{LatchInfo, LatchState},
 };
 use crate::{
@@ -17,11 +18,11 @@ use crate::{
 
 /// One cell, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) value: Bytes,
-    pub(super) timestamp: u64,
+pub(crate) struct Seen {
+    pub(crate) value: Bytes,
+    pub(crate) timestamp: u64,
     /// When the server forgets it, by its clock; none when it never does.
-    pub(super) expires: Option<u64>,
+    pub(crate) expires: Option<u64>,
 }
 
 impl Seen {
@@ -36,10 +37,10 @@ impl Seen {
 
 /// The count of one farm, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Count {
-    pub(super) qualifier: Bytes,
-    pub(super) seen: Seen,
-    pub(super) value: i64,
+pub(crate) struct Count {
+    pub(crate) qualifier: Bytes,
+    pub(crate) seen: Seen,
+    pub(crate) value: i64,
 }
 
 impl Count {
@@ -52,17 +53,17 @@ impl Count {
 
 /// A latch at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sight {
+pub(crate) struct Sight {
     /// Its counts: of its farm, or of all.
-    pub(super) counts: Vec<Count>,
-    pub(super) note: Option<(Note, Seen)>,
+    pub(crate) counts: Vec<Count>,
+    pub(crate) note: Option<(Note, Seen)>,
     /// The columns of the participants that have arrived, of those that were asked for, and their timestamps.
-    pub(super) arrived: Vec<(Bytes, u64)>,
+    pub(crate) arrived: Vec<(Bytes, u64)>,
 }
 
 /// Which participants are read with a latch.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Participants<'a> {
+pub(crate) enum Participants<'a> {
     None,
     One(&'a Bytes),
     All,
@@ -99,7 +100,7 @@ impl Sight {
     /// # Errors
     ///
     /// [`LatchCorrupt`](ErrorKind::LatchCorrupt) for what no client of a latch writes.
-    pub(super) fn of(cells: &Cells, row: Option<&Row>) -> Result<Self> {
+    pub(crate) fn of(cells: &Cells, row: Option<&Row>) -> Result<Self> {
         let mut sight = Self::default();
         let arrivals = cells.arrivals();
         for cell in row.map(Row::cells).unwrap_or_default() {
@@ -114,7 +115,21 @@ impl Sight {
                 sight.arrived.push((column, cell.timestamp));
             }
         }
+        let fate = sight.fate();
+        sight.note = sight
+            .note
+            .map(|(note, seen)| (note.read(seen.timestamp, fate), seen));
         Ok(sight)
+    }
+
+    /// What became of the count that the last change had noted to be written; none when there is no such.
+    pub(super) fn fate(&self) -> Option<Fate> {
+        let (note, seen) = self.note.as_ref()?;
+        let pending = note.pending.as_ref()?;
+        let count = self.counts.iter().find(|count| count.qualifier == pending.column);
+        // As long as anybody has counted something that is there: what has ended is all gone.
+        let is_live = !self.counts.is_empty();
+        Some(pending.fate(seen.timestamp, count, is_live))
     }
 
     /// The count of the farm that counts here.
@@ -127,7 +142,7 @@ impl Sight {
     ///
     /// Of all farms' counts some one is not negative as long as none has expired, because what is counted down was
     /// counted up.
-    pub(super) fn deadline(&self, level: LatchLevel) -> Option<&Seen> {
+    pub(crate) fn deadline(&self, level: LatchLevel) -> Option<&Seen> {
         let live = self.counts.iter().filter(|count| match level {
             LatchLevel::Dc => !count.is_leftover(),
             LatchLevel::Xdc => count.value >= 0,
@@ -141,7 +156,7 @@ impl Sight {
     /// # Errors
     ///
     /// [`LatchCorrupt`](ErrorKind::LatchCorrupt) when the counts have no sum.
-    pub(super) fn left(&self) -> Result<u64> {
+    pub(crate) fn left(&self) -> Result<u64> {
         let sum = self
             .counts
             .iter()
@@ -155,7 +170,7 @@ impl Sight {
         Ok(u64::try_from(sum).unwrap_or(0))
     }
 
-    pub(super) fn state(&self, level: LatchLevel) -> Result<LatchState> {
+    pub(crate) fn state(&self, level: LatchLevel) -> Result<LatchState> {
         Ok(match (self.deadline(level), &self.note) {
             (Some(_), _) if self.left()? == 0 => LatchState::Reached,
             (Some(_), _) => LatchState::Open,
@@ -164,7 +179,7 @@ impl Sight {
         })
     }
 
-    pub(super) fn info(&self, key: &str, level: LatchLevel) -> Result<LatchInfo> {
+    pub(crate) fn info(&self, key: &str, level: LatchLevel) -> Result<LatchInfo> {
         let state = self.state(level)?;
         let is_live = matches!(state, LatchState::Open | LatchState::Reached);
         let farms: BTreeMap<_, _> = match is_live {

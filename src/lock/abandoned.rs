@@ -13,7 +13,7 @@ pub(crate) const WATCH: Duration = Duration::from_secs(120);
 
 /// Gives a hold back, until its lease is over.
 pub(super) async fn vacate(place: &Place, hold: &Hold) {
-    let mut pauses = pauses();
+    let mut pauses = Pauses::after_lost_answers();
     while !hold.is_over() {
         match place.vacate(hold, place.table.deadline()).await {
             Ok(_) => return,
@@ -26,7 +26,7 @@ pub(super) async fn vacate(place: &Place, hold: &Hold) {
 /// Waits for an attempt whose answer was lost, and gives back what it won.
 pub(super) async fn watch(bid: &Bid) {
     let end = Instant::now() + WATCH;
-    let mut pauses = pauses();
+    let mut pauses = Pauses::after_lost_answers();
     while Instant::now() < end {
         match bid.place.give_back(bid.held.token, end).await {
             Ok(true) => return,
@@ -35,8 +35,4 @@ pub(super) async fn watch(bid: &Bid) {
         }
         sleep(pauses.next()).await;
     }
-}
-
-fn pauses() -> Pauses {
-    Pauses::growing(Duration::from_millis(20), Duration::from_secs(2))
 }

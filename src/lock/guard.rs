@@ -1,17 +1,13 @@
 //! A lock that is held.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use tokio::{sync::watch, task::JoinHandle, time::Instant};
+use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
-    abandoned, clock::Moment, hold::Hold, owner::LockToken, party::Tenure, place::Place, renew::Renewal,
-    state::LockLoss,
+    abandoned, clock::Moment, hold::Hold, keeper::Kept, owner::LockToken, party::Tenure, place::Place,
+    renew::Renewal, state::LockLoss, term::Term,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -36,40 +32,13 @@ pub struct LockGuard {
 pub(super) struct Held {
     pub(super) name: String,
     pub(super) place: Place,
-    lease: Duration,
-    margin: Duration,
     token: LockToken,
     fencing: u64,
     /// What its owner cells begin with.
     pub(super) beginning: Bytes,
     /// Whoever changes the hold has it meanwhile.
     pub(super) hold: Arc<tokio::sync::Mutex<Hold>>,
-    status: watch::Sender<Status>,
-    /// What it has among the tasks of this process; given up with the lock.
-    tenure: Mutex<Option<Tenure>>,
-}
-
-#[derive(Clone, Debug)]
-enum Status {
-    /// Until then, by this machine's clock.
-    Held(Moment),
-    Lost(LockLoss),
-    /// The guard has no more to do with it: released, or left to its token.
-    Released,
-}
-
-impl Status {
-    /// A renewal says until when it is held: also sooner than before, when it shows a server's clock ahead of what was thought.
-    /// One that comes back after the end has been told does not take that back. Whether it changed anything.
-    fn renew(&mut self, until: Moment) -> bool {
-        match self {
-            Self::Held(end) => {
-                *end = until;
-                true
-            }
-            Self::Lost(_) | Self::Released => false,
-        }
-    }
+    pub(super) term: Term<Tenure>,
 }
 
 /// How a release ended.
@@ -110,12 +79,10 @@ impl LockGuard {
         margin: Duration,
         renewed: bool,
     ) -> Self {
-        let until = hold.since.after(lease.saturating_sub(margin));
         let held = Arc::new(Held {
             name,
             place,
-            lease,
-            margin,
+            term: Term::new(hold.since, lease, margin),
             token: hold.token,
             fencing: hold.fencing,
             beginning: hold
@@ -124,15 +91,13 @@ impl LockGuard {
                 .map(|grip| grip.held.beginning())
                 .unwrap_or_default(),
             hold: Arc::new(tokio::sync::Mutex::new(hold)),
-            status: watch::Sender::new(Status::Held(until)),
-            tenure: Mutex::default(),
         });
         let keeper = tokio::spawn(super::keeper::keep(Arc::clone(&held), renewed));
         Self { held, keeper }
     }
 
     pub(super) fn lease(&self) -> Duration {
-        self.held.lease
+        self.held.term.lease()
     }
 
     /// The error of a lease that was over before all that was asked for was there.
@@ -149,10 +114,7 @@ impl LockGuard {
 
     /// Keeps this as long as the lock is held.
     pub(crate) fn with_tenure(self, tenure: Tenure) -> Self {
-        *self.held.tenure() = Some(tenure);
-        if self.held.until().is_none() {
-            self.held.end_tenure();
-        }
+        self.held.term.keep(tenure);
         self
     }
 
@@ -192,27 +154,14 @@ impl LockGuard {
     /// How long the lease lasts from now on, less the margin for clocks; nothing when it is over or lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        match &*self.held.status.borrow() {
-            Status::Held(until) => until.left(),
-            Status::Lost(_) | Status::Released => Duration::ZERO,
-        }
+        self.held.term.left()
     }
 
     /// Waits until the lock is lost: at the end of its lease also when the network is silent, or as soon as a renewal is
     /// refused, or a transaction gives it back. While renewals succeed it does not end. May be dropped and called again at any
     /// time.
     pub async fn lost(&self) -> LockLoss {
-        let mut status = self.held.status.subscribe();
-        loop {
-            match &*status.borrow_and_update() {
-                Status::Lost(loss) => return loss.clone(),
-                Status::Released => return LockLoss::Released,
-                Status::Held(_) => {}
-            }
-            if status.changed().await.is_err() {
-                return LockLoss::Expired;
-            }
-        }
+        self.held.term.lost().await
     }
 
     /// Renews the lease: it lasts its whole time from now on.
@@ -232,13 +181,7 @@ impl LockGuard {
     /// For a process that ends before its lock does. Nothing here renews the lock or tells its loss any more.
     #[must_use = "without its token the lock is held until its lease is over"]
     pub fn leave(self) -> LockToken {
-        self.held.status.send_if_modified(|status| {
-            let held = matches!(status, Status::Held(_));
-            if held {
-                *status = Status::Released;
-            }
-            held
-        });
+        self.held.term.leave();
         self.held.token
     }
 
@@ -257,11 +200,10 @@ impl LockGuard {
         let deadline = self.held.place.table.deadline();
         // A transaction that gives it back keeps this until it is through.
         let hold = self.held.hold.lock().await;
-        let lost_before = match &*self.held.status.borrow() {
-            Status::Released => return Ok(ReleaseOutcome::Released),
-            Status::Lost(loss) => Some(loss.clone()),
-            Status::Held(until) => until.left().is_zero().then_some(LockLoss::Expired),
-        };
+        if self.held.term.is_released() {
+            return Ok(ReleaseOutcome::Released);
+        }
+        let lost_before = self.held.term.loss();
         let loss = self
             .held
             .place
@@ -269,7 +211,7 @@ impl LockGuard {
             .await
             .map_err(|error| self.held.blame(error))?;
         drop(hold);
-        self.held.released();
+        self.held.term.released();
         Ok(match (lost_before, loss) {
             // A transaction was to give it back, and its answer was lost: now it is known that it did, or that we did.
             (None | Some(LockLoss::Unknown), None) => ReleaseOutcome::Released,
@@ -283,10 +225,12 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         self.keeper.abort();
-        self.held.end_tenure();
-        let released = matches!(&*self.held.status.borrow(), Status::Released);
+        self.held.term.end_tenure();
         // Outside of a runtime nothing can be sent, and the lease ends it.
-        if let (false, Ok(runtime)) = (released, tokio::runtime::Handle::try_current()) {
+        if let (false, Ok(runtime)) = (
+            self.held.term.is_released(),
+            tokio::runtime::Handle::try_current(),
+        ) {
             let held = Arc::clone(&self.held);
             runtime.spawn(async move {
                 let hold = held.hold.lock().await;
@@ -297,76 +241,9 @@ impl Drop for LockGuard {
 }
 
 impl Held {
-    /// When the lock is lost unless it is renewed; none when it is lost already, or released.
-    pub(super) fn until(&self) -> Option<Moment> {
-        match &*self.status.borrow() {
-            Status::Held(until) => Some(*until),
-            Status::Lost(_) | Status::Released => None,
-        }
-    }
-
     /// Whether this side counts the lease as over.
     pub(super) fn is_over(&self) -> bool {
-        matches!(&*self.status.borrow(), Status::Held(until) if until.left().is_zero())
-    }
-
-    pub(super) fn lease(&self) -> Duration {
-        self.lease
-    }
-
-    pub(super) async fn renew(&self, deadline: Instant) -> Result<()> {
-        let mut hold = self.hold.lock().await;
-        if self.until().is_none_or(|until| until.left().is_zero()) {
-            return Err(self.lost_error(&self.loss()));
-        }
-        match self.place.renew(&mut hold, self.lease, deadline).await {
-            Ok(Renewal::Held(until)) => {
-                self.status
-                    .send_if_modified(|status| status.renew(until.before(self.margin)));
-                Ok(())
-            }
-            Ok(Renewal::Lost(loss)) => {
-                let error = self.lost_error(&loss);
-                self.lose(loss);
-                Err(error)
-            }
-            Err(error) => Err(self.blame(error)),
-        }
-    }
-
-    /// The lock is lost, for this reason.
-    pub(super) fn lose(&self, loss: LockLoss) {
-        self.status.send_if_modified(|status| {
-            let held = matches!(status, Status::Held(_));
-            if held {
-                *status = Status::Lost(loss);
-            }
-            held
-        });
-        self.end_tenure();
-    }
-
-    /// The lock was given back.
-    pub(super) fn released(&self) {
-        self.status.send_replace(Status::Released);
-        self.end_tenure();
-    }
-
-    fn loss(&self) -> LockLoss {
-        match &*self.status.borrow() {
-            Status::Lost(loss) => loss.clone(),
-            Status::Released => LockLoss::Released,
-            Status::Held(_) => LockLoss::Expired,
-        }
-    }
-
-    fn tenure(&self) -> MutexGuard<'_, Option<Tenure>> {
-        self.tenure.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn end_tenure(&self) {
-        let tenure = self.tenure().take();
-        drop(tenure);
+        self.term.until().is_some_and(|until| until.left().is_zero())
     }
 
     fn lost_error(&self, loss: &LockLoss) -> Error {
@@ -381,6 +258,43 @@ impl Held {
     }
 }
 
+impl Kept for Held {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn lease(&self) -> Duration {
+        self.term.lease()
+    }
+
+    fn until(&self) -> Option<Moment> {
+        self.term.until()
+    }
+
+    async fn renew(&self, deadline: Instant) -> Result<()> {
+        let mut hold = self.hold.lock().await;
+        if let Some(loss) = self.term.loss() {
+            return Err(self.lost_error(&loss));
+        }
+        match self.place.renew(&mut hold, self.term.lease(), deadline).await {
+            Ok(Renewal::Held(until)) => {
+                self.term.renewed(until);
+                Ok(())
+            }
+            Ok(Renewal::Lost(loss)) => {
+                let error = self.lost_error(&loss);
+                self.lose(loss);
+                Err(error)
+            }
+            Err(error) => Err(self.blame(error)),
+        }
+    }
+
+    fn lose(&self, loss: LockLoss) {
+        self.term.lose(loss);
+    }
+}
+
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockGuard")
@@ -389,26 +303,5 @@ impl fmt::Debug for LockGuard {
             .field("fencing", &self.held.fencing)
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_renewal_moves_the_end_of_a_lease_in_both_directions_and_does_not_bring_back_a_lost_one() {
-        let now = Moment::now();
-        let [sooner, later] = [3, 30].map(|seconds| now.after(Duration::from_secs(seconds)));
-        let mut status = Status::Held(now.after(Duration::from_secs(10)));
-        for until in [later, sooner] {
-            assert!(status.renew(until));
-            assert!(matches!(status, Status::Held(end) if end == until));
-        }
-        for over in [Status::Lost(LockLoss::Expired), Status::Released] {
-            let mut status = over;
-            assert!(!status.renew(later));
-            assert!(!matches!(status, Status::Held(_)));
-        }
     }
 }

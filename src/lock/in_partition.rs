@@ -89,7 +89,7 @@ impl PartitionLocks {
         let family = table.lock_family("locks").await?;
         Ok(Self {
             table: table.clone(),
-            party: Arc::new(Party::new(holder.into(), &family).map_err(blame)?),
+            party: Arc::new(Party::new(holder.into(), family.time_to_live()).map_err(blame)?),
         })
     }
 

@@ -152,7 +152,7 @@ impl Fence {
         };
         let label = self.condition.label_text();
         if let Some(failed) = rejection.failed.iter().find(|failed| failed.label == label) {
-            self.held.lose(self.loss(failed));
+            self.held.term.lose(self.loss(failed));
         }
     }
 
@@ -241,7 +241,7 @@ impl Part for Release {
         let held = &self.fence.held;
         let is_open = matches!(outcome, None | Some(Outcome::Unknown(_)));
         match outcome {
-            Some(Outcome::Committed(committed)) if !committed.replayed => held.released(),
+            Some(Outcome::Committed(committed)) if !committed.replayed => held.term.released(),
             _ => self.fence.learn(outcome),
         }
         let was_sent = self
@@ -250,7 +250,7 @@ impl Part for Release {
             .unwrap_or_else(PoisonError::into_inner)
             .is_some();
         if is_open && was_sent {
-            held.lose(LockLoss::Unknown);
+            held.term.lose(LockLoss::Unknown);
         }
         // Behind all that, so that no renewal is sent for a lock that may have been given back.
         self.change(None);

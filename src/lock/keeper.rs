@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{clock::Moment, guard::Held, state::LockLoss};
+use super::{clock::Moment, state::LockLoss};
 use crate::error::{ErrorKind, Result};
 
 /// Renewals are due when this part of the lease is over.
@@ -30,28 +30,6 @@ pub(crate) trait Kept: Send + Sync + 'static {
 
     /// It is lost, for this reason.
     fn lose(&self, loss: LockLoss);
-}
-
-impl Kept for Held {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn lease(&self) -> Duration {
-        Self::lease(self)
-    }
-
-    fn until(&self) -> Option<Moment> {
-        Self::until(self)
-    }
-
-    fn renew(&self, deadline: Instant) -> impl Future<Output = Result<()>> + Send {
-        Self::renew(self, deadline)
-    }
-
-    fn lose(&self, loss: LockLoss) {
-        Self::lose(self, loss);
-    }
 }
 
 pub(crate) async fn keep(held: Arc<impl Kept>, renewed: bool) {

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 ///
 /// As long as somebody waits for it, it is polled where it is awaited: a task of its own would cost two wake-ups of
 /// another thread each time.
-pub(super) struct Lasting<T: 'static> {
+pub(crate) struct Lasting<T: 'static> {
     /// None at its end.
     future: Option<BoxFuture<'static, T>>,
     /// Where it goes on; none before the first poll, when nothing was begun.
@@ -22,7 +22,7 @@ pub(super) struct Lasting<T: 'static> {
 }
 
 impl<T: 'static> Lasting<T> {
-    pub(super) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
+    pub(crate) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self {
             future: Some(future.boxed()),
             runtime: None,

@@ -114,7 +114,7 @@ impl LockManagerOptions {
             })
         })?;
         let family = table::lock_family(&descriptor).map_err(blame)?;
-        let party = Arc::new(Party::new(holder, family).map_err(blame)?);
+        let party = Arc::new(Party::new(holder, family.time_to_live()).map_err(blame)?);
         Ok(LockManager {
             shared: Arc::new(Shared {
                 table: connection.table(name),

@@ -52,6 +52,7 @@ mod sight;
 mod slots;
 mod state;
 mod table;
+mod term;
 
 #[cfg(feature = "thrift")]
 pub(crate) use {
@@ -59,13 +60,15 @@ pub(crate) use {
     clock::Moment,
     hold::{TRIES, changed_meanwhile, loss},
     keeper::{Kept, keep},
+    lasting::Lasting,
     layout::{ALONE, FAMILY, FENCING, LockRows, MARKER, OWNER},
-    owner::{HeldBy, LONGEST_HOLDER, Millis, Owner},
-    party::{Turn, default_holder},
+    owner::{HeldBy, Millis, Owner},
+    party::{Party, Turn, default_holder},
     place::FENCING_TTL,
     release::LONG_REST,
-    request::{DEFAULT_LEASE, MARGIN},
+    request::{DEFAULT_LEASE, check_margin, margin},
     sight::{Grip, Remains, Sight},
+    term::Term,
 };
 
 pub use guard::{LockGuard, ReleaseOutcome};

@@ -12,7 +12,6 @@ use super::{
 use crate::{
     error::{Error, Result},
     keyed_lock::{KeyedGuard, KeyedLock},
-    model::FamilyDescriptor,
 };
 
 /// One task's turn among those of its process that want a lock.
@@ -26,9 +25,9 @@ pub(crate) struct Tenure {
     _turn: Option<Turn>,
 }
 
-pub(super) struct Party {
+pub(crate) struct Party {
     /// What the client calls itself.
-    pub(super) holder: String,
+    pub(crate) holder: String,
     /// The TTL of the locks' family; none when that is for ever.
     pub(super) cells_live: Option<Duration>,
     /// One task of this process asks for a lock at a time; the others wait for their turn.
@@ -38,8 +37,8 @@ pub(super) struct Party {
 }
 
 impl Party {
-    /// Of a client that calls itself so, with locks in this family.
-    pub(super) fn new(holder: String, family: &FamilyDescriptor) -> Result<Self> {
+    /// Of a client that calls itself so, with locks in a family of this TTL.
+    pub(crate) fn new(holder: String, cells_live: Option<Duration>) -> Result<Self> {
         if holder.len() > LONGEST_HOLDER {
             return Err(Error::invalid(format!(
                 "a holder's name of {} bytes; it may have {LONGEST_HOLDER}",
@@ -48,13 +47,13 @@ impl Party {
         }
         Ok(Self {
             holder,
-            cells_live: family.time_to_live(),
+            cells_live,
             turns: KeyedLock::new(),
             held: KeyedLock::new(),
         })
     }
 
-    pub(super) fn check_lease(&self, lease: Duration) -> Result<()> {
+    pub(crate) fn check_lease(&self, lease: Duration) -> Result<()> {
         let longest = self.cells_live.unwrap_or(LONGEST_LEASE).min(LONGEST_LEASE);
         if lease < SHORTEST_LEASE || lease > longest {
             return Err(Error::invalid(format!(
@@ -70,7 +69,7 @@ impl Party {
     }
 
     /// The turn of one task of this process for a lock; none when another has it until then.
-    pub(super) async fn turn(&self, row: &Bytes, until: Instant) -> Option<Turn> {
+    pub(crate) async fn turn(&self, row: &Bytes, until: Instant) -> Option<Turn> {
         let turn = self.turns.lock(row.clone()).until(until.into_std()).await;
         turn.ok().map(KeyedGuard::into_owned)
     }

@@ -32,7 +32,7 @@ pub const LONGEST_LEASE: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// The lease of a request that names none.
 pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 /// What is taken off a lease for clocks that do not go alike: this part of it, or this at most.
-pub(crate) const MARGIN: (u32, Duration) = (10, Duration::from_secs(1));
+const MARGIN: (u32, Duration) = (10, Duration::from_secs(1));
 /// The pauses between two looks at a lock that is held.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -272,22 +272,14 @@ impl LockRequest {
     }
 
     fn margin(&self) -> Duration {
-        self.margin
-            .unwrap_or_else(|| (self.lease / MARGIN.0).min(MARGIN.1))
+        margin(self.lease, self.margin)
     }
 
     /// Refuses a lease, or a margin, out of range.
     pub(super) fn check(&self) -> Result<()> {
         let refuse = |error| Err(self.blame(error));
         self.party.check_lease(self.lease).or_else(refuse)?;
-        if self.margin() >= self.lease {
-            return refuse(Error::invalid(format!(
-                "a margin of {:?} leaves nothing of a lease of {:?}",
-                self.margin(),
-                self.lease
-            )));
-        }
-        Ok(())
+        check_margin(self.lease, self.margin()).or_else(refuse)
     }
 
     pub(super) fn blame(&self, error: Error) -> Error {
@@ -322,6 +314,21 @@ impl LockRequest {
             )),
         }
     }
+}
+
+/// How much earlier than the server this side counts a lease as over, unless this was said.
+pub(crate) fn margin(lease: Duration, said: Option<Duration>) -> Duration {
+    said.unwrap_or_else(|| (lease / MARGIN.0).min(MARGIN.1))
+}
+
+/// Refuses a margin that leaves nothing of the lease.
+pub(crate) fn check_margin(lease: Duration, margin: Duration) -> Result<()> {
+    if margin < lease {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a margin of {margin:?} leaves nothing of a lease of {lease:?}"
+    )))
 }
 
 /// How an attempt ended.

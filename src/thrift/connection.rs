@@ -23,6 +23,8 @@ use crate::{
 
 /// HBase's own port for it.
 const DEFAULT_PORT: u16 = 9_090;
+/// A table that there is always.
+const META: &[u8] = b"hbase:meta";
 /// A gateway closes a connection that nobody used for a minute, and a call that is sent at that moment is lost.
 const LONGEST_IDLE: Duration = Duration::from_secs(20);
 /// Sequence numbers have 31 bits.
@@ -190,7 +192,7 @@ impl ThriftConnection {
                     Err(thrift::Error::Application(error))
                         if error.kind == ApplicationErrorKind::UnknownMethod =>
                     {
-                        client.get_table_names()?;
+                        client.is_table_enabled(META.to_vec())?;
                         Ok(TThriftServerType::ONE)
                     }
                     answer => answer,

@@ -1,17 +1,13 @@
 //! A lock that is held through a gateway.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::{sync::watch, task::JoinHandle, time::Instant};
+use tokio::{task::JoinHandle, time::Instant};
 
 use super::hold::{Hold, Place};
 use crate::{
     error::{Error, ErrorKind, Result},
-    lock::{self, Kept, LockLoss, LockToken, Moment, ReleaseOutcome, Turn},
+    lock::{self, Kept, LockLoss, LockToken, Moment, ReleaseOutcome, Term, Turn},
 };
 
 /// A lock that is held through a gateway until it is released, its lease is over, or it is lost.
@@ -29,24 +25,12 @@ pub struct ThriftLockGuard {
 struct Held {
     name: String,
     place: Place,
-    lease: Duration,
-    margin: Duration,
     token: LockToken,
     fencing: u64,
     /// Whoever changes the hold has it meanwhile.
     hold: tokio::sync::Mutex<Hold>,
-    status: watch::Sender<Status>,
-    /// The turn among the tasks of this process; given up with the lock.
-    turn: Mutex<Option<Turn>>,
-}
-
-#[derive(Clone, Debug)]
-enum Status {
-    /// Until then, by this machine's clock.
-    Held(Moment),
-    Lost(LockLoss),
-    /// The guard has no more to do with it: released, or left to its token.
-    Released,
+    /// With its turn among the tasks of this process.
+    term: Term<Turn>,
 }
 
 impl ThriftLockGuard {
@@ -58,17 +42,13 @@ impl ThriftLockGuard {
         margin: Duration,
         renewed: bool,
     ) -> Self {
-        let until = hold.since.after(lease.saturating_sub(margin));
         let held = Arc::new(Held {
             name,
             place,
-            lease,
-            margin,
+            term: Term::new(hold.since, lease, margin),
             token: hold.held.token,
             fencing: hold.fencing,
             hold: tokio::sync::Mutex::new(hold),
-            status: watch::Sender::new(Status::Held(until)),
-            turn: Mutex::default(),
         });
         let keeper = tokio::spawn(lock::keep(Arc::clone(&held), renewed));
         Self { held, keeper }
@@ -76,10 +56,7 @@ impl ThriftLockGuard {
 
     /// Keeps the turn among the tasks of this process, as long as the lock is held.
     pub(super) fn with_turn(self, turn: Turn) -> Self {
-        *self.held.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
-        if self.held.until().is_none() {
-            self.held.give_up_turn();
-        }
+        self.held.term.keep(turn);
         self
     }
 
@@ -114,23 +91,13 @@ impl ThriftLockGuard {
     /// How long the lease lasts from now on, less the margin for clocks; nothing when it is over or lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.held.until().map_or(Duration::ZERO, Moment::left)
+        self.held.term.left()
     }
 
     /// Waits until the lock is lost: at the end of its lease also when the gateway is silent, or as soon as a renewal is
     /// refused. While renewals succeed it does not end. May be dropped and called again at any time.
     pub async fn lost(&self) -> LockLoss {
-        let mut status = self.held.status.subscribe();
-        loop {
-            match &*status.borrow_and_update() {
-                Status::Lost(loss) => return loss.clone(),
-                Status::Released => return LockLoss::Released,
-                Status::Held(_) => {}
-            }
-            if status.changed().await.is_err() {
-                return LockLoss::Expired;
-            }
-        }
+        self.held.term.lost().await
     }
 
     /// Renews the lease: it lasts its whole time from now on. Four calls, seven with a companion row.
@@ -148,7 +115,7 @@ impl ThriftLockGuard {
     /// [token](Self::token).
     #[must_use = "without its token the lock is held until its lease is over"]
     pub fn leave(self) -> LockToken {
-        self.held.end(Status::Released);
+        self.held.term.leave();
         self.held.token
     }
 
@@ -163,16 +130,14 @@ impl ThriftLockGuard {
         self.keeper.abort();
         let deadline = self.held.place.rows.connection.deadline();
         let hold = self.held.hold.lock().await;
-        let lost_before = match &*self.held.status.borrow() {
-            Status::Released => return Ok(ReleaseOutcome::Released),
-            Status::Lost(loss) => Some(loss.clone()),
-            Status::Held(until) => until.left().is_zero().then_some(LockLoss::Expired),
-        };
+        if self.held.term.is_released() {
+            return Ok(ReleaseOutcome::Released);
+        }
+        let lost_before = self.held.term.loss();
         let vacated = self.held.place.vacate(&hold, deadline).await;
         let loss = vacated.map_err(|error| self.held.blame(error))?;
         drop(hold);
-        self.held.status.send_replace(Status::Released);
-        self.held.give_up_turn();
+        self.held.term.released();
         Ok(match loss.or(lost_before) {
             Some(loss) => ReleaseOutcome::Lost(loss),
             None => ReleaseOutcome::Released,
@@ -183,10 +148,12 @@ impl ThriftLockGuard {
 impl Drop for ThriftLockGuard {
     fn drop(&mut self) {
         self.keeper.abort();
-        self.held.give_up_turn();
-        let released = matches!(&*self.held.status.borrow(), Status::Released);
+        self.held.term.end_tenure();
         // Outside of a runtime nothing can be sent, and the lease ends it.
-        if let (false, Ok(runtime)) = (released, tokio::runtime::Handle::try_current()) {
+        if let (false, Ok(runtime)) = (
+            self.held.term.is_released(),
+            tokio::runtime::Handle::try_current(),
+        ) {
             let held = Arc::clone(&self.held);
             runtime.spawn(async move {
                 let hold = held.hold.lock().await;
@@ -197,22 +164,6 @@ impl Drop for ThriftLockGuard {
 }
 
 impl Held {
-    /// It is not held any more, if it was.
-    fn end(&self, status: Status) {
-        self.status.send_if_modified(|now| {
-            let held = matches!(now, Status::Held(_));
-            if held {
-                *now = status;
-            }
-            held
-        });
-    }
-
-    fn give_up_turn(&self) {
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(turn);
-    }
-
     fn lost_error(&self, loss: &LockLoss) -> Error {
         self.blame(Error::new(
             ErrorKind::LockLost,
@@ -233,36 +184,21 @@ impl Kept for Held {
     }
 
     fn lease(&self) -> Duration {
-        self.lease
+        self.term.lease()
     }
 
     fn until(&self) -> Option<Moment> {
-        match &*self.status.borrow() {
-            Status::Held(until) => Some(*until),
-            Status::Lost(_) | Status::Released => None,
-        }
+        self.term.until()
     }
 
     async fn renew(&self, deadline: Instant) -> Result<()> {
         let mut hold = self.hold.lock().await;
-        let over = match &*self.status.borrow() {
-            Status::Held(until) => until.left().is_zero().then_some(LockLoss::Expired),
-            Status::Lost(loss) => Some(loss.clone()),
-            Status::Released => Some(LockLoss::Released),
-        };
-        if let Some(loss) = over {
+        if let Some(loss) = self.term.loss() {
             return Err(self.lost_error(&loss));
         }
-        match self.place.renew(&mut hold, self.lease, deadline).await {
+        match self.place.renew(&mut hold, self.term.lease(), deadline).await {
             Ok(Ok(until)) => {
-                // A renewal that comes back after the end has been told does not take it back.
-                self.status.send_if_modified(|status| match status {
-                    Status::Held(end) => {
-                        *end = until.before(self.margin);
-                        true
-                    }
-                    Status::Lost(_) | Status::Released => false,
-                });
+                self.term.renewed(until);
                 Ok(())
             }
             Ok(Err(loss)) => {
@@ -275,8 +211,7 @@ impl Kept for Held {
     }
 
     fn lose(&self, loss: LockLoss) {
-        self.end(Status::Lost(loss));
-        self.give_up_turn();
+        self.term.lose(loss);
     }
 }
 

@@ -10,17 +10,15 @@ use tokio::time::{Instant, sleep};
 
 use std::time::Duration;
 
-use super::rows::Rows;
+use super::rows::{Rows, resend};
 use crate::{
+    client::Pauses,
     error::{Effect, Error, Result},
     lock::{
         ALONE, FENCING, FENCING_TTL, Grip, HeldBy, LONG_REST, LockLoss, LockRows, LockToken, MARKER, Millis,
         Moment, OWNER, Owner, Remains, Sight, TRIES, WATCH, changed_meanwhile, loss,
     },
 };
-
-/// The pause before a call is sent again whose answer was lost; for one that is awaited long, it grows up to the second.
-const RESEND: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 
 /// One lock in its table.
 #[derive(Clone, Debug)]
@@ -118,11 +116,11 @@ impl Place {
             return self.give_up(held, &before, before.clone(), deadline).await;
         };
         self.count(&before, deadline).await?;
-        let value = Owner::Held(held.clone()).encode();
-        for (row, stamp) in self.lock.rows.iter().zip(&stamps) {
-            let owner = [(OWNER, value.clone())];
+        let horizons: Vec<u64> = before.iter().map(horizon).collect();
+        for (index, row) in self.lock.rows.iter().enumerate() {
+            let owner = [(OWNER, owner_at(held, stamps[index], Some(horizons[index])))];
             self.rows
-                .put_at(row, *stamp, &owner, held.ttl.into(), deadline)
+                .put_at(row, stamps[index], &owner, held.ttl.into(), deadline)
                 .await?;
         }
         let is_bare = self.lay_bare(held, &stamps, &before, deadline).await?;
@@ -139,7 +137,7 @@ impl Place {
                 since,
                 end: since.after(held.ttl.into()),
                 longest: held.ttl,
-                horizons: Some(before.iter().map(horizon).collect()),
+                horizons: Some(horizons),
             })),
             _ => self.give_up(held, &before, after, deadline).await,
         }
@@ -263,15 +261,14 @@ impl Place {
     /// Waits for an attempt whose answer was lost, and gives back what it won.
     pub(super) async fn watch(&self, held: &HeldBy) {
         let end = Instant::now() + WATCH;
-        let mut pause = RESEND.0;
+        let mut pauses = Pauses::after_lost_answers();
         while Instant::now() < end {
             match self.give_back(held).await {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(error) => tracing::debug!(%error, "could not look for a lock that may have been won"),
             }
-            sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-            pause = (pause * 2).min(RESEND.1);
+            sleep(pauses.next()).await;
         }
     }
 
@@ -322,11 +319,11 @@ impl Place {
         hold.held.renewal += 1;
         hold.held.ttl = ttl;
         hold.since = sent;
-        let value = Owner::Held(hold.held.clone()).encode();
-        for (row, stamp) in self.lock.rows.iter().zip(&stamps) {
+        for (index, (row, stamp)) in self.lock.rows.iter().zip(&stamps).enumerate() {
             // The mark before is one version too many: a delete marker behind it would be dropped.
             self.unmark(row, stamp - 1, deadline).await.map_err(unknown)?;
-            let owner = [(OWNER, value.clone())];
+            let horizon = hold.horizons.as_ref().map(|horizons| horizons[index]);
+            let owner = [(OWNER, owner_at(&hold.held, *stamp, horizon))];
             // It names the holder, and no more: the lease is renewed without it.
             if let Err(error) = self.rows.put_at(row, *stamp, &owner, ttl.into(), deadline).await {
                 tracing::debug!(%error, "could not name the holder of a lock");
@@ -352,8 +349,9 @@ impl Place {
             }
             for (index, taken) in taken.into_iter().enumerate().rev() {
                 let Some(taken) = taken else { continue };
-                self.resend(deadline, || self.give_back_row(index, taken, hold, deadline))
-                    .await?;
+                resend(deadline, || self.give_back_row(index, taken, hold, deadline))
+                    .await
+                    .map_err(unknown)?;
             }
             // A renewal that was on its way may have come first.
             sights = self.look(deadline).await.map_err(unknown)?;
@@ -363,14 +361,13 @@ impl Place {
 
     /// Gives a hold back, until its lease is over.
     pub(super) async fn abandon(&self, hold: &Hold) {
-        let mut pause = RESEND.0;
+        let mut pauses = Pauses::after_lost_answers();
         while !hold.is_over() {
             match self.vacate(hold, self.rows.connection.deadline()).await {
                 Ok(_) => return,
                 Err(error) => tracing::debug!(%error, "could not give a lock back"),
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(RESEND.1);
+            sleep(pauses.next()).await;
         }
     }
 
@@ -382,32 +379,21 @@ impl Place {
             return Ok(Some(loss(token, true, &sights)));
         };
         let ttl = grip.held.ttl;
+        // Of what lies under a hold through a gateway its owner cells tell; of another, or of a part, nobody knows.
+        let mark = mark(token);
+        let horizons = sights.iter().map(|sight| {
+            sight.marked(&mark)?;
+            sight.grip(token).map(|grip| horizon(&grip.before()))
+        });
         let hold = Hold {
+            horizons: horizons.collect(),
             held: grip.held,
             fencing: 0,
             since: Moment::now(),
             end: Moment::now().after(ttl.into()),
             longest: ttl,
-            horizons: None,
         };
         self.vacate(&hold, deadline).await
-    }
-
-    /// Makes a change that is the same twice, as long as its answer is lost.
-    async fn resend<F: Future<Output = Result<()>> + Send>(
-        &self,
-        deadline: Instant,
-        change: impl Fn() -> F + Send + Sync,
-    ) -> Result<()> {
-        loop {
-            match change().await {
-                Err(error) if Instant::now() + RESEND.0 < deadline && error.is_outcome_unknown() => {
-                    sleep(RESEND.0).await;
-                }
-                Err(error) => return Err(unknown(error)),
-                Ok(()) => return Ok(()),
-            }
-        }
     }
 
     fn loss(&self, hold: &Hold, mut sights: Vec<Sight>) -> LockLoss {
@@ -432,6 +418,16 @@ impl Taken {
             Some(Self { at, natively: true })
         })
     }
+}
+
+/// The owner cell of a hold at this timestamp, which says also until when what was cleared from under it would live, if that is longer.
+fn owner_at(held: &HeldBy, timestamp: u64, horizon: Option<u64>) -> Bytes {
+    let outlives = |horizon: &u64| *horizon > timestamp.saturating_add(held.ttl.0);
+    // It counts from the timestamp before the hold's own: `Grip::before`.
+    let over = horizon
+        .filter(outlives)
+        .map(|horizon| Millis(horizon.saturating_sub(timestamp).saturating_add(1)));
+    Owner::Held(HeldBy { over, ..held.clone() }).encode()
 }
 
 fn grip(held: &HeldBy, timestamp: u64) -> Grip {

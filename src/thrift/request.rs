@@ -2,23 +2,21 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::{
-    sync::oneshot,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 
 use super::{
     guard::ThriftLockGuard,
     hold::{Attempt, Hold, Place},
-    manager::Party,
 };
 use crate::{
+    client::Pauses,
     error::{Error, ErrorKind, Result},
-    lock::{DEFAULT_LEASE, HeldBy, LockHolder, LockToken, MARGIN, Millis, Sight, Turn},
+    lock::{self, DEFAULT_LEASE, HeldBy, Lasting, LockHolder, LockToken, Millis, Party, Sight, Turn},
 };
 
 /// The pauses between two looks at a lock that is held.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// A lock that is asked for through a gateway.
 ///
@@ -79,7 +77,7 @@ impl ThriftLockRequest {
     ///
     /// The time for the calls themselves comes on top: the operation timeout at most.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait.min(crate::lock::LONGEST_LEASE);
+        self.wait = wait.min(lock::LONGEST_LEASE);
         self
     }
 
@@ -133,7 +131,7 @@ impl ThriftLockRequest {
     }
 
     async fn try_until(&self, until: Instant, deadline: Instant) -> Result<ThriftLockGuard> {
-        let mut pause = PAUSES.0;
+        let mut pauses = Pauses::growing(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
             let mut refusal = match self.attempt(deadline).await {
                 Ok(Tried::Won(guard)) if guard.is_held() => return Ok(guard),
@@ -148,8 +146,7 @@ impl ThriftLockRequest {
                 if now >= until {
                     return Err(refusal.map_or_else(|error| error, |sights| held_by(&sights)));
                 }
-                sleep_until(until.min(now + pause.mul_f64(0.5 + fastrand::f64() / 2.0))).await;
-                pause = (pause * 3 / 2).min(PAUSES.1);
+                sleep_until(until.min(now + pauses.next())).await;
                 // An attempt may take a row and give it back again; a look is cheaper.
                 let sights = self.place.look(deadline).await?;
                 if sights.iter().all(|sight| sight.occupant().is_none()) {
@@ -163,8 +160,7 @@ impl ThriftLockRequest {
     /// One attempt. It goes on to its end even if this future is dropped, so that what it wins is never forgotten.
     async fn attempt(&self, deadline: Instant) -> Result<Tried> {
         let request = self.clone();
-        let (reply, answer) = oneshot::channel();
-        tokio::spawn(async move {
+        Lasting::new(async move {
             // Each attempt has a token of its own.
             let held = HeldBy {
                 token: LockToken::unique(),
@@ -173,24 +169,18 @@ impl ThriftLockRequest {
                 holder: request.party.holder.clone(),
                 over: None,
             };
-            let answer = match request.place.attempt(&held, deadline).await {
+            match request.place.attempt(&held, deadline).await {
                 Ok(Attempt::Won(hold)) => Ok(Tried::Won(request.guard(hold))),
                 Ok(Attempt::Lost(sights)) => Ok(Tried::Lost(sights)),
-                Err(error) => Err(error),
-            };
-            let is_unknown = matches!(&answer, Err(error) if error.is_outcome_unknown());
-            // An answer that nobody takes gives back what it won when it is dropped.
-            let _ = reply.send(answer);
-            if is_unknown {
-                request.place.watch(&held).await;
+                Err(error) => {
+                    if error.is_outcome_unknown() {
+                        tokio::spawn(async move { request.place.watch(&held).await });
+                    }
+                    Err(error)
+                }
             }
-        });
-        answer.await.unwrap_or_else(|_| {
-            Err(Error::new(
-                ErrorKind::Closed,
-                "the attempt was ended with the runtime that it ran on",
-            ))
         })
+        .await
     }
 
     fn guard(&self, hold: Hold) -> ThriftLockGuard {
@@ -206,21 +196,13 @@ impl ThriftLockRequest {
     }
 
     fn margin(&self) -> Duration {
-        self.margin
-            .unwrap_or_else(|| (self.lease / MARGIN.0).min(MARGIN.1))
+        lock::margin(self.lease, self.margin)
     }
 
     /// Refuses a lease, or a margin, out of range.
     fn check(&self) -> Result<()> {
         self.party.check_lease(self.lease)?;
-        if self.margin() >= self.lease {
-            return Err(Error::invalid(format!(
-                "a margin of {:?} leaves nothing of a lease of {:?}",
-                self.margin(),
-                self.lease
-            )));
-        }
-        Ok(())
+        lock::check_margin(self.lease, self.margin())
     }
 
     fn blame(&self, error: Error) -> Error {

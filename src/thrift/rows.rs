@@ -1,6 +1,9 @@
 //! Reads and changes of single rows of one table, through a gateway.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use hbase_thrift::hbase::{BatchMutation, Mutation, THbaseSyncClient, TRowResult};
@@ -8,7 +11,7 @@ use tokio::time::Instant;
 
 use super::connection::{Client, ThriftConnection};
 use crate::{
-    client::CallKind,
+    client::{CallKind, Pauses},
     error::{Error, ErrorKind, Result},
     model::{BytesBinary, Cell, CellKind, Row, TableName},
 };
@@ -37,12 +40,19 @@ impl Rows {
         qualifiers: &[Bytes],
         deadline: Instant,
     ) -> Result<Vec<Option<Row>>> {
-        let table = self.name();
+        let columns = qualifiers.iter().map(|qualifier| self.column(qualifier));
+        self.read(keys, columns.collect(), deadline).await
+    }
+
+    /// Reads columns of rows, of any family; a family's name alone is all of its columns.
+    pub(super) async fn read(
+        &self,
+        keys: &[Bytes],
+        columns: Vec<Vec<u8>>,
+        deadline: Instant,
+    ) -> Result<Vec<Option<Row>>> {
+        let (table, asked) = (self.name(), columns.clone());
         let rows: Vec<Vec<u8>> = keys.iter().map(|key| key.to_vec()).collect();
-        let columns: Vec<Vec<u8>> = qualifiers
-            .iter()
-            .map(|qualifier| self.column(qualifier))
-            .collect();
         let found = self
             .call(
                 "reading rows",
@@ -61,15 +71,9 @@ impl Rows {
             .await?;
         let mut found = found
             .into_iter()
-            .map(|row| self.row(row))
-            .collect::<Result<Vec<_>>>()?;
-        Ok(keys
-            .iter()
-            .map(|key| {
-                let at = found.iter().position(|row| row.key() == key)?;
-                Some(found.swap_remove(at))
-            })
-            .collect())
+            .map(|row| Ok((row.row.clone().unwrap_or_default(), self.row(row, &asked)?)))
+            .collect::<Result<HashMap<Vec<u8>, Row>>>()?;
+        Ok(keys.iter().map(|key| found.remove(&key[..])).collect())
     }
 
     /// Puts one cell, stamped by the server not before the one that it depends on, if a column has this value, or none (an empty one
@@ -153,62 +157,65 @@ impl Rows {
         .await
     }
 
-    /// How long a family of the table keeps its cells, in seconds.
+    /// The table's families, and how long each keeps its cells.
     ///
     /// # Errors
     ///
-    /// [`TableNotFound`](ErrorKind::TableNotFound), [`TableDisabled`](ErrorKind::TableDisabled), [`FamilyNotFound`](ErrorKind::FamilyNotFound).
-    pub(super) async fn family_ttl(&self, deadline: Instant) -> Result<i32> {
+    /// [`TableNotFound`](ErrorKind::TableNotFound), with this hint; [`TableDisabled`](ErrorKind::TableDisabled).
+    pub(super) async fn families(
+        &self,
+        hint: &'static str,
+        deadline: Instant,
+    ) -> Result<HashMap<Bytes, Option<Duration>>> {
         const OPERATION: &str = "looking at the table";
-        let table = self.name();
-        let name = table.clone();
-        // Asked about a table that is not there, gateways fail in ways of their own; asked which tables are enabled, also when
-        // any other is deleted at that moment.
-        let is_enabled = self
+        let name = self.name();
+        let found = self
             .call(
                 OPERATION,
                 CallKind::Read,
                 None,
                 deadline,
-                move |client| match client.get_table_names()?.contains(&name) {
-                    true => client.is_table_enabled(name.clone()).map(Some),
+                move |client| match client.is_table_enabled(name.clone())? {
+                    true => client.get_column_descriptors(name.clone()).map(Some),
                     false => Ok(None),
                 },
             )
-            .await?;
-        let refuse = |kind, what: String| {
-            let error = Error::new(kind, what)
-                .at_operation(OPERATION)
-                .at_table(&self.table)
-                .at_server(self.connection.gateway());
-            Err(match kind {
-                ErrorKind::TableNotFound => error.with_hint(
-                    "check its name; a gateway can't make it, hbase-txn lock acquire makes one natively",
-                ),
-                _ => error,
-            })
-        };
-        match is_enabled {
-            None => return refuse(ErrorKind::TableNotFound, "the table does not exist".to_owned()),
-            Some(false) => return refuse(ErrorKind::TableDisabled, "the table is disabled".to_owned()),
-            Some(true) => {}
-        }
-        let families = self
-            .call(OPERATION, CallKind::Read, None, deadline, move |client| {
-                client.get_column_descriptors(table.clone())
-            })
-            .await?;
+            .await;
+        let families = found.map_err(|error| match error.kind() {
+            ErrorKind::TableNotFound => error.with_hint(hint),
+            _ => error,
+        })?;
+        let families = families.ok_or_else(|| {
+            self.refused(
+                OPERATION,
+                ErrorKind::TableDisabled,
+                "the table is disabled".to_owned(),
+            )
+        })?;
         // A family's name comes with a colon behind it.
-        let family = families
-            .iter()
-            .find(|(name, _)| name.strip_suffix(b":").unwrap_or(name) == &self.family[..]);
-        match family {
-            Some((_, family)) => Ok(family.time_to_live.unwrap_or(i32::MAX)),
-            None => refuse(
-                ErrorKind::FamilyNotFound,
-                format!("the table has no family {}", BytesBinary(&self.family)),
-            ),
-        }
+        let name = |name: Vec<u8>| Bytes::copy_from_slice(name.strip_suffix(b":").unwrap_or(&name));
+        // For ever is the greatest number there is.
+        let life = |seconds: Option<i32>| match seconds {
+            None | Some(i32::MAX) => None,
+            Some(seconds) => Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
+        };
+        Ok(families
+            .into_iter()
+            .map(|(family, described)| (name(family), life(described.time_to_live)))
+            .collect())
+    }
+
+    /// The error of a table without a family.
+    pub(super) fn no_family(&self, family: &[u8], what_for: &str) -> Error {
+        let what = format!("the table has no family {}{what_for}", BytesBinary(family));
+        self.refused("looking at the table", ErrorKind::FamilyNotFound, what)
+    }
+
+    fn refused(&self, operation: &'static str, kind: ErrorKind, what: String) -> Error {
+        Error::new(kind, what)
+            .at_operation(operation)
+            .at_table(&self.table)
+            .at_server(self.connection.gateway())
     }
 
     async fn mutate(
@@ -264,8 +271,8 @@ impl Rows {
         [&self.family[..], b":", qualifier].concat()
     }
 
-    /// The cells of our family.
-    fn row(&self, row: TRowResult) -> Result<Row> {
+    /// The cells of a row, of which these columns were asked for.
+    fn row(&self, row: TRowResult, asked: &[Vec<u8>]) -> Result<Row> {
         let key = Bytes::from(row.row.unwrap_or_default());
         let refuse = |what: &'static str| {
             Error::new(ErrorKind::Protocol, what)
@@ -274,16 +281,15 @@ impl Rows {
                 .at_row(&BytesBinary(&key))
                 .at_server(self.connection.gateway())
         };
-        let prefix = self.column(b"");
         let mut cells = Vec::new();
         for (column, cell) in row.columns.unwrap_or_default() {
-            let qualifier = column
-                .strip_prefix(&prefix[..])
+            let (family, qualifier) = split(&column)
+                .filter(|(family, _)| asked.iter().any(|asked| *asked == column || asked == family))
                 .ok_or_else(|| refuse("the Thrift gateway answered with a column that nobody asked for"))?;
             let timestamp = cell.timestamp.and_then(|timestamp| u64::try_from(timestamp).ok());
             cells.push(Cell::new(
                 key.clone(),
-                self.family.clone(),
+                Bytes::copy_from_slice(family),
                 Bytes::copy_from_slice(qualifier),
                 timestamp
                     .ok_or_else(|| refuse("the Thrift gateway answered with a cell without a timestamp"))?,
@@ -293,6 +299,26 @@ impl Rows {
         }
         Ok(Row::new(key, cells))
     }
+}
+
+/// Makes a change that is the same twice, again as long as its answer is lost.
+pub(super) async fn resend<F: Future<Output = Result<()>> + Send>(
+    deadline: Instant,
+    change: impl Fn() -> F + Send + Sync,
+) -> Result<()> {
+    let mut pauses = Pauses::after_lost_answers();
+    loop {
+        match change().await {
+            Err(error) if error.is_outcome_unknown() && pauses.wait_before(deadline).await => {}
+            done => return done,
+        }
+    }
+}
+
+/// Family and qualifier of a column's name.
+fn split(column: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = column.iter().position(|byte| *byte == b':')?;
+    Some((&column[..colon], &column[colon + 1..]))
 }
 
 fn attributes(ttl: Duration) -> Attributes {

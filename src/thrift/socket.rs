@@ -2,8 +2,9 @@
 
 use std::{
     io::{self, Read, Write},
-    net::{TcpStream, ToSocketAddrs},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -46,7 +47,7 @@ impl Socket {
     /// Dials the gateway.
     pub(super) fn dial(gateway: &HostPort, framing: Framing, deadline: Instant) -> io::Result<Self> {
         let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in (gateway.host.as_str(), gateway.port).to_socket_addrs()? {
+        for address in resolve(gateway, deadline)? {
             match TcpStream::connect_timeout(&address, left_until(deadline)?) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
@@ -222,6 +223,24 @@ impl Write for Socket {
         }
         Ok(())
     }
+}
+
+/// The gateway's addresses. The system's resolver knows no deadline, so a thread waits for it that is left behind if need be.
+fn resolve(gateway: &HostPort, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = gateway.host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, gateway.port)]);
+    }
+    let (tell, told) = mpsc::channel();
+    let (host, port) = (gateway.host.clone(), gateway.port);
+    thread::Builder::new()
+        .name("hbase-txn-resolver".to_owned())
+        .spawn(move || tell.send((host, port).to_socket_addrs().map(Iterator::collect)))?;
+    told.recv_timeout(left_until(deadline)?).unwrap_or_else(|_| {
+        Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("{} was not resolved in time", gateway.host),
+        ))
+    })
 }
 
 /// The time until then; a socket does not know one of zero.

@@ -155,7 +155,9 @@ async fn audits_and_repairs_run_in_tasks() {
     let (name, of_task) = (table.name.clone(), connection.clone());
     let work = tokio::spawn(async move {
         let repaired = Repair::new(&of_task, name.clone()).run(|_| {}).await.unwrap();
-        let audit = audit_cluster(&of_task, std::slice::from_ref(&name)).await.unwrap();
+        let audit = audit_cluster(&of_task, std::slice::from_ref(&name))
+            .await
+            .unwrap();
         (repaired.rejoined, audit.tables == [name])
     });
     assert_eq!(work.await.unwrap(), (0, true));

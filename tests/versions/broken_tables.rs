@@ -206,7 +206,7 @@ fn mend(cluster: &Cluster, finding: &Finding) {
     let output = Command::new("sh")
         .args(["-c", &command])
         .env("PATH", path)
-        .env("HBASE_TXN_CONNECT", cluster.status.uri.as_ref().unwrap())
+        .env("HBASE_TXN_CONNECT", cluster.config().address().to_string())
         .output()
         .unwrap();
     assert!(output.status.success(), "{command}: {output:?}");

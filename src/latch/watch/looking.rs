@@ -13,11 +13,11 @@ use tokio::time::{Instant, sleep_until};
 use super::Shared;
 use crate::{
     client::{GetAnswer, Table},
+    error::{Error, Result},
     latch::{
         layout::Cells,
         sight::{self, Participants, Sight},
     },
-    model::Row,
 };
 
 /// The time from one look to the next: at first, and the longest when nothing changes.
@@ -25,7 +25,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_
 /// How much of a second goes by for each latch that is looked at.
 const EACH: Duration = Duration::from_micros(30);
 /// How long is tried to look at a latch, until those who wait can be told why that is in vain.
-const LOOK: Duration = Duration::from_secs(10);
+pub(super) const LOOK: Duration = Duration::from_secs(10);
 
 /// Latches that are looked at together.
 pub(super) struct Look {
@@ -35,16 +35,58 @@ pub(super) struct Look {
 
 /// What is read of a latch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(crate) enum Extent {
     /// Enough of one that has been seen live, and still is. It is half of the server's work.
     Counts,
     All,
 }
 
-type Looks<'a> = SelectAll<BoxStream<'a, (Arc<Look>, GetAnswer)>>;
+/// Where latches are looked at: a table, or the same through a gateway.
+pub(crate) trait Source: Clone + Send + Sync + 'static {
+    /// Looks at all of one.
+    fn look(&self, cells: &Cells, deadline: Instant) -> impl Future<Output = Result<Sight>> + Send;
 
-pub(super) async fn look_again_and_again(shared: Arc<Shared>) {
-    let table = shared.table.clone().with_operation_timeout(LOOK);
+    /// Looks at many. Each is told once, by its place, as soon as it is known; more than the extent may be read.
+    fn look_each(&self, latches: &[(Arc<Cells>, Extent)], deadline: Instant) -> BoxStream<'_, Sights>;
+}
+
+/// What was seen of some latches, by their places.
+pub(crate) enum Sights {
+    Found(Vec<(usize, Result<Sight>)>),
+    Failed(Vec<usize>, Error),
+}
+
+impl Source for Table {
+    async fn look(&self, cells: &Cells, deadline: Instant) -> Result<Sight> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let table = self.clone().with_operation_timeout(left);
+        let row = table.get(sight::get(cells, Participants::None)).await?;
+        Sight::of(cells, row.as_ref())
+    }
+
+    fn look_each(&self, latches: &[(Arc<Cells>, Extent)], deadline: Instant) -> BoxStream<'_, Sights> {
+        let get = |(cells, extent): &(Arc<Cells>, Extent)| match extent {
+            Extent::All => sight::get(cells, Participants::None),
+            Extent::Counts => sight::get_counts(cells),
+        };
+        let gets = latches.iter().map(get).collect();
+        let cells: Vec<_> = latches.iter().map(|(cells, _)| Arc::clone(cells)).collect();
+        let seen = move |answer| match answer {
+            GetAnswer::Found(found) => {
+                let found = found.into_iter();
+                let sights = found.map(|(place, row)| (place, Sight::of(&cells[place], row.as_ref())));
+                Sights::Found(sights.collect())
+            }
+            GetAnswer::Failed(places, error) => Sights::Failed(places, error),
+        };
+        self.get_each(gets, deadline).map(seen).boxed()
+    }
+}
+
+type Looks<'a> = SelectAll<BoxStream<'a, (Arc<Look>, Sights)>>;
+
+pub(super) async fn look_again_and_again<S: Source>(shared: Arc<Shared<S>>) {
+    let source = shared.source.clone();
     let mut looks = Looks::new();
     let (mut pause, mut changed) = (PAUSES.0, true);
     // Whether a look that has begun may be too early to see what has changed here.
@@ -57,7 +99,7 @@ pub(super) async fn look_again_and_again(shared: Arc<Shared>) {
             false => (pause * 5 / 4).min(PAUSES.1),
         };
         let mut pausing = sleep_until(Instant::now() + pause.max(least)).boxed();
-        begin(&table, &mut looks, look);
+        begin(&source, &mut looks, look);
         // Whoever changes a latch here says so. Many are not looked at again for that.
         let mut may_hurry = least < PAUSES.1;
         let mut has_paused = false;
@@ -66,7 +108,7 @@ pub(super) async fn look_again_and_again(shared: Arc<Shared>) {
                 Some((look, answer)) = looks.next() => {
                     let (news, unclear) = shared.take_in(&look, answer);
                     changed |= news;
-                    begin(&table, &mut looks, unclear);
+                    begin(&source, &mut looks, unclear);
                     if has_paused || outdated && may_hurry {
                         outdated = false;
                         break;
@@ -88,32 +130,27 @@ pub(super) async fn look_again_and_again(shared: Arc<Shared>) {
     }
 }
 
-fn begin<'a>(table: &'a Table, looks: &mut Looks<'a>, look: Look) {
+fn begin<'a, S: Source>(source: &'a S, looks: &mut Looks<'a>, look: Look) {
     if look.cells.is_empty() {
         return;
     }
-    let get = |(cells, extent): &(Arc<Cells>, Extent)| match extent {
-        Extent::All => sight::get(cells, Participants::None),
-        Extent::Counts => sight::get_counts(cells),
-    };
-    let gets = look.cells.iter().map(get).collect();
+    let sights = source.look_each(&look.cells, Instant::now() + LOOK);
     let look = Arc::new(look);
-    let answers = table.get_each(gets);
-    looks.push(answers.map(move |answer| (Arc::clone(&look), answer)).boxed());
+    looks.push(sights.map(move |seen| (Arc::clone(&look), seen)).boxed());
 }
 
-impl Shared {
+impl<S: Source> Shared<S> {
     /// Tells what was answered. Whether any of it was new, and what must be looked at once more to be told.
-    fn take_in(&self, look: &Look, answer: GetAnswer) -> (bool, Look) {
+    fn take_in(&self, look: &Look, seen: Sights) -> (bool, Look) {
         let mut changed = false;
         let mut unclear = Look {
             number: look.number,
             cells: Vec::new(),
         };
-        match answer {
-            GetAnswer::Found(found) => {
-                for (place, row) in found {
-                    match self.take_in_row(look, place, row.as_ref()) {
+        match seen {
+            Sights::Found(found) => {
+                for (place, sight) in found {
+                    match self.take_in_sight(look, place, sight) {
                         Some(news) => changed |= news,
                         None => unclear
                             .cells
@@ -121,7 +158,7 @@ impl Shared {
                     }
                 }
             }
-            GetAnswer::Failed(places, error) => {
+            Sights::Failed(places, error) => {
                 tracing::debug!(%error, "could not look at latches that are awaited");
                 let why: Arc<str> = error.to_string().into();
                 for place in places {
@@ -133,9 +170,8 @@ impl Shared {
     }
 
     /// Whether it was something new; none when only the note can tell what has become of the latch.
-    fn take_in_row(&self, look: &Look, place: usize, row: Option<&Row>) -> Option<bool> {
+    fn take_in_sight(&self, look: &Look, place: usize, sight: Result<Sight>) -> Option<bool> {
         let (cells, extent) = &look.cells[place];
-        let sight = Sight::of(cells, row);
         if let Ok(sight) = &sight
             && *extent == Extent::Counts
             && cells.note.is_some()

@@ -16,16 +16,10 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use self::looking::{Extent, Look};
-use super::{
-    layout::Cells,
-    sight::{self, Participants, Sight},
-    state::LatchState,
-};
-use crate::{
-    client::Table,
-    error::{Error, ErrorKind, Result},
-};
+pub(crate) use self::looking::{Extent, Sights, Source};
+use self::looking::{LOOK, Look};
+use super::{layout::Cells, state::LatchState};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The pause of one who has found out for himself what is wrong, or that nothing is.
 const PAUSE: Duration = Duration::from_millis(60);
@@ -49,12 +43,12 @@ pub enum WaitOutcome {
 
 /// Those who wait in one table, and the task that looks for them.
 #[derive(Clone)]
-pub(super) struct Watch {
-    shared: Arc<Shared>,
+pub(crate) struct Watch<S> {
+    shared: Arc<Shared<S>>,
 }
 
-struct Shared {
-    table: Table,
+struct Shared<S> {
+    source: S,
     /// That a look is worth while at once.
     now: Notify,
     waiting: Mutex<Waiting>,
@@ -101,11 +95,11 @@ enum Ended {
     Failed,
 }
 
-impl Watch {
-    pub(super) fn new(table: Table) -> Self {
+impl<S: Source> Watch<S> {
+    pub(crate) fn new(source: S) -> Self {
         Self {
             shared: Arc::new(Shared {
-                table,
+                source,
                 now: Notify::new(),
                 waiting: Mutex::default(),
             }),
@@ -113,18 +107,18 @@ impl Watch {
     }
 
     /// Something has changed here, so that a look is worth while.
-    pub(super) fn look_now(&self) {
+    pub(crate) fn look_now(&self) {
         self.shared.now.notify_one();
     }
 
     /// Waits for a latch.
-    pub(super) async fn wait(&self, cells: &Cells, until: Instant) -> Result<WaitOutcome> {
+    pub(crate) async fn wait(&self, cells: &Cells, until: Instant) -> Result<WaitOutcome> {
         loop {
             let mut place = self.shared.join(cells);
             if let Some(outcome) = place.wait(until).await? {
                 return Ok(outcome);
             }
-            let sight = look(&self.shared.table, cells).await?;
+            let sight = self.shared.source.look(cells, Instant::now() + LOOK).await?;
             if let Some(outcome) = sight.state(cells.level)?.into() {
                 return Ok(outcome);
             }
@@ -137,21 +131,16 @@ impl Watch {
     }
 }
 
-async fn look(table: &Table, cells: &Cells) -> Result<Sight> {
-    let row = table.get(sight::get(cells, Participants::None)).await?;
-    Sight::of(cells, row.as_ref())
-}
-
 /// A waiter's place, which is left when it is dropped.
-struct Place {
-    shared: Arc<Shared>,
+struct Place<S: Source> {
+    shared: Arc<Shared<S>>,
     cells: Cells,
     progress: watch::Receiver<Progress>,
     /// How many looks had begun before. What they find may be older than what the waiter knows, as that he has made the latch.
     before: u64,
 }
 
-impl Place {
+impl<S: Source> Place<S> {
     /// None when the task that looks can't say what is wrong.
     async fn wait(&mut self, until: Instant) -> Result<Option<WaitOutcome>> {
         let has_ended = |progress: &Progress| progress.ended.is_some();
@@ -184,18 +173,18 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl<S: Source> Drop for Place<S> {
     fn drop(&mut self) {
         self.shared.leave(&self.cells, &self.progress);
     }
 }
 
-impl Shared {
+impl<S: Source> Shared<S> {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn join(self: &Arc<Self>, cells: &Cells) -> Place {
+    fn join(self: &Arc<Self>, cells: &Cells) -> Place<S> {
         let mut waiting = self.waiting();
         let awaited = waiting
             .latches

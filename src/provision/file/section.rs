@@ -167,7 +167,7 @@ impl<'d> Section<'d> {
         if table.is_none() {
             faults.add(value.span(), wrong_type(key, "a table", value));
         }
-        table.map(|table| Section::of(key, table, value.span()))
+        table.map(|table| Self::of(key, table, value.span()))
     }
 
     /// Tables below this one, each under `[[key]]`.
@@ -187,7 +187,7 @@ impl<'d> Section<'d> {
             Some(list) => {
                 for item in list {
                     match item.get_ref().as_table() {
-                        Some(table) => sections.push(Section::of(key, table, item.span())),
+                        Some(table) => sections.push(Self::of(key, table, item.span())),
                         None => faults.add(item.span(), wrong_type(key, "a table", item)),
                     }
                 }

@@ -4,16 +4,21 @@
 //! |---|---|
 //! | `gateway` | what may stand there instead, late answers, the gateway's end |
 //! | `locks` | locks of a gateway's clients and of native ones |
+//! | `latches` `latches_lost` `latches_refused` | latches that both count, answers that are lost, what can't be |
 //! | `over` | nothing that is over comes back |
 
 mod gateway;
+mod latches;
+mod latches_lost;
+mod latches_refused;
 mod locks;
 mod over;
 
 use std::time::Duration;
 
 use hbase_txn::{
-    LockLevel, TableName, ThriftConnection, ThriftLockGuard, ThriftLockManager, ThriftLockManagerOptions,
+    LockLevel, TableName, ThriftConnection, ThriftLatchManager, ThriftLatchManagerOptions, ThriftLockGuard,
+    ThriftLockManager, ThriftLockManagerOptions,
 };
 use tokio::sync::RwLock;
 
@@ -63,4 +68,15 @@ async fn locks_of(
 async fn try_lock(locks: &ThriftLockManager, id: &str, ttl: Duration) -> Option<ThriftLockGuard> {
     let request = locks.lock(LockLevel::Dc, id).unwrap().ttl(ttl);
     request.try_acquire().await.unwrap()
+}
+
+/// A process's latches of a client, in a farm.
+async fn latches_of(
+    gateway: &ThriftConnection,
+    table: &TableName,
+    client: &str,
+    farm: &str,
+) -> ThriftLatchManager {
+    let options = ThriftLatchManagerOptions::new(client, farm);
+    options.open(gateway, table.clone()).await.unwrap()
 }

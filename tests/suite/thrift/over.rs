@@ -30,9 +30,36 @@ struct Clients {
     visitor: ThriftLockManager,
 }
 
-/// It ends with its lease.
-fn leave(_token: LockToken) -> Option<hbase_txn::Result<ReleaseOutcome>> {
-    None
+/// How a hold ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ending {
+    /// With its lease.
+    Left,
+    ByGuard,
+    /// By its token, as either kind of client.
+    Natively,
+    ThroughGateway,
+}
+
+const ENDINGS: [Ending; 4] = [
+    Ending::Left,
+    Ending::ByGuard,
+    Ending::Natively,
+    Ending::ThroughGateway,
+];
+
+/// Ends a hold of which only the token is left.
+async fn end(
+    clients: &Clients,
+    id: &str,
+    token: LockToken,
+    ending: Ending,
+) -> Option<hbase_txn::Result<ReleaseOutcome>> {
+    match ending {
+        Ending::Natively => Some(clients.native.release(LockLevel::Dc, id, token).await),
+        Ending::ThroughGateway => Some(clients.visitor.release(LockLevel::Dc, id, token).await),
+        Ending::Left | Ending::ByGuard => None,
+    }
 }
 
 /// Fails if the lock shows as held, with all that its rows have.
@@ -55,24 +82,24 @@ async fn live(clients: &Clients, id: String, mut random: Rng) {
         let lease = LEASES[random.usize(..LEASES.len())];
         // Between two others always through the gateway: what it leaves to the next is what is judged here.
         let is_native = number % 2 == 0 && random.bool();
-        let (renewed, released) = (random.bool(), random.bool());
+        let (renewed, ending) = (random.bool(), ENDINGS[random.usize(..ENDINGS.len())]);
         let wait = Duration::from_secs(10);
         // Each kind of client waits until it is free, which it must be.
         let (renewal, release) = if is_native {
             let request = clients.native.lock(LockLevel::Dc, &id).unwrap();
             let guard = request.ttl(lease).wait(wait).acquire().await.unwrap();
             let renewal = if renewed { Some(guard.renew().await) } else { None };
-            match released {
-                true => (renewal, Some(guard.release().await)),
-                false => (renewal, leave(guard.leave())),
+            match ending {
+                Ending::ByGuard => (renewal, Some(guard.release().await)),
+                ending => (renewal, end(clients, &id, guard.leave(), ending).await),
             }
         } else {
             let request = clients.visitor.lock(LockLevel::Dc, &id).unwrap();
             let guard = request.ttl(lease).wait(wait).acquire().await.unwrap();
             let renewal = if renewed { Some(guard.renew().await) } else { None };
-            match released {
-                true => (renewal, Some(guard.release().await)),
-                false => (renewal, leave(guard.leave())),
+            match ending {
+                Ending::ByGuard => (renewal, Some(guard.release().await)),
+                ending => (renewal, end(clients, &id, guard.leave(), ending).await),
             }
         };
         let who = if is_native {
@@ -81,10 +108,10 @@ async fn live(clients: &Clients, id: String, mut random: Rng) {
             "through the gateway"
         };
         story.push(format!(
-            "{who}, {lease:?}, renewed: {renewal:?}, released: {release:?}"
+            "{who}, {lease:?}, renewed: {renewal:?}, {ending:?}: {release:?}"
         ));
         longest_end = longest_end.max(Instant::now() + lease);
-        if !released {
+        if ending == Ending::Left {
             // The server counts from when it wrote the lease, a busy machine's moment later than it was sent.
             let over = Instant::now() + lease + LATER;
             eventually("the lease is over", async || {

@@ -1,21 +1,18 @@
 //! Locks of one client in one table, through a gateway.
 
-use std::{fmt, sync::Arc, time::Duration};
-
-use bytes::Bytes;
-use tokio::time::Instant;
+use std::{fmt, sync::Arc};
 
 use super::{connection::ThriftConnection, hold::Place, request::ThriftLockRequest, rows::Rows};
 use crate::{
     config::login_name,
     error::{Error, Result},
-    keyed_lock::{KeyedGuard, KeyedLock},
     lock::{
-        FAMILY, LONGEST_HOLDER, LONGEST_LEASE, LockInfo, LockLevel, LockName, LockRows, LockToken,
-        ReleaseOutcome, SHORTEST_LEASE, Turn, default_holder,
+        FAMILY, LockInfo, LockLevel, LockName, LockRows, LockToken, Party, ReleaseOutcome, default_holder,
     },
     model::{BytesBinary, TableName},
 };
+
+const NO_TABLE: &str = "check its name; a gateway can't make it, hbase-txn lock acquire makes one natively";
 
 /// The locks of one client (a service, say) in one table, through a Thrift gateway.
 ///
@@ -74,34 +71,6 @@ pub struct ThriftLockManagerOptions {
     companion: bool,
 }
 
-/// What all locks of a manager have in common.
-pub(super) struct Party {
-    /// What the client calls itself.
-    pub(super) holder: String,
-    /// The longest lease that the table can keep.
-    longest: Duration,
-    /// One task of this process asks for a lock at a time; the others wait for their turn.
-    turns: KeyedLock<Bytes>,
-}
-
-impl Party {
-    pub(super) fn check_lease(&self, lease: Duration) -> Result<()> {
-        if (SHORTEST_LEASE..=self.longest).contains(&lease) {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "a lease of {lease:?}; it is from {SHORTEST_LEASE:?} to {:?} here",
-            self.longest
-        )))
-    }
-
-    /// The turn of one task of this process for a lock; none when another has it until then.
-    pub(super) async fn turn(&self, row: &Bytes, until: Instant) -> Option<Turn> {
-        let turn = self.turns.lock(row.clone()).until(until.into_std()).await;
-        turn.ok().map(KeyedGuard::into_owned)
-    }
-}
-
 impl ThriftLockManagerOptions {
     /// Locks of this client id: a part of every lock's name, the same for all processes that are to exclude each other.
     pub fn new(client: impl Into<String>) -> Self {
@@ -148,24 +117,16 @@ impl ThriftLockManagerOptions {
             LockName::dc(farm, &self.client, "-").map_err(blame)?;
         }
         let holder = self.holder.unwrap_or_else(|| default_holder(&login_name()));
-        if holder.len() > LONGEST_HOLDER {
-            return Err(blame(Error::invalid(format!(
-                "a holder's name of {} bytes; it may have {LONGEST_HOLDER}",
-                holder.len()
-            ))));
-        }
         let rows = Rows {
             connection: gateway.clone(),
             table: name.clone(),
             family: FAMILY,
         };
-        let seconds = rows.family_ttl(gateway.deadline()).await.map_err(blame)?;
-        let cells_live = Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX));
-        let party = Party {
-            holder,
-            longest: LONGEST_LEASE.min(cells_live),
-            turns: KeyedLock::new(),
-        };
+        let families = rows.families(NO_TABLE, gateway.deadline()).await.map_err(blame)?;
+        let cells_live = *families
+            .get(&FAMILY)
+            .ok_or_else(|| blame(rows.no_family(&FAMILY, "")))?;
+        let party = Party::new(holder, cells_live).map_err(blame)?;
         Ok(ThriftLockManager {
             rows,
             client: self.client,

@@ -1,0 +1,421 @@
+//! Planning for a client that can put one cell on one condition, and other cells on none: through a Thrift gateway. No I/O.
+//!
+//! The condition is that the note is as it was seen. The new note says which count is to be written, and so locks the latch for all
+//! who look at notes. The count is put then, where nothing else is ever written: at a timestamp of its own. A native client has what is
+//! planned here and what it does itself in one call.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{
+    layout::Cells,
+    name::LatchLevel,
+    note::{ChangeId, Ends, Note},
+    pending::{Fate, Pending},
+    plan::{self, KNOWN_AFTER, Tally, Wish},
+    sight::{Count, Sight},
+    state::LatchState,
+};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A note that is to be put in place of the one that was seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Intent {
+    /// The value that it replaces; none when there is none.
+    pub(crate) expected: Option<Bytes>,
+    pub(crate) value: Bytes,
+    pub(crate) ttl: Duration,
+    /// What is left to count down then.
+    pub(crate) left: u64,
+    /// When the latch ends; none when it begins, or is deleted.
+    pub(crate) ends: Option<u64>,
+    note: Note,
+    change: ChangeId,
+    /// The timestamp of the note that it replaces.
+    planned_on: Option<u64>,
+}
+
+/// What is known of a change whose note was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Made,
+    /// It was not, and no copy of it that is still on its way can be.
+    NotMade,
+    /// Nothing was changed yet, so it may be sent again: of all copies one at most is made.
+    Open,
+    /// It is noted, and its count is not there.
+    Noted,
+    Unknown,
+}
+
+/// Plans a change of the counts.
+///
+/// # Errors
+///
+/// When what was seen does not allow it.
+pub(crate) fn intend(cells: &Cells, wish: &Wish, change: ChangeId, sight: &Sight) -> Result<Intent> {
+    check_leftover(cells, sight)?;
+    let state = sight.state(cells.level)?;
+    let own = sight.own(cells);
+    let Some(deadline) = sight.deadline(cells.level) else {
+        return match *wish {
+            Wish::Init { count, ttl } => Ok(Intent::to_begin(cells, count, ttl, change, sight)),
+            _ => Err(plan::gone(state)),
+        };
+    };
+    let Tally { value, left } = plan::tally(cells, wish, state, sight)?;
+    let (Some((note, seen)), Some(ends)) = (&sight.note, deadline.expires) else {
+        return Err(end_not_known());
+    };
+    // One that could not be written any more: the latch ended while that was tried.
+    let (base, at) = match own {
+        _ if sight.fate() == Some(Fate::Waiting) => return Err(plan::gone(LatchState::Expired)),
+        Some(own) => (Some(own.seen.timestamp), own.seen.timestamp + 1),
+        None => (None, deadline.timestamp),
+    };
+    let ttl = match ends.checked_sub(at) {
+        None => return Err(end_not_known()),
+        Some(0) => return Err(plan::gone(LatchState::Expired)),
+        Some(ttl) => ttl,
+    };
+    let pending = Pending {
+        column: cells.own.clone(),
+        base,
+        at: Some(at),
+        value,
+        ttl,
+    };
+    let next = note.next(change, 0).ending(Ends::At(ends)).with_pending(pending);
+    let rest = Duration::from_millis(ends.saturating_sub(seen.timestamp));
+    Ok(Intent {
+        expected: Some(seen.value.clone()),
+        value: next.encode(),
+        ttl: rest + KNOWN_AFTER,
+        left,
+        ends: Some(ends),
+        planned_on: Some(seen.timestamp),
+        note: next,
+        change,
+    })
+}
+
+/// The note that the latch was deleted. None when it says so already, or nothing is to be said of it.
+pub(crate) fn intend_to_delete(change: ChangeId, sight: &Sight) -> Option<Intent> {
+    let (note, rest) = match &sight.note {
+        Some((note, _)) if note.deleted => return None,
+        Some((note, seen)) => {
+            let ends = match note.ends {
+                Ends::At(ends) => ends,
+                Ends::In(_) | Ends::Unknown => seen.timestamp,
+            };
+            (note.next(change, 0), ends.saturating_sub(seen.timestamp))
+        }
+        None if sight.counts.is_empty() => return None,
+        None => (Note::first(change), 0),
+    };
+    let note = note.of_deleted();
+    Some(Intent {
+        expected: expected(sight),
+        value: note.encode(),
+        ttl: Duration::from_millis(rest) + KNOWN_AFTER,
+        left: 0,
+        ends: None,
+        planned_on: None,
+        note,
+        change,
+    })
+}
+
+/// The note of a latch whose beginning is there: that it had one is known from now on. None when somebody else has noted it.
+pub(crate) fn begun(sight: &Sight) -> Option<Intent> {
+    let (note, seen) = sight.note.as_ref()?;
+    let pending = note.pending.as_ref()?;
+    let is_begun = pending.at.is_none() && sight.fate() == Some(Fate::Landed);
+    let note = is_begun.then(|| note.clone().settled())?;
+    Some(Intent {
+        expected: Some(seen.value.clone()),
+        value: note.encode(),
+        ttl: Duration::from_millis(pending.ttl) + KNOWN_AFTER,
+        left: 0,
+        ends: None,
+        planned_on: None,
+        change: ChangeId::unique(),
+        note,
+    })
+}
+
+impl Intent {
+    fn to_begin(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, sight: &Sight) -> Self {
+        let note = match &sight.note {
+            // One that was written and is not there is hidden for ever, by a delete marker of its own timestamp.
+            Some((note, seen)) if sight.waiting().is_some() => note
+                .clone()
+                .read(seen.timestamp, Some(Fate::Void))
+                .of_next_latch(change),
+            Some((note, _)) => note.of_next_latch(change),
+            None => Note::first(change),
+        };
+        let life = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        let pending = Pending {
+            column: cells.own.clone(),
+            base: sight.own(cells).map(|leftover| leftover.seen.timestamp),
+            at: None,
+            value: count,
+            ttl: life,
+        };
+        // There is no latch as long as its count is not there.
+        let note = note.ending(Ends::In(life)).with_pending(pending).of_deleted();
+        Self {
+            expected: expected(sight),
+            value: note.encode(),
+            ttl: ttl + KNOWN_AFTER,
+            left: count.unsigned_abs(),
+            ends: None,
+            planned_on: None,
+            note,
+            change,
+        }
+    }
+
+    /// Judges the change by what was seen behind its note; copies of that may be on their way.
+    pub(crate) fn judge(&self, seen: &Sight) -> Verdict {
+        let Some((note, there)) = &seen.note else {
+            return match self.expected {
+                None => Verdict::Open,
+                Some(_) => Verdict::Unknown,
+            };
+        };
+        if Some(&there.value) == self.expected.as_ref() {
+            return Verdict::Open;
+        }
+        if there.value == self.value {
+            return match seen.fate() {
+                None | Some(Fate::Landed) => Verdict::Made,
+                Some(Fate::Waiting) => Verdict::Noted,
+                Some(Fate::Void) => Verdict::NotMade,
+                Some(Fate::Doubtful) if self.came_too_late(seen) => Verdict::NotMade,
+                Some(Fate::Doubtful) => Verdict::Unknown,
+            };
+        }
+        match note.has(self.change, Some(&self.note.base())) {
+            Some(true) => Verdict::Made,
+            Some(false) => Verdict::NotMade,
+            // Notes that were begun by somebody else have nothing to do with ours.
+            None if self.expected.is_none() && !note.follows(&self.note) => Verdict::NotMade,
+            None => Verdict::Unknown,
+        }
+    }
+
+    /// Whether the count that is there was written before this change was noted, by the server's clock: then the one that was noted lies
+    /// under it, whenever it comes. A note that is not later than the one before it says nothing of the clock.
+    fn came_too_late(&self, seen: &Sight) -> bool {
+        let (Some(pending), Some((_, note))) = (seen.pending(), &seen.note) else {
+            return false;
+        };
+        let count = seen.counts.iter().find(|count| count.qualifier == pending.column);
+        self.planned_on < Some(note.timestamp)
+            && pending.at.is_some()
+            && count.is_some_and(|count| count.seen.timestamp < note.timestamp)
+    }
+}
+
+impl Sight {
+    /// The same, with the ends of the counts as the note has them: a gateway does not show when a cell expires. One of which
+    /// the note says nothing seems to have no end.
+    pub(crate) fn with_noted_ends(mut self) -> Self {
+        let ends = match &self.note {
+            Some((note, _)) if !note.deleted => note.ends,
+            _ => Ends::Unknown,
+        };
+        if let Ends::At(ends) = ends {
+            for count in &mut self.counts {
+                // What was written later belongs to another latch, or to none.
+                count.seen.expires = Some(ends).filter(|ends| count.seen.timestamp < *ends);
+            }
+        }
+        self
+    }
+
+    /// The count that the last change has noted.
+    pub(crate) fn pending(&self) -> Option<&Pending> {
+        self.note.as_ref()?.0.pending.as_ref()
+    }
+
+    /// The same, if it is still to be written.
+    pub(crate) fn waiting(&self) -> Option<&Pending> {
+        self.pending().filter(|_| self.fate() == Some(Fate::Waiting))
+    }
+}
+
+/// Refuses a count below nothing of one farm that nobody can tell from what a late count-down of a Java client leaves.
+pub(crate) fn check_leftover(cells: &Cells, sight: &Sight) -> Result<()> {
+    let is_leftover = |count: &Count| match &sight.note {
+        Some((note, _)) => {
+            note.deleted || matches!(note.ends, Ends::At(ends) if ends <= count.seen.timestamp)
+        }
+        None => false,
+    };
+    match sight.own(cells) {
+        Some(own) if cells.level == LatchLevel::Dc && own.is_leftover() && !is_leftover(own) => Err(Error::new(
+            ErrorKind::LatchCorrupt,
+            format!(
+                "the count is {}, and a gateway does not show whether it belongs to a latch or was left over by one",
+                own.value
+            ),
+        )
+        .with_hint("a Java client has counted too far down, or too late: delete the latch, or use a native client")),
+        _ => Ok(()),
+    }
+}
+
+fn end_not_known() -> Error {
+    Error::new(
+        ErrorKind::LatchCorrupt,
+        "it is not known when the latch ends, and a gateway does not show it",
+    )
+    .with_hint(
+        "a Java client made the latch, or has made it live longer: count natively, or once natively and then through a gateway",
+    )
+}
+
+fn expected(sight: &Sight) -> Option<Bytes> {
+    sight.note.as_ref().map(|(_, seen)| seen.value.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::latch::sight::Seen;
+
+    const BEGAN: u64 = 1_000;
+    const ENDS: u64 = 61_000;
+    const NOTED: u64 = 5_000;
+
+    fn cells() -> Cells {
+        Cells::new("r".into(), LatchLevel::Dc, "fra", true)
+    }
+
+    fn seen(value: Bytes, timestamp: u64) -> Seen {
+        Seen {
+            value,
+            timestamp,
+            expires: None,
+        }
+    }
+
+    /// What a gateway shows of one count, and of a note.
+    fn sight(count: Option<(u64, i64)>, note: Option<(u64, &Note)>) -> Sight {
+        let mut sight = Sight {
+            counts: count
+                .map(|(timestamp, value)| Count {
+                    qualifier: "count_fra".into(),
+                    seen: seen(plan::encode(value), timestamp),
+                    value,
+                })
+                .into_iter()
+                .collect(),
+            note: note.map(|(timestamp, note)| (note.clone(), seen(note.encode(), timestamp))),
+            arrived: Vec::new(),
+        };
+        let fate = sight.fate();
+        sight.note = sight
+            .note
+            .map(|(note, seen)| (note.read(seen.timestamp, fate), seen));
+        sight.with_noted_ends()
+    }
+
+    fn live() -> Note {
+        Note::first(ChangeId::unique()).ending(Ends::At(ENDS))
+    }
+
+    #[test]
+    fn a_count_is_planned_where_nothing_else_is_written_and_ends_with_the_latch() {
+        let note = live();
+        let base = sight(Some((BEGAN, 3)), Some((BEGAN, &note)));
+        let intent = intend(&cells(), &Wish::CountDown(1), ChangeId::unique(), &base).unwrap();
+        let pending = intent.note.pending.clone().unwrap();
+        assert_eq!((pending.base, pending.at), (Some(BEGAN), Some(BEGAN + 1)));
+        assert_eq!((pending.value, intent.left), (2, 2));
+        assert_eq!(BEGAN + 1 + pending.ttl, ENDS);
+        assert_eq!(intent.expected, Some(note.encode()));
+        assert_eq!(Note::decode(&intent.value), Some(intent.note));
+    }
+
+    #[test]
+    fn a_change_is_judged_by_its_note_and_by_its_count() {
+        let note = live();
+        let base = sight(Some((BEGAN, 3)), Some((BEGAN, &note)));
+        let intent = intend(&cells(), &Wish::CountDown(1), ChangeId::unique(), &base).unwrap();
+        let mine = &intent.note;
+        let judged = |count, note: &Note| intent.judge(&sight(count, Some((NOTED, note))));
+        assert_eq!(intent.judge(&base), Verdict::Open);
+        assert_eq!(judged(Some((BEGAN, 3)), mine), Verdict::Noted);
+        assert_eq!(judged(Some((BEGAN + 1, 2)), mine), Verdict::Made);
+        // Java clients counted: before it was noted, or behind it.
+        assert_eq!(judged(Some((NOTED - 1, 2)), mine), Verdict::NotMade);
+        assert_eq!(judged(Some((NOTED + 1, 2)), mine), Verdict::Unknown);
+        assert_eq!(judged(None, mine), Verdict::Unknown);
+        // Too early for any to be told from a Java client's.
+        let early = sight(Some((BEGAN, 3)), Some((BEGAN + 1, mine)));
+        assert_eq!(intent.judge(&early), Verdict::NotMade);
+        // Others went on.
+        let other = note.next(ChangeId::unique(), 0);
+        assert_eq!(judged(Some((BEGAN, 2)), &other), Verdict::NotMade);
+        let after = mine.clone().settled().next(ChangeId::unique(), 0);
+        assert_eq!(judged(Some((BEGAN + 2, 1)), &after), Verdict::Made);
+        let in_doubt = mine.clone().read(NOTED, Some(Fate::Doubtful));
+        let after = in_doubt.next(ChangeId::unique(), 0);
+        assert_eq!(judged(Some((BEGAN + 2, 1)), &after), Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_beginning_is_told_from_that_of_somebody_else() {
+        let wish = Wish::Init {
+            count: 4,
+            ttl: Duration::from_secs(60),
+        };
+        let nothing = sight(None, None);
+        let intent = intend(&cells(), &wish, ChangeId::unique(), &nothing).unwrap();
+        let judged = |count, note: &Note| intent.judge(&sight(count, Some((NOTED, note))));
+        assert_eq!(intent.judge(&nothing), Verdict::Open);
+        assert_eq!(judged(None, &intent.note), Verdict::Noted);
+        assert_eq!(judged(Some((NOTED, 4)), &intent.note), Verdict::Made);
+        let theirs = Note::first(ChangeId::unique());
+        assert_eq!(judged(Some((NOTED, 4)), &theirs), Verdict::NotMade);
+        // Until its count is there, there is no latch; then it is noted that there was one.
+        let waiting = sight(None, Some((NOTED, &intent.note)));
+        assert_eq!(waiting.state(LatchLevel::Dc).unwrap(), LatchState::Absent);
+        assert!(begun(&waiting).is_none());
+        let there = sight(Some((NOTED, 4)), Some((NOTED, &intent.note)));
+        let noted = begun(&there).unwrap();
+        let after = sight(None, Some((NOTED, &noted.note)));
+        assert_eq!(after.state(LatchLevel::Dc).unwrap(), LatchState::Expired);
+        assert_eq!(there.counts[0].seen.expires, Some(NOTED + 60_000));
+        // One that is hidden for ever is none of the next one's.
+        let next = intend(&cells(), &wish, ChangeId::unique(), &waiting).unwrap();
+        assert_eq!(judged(Some((NOTED + 9, 4)), &next.note), Verdict::NotMade);
+    }
+
+    #[test]
+    fn without_a_noted_end_nothing_is_counted_and_below_nothing_nobody_knows() {
+        let refused = |wish: &Wish, sight: &Sight| {
+            intend(&cells(), wish, ChangeId::unique(), sight)
+                .unwrap_err()
+                .kind()
+        };
+        let down = Wish::CountDown(1);
+        let note = live();
+        for unknown in [
+            sight(Some((BEGAN, 3)), None),
+            sight(Some((ENDS, 3)), Some((BEGAN, &note))),
+            sight(Some((BEGAN, -1)), None),
+        ] {
+            assert_eq!(refused(&down, &unknown), ErrorKind::LatchCorrupt);
+        }
+        let left_over = sight(Some((ENDS, -1)), Some((BEGAN, &note)));
+        assert_eq!(refused(&down, &left_over), ErrorKind::LatchExpired);
+        let reached = sight(Some((BEGAN, -1)), Some((BEGAN, &note)));
+        assert_eq!(refused(&down, &reached), ErrorKind::LimitExceeded);
+    }
+}

@@ -1,0 +1,183 @@
+//! Latches of one client in one table, through a gateway.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+
+use super::{
+    connection::ThriftConnection,
+    latch::ThriftLatch,
+    latch_place::{LatchRows, Place},
+    rows::Rows,
+};
+use crate::{
+    error::{Error, Result},
+    keyed_lock::KeyedLock,
+    latch::{Cells, LatchLevel, LatchName, LatchTableOptions, Watch, check_farm},
+    model::TableName,
+};
+
+const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
+const NOTES: Bytes = Bytes::from_static(LatchTableOptions::STATE_FAMILY.as_bytes());
+const NO_TABLE: &str = "check its name; a gateway can't make it, hbase-txn latch init makes one natively";
+
+/// The latches of one client (a service, say) in one table, through a Thrift gateway.
+///
+/// They are the latches of a [`LatchManager`](crate::LatchManager), in the same rows and cells: native clients, Java's and ours, and those of
+/// a gateway count and wait for the same latch. A count is six calls through a gateway where it is two natively, a look one.
+///
+/// What differs: participants do not arrive through a gateway, and there are no barriers; a latch is counted only if a note says
+/// when it ends, which is so of all latches but those that a Java client made and none of ours has counted since; and a
+/// count at the very moment of a Java client's may have an [unknown outcome](Error::is_outcome_unknown).
+///
+/// Cheap to clone; clones share everything. Make one per process, client and table: all that wait for latches through the clones of one
+/// manager are served by one task.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example() -> hbase_txn::Result<()> {
+/// use std::time::Duration;
+///
+/// use hbase_txn::{LatchLevel, ThriftConnection, ThriftLatchManagerOptions, WaitOutcome};
+///
+/// let gateway = ThriftConnection::connect("gateway.example:9090").await?;
+/// let latches = ThriftLatchManagerOptions::new("billing", "fra")
+///     .open(&gateway, "D_LTCH_jobs".parse()?)
+///     .await?;
+/// let parts = latches.latch(LatchLevel::Dc, "invoices-2026-11")?;
+/// parts.init(3, Duration::from_secs(3_600)).await?;
+/// // Each worker, when its part is done:
+/// parts.count_down(1).await?;
+/// // Whoever needs all parts:
+/// if parts.wait(Duration::from_secs(600)).await? == WaitOutcome::Reached {
+///     // … all are done …
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct ThriftLatchManager {
+    shared: Arc<Shared>,
+}
+
+/// What all latches of one client in one table have in common.
+pub(super) struct Shared {
+    pub(super) rows: LatchRows,
+    client: String,
+    farm: String,
+    /// Whether there is a family for notes.
+    has_state: bool,
+    /// How long cells live at most; none when that is for ever.
+    pub(super) cells_live: Option<Duration>,
+    /// One task of this process changes a latch at a time; others would only be in its way.
+    pub(super) turns: KeyedLock<Bytes>,
+    pub(super) watch: Watch<LatchRows>,
+}
+
+/// How a [`ThriftLatchManager`] is opened.
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until open is called"]
+pub struct ThriftLatchManagerOptions {
+    client: String,
+    farm: String,
+}
+
+impl ThriftLatchManagerOptions {
+    /// Latches of this client id, a part of every latch's name; counted here in the column of this farm (data centre), at
+    /// either level.
+    pub fn new(client: impl Into<String>, farm: impl Into<String>) -> Self {
+        Self {
+            client: client.into(),
+            farm: farm.into(),
+        }
+    }
+
+    /// Opens a latch table: takes it as it is. Two calls.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a client or farm that can't be;
+    /// [`TableNotFound`](crate::ErrorKind::TableNotFound), [`TableDisabled`](crate::ErrorKind::TableDisabled);
+    /// [`FamilyNotFound`](crate::ErrorKind::FamilyNotFound) when the table has no family `C`.
+    pub async fn open(self, gateway: &ThriftConnection, name: TableName) -> Result<ThriftLatchManager> {
+        let blame = |error: Error| error.at_operation("opening for latches").at_table(&name);
+        // A name that is good for one id is good for all that fit.
+        LatchName::new(&self.client, "-").map_err(blame)?;
+        check_farm(&self.farm).map_err(blame)?;
+        let of_family = |family| Rows {
+            connection: gateway.clone(),
+            table: name.clone(),
+            family,
+        };
+        let rows = LatchRows {
+            counts: of_family(COUNTS),
+            notes: of_family(NOTES),
+        };
+        let families = rows.counts.families(NO_TABLE, gateway.deadline()).await;
+        let families = families.map_err(blame)?;
+        if !families.contains_key(&COUNTS) {
+            let error = rows.counts.no_family(&COUNTS, ", in which counts are kept");
+            return Err(blame(error.with_hint("name a table that was made for latches")));
+        }
+        let lives = [COUNTS, NOTES].map(|family| families.get(&family).copied().flatten());
+        Ok(ThriftLatchManager {
+            shared: Arc::new(Shared {
+                watch: Watch::new(rows.clone()),
+                rows,
+                client: self.client,
+                farm: self.farm,
+                has_state: families.contains_key(&NOTES),
+                cells_live: lives.into_iter().flatten().min(),
+                turns: KeyedLock::new(),
+            }),
+        })
+    }
+}
+
+impl ThriftLatchManager {
+    /// A latch of this client; nothing is sent yet, and it need not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an id that is empty or too long.
+    pub fn latch(&self, level: LatchLevel, id: &str) -> Result<ThriftLatch> {
+        let Shared {
+            rows,
+            client,
+            farm,
+            has_state,
+            ..
+        } = &*self.shared;
+        let name = LatchName::new(client, id)
+            .map_err(|error| error.at_operation("naming a latch").at_table(self.table()))?;
+        let place = Place {
+            rows: rows.clone(),
+            cells: Cells::new(name.row(), level, farm, *has_state),
+        };
+        Ok(ThriftLatch::new(Arc::clone(&self.shared), name.key(), place))
+    }
+
+    /// The table.
+    #[must_use]
+    pub fn table(&self) -> &TableName {
+        &self.shared.rows.counts.table
+    }
+
+    /// Whether the table has the family `S`, without which nothing is changed through a gateway; see
+    /// [`LatchTableOptions::no_state_family`].
+    #[must_use]
+    pub fn has_state_family(&self) -> bool {
+        self.shared.has_state
+    }
+}
+
+impl fmt::Debug for ThriftLatchManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThriftLatchManager")
+            .field("gateway", self.shared.rows.counts.connection.gateway())
+            .field("table", self.table())
+            .field("client", &self.shared.client)
+            .field("farm", &self.shared.farm)
+            .finish_non_exhaustive()
+    }
+}

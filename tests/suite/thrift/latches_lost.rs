@@ -1,0 +1,199 @@
+//! Latches whose clients lose answers, are dropped, or lose their gateway: a count is made, or not, or told as unknown.
+
+use std::time::{Duration, Instant};
+
+use hbase_txn::{
+    Connection, ErrorKind, Latch, LatchLevel, LatchState, Result, ThriftConnection, ThriftLatch,
+    local::LocalCluster,
+};
+
+use super::{GATEWAY, gateway, latches_of, port, scale};
+use crate::support::{
+    connect, eventually,
+    forwarder::Forwarder,
+    latch_rows::{latch_manager, latch_table},
+    standalone,
+    table::TestTable,
+};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const LEVELS: [LatchLevel; 2] = [LatchLevel::Dc, LatchLevel::Xdc];
+const CLIENT: &str = "svc";
+const ALL: u64 = 1_000_000;
+
+/// What a client was told of its counts.
+#[derive(Debug, Default)]
+struct Told {
+    made: u64,
+    unknown: u64,
+    not_made: u64,
+}
+
+impl Told {
+    fn of(&mut self, counted: Result<impl Sized>) {
+        match counted {
+            Ok(_) => self.made += 1,
+            Err(error) if error.is_outcome_unknown() => self.unknown += 1,
+            Err(error) => {
+                assert!(
+                    matches!(
+                        error.kind(),
+                        ErrorKind::DeadlineExceeded
+                            | ErrorKind::Unreachable
+                            | ErrorKind::ConnectionLost
+                            | ErrorKind::Conflict
+                    ),
+                    "{error:?}"
+                );
+                self.not_made += 1;
+            }
+        }
+    }
+
+    /// Fails if the latch has counted anything else than what was told.
+    fn check(&self, left: u64) {
+        let most = ALL - self.made;
+        println!("{self:?}, {left} left");
+        assert!(
+            (most - self.unknown..=most).contains(&left),
+            "{left} left; {self:?}"
+        );
+    }
+}
+
+async fn native(connection: &Connection, table: &TestTable, level: LatchLevel, id: &str) -> Latch {
+    let latches = latch_manager(connection, &table.name, CLIENT, "fra").await;
+    latches.latch(level, id).unwrap()
+}
+
+/// What the latch has in the end, when nothing is on its way any more.
+async fn at_rest(native: &Latch) -> u64 {
+    // Whoever changes it next writes what was noted before.
+    native.count_up(1).await.unwrap();
+    native.count_down(1).await.unwrap().left
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_count_whose_answer_is_lost_is_found_out_or_told_as_unknown() {
+    let _gateway = GATEWAY.read().await;
+    let connection = connect().await;
+    let table = latch_table(&connection, "thrift-lost", 1, true).await;
+    let forwarder = Forwarder::to(port()).await;
+    let impatient = ThriftConnection::builder(format!("127.0.0.1:{}", forwarder.port))
+        .operation_timeout(Duration::from_millis(400))
+        .connect()
+        .await
+        .unwrap();
+    for level in LEVELS {
+        let id = format!("lost-{level}");
+        let theirs = native(&connection, &table, level, &id).await;
+        theirs.init(ALL, HOUR).await.unwrap();
+        let ours = latches_of(&gateway().await, &table.name, CLIENT, "fra").await;
+        let steady = ours.latch(level, &id).unwrap();
+        let asking = eventually("the gateway is heard", async || {
+            hbase_txn::ThriftLatchManagerOptions::new(CLIENT, "fra")
+                .open(&impatient, table.name.clone())
+                .await
+                .ok()
+        })
+        .await;
+        let ours = asking.latch(level, &id).unwrap();
+        let mut told = Told::default();
+        for round in 0..16 * scale() {
+            let counting = tokio::spawn({
+                let ours = ours.clone();
+                async move { ours.count_down(1).await }
+            });
+            // Anywhere among its calls.
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(..40))).await;
+            forwarder.hold(true);
+            if round % 2 == 0 {
+                // It is not in the way of others: what it has noted they write.
+                steady.count_down(1).await.unwrap();
+                theirs.count_down(1).await.unwrap();
+                told.made += 2;
+            }
+            let counted = counting.await.unwrap();
+            forwarder.hold(false);
+            told.of(counted);
+        }
+        told.check(at_rest(&theirs).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counts_that_are_dropped_come_to_their_end() {
+    let _gateway = GATEWAY.read().await;
+    let (connection, gateway) = (connect().await, gateway().await);
+    let table = latch_table(&connection, "thrift-dropped", 1, true).await;
+    let latches = latches_of(&gateway, &table.name, CLIENT, "fra").await;
+    for level in LEVELS {
+        let id = format!("dropped-{level}");
+        let ours = latches.latch(level, &id).unwrap();
+        ours.init(ALL, HOUR).await.unwrap();
+        let mut told = Told::default();
+        for round in 0..20 * u64::from(scale()) {
+            let counting = tokio::spawn({
+                let ours = ours.clone();
+                async move { ours.count_down(1).await }
+            });
+            tokio::time::sleep(Duration::from_micros(700 * (round % 20))).await;
+            counting.abort();
+            match counting.await {
+                Ok(counted) => told.of(counted),
+                Err(_) => told.unknown += 1,
+            }
+        }
+        // The turn is not lost with those who were dropped.
+        assert!(ours.count_down(1).await.unwrap().counted);
+        told.made += 1;
+        let theirs = native(&connection, &table, level, &id).await;
+        told.check(at_rest(&theirs).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_is_killed_takes_no_count_along() {
+    let _alone = GATEWAY.write().await;
+    let connection = connect().await;
+    let table = latch_table(&connection, "thrift-killed", 1, true).await;
+    let cluster = LocalCluster::new(&standalone().status.name).unwrap();
+    let gateway = gateway().await;
+    let latches = latches_of(&gateway, &table.name, CLIENT, "fra").await;
+    let id = "killed";
+    let ours: ThriftLatch = latches.latch(LatchLevel::Dc, id).unwrap();
+    let theirs = native(&connection, &table, LatchLevel::Dc, id).await;
+    ours.init(ALL, HOUR).await.unwrap();
+    let mut told = Told::default();
+    for _ in 0..scale().min(4) {
+        let visitor = ours.clone();
+        let until = Instant::now() + Duration::from_secs(2);
+        let counting = tokio::spawn(async move {
+            let mut told = Told::default();
+            while Instant::now() < until {
+                told.of(visitor.count_down(1).await);
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            told
+        });
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        cluster.kill_thrift().await.unwrap();
+        let waits = ours.clone();
+        let waiting = tokio::spawn(async move { waits.wait(Duration::from_millis(500)).await });
+        let counted = counting.await.unwrap();
+        assert!(counted.made > 0 && counted.not_made > 0, "{counted:?}");
+        let error = waiting.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error:?}");
+        told = Told {
+            made: told.made + counted.made,
+            unknown: told.unknown + counted.unknown,
+            not_made: 0,
+        };
+        cluster.start_thrift().await.unwrap();
+        // It works again, on connections that died.
+        assert_eq!(ours.show().await.unwrap().state, LatchState::Open);
+        ours.count_down(1).await.unwrap();
+        told.made += 1;
+        told.check(at_rest(&theirs).await);
+    }
+}
