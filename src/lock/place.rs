@@ -329,8 +329,8 @@ impl RegionGuard for Together<'_> {
                     ),
                 )
                 .with_hint(
-                    "merge the two regions; a table that hbase-txn makes never splits there (its split restriction is \
-                     a key prefix of one byte)",
+                    "merge them: hbase-txn table repair TABLE; a table that hbase-txn makes never splits there (its split \
+                     restriction is a key prefix of one byte)",
                 ),
             ),
         }

@@ -58,7 +58,7 @@ pub struct Get {
 /// let partition = Scan::prefix("xxx");
 /// # let _ = (whole_table, from_a_to_before_c, partition);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[must_use = "a scan does nothing until it is given to a table"]
 pub struct Scan {
     pub(crate) start: Bytes,
@@ -71,6 +71,11 @@ pub struct Scan {
     pub(crate) rows: BTreeSet<Bytes>,
     /// Whether all versions and delete markers are read, as long as they are there.
     pub(crate) raw: bool,
+    /// Whether values come as their lengths.
+    pub(crate) value_lengths: bool,
+    /// The chance of each row to be read.
+    pub(crate) chance: Option<f32>,
+    pub(crate) cache_blocks: bool,
     pub(crate) selection: Selection,
 }
 
@@ -164,6 +169,9 @@ impl Scan {
             batch_bytes: None,
             rows: BTreeSet::new(),
             raw: false,
+            value_lengths: false,
+            chance: None,
+            cache_blocks: true,
             selection: Selection::default(),
         }
     }
@@ -207,6 +215,27 @@ impl Scan {
     pub fn raw(mut self) -> Self {
         self.raw = true;
         self.selection.max_versions = Some(MOST);
+        self
+    }
+
+    /// Reads in place of each value its length, four bytes in network order (`KeyOnlyFilter`): what a table has is sized
+    /// without being sent.
+    pub fn value_lengths(mut self) -> Self {
+        self.value_lengths = true;
+        self
+    }
+
+    /// Reads each row with this chance, above 0 and at most 1, and leaves the others out (`RandomRowFilter`). The server
+    /// still passes all of them.
+    pub fn random_rows(mut self, chance: f32) -> Self {
+        self.chance = Some(chance);
+        self
+    }
+
+    /// Whether the server keeps what it read from disk in its block cache; it does unless said otherwise. A scan of a whole
+    /// table that is not soon repeated would drive out what others need.
+    pub fn cache_blocks(mut self, cache: bool) -> Self {
+        self.cache_blocks = cache;
         self
     }
 
@@ -274,6 +303,13 @@ impl Scan {
                 "a scan asks for at least one row and one byte a call",
             ));
         }
+        if let Some(chance) = self.chance
+            && !(chance > 0.0 && chance <= 1.0)
+        {
+            return Err(Error::invalid(format!(
+                "rows with a chance of {chance}; it is above 0 and at most 1"
+            )));
+        }
         if self.raw
             && self
                 .selection
@@ -328,6 +364,16 @@ mod tests {
     fn a_raw_scan_takes_no_columns() {
         assert!(Scan::new().raw().family("f").check().is_ok());
         assert!(Scan::new().raw().column("f", "q").check().is_err());
+    }
+
+    #[rstest]
+    #[case(0.0)]
+    #[case(-0.5)]
+    #[case(1.01)]
+    #[case(f32::NAN)]
+    fn refuses_what_is_no_chance(#[case] chance: f32) {
+        Scan::new().random_rows(chance).check().unwrap_err();
+        Scan::new().random_rows(1.0).check().unwrap();
     }
 
     #[rstest]

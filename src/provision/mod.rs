@@ -8,6 +8,7 @@
 //! | `apply` | [`Plan::apply`], [`alter_table`]: makes it so, step by step, and proves it |
 //! | `audit` | [`audit_table`], [`audit_cluster`]: what would stop a transaction, a lock or a latch, and what mends it |
 //! | `repair` | [`Repair`]: region boundaries that are put where they belong |
+//! | `skew` | [`Skew`]: how rows are spread over partitions and regions |
 //! | `attribute` | what HBase's attributes are called, and what they are where nobody set them |
 //! | `probe` `giant` | asks regions for the endpoint; regions that HBase should have split |
 //! | `command` | commands of this toolkit, as what it finds names them |
@@ -22,6 +23,7 @@ mod giant;
 mod plan;
 mod probe;
 mod repair;
+mod skew;
 
 pub use alteration::TableAlteration;
 pub use apply::{Applied, ApplyStep, ApplyWatcher, alter_table};
@@ -29,3 +31,7 @@ pub use audit::{ClusterAudit, Finding, Grade, audit_cluster, audit_table};
 pub use file::{TableFile, TableKind};
 pub use plan::{Change, ChangeKind, Plan, PlanNote, Refusal};
 pub use repair::{Repair, RepairStep, Repaired};
+pub use skew::{
+    Amount, NextSplit, PartitionSize, RegionSkew, Sampling, SizeBucket, Skew, SkewProgress, SkewReport,
+    SplitPoint,
+};

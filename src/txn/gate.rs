@@ -97,7 +97,7 @@ pub(super) fn cut(partition: &Partition, range: &str) -> Error {
         ErrorKind::PartitionCut,
         format!("partition {partition} is cut in two: the region of its first row, {range}, does not have all of it"),
     )
-    .with_hint("merge the two regions and split at the partition's first key; hbase-txn table check lists them")
+    .with_hint("rejoin it: hbase-txn table repair TABLE; hbase-txn table check lists all that are cut")
 }
 
 impl PartitionedTable {

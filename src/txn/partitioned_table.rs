@@ -438,8 +438,8 @@ fn refuse_cut_partitions<'a>(
             },
         )
         .with_hint(
-            "merge the two regions and split at the partition's first key (hbase-txn table check lists them), or open \
-             the table with allow_cut_partitions",
+            "rejoin them: hbase-txn table repair TABLE (hbase-txn table check lists them); or open the table with \
+             allow_cut_partitions",
         )),
     }
 }

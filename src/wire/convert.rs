@@ -157,6 +157,7 @@ pub(crate) fn scan_message(scan: &Scan, start: &Bytes, include_start: bool, batc
         time_range: scan.selection.time_range.map(time_range),
         max_versions: scan.selection.max_versions,
         filter: scan_filter(scan),
+        cache_blocks: Some(scan.cache_blocks),
         attribute: raw_attribute(scan.raw),
         max_result_size: Some(batch_bytes),
         caching: scan.batch_rows,
@@ -166,12 +167,18 @@ pub(crate) fn scan_message(scan: &Scan, start: &Bytes, include_start: bool, batc
 }
 
 fn scan_filter(scan: &Scan) -> Option<pb::Filter> {
-    let filter = scan.selection.filter.as_ref().map(filter_message);
-    match (scan.rows.len(), filter) {
-        // One row is the range itself.
-        (0 | 1, filter) => filter,
-        (_, None) => Some(filter::only_rows(&scan.rows)),
-        (_, Some(filter)) => Some(filter::all(vec![filter::only_rows(&scan.rows), filter])),
+    // One row is the range itself.
+    let only_rows = (scan.rows.len() > 1).then(|| filter::only_rows(&scan.rows));
+    let asked_for = scan.selection.filter.as_ref().map(filter_message);
+    let mut filters: Vec<_> = [only_rows, scan.chance.map(filter::random_rows), asked_for]
+        .into_iter()
+        .flatten()
+        // The last one, because it takes the values away.
+        .chain(scan.value_lengths.then(filter::value_lengths))
+        .collect();
+    match filters.len() {
+        0 | 1 => filters.pop(),
+        _ => Some(filter::all(filters)),
     }
 }
 

@@ -86,6 +86,16 @@ pub(super) fn only_rows(rows: &BTreeSet<Bytes>) -> pb::Filter {
     named("MultiRowRangeFilter", &pb::MultiRowRangeFilter { row_range_list })
 }
 
+/// A filter for rows that each have this chance to pass.
+pub(super) fn random_rows(chance: f32) -> pb::Filter {
+    named("RandomRowFilter", &pb::RandomRowFilter { chance })
+}
+
+/// A filter that has each value come as its length.
+pub(super) fn value_lengths() -> pb::Filter {
+    named("KeyOnlyFilter", &pb::KeyOnlyFilter { len_as_val: true })
+}
+
 /// A filter for rows in which the newest version of a column has this value; none is that there is no such column.
 pub(super) fn column_equals(family: &Bytes, qualifier: &Bytes, value: Option<&Bytes>) -> pb::Filter {
     // Nothing is less than an empty value, so a column that is there has none that passes.

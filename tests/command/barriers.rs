@@ -149,5 +149,5 @@ fn an_arrival_that_can_t_be_is_refused() {
     let java =
         |table: hbase_txn::TableDescriptor| LatchTableOptions::new(table.name).no_state_family().descriptor();
     let java = TestTable::odd("barrier_java", java, &[]);
-    barrier(&java, "create", &["2"]).refused(1, &["no family S", "alter '"]);
+    barrier(&java, "create", &["2"]).refused(1, &["no family S", "table alter"]);
 }

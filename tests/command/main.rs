@@ -20,4 +20,5 @@ mod pipes;
 mod provision;
 mod records;
 mod rows;
+mod skew;
 mod tables;

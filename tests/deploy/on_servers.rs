@@ -1,6 +1,6 @@
 //! What settings, lines for the shell, and commands do on a cluster that has the settings.
 
-use std::{collections::BTreeMap, process::Command};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use hbase_txn::{
@@ -13,10 +13,6 @@ use crate::{
     guides::blocks,
     shell_lines::{attributes, lines},
 };
-
-/// Commands that the guides name and that `hbase-txn` has not got yet. A block that has one is not run; one that exists must leave this
-/// list.
-const AWAITED: [&str; 1] = ["table skew"];
 
 /// A name that no guide has.
 fn name(what: &str) -> TableName {
@@ -123,19 +119,10 @@ async fn every_command_of_the_guides_runs() {
     let before = admin.tables().await.unwrap();
     admin.create_table(&plain(existing.clone()), &[]).await.unwrap();
 
-    let mut left_out = 0;
     for block in blocks("sh") {
-        if AWAITED
-            .iter()
-            .any(|command| block.text.contains(&format!("hbase-txn {command}")))
-        {
-            left_out += 1;
-            continue;
-        }
         let output = cluster.run(&block.text);
         assert!(output.status.success(), "{}: {output:?}", block.place);
     }
-    eprintln!("{left_out} blocks wait for {}", AWAITED.join(", "));
 
     // The lines for the shell that stand beside the commands state the same.
     for line in lines().iter().filter(|line| line.command == "create") {
@@ -146,22 +133,6 @@ async fn every_command_of_the_guides_runs() {
     let made = admin.tables().await.unwrap().into_iter();
     for table in made.filter(|table| !before.contains(table) && !table.to_string().starts_with("deploy_")) {
         drop_table(&connection, &table).await;
-    }
-}
-
-#[test]
-fn what_the_guides_wait_for_is_not_there_yet() {
-    for command in AWAITED {
-        let words = command.split(' ').chain(["--help"]);
-        let output = Command::new(env!("CARGO_BIN_EXE_hbase-txn"))
-            .args(words)
-            .output()
-            .unwrap();
-        assert_eq!(
-            output.status.code(),
-            Some(2),
-            "{command} exists: take it out of AWAITED"
-        );
     }
 }
 

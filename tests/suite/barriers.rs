@@ -236,5 +236,5 @@ async fn what_no_barrier_can_be_is_refused(#[case] parties: u32, #[case] time: D
     let latches = latch_manager(&connection, &java.name, "svc", "fra").await;
     let error = latches.barrier("b").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FamilyNotFound);
-    says(&error, &["no family S", "alter '"]);
+    says(&error, &["no family S", "table alter"]);
 }

@@ -121,7 +121,11 @@ async fn an_endpoint_that_was_removed_under_an_open_client_fails_the_transaction
     assert_eq!(outcome.error().unwrap().kind(), ErrorKind::EndpointMissing);
     says(
         &outcome,
-        &["attach MultiRowMutationEndpoint", "alter 'TABLE'", "attempt "],
+        &[
+            "attach MultiRowMutationEndpoint",
+            "table alter TABLE --endpoint",
+            "attempt ",
+        ],
     );
     assert_eq!(keys(opened.table(), Scan::new()).await, [""; 0]);
 }

@@ -278,7 +278,11 @@ async fn participants_are_refused_where_their_names_have_no_place() {
         assert_eq!(error.kind(), ErrorKind::FamilyNotFound);
         says(
             &error,
-            &["no family S", &format!("alter '{}'", table.name), "NAME => 'S'"],
+            &[
+                "no family S",
+                &format!("table alter {}", table.name),
+                "--family S",
+            ],
         );
         assert_eq!(state(&ours).await, (LatchState::Open, Some(2)));
     }

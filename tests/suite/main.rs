@@ -51,6 +51,7 @@ mod rules;
 mod scans;
 mod semaphores;
 mod sequences;
+mod skew;
 mod snapshots;
 mod thrift;
 mod transactions;

@@ -163,7 +163,7 @@ async fn what_can_not_be_recorded_is_refused_and_says_what_mends_it() {
     let outcome = add(&table, "bar", &id("x"), 1).await;
     let error = outcome.error().unwrap();
     assert_eq!(error.kind(), ErrorKind::RecordFamilyMissing);
-    assert!(error.hint().unwrap().contains("_txn"), "{error}");
+    assert!(error.hint().unwrap().contains("--record-family"), "{error}");
     let error = table.outcome("bar", &id("x")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::RecordFamilyMissing);
 

@@ -37,7 +37,7 @@ async fn a_cut_behind_an_open_clients_back_is_its_own_error_and_nothing_is_sent(
         &[
             "partition xxx is cut in two",
             "[-∞, xxxm)",
-            "merge the two regions",
+            "hbase-txn table repair",
             table.name.qualifier(),
         ],
     );

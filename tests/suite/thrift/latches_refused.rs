@@ -111,7 +111,7 @@ async fn in_a_table_without_notes_a_gateway_only_looks_waits_and_deletes() {
             native.latch(level, &id).unwrap(),
         );
         let refused = "without which a gateway changes no latch";
-        let added = format!("alter '{}'", table.name);
+        let added = format!("table alter {}", table.name);
         let error = ours.init(2, HOUR).await.unwrap_err();
         is(&error, ErrorKind::FamilyNotFound, &[refused, &added]);
         theirs.init(2, HOUR).await.unwrap();

@@ -7,6 +7,7 @@
 //! | `check` | what an audit finds, told |
 //! | `repair` | boundaries that are put where they belong |
 //! | `rule` | a partition rule on the command line |
+//! | `skew` | how rows are spread over partitions and regions |
 //! | `describe` | families, attributes, rule, regions |
 
 mod alter;
@@ -15,6 +16,7 @@ mod create;
 mod describe;
 mod repair;
 mod rule;
+mod skew;
 
 use clap::{Args, Subcommand};
 use hbase_txn::{BytesBinary, PartitionRule, TableName};
@@ -41,6 +43,7 @@ enum Action {
     Alter(alter::Alter),
     Describe(describe::Describe),
     Repair(repair::Repair),
+    Skew(skew::Skew),
     Enable(Enable),
     Disable(Disable),
     Drop(Drop),
@@ -78,6 +81,7 @@ impl Table {
             Action::Alter(alter) => alter.run(global).await,
             Action::Describe(describe) => describe.run(global).await,
             Action::Repair(repair) => repair.run(global).await,
+            Action::Skew(skew) => skew.run(global).await,
             Action::Enable(enable) => enable.run(global).await,
             Action::Disable(disable) => disable.run(global).await,
             Action::Drop(drop) => drop.run(global).await,
