@@ -8,7 +8,7 @@ use crate::{
     client::{Table, TableRegion},
     error::Result,
     model::{RegionInfo, TableDescriptor},
-    txn::honours_conditions,
+    txn::probe::{contradiction, is_refused},
 };
 
 /// How many regions are asked at a time.
@@ -33,7 +33,9 @@ pub(super) async fn ask<'r>(
 }
 
 async fn probe(table: Table, row: Bytes, family: Bytes, deadline: Instant) -> Result<bool> {
-    honours_conditions(&table, &row, &family, deadline).await
+    let left = deadline.saturating_duration_since(Instant::now());
+    let call = contradiction(&row, &family);
+    is_refused(table.with_operation_timeout(left).call_endpoint(&call).await?)
 }
 
 /// The first row that a region can have: no row is empty.

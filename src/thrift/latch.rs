@@ -159,8 +159,7 @@ impl ThriftLatch {
                 .notes
                 .no_family(family.as_bytes(), ", without which a gateway changes no latch")
                 .with_hint(format!(
-                    "add it, in HBase's shell: alter '{}', {{NAME => '{family}', COMPRESSION => 'GZ', VERSIONS => '1'}}, and open the \
-                     table again in all processes that count in it",
+                    "add it: hbase-txn table alter {} --family {family}; and open the table again in all processes that count in it",
                     self.shared.rows.notes.table
                 ));
             return Err(self.blame(error));

@@ -2,18 +2,17 @@
 
 use bytes::Bytes;
 use prost::Message;
-use tokio::time::Instant;
 
 use super::gate::{METHOD, SERVICE};
 use crate::{
-    client::{EndpointCall, Table},
+    client::EndpointCall,
     error::{Error, ErrorKind, Result},
     wire::{condition, pb},
 };
 
 /// Two conditions that exclude each other, and nothing else: a server that does not answer false does not honour
 /// conditions, and would apply what stands under them.
-pub(super) fn contradiction(row: &Bytes, family: &Bytes) -> EndpointCall {
+pub(crate) fn contradiction(row: &Bytes, family: &Bytes) -> EndpointCall {
     let values = [Bytes::from_static(b"0"), Bytes::from_static(b"1")];
     let request = pb::MutateRowsRequest {
         condition: values
@@ -26,25 +25,9 @@ pub(super) fn contradiction(row: &Bytes, family: &Bytes) -> EndpointCall {
 }
 
 /// Whether conditions were honoured that can't hold.
-pub(super) fn is_refused(answer: Bytes) -> Result<bool> {
+pub(crate) fn is_refused(answer: Bytes) -> Result<bool> {
     let answer = pb::MutateRowsResponse::decode(answer).map_err(|error| {
         Error::new(ErrorKind::Protocol, "the endpoint's answer can't be read").with_source(error)
     })?;
     Ok(answer.processed == Some(false))
-}
-
-/// Asks the region that has a row for the endpoint, and tells whether it honours conditions.
-///
-/// # Errors
-///
-/// [`EndpointMissing`](ErrorKind::EndpointMissing), and what stops the region from answering.
-pub(crate) async fn honours_conditions(
-    table: &Table,
-    row: &Bytes,
-    family: &Bytes,
-    deadline: Instant,
-) -> Result<bool> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let table = table.clone().with_operation_timeout(left);
-    is_refused(table.call_endpoint(&contradiction(row, family)).await?)
 }

@@ -25,6 +25,7 @@ const RULE: [&str; 2] = [
 /// Ended and deleted with the last test that uses it, unless it is somebody else's.
 #[derive(Debug)]
 pub(crate) struct Cluster {
+    name: &'static str,
     uri: String,
     /// Where its data are, when it was booted here.
     state: Option<TempDir>,
@@ -45,17 +46,31 @@ pub(crate) fn shared() -> Arc<Cluster> {
 impl Cluster {
     fn find_or_boot() -> Self {
         if let Ok(uri) = env::var(DEPLOYED) {
-            return Self { uri, state: None };
+            return Self {
+                name: "deployed",
+                uri,
+                state: None,
+            };
         }
-        let state = tempfile::tempdir().unwrap();
         let site = path("coprocessor/hbase-site.xml");
-        let mut arguments = vec!["up", "--site", site.to_str().unwrap()];
-        for setting in RULE {
+        Self::up("deploy", &["--site", site.to_str().unwrap()], &RULE)
+    }
+
+    /// A cluster of a test's own, with these settings.
+    pub(crate) fn boot(name: &'static str, settings: &[&str]) -> Self {
+        Self::up(name, &[], settings)
+    }
+
+    fn up(name: &'static str, options: &[&str], settings: &[&str]) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let mut arguments = [&["up"], options].concat();
+        for setting in settings {
             arguments.extend(["--set", setting]);
         }
-        let up = dev(state.path(), &arguments);
+        let up = dev(state.path(), name, &arguments);
         // Whatever came up is ended, also when a check of it fails.
         let mut cluster = Self {
+            name,
             uri: String::new(),
             state: Some(state),
         };
@@ -64,39 +79,54 @@ impl Cluster {
         cluster
     }
 
+    pub(crate) fn config(&self) -> Config {
+        Config::from_uri(&self.uri).unwrap()
+    }
+
     pub(crate) async fn connect(&self) -> Connection {
-        let config = Config::from_uri(&self.uri).unwrap();
-        Connection::builder(config).connect().await.unwrap()
+        Connection::builder(self.config()).connect().await.unwrap()
     }
 
     /// Runs a script as a person would, with `hbase-txn` on the path and the cluster in the environment.
     pub(crate) fn run(&self, script: &str) -> Output {
-        let command = Path::new(env!("CARGO_BIN_EXE_hbase-txn"));
-        let mut path = OsString::from(command.parent().unwrap());
+        self.script(script).output().unwrap()
+    }
+
+    /// The same as another user.
+    pub(crate) fn run_as(&self, user: &str, script: &str) -> Output {
+        self.script(script)
+            .env("HADOOP_USER_NAME", user)
+            .output()
+            .unwrap()
+    }
+
+    fn script(&self, script: &str) -> Command {
+        let binary = Path::new(env!("CARGO_BIN_EXE_hbase-txn"));
+        let mut path = OsString::from(binary.parent().unwrap());
         path.push(":");
         path.push(env::var_os("PATH").unwrap());
-        Command::new("sh")
+        let mut command = Command::new("sh");
+        command
             .args(["-euc", script])
             .env("PATH", path)
             .env("HBASE_TXN_CONNECT", &self.uri)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+            .stdin(Stdio::null());
+        command
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         if let Some(state) = &self.state {
-            let down = dev(state.path(), &["down", "--purge"]);
+            let down = dev(state.path(), self.name, &["down", "--purge"]);
             assert!(down.status.success() || std::thread::panicking(), "{down:?}");
         }
     }
 }
 
-fn dev(state: &Path, arguments: &[&str]) -> Output {
+fn dev(state: &Path, name: &str, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_hbase-txn"))
-        .args(["dev", "--name", "deploy"])
+        .args(["dev", "--name", name])
         .args(arguments)
         .env("XDG_STATE_HOME", state)
         .env_remove("HBASE_TXN_CONNECT")

@@ -7,6 +7,7 @@
 //! | `settings` | XML and YAML: well-formed, and the same settings everywhere |
 //! | `shell_lines` | the lines for HBase's shell, as tables |
 //! | `cluster` | a real HBase with `coprocessor/hbase-site.xml` |
+//! | `rights` | what a user without rights is told, where they are checked |
 //! | `on_servers` | what the settings, lines and commands do there |
 
 #![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
@@ -14,5 +15,6 @@
 mod cluster;
 mod guides;
 mod on_servers;
+mod rights;
 mod settings;
 mod shell_lines;

@@ -16,7 +16,9 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-pub(crate) use self::looking::{Extent, Sights, Source};
+#[cfg(feature = "thrift")]
+pub(crate) use self::looking::Sights;
+pub(crate) use self::looking::{Extent, Source};
 use self::looking::{LOOK, Look};
 use super::{layout::Cells, state::LatchState};
 use crate::error::{Error, ErrorKind, Result};

@@ -77,7 +77,7 @@ async fn a_rule_that_contradicts_boundaries_is_refused_with_all_of_them() {
         &[
             "the region boundary abcd cuts partition abc in two",
             "the first 3 bytes",
-            "merge",
+            "hbase-txn table repair",
         ],
     );
     let before = connection.admin().descriptor(&table.name).await.unwrap();

@@ -263,7 +263,7 @@ async fn a_gateway_that_is_killed_is_told_and_served_again_when_it_is_back() {
     let port = port();
     let gateway = gateway().await;
     let visitor = locks_of(&gateway, &table.name, "killed", false).await;
-    let guard = try_lock(&visitor, "held", LEASE).await.unwrap();
+    let guard = try_lock(&visitor, "held", LEASE * 6).await.unwrap();
     // Several connections wait for work when it dies.
     let look = || visitor.show(LockLevel::Dc, "held");
     futures::future::try_join_all((0..6).map(|_| look()))

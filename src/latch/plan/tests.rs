@@ -1,0 +1,209 @@
+use super::*;
+use crate::{latch::name::LatchLevel, model::DeleteScope};
+
+const BEGAN: u64 = 1_000;
+const ENDS: u64 = 61_000;
+
+fn cells(level: LatchLevel, has_state: bool) -> Cells {
+    Cells::new("r".into(), level, "fra", has_state)
+}
+
+fn count(farm: &str, timestamp: u64, value: i64, expires: Option<u64>) -> Count {
+    Count {
+        qualifier: format!("count_{farm}").into(),
+        seen: Seen {
+            value: encode(value),
+            timestamp,
+            expires,
+        },
+        value,
+    }
+}
+
+fn sight(counts: &[Count], note: Option<Note>) -> Sight {
+    let seen = |note: &Note| Seen {
+        value: note.encode(),
+        timestamp: BEGAN,
+        expires: Some(ENDS + 1),
+    };
+    Sight {
+        counts: counts.to_vec(),
+        note: note.map(|note| (note.clone(), seen(&note))),
+        arrived: Vec::new(),
+    }
+}
+
+/// What the last step puts into a column: timestamp, TTL, value; and what it deletes of it, up to which timestamp.
+type Written = (Option<(Option<u64>, Option<Duration>, i64)>, Option<u64>);
+
+fn written(plan: &Plan, column: &str) -> Written {
+    let mut found = (None, None);
+    for mutation in &plan.steps.last().unwrap().mutations {
+        match mutation {
+            Mutation::Put(put) => {
+                let number = |bytes: &[u8]| i64::from_be_bytes(bytes.try_into().unwrap());
+                let ttl = put.attributes.iter().find(|(name, _)| name == "_ttl");
+                let ttl = ttl.map(|(_, millis)| Duration::from_millis(number(millis).unsigned_abs()));
+                for cell in put.cells.iter().filter(|cell| cell.qualifier == column) {
+                    found.0 = Some((cell.timestamp, ttl, number(&cell.value)));
+                }
+            }
+            Mutation::Delete(delete) => {
+                let is_it = |scope: &DeleteScope| matches!(scope, DeleteScope::Column { qualifier, .. } if qualifier == column);
+                found.1 = found
+                    .1
+                    .or_else(|| delete.timestamp.filter(|_| delete.scopes.iter().any(is_it)));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    found
+}
+
+fn planned(cells: &Cells, wish: &Wish, sight: &Sight) -> Plan {
+    plan(cells, wish, ChangeId::unique(), sight).unwrap().unwrap()
+}
+
+fn refused(cells: &Cells, wish: &Wish, sight: &Sight) -> ErrorKind {
+    plan(cells, wish, ChangeId::unique(), sight).unwrap_err().kind()
+}
+
+fn ttl(millis: u64) -> Option<Duration> {
+    Some(Duration::from_millis(millis))
+}
+
+#[test]
+fn what_is_written_ends_when_the_latch_does_and_hides_nothing_that_a_flush_brings_back() {
+    let down = Wish::CountDown(1);
+    let noted = || Some(Note::first(ChangeId::unique()));
+    let own = |timestamp| count("fra", timestamp, 3, Some(ENDS));
+    let dc = |has_state| cells(LatchLevel::Dc, has_state);
+    // At the timestamp that all share who count with notes.
+    let plan = planned(&dc(true), &down, &sight(&[own(BEGAN)], noted()));
+    assert_eq!(
+        written(&plan, "count_fra"),
+        (Some((Some(BEGAN), ttl(ENDS - BEGAN), 2)), None)
+    );
+    assert_eq!((plan.left, plan.leaves), (2, Leaves::CountFrom(BEGAN)));
+    // On a Java client's, and where there are no notes: later, above a marker.
+    let later = (Some((Some(BEGAN + 6), ttl(ENDS - BEGAN - 6), 2)), Some(BEGAN + 5));
+    let plan = planned(&dc(true), &down, &sight(&[own(BEGAN + 5)], noted()));
+    assert_eq!(written(&plan, "count_fra"), later);
+    let plan = planned(&dc(false), &down, &sight(&[own(BEGAN + 5)], None));
+    assert_eq!(written(&plan, "count_fra"), later);
+    // A farm's first count lies beside that by which the latch ends.
+    let far = count("sgp", BEGAN, 3, Some(ENDS));
+    let plan = planned(
+        &cells(LatchLevel::Xdc, false),
+        &down,
+        &sight(std::slice::from_ref(&far), None),
+    );
+    assert_eq!(
+        written(&plan, "count_fra"),
+        (Some((Some(BEGAN), ttl(ENDS - BEGAN), -1)), None)
+    );
+    // One that would end earlier ends with the latch, and so does one that would not end.
+    for expires in [Some(ENDS - 9), None] {
+        let mine = count("fra", BEGAN, -1, expires);
+        let plan = planned(
+            &cells(LatchLevel::Xdc, false),
+            &down,
+            &sight(&[far.clone(), mine], None),
+        );
+        let put = Some((Some(BEGAN + 1), ttl(ENDS - BEGAN - 1), -2));
+        assert_eq!(written(&plan, "count_fra"), (put, Some(BEGAN)), "{expires:?}");
+    }
+    // A latch without an end keeps none.
+    let plan = planned(&dc(false), &down, &sight(&[count("fra", BEGAN, 3, None)], None));
+    assert_eq!(written(&plan, "count_fra").0, Some((Some(BEGAN + 1), None, 2)));
+}
+
+#[test]
+fn a_latch_begins_over_whatever_was_left_and_not_over_a_live_one() {
+    let wish = Wish::Init {
+        count: 4,
+        ttl: Duration::from_secs(60),
+    };
+    let leftovers = [count("fra", BEGAN, -2, None), count("sgp", BEGAN + 3, -1, None)];
+    for has_state in [true, false] {
+        let cells = cells(LatchLevel::Xdc, has_state);
+        let plan = planned(&cells, &wish, &sight(&leftovers, None));
+        assert_eq!(plan.steps.len(), if has_state { 2 } else { 1 });
+        assert_eq!(
+            written(&plan, "count_fra"),
+            (Some((None, ttl(60_000), 4)), Some(BEGAN))
+        );
+        assert_eq!(written(&plan, "count_sgp"), (None, Some(BEGAN + 3)));
+        for live in [count("fra", BEGAN, 0, Some(ENDS)), count("sgp", BEGAN, 1, None)] {
+            assert_eq!(
+                refused(&cells, &wish, &sight(&[live], None)),
+                ErrorKind::LatchExists
+            );
+        }
+    }
+}
+
+#[test]
+fn counts_stay_between_nothing_and_all_that_eight_bytes_say() {
+    let cells = cells(LatchLevel::Xdc, true);
+    let of = |fra, sgp| {
+        let counts = [
+            count("fra", BEGAN, fra, Some(ENDS)),
+            count("sgp", BEGAN, sgp, Some(ENDS)),
+        ];
+        sight(&counts, Some(Note::first(ChangeId::unique())))
+    };
+    let (up, down) = (|by| Wish::CountUp(by), |by| Wish::CountDown(by));
+    assert_eq!(planned(&cells, &down(1), &of(3, -2)).left, 0);
+    assert_eq!(refused(&cells, &down(2), &of(3, -2)), ErrorKind::LimitExceeded);
+    assert_eq!(
+        refused(&cells, &down(i64::MAX), &of(3, -2)),
+        ErrorKind::LimitExceeded
+    );
+    assert_eq!(
+        planned(&cells, &up(1), &of(i64::MAX - 1, 0)).left,
+        i64::MAX.unsigned_abs()
+    );
+    assert_eq!(
+        refused(&cells, &up(2), &of(i64::MAX - 1, 0)),
+        ErrorKind::InvalidInput
+    );
+    // The sum has room, the farm's own count has none.
+    assert_eq!(
+        refused(&cells, &up(1), &of(i64::MAX, -5)),
+        ErrorKind::InvalidInput
+    );
+    assert_eq!(refused(&cells, &up(1), &of(i64::MAX, 1)), ErrorKind::LatchCorrupt);
+    // A Java client went below nothing.
+    assert_eq!(refused(&cells, &down(1), &of(0, -2)), ErrorKind::LimitExceeded);
+}
+
+#[test]
+fn nothing_is_counted_where_there_is_no_latch() {
+    let note = || Some(Note::first(ChangeId::unique()));
+    let leftover = count("fra", BEGAN, -1, None);
+    for (seen, kind) in [
+        (sight(&[], None), ErrorKind::LatchAbsent),
+        (sight(&[], note()), ErrorKind::LatchExpired),
+        (
+            sight(std::slice::from_ref(&leftover), note()),
+            ErrorKind::LatchExpired,
+        ),
+        (sight(&[leftover], None), ErrorKind::LatchAbsent),
+        (sight(&[], note().map(Note::of_deleted)), ErrorKind::LatchAbsent),
+    ] {
+        let cells = cells(LatchLevel::Dc, true);
+        for wish in [Wish::CountUp(1), Wish::CountDown(1), Wish::Arrive("a".into())] {
+            assert_eq!(refused(&cells, &wish, &seen), kind, "{wish:?}");
+        }
+    }
+    // Nothing is deleted twice.
+    let deleted = sight(&[], note().map(Note::of_deleted));
+    let nothing = plan(
+        &cells(LatchLevel::Dc, true),
+        &Wish::Delete,
+        ChangeId::unique(),
+        &deleted,
+    );
+    assert!(nothing.unwrap().is_none());
+}

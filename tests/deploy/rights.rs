@@ -1,0 +1,84 @@
+//! A user without rights, where a cluster checks them: refused with the reason, found by the audit, and nothing done by halves.
+
+use hbase_txn::{
+    Connection, ErrorKind, RegionSwitch, Right, TableName,
+    provision::{audit_cluster, audit_table},
+};
+
+use crate::cluster::Cluster;
+
+/// `AccessController` and its checks, and a user who may do everything.
+const SETTINGS: [&str; 5] = [
+    "hbase.security.authorization=true",
+    "hbase.coprocessor.master.classes=org.apache.hadoop.hbase.security.access.AccessController",
+    "hbase.coprocessor.region.classes=org.apache.hadoop.hbase.security.access.AccessController",
+    "hbase.security.exec.permission.checks=true",
+    "hbase.superuser=chief",
+];
+
+async fn as_user(cluster: &Cluster, user: &str) -> Connection {
+    let config = cluster.config().with_user(user);
+    Connection::builder(config).connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_user_without_rights_is_refused_and_told_what_is_missing() {
+    let cluster = Cluster::boot("rights", &SETTINGS);
+    let chief = as_user(&cluster, "chief").await;
+    let eve = as_user(&cluster, "eve").await;
+    let table: TableName = "orders".parse().unwrap();
+    let made = cluster.run_as(
+        "chief",
+        "hbase-txn table create orders --family f --prefix-length 3 --split m; hbase-txn table check orders; hbase-txn doctor",
+    );
+    assert!(made.status.success(), "{made:?}");
+    assert!(audit_table(&chief, &table).await.unwrap().is_empty());
+    let rights = [Right::Read, Right::Write, Right::Exec];
+    assert_eq!(chief.admin().rights(&table, &rights).await.unwrap(), [true; 3]);
+    assert_eq!(eve.admin().rights(&table, &rights).await.unwrap(), [false; 3]);
+
+    let found = audit_table(&eve, &table).await.unwrap();
+    let names: Vec<_> = found.iter().map(|finding| finding.finding).collect();
+    assert_eq!(names, ["rights-missing"]);
+    assert!(
+        found[0].what.contains("user eve") && found[0].mend.contains("grant 'eve'"),
+        "{}",
+        found[0]
+    );
+    let audit = audit_cluster(&eve, std::slice::from_ref(&table)).await.unwrap();
+    assert_eq!(audit.findings, found);
+    assert!(
+        audit_cluster(&eve, &[]).await.unwrap().tables.is_empty(),
+        "a user sees what he may see"
+    );
+
+    let before = chief.admin().descriptor(&table).await.unwrap();
+    for command in [
+        "hbase-txn table alter orders --splits off",
+        "hbase-txn table repair orders",
+        "hbase-txn table skew orders",
+        "hbase-txn table disable orders",
+        "hbase-txn table drop orders",
+        "hbase-txn switch splits off",
+        "hbase-txn provision plan schemas/tables/by_prefix_length.toml schemas/tables/multi_tenant.toml",
+        "hbase-txn provision apply schemas/tables/by_prefix_length.toml schemas/tables/multi_tenant.toml",
+    ] {
+        let refused = cluster.run_as("eve", command);
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{command}: {refused:?}");
+        assert!(
+            told.contains("AccessDeniedException") && told.contains("eve"),
+            "{command}: {told}"
+        );
+    }
+    let error = eve
+        .table(table.clone())
+        .get(hbase_txn::Get::new("a"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AccessDenied);
+    assert!(error.hint().is_some_and(|hint| hint.contains("grant")), "{error}");
+    assert_eq!(chief.admin().descriptor(&table).await.unwrap(), before);
+    assert_eq!(chief.admin().tables().await.unwrap(), [table]);
+    assert!(chief.admin().is_switched_on(RegionSwitch::Splits).await.unwrap());
+}
