@@ -23,7 +23,7 @@ use crate::{
 /// The time from one look to the next: at first, and the longest when nothing changes.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(60));
 /// How much of a second goes by for each latch that is looked at.
-const EACH: Duration = Duration::from_micros(30);
+const EACH: Duration = Duration::from_micros(50);
 /// How long is tried to look at a latch, until those who wait can be told why that is in vain.
 pub(super) const LOOK: Duration = Duration::from_secs(10);
 
