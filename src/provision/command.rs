@@ -26,6 +26,11 @@ pub(super) fn of_table(action: &str, table: &TableName) -> String {
     format!("hbase-txn table {action} {}", word(table))
 }
 
+/// `hbase-txn switch WHAT on`.
+pub(super) fn switch_on(what: &str) -> String {
+    format!("hbase-txn switch {what} on")
+}
+
 /// `hbase-txn table repair TABLE`, by a rule that the table does not state yet.
 pub(super) fn repair_by(table: &TableName, rule: &PartitionRule) -> String {
     let (option, value) = match rule {

@@ -9,6 +9,7 @@ use crate::{
     client::{Admin, ClusterInfo, RegionSwitch, ServerLoad},
     error::Result,
     model::{BytesBinary, TableName},
+    provision::command,
 };
 
 /// How far ahead of ours a server's clock may be before it is told.
@@ -66,7 +67,7 @@ impl Cluster {
                 format!("{switch} are switched off for the whole cluster"),
                 why,
             )
-            .mended_by(format!("hbase-txn switch {switch} on"), "")
+            .mended_by(command::switch_on(switch), "")
         };
         let mut findings = Vec::new();
         if !self.splits {

@@ -6,9 +6,6 @@ use crate::{
     provision::command,
 };
 
-/// HBase's "for ever", in seconds.
-const FOREVER: u64 = i32::MAX as u64;
-
 /// A family of a table.
 #[derive(Clone, Copy)]
 pub(super) struct Family<'a> {
@@ -28,7 +25,7 @@ impl Family<'_> {
 
     /// Its TTL in seconds, unless that is for ever.
     pub(super) fn ttl(&self) -> Option<u64> {
-        self.number("TTL").filter(|seconds| *seconds < FOREVER)
+        self.family.time_to_live().map(|life| life.as_secs())
     }
 
     /// What it says of deleted cells, unless that is not to keep them.

@@ -13,6 +13,7 @@ use crate::{
     model::{PartitionRule, RegionInfo, TableDescriptor, TableName},
     provision::{
         audit::is_lock_table,
+        command,
         giant::{Giant, giants},
     },
 };
@@ -238,13 +239,13 @@ impl Repair {
             if value.is_some_and(|value| value.eq_ignore_ascii_case("false")) {
                 return refuse(
                     format!("{name} are disabled for the table"),
-                    format!("hbase-txn table alter {} --{name} on", self.table),
+                    command::alter(&self.table, &[&format!("--{name}"), "on"]),
                 );
             }
             if !self.admin(deadline).is_switched_on(switch).await? {
                 return refuse(
                     format!("{name} are switched off for the whole cluster"),
-                    format!("hbase-txn switch {name} on"),
+                    command::switch_on(name),
                 );
             }
         }
