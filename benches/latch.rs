@@ -21,8 +21,7 @@ use std::{process::ExitCode, time::Duration};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use hbase_txn::{
-    Connection, Latch, LatchLevel, LatchManager, LatchManagerOptions, LatchTableOptions, TableName,
-    WaitOutcome,
+    Connection, Latch, LatchManager, LatchManagerOptions, LatchTableOptions, Level, TableName, WaitOutcome,
 };
 use tokio::{
     task::JoinHandle,
@@ -156,7 +155,7 @@ impl Awaited {
         count: usize,
     ) -> Result<Self, Failure> {
         let of = |latches: &LatchManager| -> Result<Vec<Latch>, Failure> {
-            let one = |number| Ok(latches.latch(LatchLevel::Dc, &format!("{what}-{number}"))?);
+            let one = |number| Ok(latches.latch(Level::Dc, &format!("{what}-{number}"))?);
             (0..count).map(one).collect()
         };
         let latches = of(there)?;

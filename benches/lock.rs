@@ -16,8 +16,7 @@ mod setup;
 use std::{process::ExitCode, time::Duration};
 
 use hbase_txn::{
-    Condition, Connection, LockLevel, LockManager, LockManagerOptions, LockTableOptions, Put, Table,
-    TableName,
+    Condition, Connection, Level, LockManager, LockManagerOptions, LockTableOptions, Put, Table, TableName,
 };
 use tokio::time::Instant;
 
@@ -171,7 +170,7 @@ async fn uncontended(locks: &LockManager, table: &Table, calls: usize) -> Result
 
 /// How long it took to acquire a lock, and to release it.
 async fn cycle(locks: &LockManager, id: &str) -> Result<(Duration, Duration), Failure> {
-    let request = locks.lock(LockLevel::Xdc, id)?.ttl(LEASE);
+    let request = locks.lock(Level::Xdc, id)?.ttl(LEASE);
     let began = Instant::now();
     let guard = request.acquire().await?;
     let acquired = began.elapsed();

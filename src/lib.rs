@@ -98,19 +98,19 @@ pub use coordination::{
 };
 pub use error::{Effect, Error, ErrorKind, RemoteException, Result};
 pub use latch::{
-    Arrival, Barrier, BarrierInfo, BarrierOutcome, Counted, LONGEST_LATCH, Latch, LatchInfo, LatchLevel,
-    LatchManager, LatchManagerOptions, LatchName, LatchState, LatchTableOptions, MOST_PARTIES,
-    PartitionLatches, SHORTEST_LATCH, WaitOutcome,
+    Arrival, Barrier, BarrierInfo, BarrierOutcome, Counted, LONGEST_LATCH, Latch, LatchInfo, LatchManager,
+    LatchManagerOptions, LatchName, LatchState, LatchTableOptions, MOST_PARTIES, PartitionLatches,
+    SHORTEST_LATCH, WaitOutcome,
 };
 pub use lock::{
-    LONGEST_LEASE, LockGuard, LockHolder, LockInfo, LockLevel, LockLoss, LockManager, LockManagerOptions,
-    LockName, LockRequest, LockSet, LockTableOptions, LockToken, PartitionLocks, PendingLock, ReleaseOutcome,
+    LONGEST_LEASE, LockGuard, LockHolder, LockInfo, LockLoss, LockManager, LockManagerOptions, LockName,
+    LockRequest, LockSet, LockTableOptions, LockToken, PartitionLocks, PendingLock, ReleaseOutcome,
     SHORTEST_LEASE,
 };
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Delete, Durability,
-    FamilyDescriptor, Filter, Get, Increment, Mutation, Partition, PartitionRule, Put, RegionInfo, Row, Scan,
-    ServerName, TableDescriptor, TableName, TableState, TimeRange, parse_bytes_binary,
+    FamilyDescriptor, Filter, Get, Increment, Level, Mutation, Partition, PartitionRule, Put, RegionInfo,
+    Row, Scan, ServerName, TableDescriptor, TableName, TableState, TimeRange, parse_bytes_binary,
 };
 pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
 pub use txn::{

@@ -5,11 +5,8 @@ use std::{fmt, time::Duration};
 use super::contest::{LONGEST_PAUSE, Waiting, lease_options};
 use crate::{
     error::{Error, ErrorKind, Result},
-    lock::{
-        LockGuard, LockHolder, LockLevel, LockLoss, LockManager, LockRequest, ReleaseOutcome, SlotRow,
-        SlotsSeen,
-    },
-    model::BytesBinary,
+    lock::{LockGuard, LockHolder, LockLoss, LockManager, LockRequest, ReleaseOutcome, SlotRow, SlotsSeen},
+    model::{BytesBinary, Level},
 };
 
 const KIND: &str = "LEAD";
@@ -28,9 +25,9 @@ const SLOT: &str = "leader";
 /// ```no_run
 /// # async fn example(locks: hbase_txn::LockManager) -> hbase_txn::Result<()> {
 /// use std::time::Duration;
-/// use hbase_txn::{Election, LockLevel};
+/// use hbase_txn::{Election, Level};
 ///
-/// let election = Election::new(&locks, LockLevel::Dc, "scheduler")?;
+/// let election = Election::new(&locks, Level::Dc, "scheduler")?;
 /// let leadership = election
 ///     .campaign()
 ///     .ttl(Duration::from_secs(10))
@@ -82,7 +79,7 @@ impl Election {
     ///
     /// [`InvalidInput`](ErrorKind::InvalidInput) for an id that is empty or too long, and for one of one farm where no farm was
     /// named.
-    pub fn new(locks: &LockManager, level: LockLevel, id: &str) -> Result<Self> {
+    pub fn new(locks: &LockManager, level: Level, id: &str) -> Result<Self> {
         Ok(Self {
             row: locks.slot_row(KIND, level, id)?,
         })

@@ -5,8 +5,8 @@ use std::fmt;
 use super::contest::{Contender, Times, Tried, Waiting, compete, lease_options};
 use crate::{
     error::{Error, ErrorKind, Result},
-    lock::{LockGuard, LockHolder, LockLevel, LockManager, LockRequest, SlotRow, SlotsSeen},
-    model::BytesBinary,
+    lock::{LockGuard, LockHolder, LockManager, LockRequest, SlotRow, SlotsSeen},
+    model::{BytesBinary, Level},
 };
 
 const KIND: &str = "RW";
@@ -32,9 +32,9 @@ const FEWEST_SLOTS: usize = 16;
 /// ```no_run
 /// # async fn example(locks: hbase_txn::LockManager) -> hbase_txn::Result<()> {
 /// use std::time::Duration;
-/// use hbase_txn::{LockLevel, ReadWriteLock};
+/// use hbase_txn::{Level, ReadWriteLock};
 ///
-/// let schema = ReadWriteLock::new(&locks, LockLevel::Dc, "schema")?;
+/// let schema = ReadWriteLock::new(&locks, Level::Dc, "schema")?;
 /// let reading = schema.read().wait(Duration::from_secs(5)).renewed().acquire().await?;
 /// // … what may not be while somebody writes …
 /// reading.release().await?;
@@ -81,7 +81,7 @@ impl ReadWriteLock {
     ///
     /// [`InvalidInput`](ErrorKind::InvalidInput) for an id that is empty or too long, and for one of one farm where no farm was
     /// named.
-    pub fn new(locks: &LockManager, level: LockLevel, id: &str) -> Result<Self> {
+    pub fn new(locks: &LockManager, level: Level, id: &str) -> Result<Self> {
         Ok(Self {
             row: locks.slot_row(KIND, level, id)?,
         })

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    lock::{LockHolder, LockLevel, LockLoss, LockManager, LockToken, ReleaseOutcome, SlotRow, SlotsSeen},
-    model::BytesBinary,
+    lock::{LockHolder, LockLoss, LockManager, LockToken, ReleaseOutcome, SlotRow, SlotsSeen},
+    model::{BytesBinary, Level},
 };
 
 const KIND: &str = "SEM";
@@ -43,9 +43,9 @@ const LOOKS: Duration = Duration::from_millis(100);
 /// ```no_run
 /// # async fn example(locks: hbase_txn::LockManager) -> hbase_txn::Result<()> {
 /// use std::time::Duration;
-/// use hbase_txn::{LockLevel, Semaphore};
+/// use hbase_txn::{Level, Semaphore};
 ///
-/// let exports = Semaphore::create(&locks, LockLevel::Dc, "exports", 4).await?;
+/// let exports = Semaphore::create(&locks, Level::Dc, "exports", 4).await?;
 /// let permit = exports
 ///     .permit()
 ///     .ttl(Duration::from_secs(10))
@@ -102,7 +102,7 @@ impl Semaphore {
     ///   TTL, which would forget the number;
     /// - [`DefinitionMismatch`](ErrorKind::DefinitionMismatch), naming both numbers, when it is there with another one;
     /// - those of the calls.
-    pub async fn create(locks: &LockManager, level: LockLevel, id: &str, permits: u32) -> Result<Self> {
+    pub async fn create(locks: &LockManager, level: Level, id: &str, permits: u32) -> Result<Self> {
         let semaphore = Self::named(locks, level, id)?;
         let created = semaphore.define(permits).await;
         created.map_err(|error| semaphore.blame(error))?;
@@ -115,14 +115,14 @@ impl Semaphore {
     ///
     /// [`SemaphoreAbsent`](ErrorKind::SemaphoreAbsent); [`DefinitionMismatch`](ErrorKind::DefinitionMismatch) when its
     /// number of permits can't be read; [`InvalidInput`](ErrorKind::InvalidInput) for an id that can't be; those of the call.
-    pub async fn open(locks: &LockManager, level: LockLevel, id: &str) -> Result<Self> {
+    pub async fn open(locks: &LockManager, level: Level, id: &str) -> Result<Self> {
         let semaphore = Self::named(locks, level, id)?;
         let seen = semaphore.look().await?;
         semaphore.note(&seen).map_err(|error| semaphore.blame(error))?;
         Ok(semaphore)
     }
 
-    fn named(locks: &LockManager, level: LockLevel, id: &str) -> Result<Self> {
+    fn named(locks: &LockManager, level: Level, id: &str) -> Result<Self> {
         Ok(Self {
             row: locks.slot_row(KIND, level, id)?,
             permits: Arc::default(),

@@ -4,7 +4,6 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     layout::Cells,
-    name::LatchLevel,
     note::ChangeId,
     place::{Made, Place},
     plan::{self, Leaves, Plan, Step, Wish},
@@ -14,6 +13,7 @@ use super::{
 use crate::{
     client::Pauses,
     error::{Effect, Error, ErrorKind, Result},
+    model::Level,
 };
 
 /// What is known of a change that was sent.
@@ -80,7 +80,7 @@ impl Place {
     /// As [`change`](Self::change).
     pub(super) async fn init(&self, wish: &Wish, deadline: Instant) -> Result<()> {
         self.change(wish, deadline).await?;
-        if self.cells.level == LatchLevel::Dc || self.cells.note.is_some() {
+        if self.cells.level == Level::Dc || self.cells.note.is_some() {
             return Ok(());
         }
         // Nothing that both write tells one farm of another that begins at the same moment. Each writes and then looks, so one
@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn cells(has_state: bool) -> Cells {
-        Cells::new("r".into(), LatchLevel::Dc, "fra", has_state)
+        Cells::new("r".into(), Level::Dc, "fra", has_state)
     }
 
     fn count(timestamp: u64, value: i64) -> Count {
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(judged(&[], None), Verdict::Open);
         assert_eq!(judged(&[], Some(&begun)), Verdict::Open);
         assert_eq!(
-            sight(&[], Some(&begun)).state(LatchLevel::Dc).unwrap(),
+            sight(&[], Some(&begun)).state(Level::Dc).unwrap(),
             crate::LatchState::Absent
         );
         let made = begun.next(plan.change, 0);

@@ -8,7 +8,6 @@ use tokio::time::Instant;
 use super::{
     layout::Cells,
     manager::Shared,
-    name::LatchLevel,
     place::Place,
     plan::Wish,
     sight::Participants,
@@ -19,7 +18,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind, Result},
     keyed_lock::KeyedGuard,
-    model::TableName,
+    model::{Level, TableName},
 };
 
 /// The shortest life of a latch.
@@ -62,7 +61,7 @@ impl Latch {
 
     /// Whose counts make it.
     #[must_use]
-    pub fn level(&self) -> LatchLevel {
+    pub fn level(&self) -> Level {
         self.place.cells.level
     }
 

@@ -10,14 +10,16 @@ use bytes::Bytes;
 
 use super::{
     layout::Cells,
-    name::LatchLevel,
     note::{ChangeId, Ends, Note},
     pending::{Fate, Pending},
     plan::{self, KNOWN_AFTER, Tally, Wish},
     sight::{Count, Sight},
     state::LatchState,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    model::Level,
+};
 
 /// A note that is to be put in place of the one that was seen.
 #[derive(Clone, Debug)]
@@ -257,7 +259,7 @@ pub(crate) fn check_leftover(cells: &Cells, sight: &Sight) -> Result<()> {
         None => false,
     };
     match sight.own(cells) {
-        Some(own) if cells.level == LatchLevel::Dc && own.is_leftover() && !is_leftover(own) => Err(Error::new(
+        Some(own) if cells.level == Level::Dc && own.is_leftover() && !is_leftover(own) => Err(Error::new(
             ErrorKind::LatchCorrupt,
             format!(
                 "the count is {}, and a gateway does not show whether it belongs to a latch or was left over by one",
@@ -293,7 +295,7 @@ mod tests {
     const NOTED: u64 = 5_000;
 
     fn cells() -> Cells {
-        Cells::new("r".into(), LatchLevel::Dc, "fra", true)
+        Cells::new("r".into(), Level::Dc, "fra", true)
     }
 
     fn seen(value: Bytes, timestamp: u64) -> Seen {
@@ -385,12 +387,12 @@ mod tests {
         assert_eq!(judged(Some((NOTED, 4)), &theirs), Verdict::NotMade);
         // Until its count is there, there is no latch; then it is noted that there was one.
         let waiting = sight(None, Some((NOTED, &intent.note)));
-        assert_eq!(waiting.state(LatchLevel::Dc).unwrap(), LatchState::Absent);
+        assert_eq!(waiting.state(Level::Dc).unwrap(), LatchState::Absent);
         assert!(begun(&waiting).is_none());
         let there = sight(Some((NOTED, 4)), Some((NOTED, &intent.note)));
         let noted = begun(&there).unwrap();
         let after = sight(None, Some((NOTED, &noted.note)));
-        assert_eq!(after.state(LatchLevel::Dc).unwrap(), LatchState::Expired);
+        assert_eq!(after.state(Level::Dc).unwrap(), LatchState::Expired);
         assert_eq!(there.counts[0].seen.expires, Some(NOTED + 60_000));
         // Of one over which another has begun nobody knows whether it was there in between.
         let next = intend(&cells(), &wish, ChangeId::unique(), &waiting).unwrap();

@@ -5,8 +5,8 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{name::LatchLevel, table::LatchTableOptions};
-use crate::model::{Comparator, TableDescriptor};
+use super::table::LatchTableOptions;
+use crate::model::{Comparator, Level, TableDescriptor};
 
 /// The family of the counts in a latch table.
 const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
@@ -27,7 +27,7 @@ const ARRIVED: u8 = b'a';
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cells {
     pub(crate) row: Bytes,
-    pub(crate) level: LatchLevel,
+    pub(crate) level: Level,
     /// The family of the counts.
     pub(crate) counts: Bytes,
     /// The family of what is known beside them. In a partition it is the same.
@@ -40,7 +40,7 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    pub(crate) fn new(row: Bytes, level: LatchLevel, farm: &str, has_state: bool) -> Self {
+    pub(crate) fn new(row: Bytes, level: Level, farm: &str, has_state: bool) -> Self {
         let whose = farm_of(level, farm);
         let note = has_state.then(|| [&[NOTE], whose.as_bytes()].concat().into());
         Self {
@@ -57,8 +57,8 @@ impl Cells {
     /// What the qualifiers of the counts that make the latch are like, and no others.
     pub(super) fn count_columns(&self) -> Comparator {
         match self.level {
-            LatchLevel::Dc => Comparator::binary(self.own.clone()),
-            LatchLevel::Xdc => Comparator::prefix(COUNT),
+            Level::Dc => Comparator::binary(self.own.clone()),
+            Level::Xdc => Comparator::prefix(COUNT),
         }
     }
 
@@ -67,7 +67,7 @@ impl Cells {
         Self {
             counts: PARTITION_FAMILY,
             state: PARTITION_FAMILY,
-            ..Self::new(row, LatchLevel::Dc, "", true)
+            ..Self::new(row, Level::Dc, "", true)
         }
     }
 
@@ -100,10 +100,10 @@ impl Cells {
 }
 
 /// What tells latches of a row apart: the farm, or nothing for that of all farms.
-fn farm_of(level: LatchLevel, farm: &str) -> &str {
+fn farm_of(level: Level, farm: &str) -> &str {
     match level {
-        LatchLevel::Dc => farm,
-        LatchLevel::Xdc => "",
+        Level::Dc => farm,
+        Level::Xdc => "",
     }
 }
 
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn latches_of_one_row_have_columns_of_their_own() {
         let of = |level, farm| Cells::new("r".into(), level, farm, true);
-        let (a, b) = (of(LatchLevel::Dc, "a"), of(LatchLevel::Dc, "ab"));
-        let (x, y) = (of(LatchLevel::Xdc, "a"), of(LatchLevel::Xdc, "b"));
+        let (a, b) = (of(Level::Dc, "a"), of(Level::Dc, "ab"));
+        let (x, y) = (of(Level::Xdc, "a"), of(Level::Xdc, "b"));
         assert_eq!(a.own, "count_a");
         assert_eq!(farm(&a.own), Some(&b"a"[..]));
         assert_eq!(farm(b"other"), None);
@@ -129,6 +129,6 @@ mod tests {
         assert_ne!(a.note, b.note);
         assert_ne!(a.arrived("bp"), b.arrived("p"));
         assert!(!b.arrived("p").starts_with(&a.arrivals()));
-        assert_eq!(Cells::new("r".into(), LatchLevel::Dc, "a", false).note, None);
+        assert_eq!(Cells::new("r".into(), Level::Dc, "a", false).note, None);
     }
 }

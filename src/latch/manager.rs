@@ -9,7 +9,7 @@ use super::{
     barrier::Barrier,
     handle::{Latch, no_place_for_participants},
     layout::Cells,
-    name::{LatchLevel, LatchName, check_farm},
+    name::{LatchName, check_farm},
     table::Families,
     watch::Watch,
 };
@@ -17,7 +17,7 @@ use crate::{
     client::{Connection, Table},
     error::{Error, ErrorKind, Result},
     keyed_lock::KeyedLock,
-    model::TableName,
+    model::{Level, TableName},
 };
 
 /// The latches of one client (a service, say) in one table.
@@ -31,12 +31,12 @@ use crate::{
 /// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
 /// use std::time::Duration;
 ///
-/// use hbase_txn::{LatchLevel, LatchManagerOptions, WaitOutcome};
+/// use hbase_txn::{Level, LatchManagerOptions, WaitOutcome};
 ///
 /// let latches = LatchManagerOptions::new("billing", "fra")
 ///     .open(&connection, "D_LTCH_jobs".parse()?)
 ///     .await?;
-/// let parts = latches.latch(LatchLevel::Dc, "invoices-2026-11")?;
+/// let parts = latches.latch(Level::Dc, "invoices-2026-11")?;
 /// parts.init(3, Duration::from_secs(3_600)).await?;
 /// // Each worker, when its part is done; once, however often it is tried:
 /// parts.arrive("worker-1").await?;
@@ -131,7 +131,7 @@ impl LatchManager {
     /// # Errors
     ///
     /// [`InvalidInput`](ErrorKind::InvalidInput) for an id that is empty or too long.
-    pub fn latch(&self, level: LatchLevel, id: &str) -> Result<Latch> {
+    pub fn latch(&self, level: Level, id: &str) -> Result<Latch> {
         let Shared {
             client,
             farm,

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `name` | [`LatchName`]: client, id, and the row that follows; [`LatchLevel`] |
+//! | `name` | [`LatchName`]: client, id, and the row that follows |
 //! | `table` | [`LatchTableOptions`]: tables that latches live in |
 //! | `manager` | [`LatchManager`]: the latches of one client in one table |
 //! | `handle` | [`Latch`]: what can be done with one |
@@ -56,7 +56,7 @@ pub use barrier::{Arrival, Barrier, BarrierInfo, BarrierOutcome, MOST_PARTIES};
 pub use handle::{LONGEST_LATCH, Latch, SHORTEST_LATCH};
 pub use in_partition::PartitionLatches;
 pub use manager::{LatchManager, LatchManagerOptions};
-pub use name::{LatchLevel, LatchName};
+pub use name::LatchName;
 pub use state::{Counted, LatchInfo, LatchState};
 pub use table::LatchTableOptions;
 pub use watch::WaitOutcome;

@@ -1,6 +1,6 @@
 //! What a latch is called, and the row that follows from it.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use bytes::Bytes;
 
@@ -14,43 +14,6 @@ use crate::{
 const SEPARATOR: char = '_';
 /// HBase's longest row key.
 const LONGEST_ROW: usize = i16::MAX as usize;
-
-/// Whose counts make a latch: those of one farm (a data centre), or of all farms together.
-///
-/// It is no part of the latch's row: the farms' counts stand beside each other in one row, and the level says which of
-/// them are looked at. Tables that HBase replicates to each other are no way to count together: what two sides add to
-/// one column at a time is not added up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum LatchLevel {
-    /// The count of one farm.
-    #[default]
-    Dc,
-    /// The sum of the counts of all farms.
-    Xdc,
-}
-
-impl fmt::Display for LatchLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Dc => "DC",
-            Self::Xdc => "XDC",
-        })
-    }
-}
-
-impl FromStr for LatchLevel {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "dc" | "DC" => Ok(Self::Dc),
-            "xdc" | "XDC" => Ok(Self::Xdc),
-            _ => Err(Error::invalid(format!(
-                "{text:?} is no level of a latch: dc or xdc"
-            ))),
-        }
-    }
-}
 
 /// A latch's full name: `client_id`, the key of the Java library.
 ///

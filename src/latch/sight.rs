@@ -6,14 +6,13 @@ use bytes::Bytes;
 
 use super::{
     layout::{self, Cells},
-    name::LatchLevel,
     note::Note,
     pending::Fate,
     state::{LatchInfo, LatchState},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    model::{BytesBinary, Cell, Get, Row},
+    model::{BytesBinary, Cell, Get, Level, Row},
 };
 
 /// One cell, at one moment.
@@ -73,8 +72,8 @@ pub(crate) enum Participants<'a> {
 pub(super) fn get_counts(cells: &Cells) -> Get {
     let get = Get::new(cells.row.clone());
     match cells.level {
-        LatchLevel::Dc => get.column(cells.counts.clone(), cells.own.clone()),
-        LatchLevel::Xdc => get.family(cells.counts.clone()),
+        Level::Dc => get.column(cells.counts.clone(), cells.own.clone()),
+        Level::Xdc => get.family(cells.counts.clone()),
     }
 }
 
@@ -142,10 +141,10 @@ impl Sight {
     ///
     /// Of all farms' counts some one is not negative as long as none has expired, because what is counted down was
     /// counted up.
-    pub(crate) fn deadline(&self, level: LatchLevel) -> Option<&Seen> {
+    pub(crate) fn deadline(&self, level: Level) -> Option<&Seen> {
         let live = self.counts.iter().filter(|count| match level {
-            LatchLevel::Dc => !count.is_leftover(),
-            LatchLevel::Xdc => count.value >= 0,
+            Level::Dc => !count.is_leftover(),
+            Level::Xdc => count.value >= 0,
         });
         live.map(|count| &count.seen)
             .max_by_key(|seen| seen.expires.unwrap_or(u64::MAX))
@@ -170,7 +169,7 @@ impl Sight {
         Ok(u64::try_from(sum).unwrap_or(0))
     }
 
-    pub(crate) fn state(&self, level: LatchLevel) -> Result<LatchState> {
+    pub(crate) fn state(&self, level: Level) -> Result<LatchState> {
         Ok(match (self.deadline(level), &self.note) {
             (Some(_), _) if self.left()? == 0 => LatchState::Reached,
             (Some(_), _) => LatchState::Open,
@@ -179,7 +178,7 @@ impl Sight {
         })
     }
 
-    pub(crate) fn info(&self, key: &str, level: LatchLevel) -> Result<LatchInfo> {
+    pub(crate) fn info(&self, key: &str, level: Level) -> Result<LatchInfo> {
         let state = self.state(level)?;
         let is_live = matches!(state, LatchState::Open | LatchState::Reached);
         let farms: BTreeMap<_, _> = match is_live {

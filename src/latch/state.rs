@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::name::LatchLevel;
+use crate::model::Level;
 
 /// What became of a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +42,7 @@ pub struct LatchInfo {
     /// partition.
     pub key: String,
     /// Whose counts were looked at.
-    pub level: LatchLevel,
+    pub level: Level,
     /// What became of it.
     pub state: LatchState,
     /// What is left to count down; none unless it is open or reached.

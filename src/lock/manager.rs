@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{
     guard::ReleaseOutcome,
     layout::{FAMILY, LockRows},
-    name::{LockLevel, LockName},
+    name::LockName,
     owner::LockToken,
     party::{self, Party},
     place::Place,
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     client::{Connection, ResultScanner, Table},
     error::{Error, ErrorKind, Result},
-    model::{BytesBinary, Scan, TableName},
+    model::{BytesBinary, Level, Scan, TableName},
 };
 
 /// The locks of one client (a service, say) in one table.
@@ -30,13 +30,13 @@ use crate::{
 ///
 /// ```no_run
 /// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
-/// use hbase_txn::{LockLevel, LockManagerOptions};
+/// use hbase_txn::{Level, LockManagerOptions};
 ///
 /// let locks = LockManagerOptions::new("billing")
 ///     .farm("fra")
 ///     .open(&connection, "dlm_locks".parse()?)
 ///     .await?;
-/// if let Some(guard) = locks.lock(LockLevel::Dc, "invoice-7")?.try_acquire().await? {
+/// if let Some(guard) = locks.lock(Level::Dc, "invoice-7")?.try_acquire().await? {
 ///     // … what only one may do …
 ///     guard.release().await?;
 /// }
@@ -74,7 +74,7 @@ impl LockManagerOptions {
         }
     }
 
-    /// The farm (data centre) that locks of level [`Dc`](LockLevel::Dc) belong to. Without it there are none of that level.
+    /// The farm (data centre) that locks of level [`Dc`](Level::Dc) belong to. Without it there are none of that level.
     pub fn farm(mut self, farm: impl Into<String>) -> Self {
         self.farm = Some(farm.into());
         self
@@ -134,7 +134,7 @@ impl LockManager {
     ///
     /// [`InvalidInput`](ErrorKind::InvalidInput) for an id that is empty or too long, and for a lock of one farm where no
     /// farm was named.
-    pub fn lock(&self, level: LockLevel, id: &str) -> Result<LockRequest> {
+    pub fn lock(&self, level: Level, id: &str) -> Result<LockRequest> {
         let (name, place) = self.place(level, id)?;
         let party = Arc::clone(&self.shared.party);
         Ok(LockRequest::new(party, name.key().to_owned(), place))
@@ -145,7 +145,7 @@ impl LockManager {
     /// # Errors
     ///
     /// As [`lock`](Self::lock), and those of the call.
-    pub async fn show(&self, level: LockLevel, id: &str) -> Result<LockInfo> {
+    pub async fn show(&self, level: Level, id: &str) -> Result<LockInfo> {
         let (name, place) = self.place(level, id)?;
         let sights = place.look(place.table.deadline()).await;
         let sights = sights.map_err(|error| place.blame(&name, error))?;
@@ -159,7 +159,7 @@ impl LockManager {
     /// # Errors
     ///
     /// Those of the calls, within the operation timeout.
-    pub async fn release(&self, level: LockLevel, id: &str, token: LockToken) -> Result<ReleaseOutcome> {
+    pub async fn release(&self, level: Level, id: &str, token: LockToken) -> Result<ReleaseOutcome> {
         let (name, place) = self.place(level, id)?;
         let released = place.release(token, place.table.deadline()).await;
         released.map_err(|error| place.blame(&name, error))
@@ -174,7 +174,7 @@ impl LockManager {
     /// [`LimitExceeded`](ErrorKind::LimitExceeded) for a lock that would outlive the TTL of the table's family.
     pub async fn renew(
         &self,
-        level: LockLevel,
+        level: Level,
         id: &str,
         token: LockToken,
         lease: Duration,
@@ -196,7 +196,7 @@ impl LockManager {
     /// # Errors
     ///
     /// Those of the calls.
-    pub async fn force_release(&self, level: LockLevel, id: &str) -> Result<Option<LockHolder>> {
+    pub async fn force_release(&self, level: Level, id: &str) -> Result<Option<LockHolder>> {
         let (name, place) = self.place(level, id)?;
         place
             .evict(place.table.deadline())
@@ -220,12 +220,12 @@ impl LockManager {
         &self.shared.party
     }
 
-    pub(super) fn place(&self, level: LockLevel, id: &str) -> Result<(LockName, Place)> {
+    pub(super) fn place(&self, level: Level, id: &str) -> Result<(LockName, Place)> {
         let Shared { client, farm, .. } = &*self.shared;
         let name = match (level, farm) {
-            (LockLevel::Dc, Some(farm)) => LockName::dc(farm, client, id),
-            (LockLevel::Dc, None) => Err(Error::invalid("a lock of one farm, but no farm was named")),
-            (LockLevel::Xdc, _) => LockName::xdc(client, id),
+            (Level::Dc, Some(farm)) => LockName::dc(farm, client, id),
+            (Level::Dc, None) => Err(Error::invalid("a lock of one farm, but no farm was named")),
+            (Level::Xdc, _) => LockName::xdc(client, id),
         };
         let name = name.map_err(|error| error.at_operation("naming a lock").at_table(self.table()))?;
         let row = name.row();

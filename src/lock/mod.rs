@@ -74,7 +74,7 @@ pub(crate) use {
 pub use guard::{LockGuard, ReleaseOutcome};
 pub use in_partition::PartitionLocks;
 pub use manager::{LockManager, LockManagerOptions};
-pub use name::{LockLevel, LockName};
+pub use name::LockName;
 pub use owner::LockToken;
 pub use pending::PendingLock;
 pub use request::{LONGEST_LEASE, LockRequest, SHORTEST_LEASE};

@@ -1,13 +1,13 @@
 //! What a lock is called, and the row that follows from it.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use bytes::Bytes;
 
 use super::layout::COMPANION;
 use crate::{
     error::{Error, Result},
-    model::{BytesBinary, distributed_row},
+    model::{BytesBinary, Level, distributed_row},
 };
 
 /// Between the parts of a lock's key.
@@ -15,48 +15,12 @@ const SEPARATOR: char = '#';
 /// HBase's longest row key.
 const LONGEST_ROW: usize = i16::MAX as usize;
 
-/// Who a lock excludes: the clients of one farm (a data centre), or those of all farms.
-///
-/// A level is a part of the lock's key and no more. Two farms that share a table share its `Xdc` locks; two tables that
-/// HBase replicates to each other share nothing, because replication is asynchronous and no lock can be exclusive over it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum LockLevel {
-    /// One farm.
-    #[default]
-    Dc,
-    /// All farms.
-    Xdc,
-}
-
-impl fmt::Display for LockLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Dc => "DC",
-            Self::Xdc => "XDC",
-        })
-    }
-}
-
-impl FromStr for LockLevel {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "dc" | "DC" => Ok(Self::Dc),
-            "xdc" | "XDC" => Ok(Self::Xdc),
-            _ => Err(Error::invalid(format!(
-                "{text:?} is no level of a lock: dc or xdc"
-            ))),
-        }
-    }
-}
-
 /// A lock's full name: `DC#farm#client#id` or `XDC#client#id`, the keys of the Java library.
 ///
 /// No part is empty, and neither farm nor client has a `#`, so no two names have one key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct LockName {
-    level: LockLevel,
+    level: Level,
     key: String,
 }
 
@@ -70,7 +34,7 @@ impl LockName {
     pub fn dc(farm: &str, client: &str, id: &str) -> Result<Self> {
         check_part("farm", farm)?;
         check_part("client", client)?;
-        Self::new(LockLevel::Dc, format!("DC#{farm}#{client}#"), id)
+        Self::new(Level::Dc, format!("DC#{farm}#{client}#"), id)
     }
 
     /// The name of a lock of all farms.
@@ -80,10 +44,10 @@ impl LockName {
     /// As [`dc`](Self::dc).
     pub fn xdc(client: &str, id: &str) -> Result<Self> {
         check_part("client", client)?;
-        Self::new(LockLevel::Xdc, format!("XDC#{client}#"), id)
+        Self::new(Level::Xdc, format!("XDC#{client}#"), id)
     }
 
-    fn new(level: LockLevel, mut key: String, id: &str) -> Result<Self> {
+    fn new(level: Level, mut key: String, id: &str) -> Result<Self> {
         if id.is_empty() {
             return Err(Error::invalid("an empty lock id"));
         }
@@ -131,7 +95,7 @@ impl LockName {
 
     /// Its level.
     #[must_use]
-    pub fn level(&self) -> LockLevel {
+    pub fn level(&self) -> Level {
         self.level
     }
 
@@ -145,8 +109,8 @@ impl LockName {
     #[must_use]
     pub fn farm(&self) -> Option<&str> {
         match self.level {
-            LockLevel::Dc => self.key.split(SEPARATOR).nth(1),
-            LockLevel::Xdc => None,
+            Level::Dc => self.key.split(SEPARATOR).nth(1),
+            Level::Xdc => None,
         }
     }
 
@@ -154,8 +118,8 @@ impl LockName {
     #[must_use]
     pub fn client(&self) -> &str {
         let before = match self.level {
-            LockLevel::Dc => 2,
-            LockLevel::Xdc => 1,
+            Level::Dc => 2,
+            Level::Xdc => 1,
         };
         self.key.split(SEPARATOR).nth(before).unwrap_or_default()
     }
@@ -164,8 +128,8 @@ impl LockName {
     #[must_use]
     pub fn id(&self) -> &str {
         let before = match self.level {
-            LockLevel::Dc => 3,
-            LockLevel::Xdc => 2,
+            Level::Dc => 3,
+            Level::Xdc => 2,
         };
         self.key
             .splitn(before + 1, SEPARATOR)

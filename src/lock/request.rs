@@ -44,10 +44,10 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// ```no_run
 /// # async fn example(locks: hbase_txn::LockManager) -> hbase_txn::Result<()> {
 /// use std::time::Duration;
-/// use hbase_txn::LockLevel;
+/// use hbase_txn::Level;
 ///
 /// let guard = locks
-///     .lock(LockLevel::Dc, "order-4711")?
+///     .lock(Level::Dc, "order-4711")?
 ///     .ttl(Duration::from_secs(10))
 ///     .wait(Duration::from_secs(5))
 ///     .renewed()

@@ -20,9 +20,9 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// ```no_run
 /// # async fn example(locks: hbase_txn::LockManager) -> hbase_txn::Result<()> {
-/// use hbase_txn::{LockLevel, LockSet};
+/// use hbase_txn::{Level, LockSet};
 ///
-/// let requests = ["account-1", "account-2"].map(|id| locks.lock(LockLevel::Dc, id));
+/// let requests = ["account-1", "account-2"].map(|id| locks.lock(Level::Dc, id));
 /// let both = LockSet::acquire(requests.into_iter().collect::<Result<Vec<_>, _>>()?).await?;
 /// // … what needs both …
 /// both.release().await?;

@@ -19,7 +19,6 @@ use super::{
     guard::{LockGuard, ReleaseOutcome},
     layout::{DEFINITION, FAMILY, LockRows, SlotColumn},
     manager::LockManager,
-    name::LockLevel,
     owner::LockToken,
     party::{Party, Tenure, Turn},
     place::Place,
@@ -30,7 +29,7 @@ use super::{
 use crate::{
     client::{ActionAnswer, AnyRegion, CallKind, MultiCall, RegionAction, Table},
     error::Result,
-    model::{Cell, Condition, Delete, Durability, Get, Put, Row, distributed_row},
+    model::{Cell, Condition, Delete, Durability, Get, Level, Put, Row, distributed_row},
     wire::condition,
 };
 
@@ -64,7 +63,7 @@ pub(crate) struct Definition {
 impl LockManager {
     /// The row of this name among those of a kind. The kind is in front of the name of a lock, so that no two kinds share a
     /// row and none is a lock's; it is no longer than what companions have behind theirs, so that what fits there fits here.
-    pub(crate) fn slot_row(&self, kind: &'static str, level: LockLevel, id: &str) -> Result<SlotRow> {
+    pub(crate) fn slot_row(&self, kind: &'static str, level: Level, id: &str) -> Result<SlotRow> {
         let (name, place) = self.place(level, id)?;
         let key = format!("{kind}#{}", name.key());
         Ok(SlotRow {

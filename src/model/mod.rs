@@ -10,6 +10,7 @@
 //! | `comparison` `filter` | how bytes are compared, and which cells of a row are wanted |
 //! | `condition` | what must be true of a row for a transaction to be applied |
 //! | `hash_prefix` | the byte that spreads keys over 256 buckets |
+//! | `level` | how far a lock or a latch reaches |
 //! | `region` | a region and its bounds |
 //! | `table_descriptor` | a table's families and attributes |
 //! | `partition` | how a row's prefix decides which rows can change together |
@@ -22,6 +23,7 @@ mod condition;
 mod filter;
 mod hash_prefix;
 mod increment;
+mod level;
 mod mutation;
 mod partition;
 mod read;
@@ -42,6 +44,7 @@ pub(crate) use filter::FilterKind;
 pub(crate) use hash_prefix::{JAVA_REGIONS, bucket_split_keys, distributed_row};
 pub(crate) use increment::Counter;
 pub use increment::Increment;
+pub use level::Level;
 pub(crate) use mutation::{Column, DeleteScope, LATEST_TIMESTAMP, Limits, VISIBILITY_ATTRIBUTE, blame_row};
 pub use mutation::{Delete, Durability, Mutation, Put};
 pub use partition::{Partition, PartitionRule};

@@ -9,10 +9,11 @@ use crate::{
     error::{Error, ErrorKind, Result},
     keyed_lock::KeyedGuard,
     latch::{
-        Counted, LONGEST_LATCH, LatchInfo, LatchLevel, LatchTableOptions, Participants, WaitOutcome, Wish,
+        Counted, LONGEST_LATCH, LatchInfo, LatchTableOptions, Participants, WaitOutcome, Wish,
         check_leftover, check_life, whole,
     },
     lock::Lasting,
+    model::Level,
 };
 
 /// A latch that is reached through a gateway. Got from [`ThriftLatchManager::latch`](super::ThriftLatchManager::latch); cheap to
@@ -62,7 +63,7 @@ impl ThriftLatch {
 
     /// Whose counts make it.
     #[must_use]
-    pub fn level(&self) -> LatchLevel {
+    pub fn level(&self) -> Level {
         self.place.cells.level
     }
 

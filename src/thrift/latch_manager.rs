@@ -13,8 +13,8 @@ use super::{
 use crate::{
     error::{Error, Result},
     keyed_lock::KeyedLock,
-    latch::{Cells, LatchLevel, LatchName, LatchTableOptions, Watch, check_farm},
-    model::TableName,
+    latch::{Cells, LatchName, LatchTableOptions, Watch, check_farm},
+    model::{Level, TableName},
 };
 
 const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
@@ -39,13 +39,13 @@ const NO_TABLE: &str = "check its name; a gateway can't make it, hbase-txn latch
 /// # async fn example() -> hbase_txn::Result<()> {
 /// use std::time::Duration;
 ///
-/// use hbase_txn::{LatchLevel, ThriftConnection, ThriftLatchManagerOptions, WaitOutcome};
+/// use hbase_txn::{Level, ThriftConnection, ThriftLatchManagerOptions, WaitOutcome};
 ///
 /// let gateway = ThriftConnection::connect("gateway.example:9090").await?;
 /// let latches = ThriftLatchManagerOptions::new("billing", "fra")
 ///     .open(&gateway, "D_LTCH_jobs".parse()?)
 ///     .await?;
-/// let parts = latches.latch(LatchLevel::Dc, "invoices-2026-11")?;
+/// let parts = latches.latch(Level::Dc, "invoices-2026-11")?;
 /// parts.init(3, Duration::from_secs(3_600)).await?;
 /// // Each worker, when its part is done:
 /// parts.count_down(1).await?;
@@ -140,7 +140,7 @@ impl ThriftLatchManager {
     /// # Errors
     ///
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an id that is empty or too long.
-    pub fn latch(&self, level: LatchLevel, id: &str) -> Result<ThriftLatch> {
+    pub fn latch(&self, level: Level, id: &str) -> Result<ThriftLatch> {
         let Shared {
             rows,
             client,

@@ -17,10 +17,10 @@ use crate::{
     client::Pauses,
     error::{Effect, Error, ErrorKind, Result},
     latch::{
-        Cells, ChangeId, Counted, Extent, Intent, LatchLevel, LatchState, Participants, Sight, Sights,
-        Source, Verdict, Wish, begun, check_leftover, encode, gone, intend, intend_to_delete,
+        Cells, ChangeId, Counted, Extent, Intent, LatchState, Participants, Sight, Sights, Source, Verdict,
+        Wish, begun, check_leftover, encode, gone, intend, intend_to_delete,
     },
-    model::Row,
+    model::{Level, Row},
 };
 
 /// The most latches that are read in one call: an answer is bounded.
@@ -291,13 +291,13 @@ impl Place {
 }
 
 /// Whether the latch had ended when its change was noted, by the server's clock.
-fn is_over(intent: &Intent, noted: &Sight, level: LatchLevel) -> bool {
+fn is_over(intent: &Intent, noted: &Sight, level: Level) -> bool {
     let now = noted.note.as_ref().map(|(_, seen)| seen.timestamp);
     noted.deadline(level).is_none() || intent.ends.zip(now).is_some_and(|(ends, now)| ends <= now)
 }
 
 /// A latch of which a Java client keeps the count alive may still get the one that was noted.
-fn effect_of_over(noted: &Sight, level: LatchLevel) -> Effect {
+fn effect_of_over(noted: &Sight, level: Level) -> Effect {
     match noted.deadline(level) {
         Some(_) => Effect::Unknown,
         None => Effect::None,
@@ -308,8 +308,8 @@ fn effect_of_over(noted: &Sight, level: LatchLevel) -> Effect {
 fn columns(cells: &Cells, participants: Participants<'_>) -> Vec<Vec<u8>> {
     let column = |family: &Bytes, qualifier: &Bytes| [&family[..], b":", &qualifier[..]].concat();
     let mut columns = vec![match cells.level {
-        LatchLevel::Dc => column(&cells.counts, &cells.own),
-        LatchLevel::Xdc => cells.counts.to_vec(),
+        Level::Dc => column(&cells.counts, &cells.own),
+        Level::Xdc => cells.counts.to_vec(),
     }];
     if let Some(note) = &cells.note {
         columns.push(match participants {
@@ -341,7 +341,7 @@ impl LatchRows {
     async fn look_at_all(&self, latches: Vec<Arc<Cells>>, deadline: Instant) -> Sights {
         let deadline = self.counts.connection.deadline().min(deadline);
         let mut sights = Vec::with_capacity(latches.len());
-        for level in [LatchLevel::Dc, LatchLevel::Xdc] {
+        for level in [Level::Dc, Level::Xdc] {
             let places: Vec<_> = (0..latches.len())
                 .filter(|place| latches[*place].level == level)
                 .collect();

@@ -6,10 +6,8 @@ use super::{connection::ThriftConnection, hold::Place, request::ThriftLockReques
 use crate::{
     config::login_name,
     error::{Error, Result},
-    lock::{
-        FAMILY, LockInfo, LockLevel, LockName, LockRows, LockToken, Party, ReleaseOutcome, default_holder,
-    },
-    model::{BytesBinary, TableName},
+    lock::{FAMILY, LockInfo, LockName, LockRows, LockToken, Party, ReleaseOutcome, default_holder},
+    model::{BytesBinary, Level, TableName},
 };
 
 const NO_TABLE: &str = "check its name; a gateway can't make it, hbase-txn lock acquire makes one natively";
@@ -31,14 +29,14 @@ const NO_TABLE: &str = "check its name; a gateway can't make it, hbase-txn lock 
 ///
 /// ```no_run
 /// # async fn example() -> hbase_txn::Result<()> {
-/// use hbase_txn::{LockLevel, ThriftConnection, ThriftLockManagerOptions};
+/// use hbase_txn::{Level, ThriftConnection, ThriftLockManagerOptions};
 ///
 /// let gateway = ThriftConnection::connect("gateway.example:9090").await?;
 /// let locks = ThriftLockManagerOptions::new("billing")
 ///     .farm("fra")
 ///     .open(&gateway, "dlm_locks".parse()?)
 ///     .await?;
-/// if let Some(guard) = locks.lock(LockLevel::Dc, "invoice-7")?.try_acquire().await? {
+/// if let Some(guard) = locks.lock(Level::Dc, "invoice-7")?.try_acquire().await? {
 ///     // … what only one may do …
 ///     guard.release().await?;
 /// }
@@ -82,7 +80,7 @@ impl ThriftLockManagerOptions {
         }
     }
 
-    /// The farm (data centre) that locks of level [`Dc`](LockLevel::Dc) belong to. Without it there are none of that level.
+    /// The farm (data centre) that locks of level [`Dc`](Level::Dc) belong to. Without it there are none of that level.
     pub fn farm(mut self, farm: impl Into<String>) -> Self {
         self.farm = Some(farm.into());
         self
@@ -144,7 +142,7 @@ impl ThriftLockManager {
     ///
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an id that is empty or too long, and for a lock of one farm where no
     /// farm was named.
-    pub fn lock(&self, level: LockLevel, id: &str) -> Result<ThriftLockRequest> {
+    pub fn lock(&self, level: Level, id: &str) -> Result<ThriftLockRequest> {
         let (name, place) = self.place(level, id)?;
         Ok(ThriftLockRequest::new(
             Arc::clone(&self.party),
@@ -158,7 +156,7 @@ impl ThriftLockManager {
     /// # Errors
     ///
     /// As [`lock`](Self::lock), and those of the call.
-    pub async fn show(&self, level: LockLevel, id: &str) -> Result<LockInfo> {
+    pub async fn show(&self, level: Level, id: &str) -> Result<LockInfo> {
         let (name, place) = self.place(level, id)?;
         let sights = place.look(self.rows.connection.deadline()).await?;
         let key = BytesBinary(name.key().as_bytes()).to_string();
@@ -171,7 +169,7 @@ impl ThriftLockManager {
     /// # Errors
     ///
     /// Those of the calls, within the operation timeout.
-    pub async fn release(&self, level: LockLevel, id: &str, token: LockToken) -> Result<ReleaseOutcome> {
+    pub async fn release(&self, level: Level, id: &str, token: LockToken) -> Result<ReleaseOutcome> {
         let (name, place) = self.place(level, id)?;
         let released = place.release(token, self.rows.connection.deadline()).await;
         let loss = released.map_err(|error| error.at_operation(format!("lock {name}")))?;
@@ -184,11 +182,11 @@ impl ThriftLockManager {
         &self.rows.table
     }
 
-    fn place(&self, level: LockLevel, id: &str) -> Result<(LockName, Place)> {
+    fn place(&self, level: Level, id: &str) -> Result<(LockName, Place)> {
         let name = match (level, &self.farm) {
-            (LockLevel::Dc, Some(farm)) => LockName::dc(farm, &self.client, id),
-            (LockLevel::Dc, None) => Err(Error::invalid("a lock of one farm, but no farm was named")),
-            (LockLevel::Xdc, _) => LockName::xdc(&self.client, id),
+            (Level::Dc, Some(farm)) => LockName::dc(farm, &self.client, id),
+            (Level::Dc, None) => Err(Error::invalid("a lock of one farm, but no farm was named")),
+            (Level::Xdc, _) => LockName::xdc(&self.client, id),
         };
         let name = name.map_err(|error| error.at_operation("naming a lock").at_table(self.table()))?;
         let lock = match self.companion {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{ErrorKind, Latch, LatchLevel, LatchManager, LatchState, WaitOutcome};
+use hbase_txn::{ErrorKind, Latch, LatchManager, LatchState, Level, WaitOutcome};
 
 use crate::{
     dropped::{at_every_wait, polled},
@@ -14,7 +14,7 @@ use crate::{
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
-const LEVEL: LatchLevel = LatchLevel::Xdc;
+const LEVEL: Level = Level::Xdc;
 
 /// A table of each kind, and latches there that nobody drops.
 async fn tables() -> Vec<(TestTable, LatchManager)> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, LockGuard, LockLevel, LockManager, LockManagerOptions, LockTableOptions, TableDescriptor,
+    Connection, Level, LockGuard, LockManager, LockManagerOptions, LockTableOptions, TableDescriptor,
     TableName,
 };
 
@@ -40,7 +40,7 @@ async fn manager(connection: &Connection, table: &TestTable) -> LockManager {
 }
 
 async fn acquire(locks: &LockManager, id: &str) -> LockGuard {
-    let request = locks.lock(LockLevel::Xdc, id).unwrap();
+    let request = locks.lock(Level::Xdc, id).unwrap();
     let acquired = request.ttl(LEASE).wait(SOON).acquire();
     within(SOON, acquired).await.unwrap()
 }
@@ -54,7 +54,7 @@ async fn a_dropped_acquire_leaves_no_lock_held() {
         at_every_wait(async |times, connection| {
             let id = format!("acquire-{times}");
             let locks = manager(&connection, &table).await;
-            let request = locks.lock(LockLevel::Xdc, &id).unwrap().ttl(LEASE);
+            let request = locks.lock(Level::Xdc, &id).unwrap().ttl(LEASE);
             let done = polled(request.acquire(), times).await;
             let over = done.is_some();
             if let Some(guard) = done {
@@ -78,7 +78,7 @@ async fn a_dropped_acquire_that_waits_for_another_holder_leaves_no_lock_held() {
     let locks = manager(&connection, &table).await;
     for times in (1..40).step_by(3) {
         let held = acquire(&others, "waited-for").await;
-        let request = locks.lock(LockLevel::Xdc, "waited-for").unwrap().ttl(LEASE);
+        let request = locks.lock(Level::Xdc, "waited-for").unwrap().ttl(LEASE);
         let done = polled(request.wait(SOON).acquire(), times).await;
         assert!(done.is_none(), "it is held");
         assert!(held.release().await.unwrap().is_released());
@@ -99,7 +99,7 @@ async fn a_dropped_renewal_leaves_the_lock_as_it_was_or_renewed() {
             let done = polled(guard.renew(), times).await;
             let over = done.map(Result::unwrap).is_some();
             assert!(guard.is_held());
-            let request = others.lock(LockLevel::Xdc, &id).unwrap();
+            let request = others.lock(Level::Xdc, &id).unwrap();
             assert!(request.try_acquire().await.unwrap().is_none());
             // The next renewal finds out what became of it, and a release gives back what there is.
             if times % 2 == 0 {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use hbase_txn::{
-    Connection, Election, ErrorKind, Leadership, LockLevel, LockLoss, LockTableOptions, TableDescriptor,
+    Connection, Election, ErrorKind, Leadership, Level, LockLoss, LockTableOptions, TableDescriptor,
     TableName,
 };
 use tokio::task::JoinSet;
@@ -35,7 +35,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 async fn election(connection: &Connection, table: &TestTable, id: &str) -> Election {
     let locks = lock_manager(connection, &table.name, "elect").await;
-    Election::new(&locks, LockLevel::Dc, id).unwrap()
+    Election::new(&locks, Level::Dc, id).unwrap()
 }
 
 async fn lead(election: &Election) -> Leadership {
@@ -112,7 +112,7 @@ async fn a_leadership_is_renewed_and_its_changes_are_told() {
         let other = other.clone();
         async move { other.changed(None, SOON).await.unwrap() }
     });
-    let lease = Duration::from_millis(500);
+    let lease = Duration::from_secs(2);
     let leadership = one.campaign().ttl(lease).lead().await.unwrap();
     let first = soon.await.unwrap().expect("somebody leads");
     assert_eq!(first.term, Some(leadership.term()));

@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use hbase_txn::{
-    Connection, ErrorKind, Get, Latch, LatchLevel, LatchState, LatchTableOptions, Scan, TableName,
-    WaitOutcome,
+    Connection, ErrorKind, Get, Latch, LatchState, LatchTableOptions, Level, Scan, TableName, WaitOutcome,
 };
 
 use crate::support::{
@@ -18,7 +17,7 @@ use crate::support::{
 
 const CLIENT: &str = "svc";
 const FARMS: [&str; 2] = ["fra", "sgp"];
-const LEVELS: [LatchLevel; 2] = [LatchLevel::Dc, LatchLevel::Xdc];
+const LEVELS: [Level; 2] = [Level::Dc, Level::Xdc];
 const HOUR: Duration = Duration::from_secs(3_600);
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -26,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Sides<'a> {
     java: &'a JavaSide,
     table: &'a TableName,
-    level: LatchLevel,
+    level: Level,
     id: String,
     ours: [Latch; 2],
 }
@@ -36,7 +35,7 @@ impl<'a> Sides<'a> {
         java: &'a JavaSide,
         connection: &Connection,
         table: &'a TableName,
-        level: LatchLevel,
+        level: Level,
         what: &str,
     ) -> Self {
         let id = format!("{what}-{level}");
@@ -71,8 +70,8 @@ impl<'a> Sides<'a> {
     /// Both sides read the same, in every farm that looks at these counts.
     async fn is(&self, count: u64) {
         let farms = match self.level {
-            LatchLevel::Dc => 1,
-            LatchLevel::Xdc => 2,
+            Level::Dc => 1,
+            Level::Xdc => 2,
         };
         for farm in 0..farms {
             let level = self.level.to_string();
@@ -132,7 +131,7 @@ async fn either_side_begins_a_latch_and_both_count_and_read_it() {
                 assert_eq!(ours.count_up(2).await.unwrap().left, 8);
                 sides.is(8).await;
                 let mut left = 8;
-                if level == LatchLevel::Xdc {
+                if level == Level::Xdc {
                     sides.java_counts(1, -2).await;
                     assert_eq!(far.count_down(3).await.unwrap().left, 3);
                     sides.java_counts(1, -1).await;
@@ -273,7 +272,7 @@ async fn our_latches_are_in_the_rows_that_java_puts_them_in() {
         assert_eq!(latch_row(&client, &id), row);
         let latches = latch_manager(&connection, &table.name, &client, "fra").await;
         latches
-            .latch(LatchLevel::Dc, &id)
+            .latch(Level::Dc, &id)
             .unwrap()
             .init(3, HOUR)
             .await

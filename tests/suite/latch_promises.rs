@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use hbase_txn::{
-    Cell, Connection, ErrorKind, Get, Increment, Latch, LatchLevel, LatchManager, LatchState, Table,
-    WaitOutcome,
+    Cell, Connection, ErrorKind, Get, Increment, Latch, LatchManager, LatchState, Level, Table, WaitOutcome,
 };
 
 use crate::{
@@ -25,7 +24,7 @@ use crate::{
 const HOUR: Duration = Duration::from_secs(3_600);
 const SHORT: Duration = Duration::from_millis(1_500);
 const PATIENCE: Duration = Duration::from_secs(20);
-const LEVELS: [LatchLevel; 2] = [LatchLevel::Dc, LatchLevel::Xdc];
+const LEVELS: [Level; 2] = [Level::Dc, Level::Xdc];
 const CLIENT: &str = "svc";
 
 /// Latches of two farms in one table, and its rows with what is known of their ends.
@@ -47,7 +46,7 @@ impl Farms {
         }
     }
 
-    fn both(&self, level: LatchLevel, id: &str) -> (Latch, Latch) {
+    fn both(&self, level: Level, id: &str) -> (Latch, Latch) {
         (
             self.fra.latch(level, id).unwrap(),
             self.sgp.latch(level, id).unwrap(),
@@ -105,7 +104,7 @@ async fn l1_nothing_that_is_counted_makes_a_latch_live_longer() {
             for _ in 0..3 {
                 ours.count_down(2).await.unwrap();
                 ours.count_up(1).await.unwrap();
-                if level == LatchLevel::Xdc {
+                if level == Level::Xdc {
                     theirs.count_down(1).await.unwrap();
                 }
             }
@@ -113,7 +112,7 @@ async fn l1_nothing_that_is_counted_makes_a_latch_live_longer() {
                 ours.arrive("worker").await.unwrap();
             }
             let cells = farms.cells(&id).await;
-            let counts = if level == LatchLevel::Xdc { 2 } else { 1 };
+            let counts = if level == Level::Xdc { 2 } else { 1 };
             assert_eq!(cells.len(), counts + if has_state { 2 } else { 0 });
             for cell in &cells {
                 let known_after = match cell.qualifier.starts_with(b"n") {
@@ -198,12 +197,12 @@ async fn l2_a_late_count_down_leaves_nothing_and_what_a_java_client_left_is_clea
             assert_eq!(ours.count_down(1).await.unwrap_err().kind(), refusal);
             let left = farms.cells(&id).await;
             let stayed = left.iter().filter(|cell| cell.family == "C");
-            let mine = stayed.filter(|cell| level == LatchLevel::Xdc || cell.qualifier == "count_fra");
+            let mine = stayed.filter(|cell| level == Level::Xdc || cell.qualifier == "count_fra");
             assert_eq!(mine.count(), 0, "{left:?}");
 
             // Of a farm that a Java client counts down in, while the latch lives: it ends with the latch when we count there.
             ours.init(5, SHORT).await.unwrap();
-            if level == LatchLevel::Xdc {
+            if level == Level::Xdc {
                 farms.java_counts("sgp", &id, -1).await;
                 assert_eq!(theirs.count_down(1).await.unwrap().left, 3);
             }
@@ -215,7 +214,7 @@ async fn l2_a_late_count_down_leaves_nothing_and_what_a_java_client_left_is_clea
                     .all(|cell| cell.expires_at().is_some() || cell.qualifier == "count_sgp")
             );
             assert!(
-                level == LatchLevel::Dc || left.iter().all(|cell| cell.family != "C"),
+                level == Level::Dc || left.iter().all(|cell| cell.family != "C"),
                 "{left:?}"
             );
         }
@@ -234,7 +233,7 @@ async fn l3_a_latch_that_is_there_is_not_added_to() {
             let error = ours.init(3, HOUR).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::LatchExists);
             says(&error, &["open", "3 to count down"]);
-            if level == LatchLevel::Xdc {
+            if level == Level::Xdc {
                 assert_eq!(
                     theirs.init(3, HOUR).await.unwrap_err().kind(),
                     ErrorKind::LatchExists
@@ -292,7 +291,7 @@ async fn l5_a_sum_does_not_fall_because_one_farm_is_forgotten_earlier() {
         let farms = Farms::new(&connection, "l5", has_state).await;
         let ids: Vec<String> = (0..20).map(|number| format!("sum-{number}")).collect();
         let each = join_all(ids.iter().map(async |id| {
-            let (ours, theirs) = farms.both(LatchLevel::Xdc, id);
+            let (ours, theirs) = farms.both(Level::Xdc, id);
             ours.init(10, SHORT).await.unwrap();
             theirs.count_up(3).await.unwrap();
             ours.count_down(8).await.unwrap();
@@ -354,13 +353,13 @@ async fn l7_one_task_looks_for_all_who_wait_with_one_call_at_a_time_and_none_whe
     let farms = Farms::new(&connect().await, "l7", true).await;
     let here = latch_manager(&connection, &farms.table.name, CLIENT, "fra").await;
     let latches: Vec<Latch> = (0..LATCHES)
-        .map(|number| here.latch(LatchLevel::Xdc, &format!("l{number}")).unwrap())
+        .map(|number| here.latch(Level::Xdc, &format!("l{number}")).unwrap())
         .collect();
     for latch in &latches {
         latch.init(1, HOUR).await.unwrap();
     }
     // What the other client has open is there from the beginning.
-    state(&farms.both(LatchLevel::Xdc, "l0").1).await;
+    state(&farms.both(Level::Xdc, "l0").1).await;
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = alive();
     let waiting: Vec<_> = latches
@@ -388,7 +387,7 @@ async fn l7_one_task_looks_for_all_who_wait_with_one_call_at_a_time_and_none_whe
     assert!(alive() <= before + waiting.len() + 1, "one task for all");
 
     for latch in &latches[..10] {
-        let (_, theirs) = farms.both(LatchLevel::Xdc, latch.key().split_once('_').unwrap().1);
+        let (_, theirs) = farms.both(Level::Xdc, latch.key().split_once('_').unwrap().1);
         assert_eq!(theirs.count_down(1).await.unwrap().left, 0);
     }
     for (number, waiting) in waiting.into_iter().enumerate() {
@@ -533,7 +532,7 @@ async fn l8_a_count_that_comes_late_is_not_made_on_what_others_have_changed() {
                         assert!(direct.delete().await.unwrap());
                         direct.init(2, HOUR).await.unwrap();
                     }
-                    _ if level == LatchLevel::Xdc => {
+                    _ if level == Level::Xdc => {
                         assert_eq!(far.count_down(2).await.unwrap().left, 0);
                     }
                     _ => {}
@@ -585,7 +584,7 @@ async fn l9_counts_below_nothing_or_above_all_are_refused() {
                 ours.count_up(1).await.unwrap_err().kind(),
                 ErrorKind::InvalidInput
             );
-            if level == LatchLevel::Xdc {
+            if level == Level::Xdc {
                 assert_eq!(
                     theirs.count_up(1).await.unwrap_err().kind(),
                     ErrorKind::InvalidInput
@@ -605,7 +604,7 @@ async fn l9_counts_below_nothing_or_above_all_are_refused() {
             assert_eq!(state(&ours).await, (LatchState::Reached, Some(0)));
         }
         // What a Java client begins below nothing is reached, and is not counted down further.
-        let (ours, _) = farms.both(LatchLevel::Dc, "java");
+        let (ours, _) = farms.both(Level::Dc, "java");
         let begun = Increment::new(latch_row(CLIENT, "java"))
             .column("C", "count_fra", -5)
             .ttl(HOUR);

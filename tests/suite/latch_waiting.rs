@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Connection, Delete, Get, Latch, LatchLevel, Put, WaitOutcome};
+use hbase_txn::{Connection, Delete, Get, Latch, Level, Put, WaitOutcome};
 use tokio::task::JoinHandle;
 
 use crate::support::{
@@ -24,7 +24,7 @@ fn id(number: usize) -> String {
 async fn latches(connection: &Connection, table: &TestTable) -> Vec<Latch> {
     let manager = latch_manager(connection, &table.name, "svc", "fra").await;
     (0..LATCHES)
-        .map(|number| manager.latch(LatchLevel::Dc, &id(number)).unwrap())
+        .map(|number| manager.latch(Level::Dc, &id(number)).unwrap())
         .collect()
 }
 

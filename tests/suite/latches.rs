@@ -7,7 +7,7 @@ use std::{
 
 use futures::future::join_all;
 use hbase_txn::{
-    Connection, ErrorKind, FamilyDescriptor, Latch, LatchLevel, LatchManager, LatchState, LatchTableOptions,
+    Connection, ErrorKind, FamilyDescriptor, Latch, LatchManager, LatchState, LatchTableOptions, Level,
     WaitOutcome,
 };
 
@@ -35,7 +35,7 @@ async fn farms(
     (table, one, other)
 }
 
-fn latch(latches: &LatchManager, level: LatchLevel, id: &str) -> Latch {
+fn latch(latches: &LatchManager, level: Level, id: &str) -> Latch {
     latches.latch(level, id).unwrap()
 }
 
@@ -49,7 +49,7 @@ async fn a_latch_is_made_counted_down_and_deleted() {
     let connection = connect().await;
     for has_state in [true, false] {
         let (_table, latches, _) = farms(&connection, "latches", has_state).await;
-        for level in [LatchLevel::Dc, LatchLevel::Xdc] {
+        for level in [Level::Dc, Level::Xdc] {
             let latch = latch(&latches, level, &format!("jobs-{level}"));
             assert_eq!(state(&latch).await, (LatchState::Absent, None));
             latch.init(3, HOUR).await.unwrap();
@@ -106,10 +106,7 @@ async fn farms_count_together_or_each_for_itself() {
     let connection = connect().await;
     for has_state in [true, false] {
         let (_table, here, there) = farms(&connection, "farms", has_state).await;
-        let (ours, theirs) = (
-            latch(&here, LatchLevel::Xdc, "all"),
-            latch(&there, LatchLevel::Xdc, "all"),
-        );
+        let (ours, theirs) = (latch(&here, Level::Xdc, "all"), latch(&there, Level::Xdc, "all"));
         ours.init(5, HOUR).await.unwrap();
         assert_eq!(
             theirs.init(5, HOUR).await.unwrap_err().kind(),
@@ -127,10 +124,7 @@ async fn farms_count_together_or_each_for_itself() {
         assert_eq!(state(&ours).await, (LatchState::Reached, Some(0)));
         assert_eq!(theirs.show().await.unwrap().ends, info.ends);
 
-        let (ours, theirs) = (
-            latch(&here, LatchLevel::Dc, "each"),
-            latch(&there, LatchLevel::Dc, "each"),
-        );
+        let (ours, theirs) = (latch(&here, Level::Dc, "each"), latch(&there, Level::Dc, "each"));
         ours.init(1, HOUR).await.unwrap();
         assert_eq!(state(&theirs).await, (LatchState::Absent, None));
         assert_eq!(
@@ -149,7 +143,7 @@ async fn of_all_who_begin_a_latch_at_once_one_does() {
     let connection = connect().await;
     for has_state in [true, false] {
         let (_table, here, there) = farms(&connection, "beginners", has_state).await;
-        for level in [LatchLevel::Dc, LatchLevel::Xdc] {
+        for level in [Level::Dc, Level::Xdc] {
             for round in 0..10 {
                 let id = format!("{level}-{round}");
                 let handles = join_all((0..8).map(async |_| {
@@ -169,10 +163,7 @@ async fn of_all_who_begin_a_latch_at_once_one_does() {
         // Of two farms, one or none where nothing but their columns tells them of each other.
         for round in 0..20 {
             let id = format!("two-{round}");
-            let (ours, theirs) = (
-                latch(&here, LatchLevel::Xdc, &id),
-                latch(&there, LatchLevel::Xdc, &id),
-            );
+            let (ours, theirs) = (latch(&here, Level::Xdc, &id), latch(&there, Level::Xdc, &id));
             let (one, other) = tokio::join!(ours.init(4, HOUR), theirs.init(4, HOUR));
             let made = usize::from(one.is_ok()) + usize::from(other.is_ok());
             assert!(made <= 1 && (made == 1 || !has_state), "{one:?}, {other:?}");
@@ -191,12 +182,12 @@ async fn many_count_at_once_and_none_is_lost() {
     for has_state in [true, false] {
         let (_table, here, there) = farms(&connection, "many", has_state).await;
         let others = latch_manager(&connection, here.table(), "svc", "fra").await;
-        for level in [LatchLevel::Dc, LatchLevel::Xdc] {
+        for level in [Level::Dc, Level::Xdc] {
             let id = format!("count-{level}");
             let first = latch(&here, level, &id);
             first.init(120, HOUR).await.unwrap();
             let mut handles = vec![first.clone(), latch(&others, level, &id)];
-            if level == LatchLevel::Xdc {
+            if level == Level::Xdc {
                 handles.push(latch(&there, level, &id));
             }
             let down = join_all((0..60).map(|number| {
@@ -222,7 +213,7 @@ async fn many_count_at_once_and_none_is_lost() {
 async fn a_participant_counts_once() {
     let connection = connect().await;
     let (table, here, there) = farms(&connection, "arrivals", true).await;
-    for level in [LatchLevel::Dc, LatchLevel::Xdc] {
+    for level in [Level::Dc, Level::Xdc] {
         let ours = latch(&here, level, "parts");
         ours.init(3, HOUR).await.unwrap();
         let counted = ours.arrive("worker-1").await.unwrap();
@@ -233,8 +224,8 @@ async fn a_participant_counts_once() {
         }
         assert_eq!(ours.show().await.unwrap().arrived, Some(1));
         let second = match level {
-            LatchLevel::Dc => ours.clone(),
-            LatchLevel::Xdc => latch(&there, level, "parts"),
+            Level::Dc => ours.clone(),
+            Level::Xdc => latch(&there, level, "parts"),
         };
         assert!(!second.arrive("worker-1").await.unwrap().counted);
         assert_eq!(second.arrive("worker-2").await.unwrap().left, 1);
@@ -271,7 +262,7 @@ async fn a_participant_counts_once() {
 async fn participants_are_refused_where_their_names_have_no_place() {
     let connection = connect().await;
     let (table, here, _) = farms(&connection, "nameless", false).await;
-    for level in [LatchLevel::Dc, LatchLevel::Xdc] {
+    for level in [Level::Dc, Level::Xdc] {
         let ours = latch(&here, level, &format!("parts-{level}"));
         ours.init(2, HOUR).await.unwrap();
         let error = ours.arrive("worker-1").await.unwrap_err();
@@ -291,7 +282,7 @@ async fn participants_are_refused_where_their_names_have_no_place() {
     let descriptor = admin.descriptor(&table.name).await.unwrap();
     admin.modify_table(&descriptor.with_family(family)).await.unwrap();
     let again = latch_manager(&connection, &table.name, "svc", "fra").await;
-    for level in [LatchLevel::Dc, LatchLevel::Xdc] {
+    for level in [Level::Dc, Level::Xdc] {
         // Made without a note, as Java clients make them.
         let ours = latch(&again, level, &format!("parts-{level}"));
         assert_eq!(ours.arrive("worker-1").await.unwrap().left, 1);
@@ -306,10 +297,10 @@ async fn a_latch_ends_when_its_time_is_over_however_often_it_was_counted() {
     let connection = connect().await;
     for has_state in [true, false] {
         let (_table, here, there) = farms(&connection, "expiry", has_state).await;
-        let dc = latch(&here, LatchLevel::Dc, "short");
+        let dc = latch(&here, Level::Dc, "short");
         let (xdc, far) = (
-            latch(&here, LatchLevel::Xdc, "short-x"),
-            latch(&there, LatchLevel::Xdc, "short-x"),
+            latch(&here, Level::Xdc, "short-x"),
+            latch(&there, Level::Xdc, "short-x"),
         );
         let began = Instant::now();
         dc.init(40, LIFE).await.unwrap();
@@ -352,11 +343,11 @@ async fn who_waits_is_told_how_it_ended() {
         let latch = latch.clone();
         tokio::spawn(async move { latch.wait(PATIENCE).await })
     };
-    let nothing = latch(&here, LatchLevel::Dc, "nothing");
+    let nothing = latch(&here, Level::Dc, "nothing");
     assert_eq!(nothing.wait(PATIENCE).await.unwrap(), WaitOutcome::Absent);
 
-    let ours = latch(&here, LatchLevel::Xdc, "awaited");
-    let theirs = latch(&there, LatchLevel::Xdc, "awaited");
+    let ours = latch(&here, Level::Xdc, "awaited");
+    let theirs = latch(&there, Level::Xdc, "awaited");
     ours.init(2, HOUR).await.unwrap();
     assert_eq!(
         ours.wait(Duration::from_millis(300)).await.unwrap(),
@@ -374,11 +365,11 @@ async fn who_waits_is_told_how_it_ended() {
         "at once"
     );
 
-    let deleted = latch(&here, LatchLevel::Dc, "deleted");
+    let deleted = latch(&here, Level::Dc, "deleted");
     deleted.init(1, HOUR).await.unwrap();
     let waiting = waits(&latch(
         &latch_manager(&connection, here.table(), "svc", "fra").await,
-        LatchLevel::Dc,
+        Level::Dc,
         "deleted",
     ));
     eventually("the waiter has begun", async || {
@@ -393,7 +384,7 @@ async fn who_waits_is_told_how_it_ended() {
 async fn a_table_that_goes_away_ends_all_waiting() {
     let connection = connect().await;
     let (_table, here, _) = farms(&connection, "vanishing", true).await;
-    let ours = latch(&here, LatchLevel::Dc, "one");
+    let ours = latch(&here, Level::Dc, "one");
     ours.init(1, HOUR).await.unwrap();
     let waiter = ours.clone();
     let waiting = tokio::spawn(async move { waiter.wait(PATIENCE).await });
@@ -406,7 +397,7 @@ async fn a_table_that_goes_away_ends_all_waiting() {
 async fn waiting_leaves_nothing_behind() {
     let connection = connect().await;
     let (_table, here, _) = farms(&connection, "leaving", true).await;
-    let ours = Arc::new(latch(&here, LatchLevel::Dc, "one"));
+    let ours = Arc::new(latch(&here, Level::Dc, "one"));
     ours.init(1, HOUR).await.unwrap();
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let waiting: Vec<_> = (0..20)

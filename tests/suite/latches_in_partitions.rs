@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use hbase_txn::{
-    Condition, Connection, Error, ErrorKind, Get, Latch, LatchLevel, LatchState, Outcome, PartitionLatches,
+    Condition, Connection, Error, ErrorKind, Get, Latch, LatchState, Level, Outcome, PartitionLatches,
     PartitionedTable, Put, Settled, TableDescriptor, TableName, Transaction, TransactionId, UpdateView,
     WaitOutcome,
 };
@@ -447,7 +447,7 @@ async fn latches_that_the_server_of_the_transaction_can_t_change_are_refused() {
     let latch_table = latch_table(&connection, "not-in-partitions", 1, true).await;
     let manager = latch_manager(&connection, &latch_table.name, "c", "f").await;
     let error = transaction
-        .arrive(&manager.latch(LatchLevel::Dc, "l").unwrap(), "w")
+        .arrive(&manager.latch(Level::Dc, "l").unwrap(), "w")
         .unwrap_err();
     says(&error, &["latch c_l", "table of latches", "PartitionLatches"]);
 

@@ -7,7 +7,7 @@ use std::{
 
 use futures::future::join_all;
 use hbase_txn::{
-    Connection, LockLevel, LockManager, LockManagerOptions, LockTableOptions, TableDescriptor, TableName,
+    Connection, Level, LockManager, LockManagerOptions, LockTableOptions, TableDescriptor, TableName,
 };
 use tokio::time::Instant;
 
@@ -54,7 +54,7 @@ async fn an_uncontended_acquire_is_one_round_trip_and_so_is_a_release() {
     for table in [&SHARED, &OURS] {
         let table = table.get().await;
         let locks = manager(&connection, &table).await;
-        let request = || locks.lock(LockLevel::Xdc, "alone").unwrap().ttl(LEASE);
+        let request = || locks.lock(Level::Xdc, "alone").unwrap().ttl(LEASE);
         for _ in 0..20 {
             let before = spy.multi_calls();
             let guard = request().acquire().await.unwrap();
@@ -88,13 +88,13 @@ async fn of_a_thousand_tasks_that_wait_one_polls_and_each_gets_the_lock_once() {
         let table = table.get().await;
         let (spy, connection) = watched().await;
         let holder = manager(&other, &table).await;
-        let held = holder.lock(LockLevel::Xdc, "crowd").unwrap().ttl(LEASE);
+        let held = holder.lock(Level::Xdc, "crowd").unwrap().ttl(LEASE);
         let held = held.acquire().await.unwrap();
         let locks = manager(&connection, &table).await;
         let (inside, entered) = (AtomicBool::new(false), AtomicUsize::new(0));
         let before = spy.multi_calls();
         let crowd = join_all((0..TASKS).map(async |_| {
-            let request = locks.lock(LockLevel::Xdc, "crowd").unwrap().ttl(LEASE);
+            let request = locks.lock(Level::Xdc, "crowd").unwrap().ttl(LEASE);
             let guard = request.wait(2 * LEASE).acquire().await.unwrap();
             assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
             tokio::task::yield_now().await;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use hbase_txn::{
-    CellKind, Connection, ErrorKind, Get, LockGuard, LockLevel, LockLoss, LockManager, LockManagerOptions,
+    CellKind, Connection, ErrorKind, Get, Level, LockGuard, LockLoss, LockManager, LockManagerOptions,
     LockTableOptions, ReleaseOutcome, Scan, TableName,
 };
 
@@ -17,7 +17,7 @@ use crate::support::{
 };
 
 const CLIENT: &str = "svc";
-const LEVELS: [LockLevel; 2] = [LockLevel::Dc, LockLevel::Xdc];
+const LEVELS: [Level; 2] = [Level::Dc, Level::Xdc];
 const LEASE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -31,12 +31,12 @@ fn java_lock<'a>(table: &'a TableName, level: &'a str) -> JavaLock<'a> {
     }
 }
 
-async fn acquire(locks: &LockManager, level: LockLevel) -> LockGuard {
+async fn acquire(locks: &LockManager, level: Level) -> LockGuard {
     let request = locks.lock(level, "order-1").unwrap();
     request.ttl(LEASE).wait(PATIENCE).acquire().await.unwrap()
 }
 
-async fn is_refused(locks: &LockManager, level: LockLevel) -> bool {
+async fn is_refused(locks: &LockManager, level: Level) -> bool {
     let request = locks.lock(level, "order-1").unwrap();
     request.try_acquire().await.unwrap().is_none()
 }
@@ -88,7 +88,7 @@ async fn a_waiter_of_ours_gets_in_when_java_releases_and_when_its_lease_is_over(
         let theirs = java_lock(&table.name, "DC");
         assert!(java.acquire(theirs, if released { 60 } else { 1 }).await.unwrap());
         let waiter = locks.clone();
-        let waiting = tokio::spawn(async move { acquire(&waiter, LockLevel::Dc).await });
+        let waiting = tokio::spawn(async move { acquire(&waiter, Level::Dc).await });
         if released {
             java.release(theirs).await.unwrap();
         }
@@ -104,7 +104,7 @@ async fn a_java_release_of_our_lock_lets_none_of_ours_in_and_its_holder_learns_o
     let locks = lock_manager(&connection, &table.name, CLIENT).await;
     let other = lock_manager(&connection, &table.name, CLIENT).await;
     let theirs = java_lock(&table.name, "DC");
-    let level = LockLevel::Dc;
+    let level = Level::Dc;
 
     // Removed: told by a renewal, and by a release.
     for renewed in [true, false] {
@@ -171,27 +171,18 @@ async fn a_java_lock_taken_away_by_force_can_be_had_at_once_although_it_was_stam
     // Ahead of the server's clock, where its own release removes nothing.
     assert!(java.acquire_by_clock(theirs, 60, 60_000).await.unwrap());
     java.release(theirs).await.unwrap();
-    assert!(is_refused(&locks, LockLevel::Dc).await);
-    let hit = locks
-        .force_release(LockLevel::Dc, "order-1")
-        .await
-        .unwrap()
-        .unwrap();
+    assert!(is_refused(&locks, Level::Dc).await);
+    let hit = locks.force_release(Level::Dc, "order-1").await.unwrap().unwrap();
     assert_eq!((hit.name, hit.token), (None, None));
-    assert_eq!(locks.show(LockLevel::Dc, "order-1").await.unwrap().holder, None);
-    let guard = locks
-        .lock(LockLevel::Dc, "order-1")
-        .unwrap()
-        .acquire()
-        .await
-        .unwrap();
+    assert_eq!(locks.show(Level::Dc, "order-1").await.unwrap().holder, None);
+    let guard = locks.lock(Level::Dc, "order-1").unwrap().acquire().await.unwrap();
     assert!(!java.acquire(theirs, 60).await.unwrap());
     assert!(guard.release().await.unwrap().is_released());
-    assert_eq!(locks.show(LockLevel::Dc, "order-1").await.unwrap().holder, None);
+    assert_eq!(locks.show(Level::Dc, "order-1").await.unwrap().holder, None);
 }
 
 /// Keys among Java's vectors that are names of locks, and their rows.
-fn named_rows() -> Vec<(LockLevel, Vec<String>, Bytes)> {
+fn named_rows() -> Vec<(Level, Vec<String>, Bytes)> {
     let byte = |hex: &str| u8::from_str_radix(hex, 16).unwrap();
     let bytes = |hex: &str| -> Vec<u8> {
         (0..hex.len())
@@ -207,20 +198,20 @@ fn named_rows() -> Vec<(LockLevel, Vec<String>, Bytes)> {
             let key = String::from_utf8(bytes(key)).ok()?;
             let (level, rest) = key.split_once('#')?;
             let (level, parts) = match level {
-                "DC" => (LockLevel::Dc, 3),
-                "XDC" => (LockLevel::Xdc, 2),
+                "DC" => (Level::Dc, 3),
+                "XDC" => (Level::Xdc, 2),
                 _ => return None,
             };
             let parts: Vec<_> = rest.splitn(parts, '#').map(str::to_owned).collect();
             let complete = parts.iter().all(|part| !part.is_empty());
-            let count = if level == LockLevel::Dc { 3 } else { 2 };
+            let count = if level == Level::Dc { 3 } else { 2 };
             let row = [&bytes(prefix)[..], key.as_bytes()].concat();
             (complete && parts.len() == count).then(|| (level, parts, row.into()))
         })
         .collect()
 }
 
-async fn take(connection: &Connection, table: &TableName, level: LockLevel, parts: &[String]) -> LockGuard {
+async fn take(connection: &Connection, table: &TableName, level: Level, parts: &[String]) -> LockGuard {
     let (client, id) = (&parts[parts.len() - 2], &parts[parts.len() - 1]);
     let options = LockManagerOptions::new(client).farm(&parts[0]);
     let locks = options.open(connection, table.clone()).await.unwrap();

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use hbase_txn::{
-    Condition, Connection, Delete, Get, Increment, LockLevel, LockManager, Mutation, Put, Row, Table,
+    Condition, Connection, Delete, Get, Increment, Level, LockManager, Mutation, Put, Row, Table,
 };
 
 use crate::support::{
@@ -146,7 +146,7 @@ async fn a_client_whose_clock_is_behind_holds_nothing_after_our_release_and_is_t
 
         let id = format!("o{behind}");
         let row = lock_row(CLIENT, &id);
-        let guard = locks.lock(LockLevel::Dc, &id).unwrap().acquire().await.unwrap();
+        let guard = locks.lock(Level::Dc, &id).unwrap().acquire().await.unwrap();
         assert!(!rig.java_acquires(&row, now() - behind, 90_000).await);
         assert!(guard.release().await.unwrap().is_released());
         assert!(rig.java_acquires(&row, now() - behind, 90_000).await);
@@ -172,12 +172,7 @@ async fn a_client_a_little_behind_is_hidden_by_a_release_at_now_and_not_by_one_a
     }
     // Ours is of that kind.
     let locks = rig.locks().await;
-    let guard = locks
-        .lock(LockLevel::Dc, "ours")
-        .unwrap()
-        .acquire()
-        .await
-        .unwrap();
+    let guard = locks.lock(Level::Dc, "ours").unwrap().acquire().await.unwrap();
     let row = lock_row(CLIENT, "ours");
     let (taken, value) = rig.marker(&row).await.unwrap();
     assert_eq!(value, "M");
@@ -196,7 +191,7 @@ async fn a_client_whose_clock_is_ahead_excludes_ours_and_cannot_release() {
         let stamped = now() + ahead;
         assert!(rig.java_acquires(&row, stamped, 500).await);
         rig.java_releases(&row).await;
-        let request = locks.lock(LockLevel::Dc, &id).unwrap();
+        let request = locks.lock(Level::Dc, &id).unwrap();
         assert!(request.clone().try_acquire().await.unwrap().is_none());
         if ahead < 10_000 {
             let guard = request.wait(Duration::from_secs(20)).acquire().await.unwrap();
@@ -232,7 +227,7 @@ async fn fencing_numbers_rise_whatever_deletes_the_lock_row() {
         let row = lock_row(CLIENT, "f");
         let (mut last, mut removed) = (0, 0);
         for cycle in 0..400 {
-            let request = locks.lock(LockLevel::Dc, "f").unwrap();
+            let request = locks.lock(Level::Dc, "f").unwrap();
             let guard = request.wait(Duration::from_secs(20)).acquire().await.unwrap();
             assert!(guard.fencing() > last, "{} after {last}", guard.fencing());
             last = guard.fencing();
@@ -259,12 +254,7 @@ async fn a_renewal_at_a_new_timestamp_would_outlive_a_release_at_the_old_one() {
 
     // So ours renews where the marker is.
     let locks = rig.locks().await;
-    let guard = locks
-        .lock(LockLevel::Dc, "ours")
-        .unwrap()
-        .acquire()
-        .await
-        .unwrap();
+    let guard = locks.lock(Level::Dc, "ours").unwrap().acquire().await.unwrap();
     let row = lock_row(CLIENT, "ours");
     let (taken, _) = rig.marker(&row).await.unwrap();
     sleep_until(taken + 20).await;
@@ -302,16 +292,11 @@ async fn a_renewal_can_not_shorten_a_lease() {
 
     // So ours does not claim to.
     let locks = rig.locks().await;
-    let guard = locks
-        .lock(LockLevel::Dc, "ours")
-        .unwrap()
-        .acquire()
-        .await
-        .unwrap();
+    let guard = locks.lock(Level::Dc, "ours").unwrap().acquire().await.unwrap();
     let shorter = Duration::from_millis(200);
-    let loss = locks.renew(LockLevel::Dc, "ours", guard.token(), shorter).await;
+    let loss = locks.renew(Level::Dc, "ours", guard.token(), shorter).await;
     assert_eq!(loss.unwrap(), None);
-    let holder = locks.show(LockLevel::Dc, "ours").await.unwrap().holder.unwrap();
+    let holder = locks.show(Level::Dc, "ours").await.unwrap().holder.unwrap();
     assert_eq!(holder.lease, Some(Duration::from_secs(30)));
 }
 
@@ -322,7 +307,7 @@ async fn a_java_lease_that_runs_out_over_a_longer_one_of_ours_shows_a_marker_unt
     let locks = rig.locks().await;
     let row = lock_row(CLIENT, "u");
     let lease = Duration::from_secs(6);
-    let request = locks.lock(LockLevel::Dc, "u").unwrap().ttl(lease);
+    let request = locks.lock(Level::Dc, "u").unwrap().ttl(lease);
     let guard = request.clone().acquire().await.unwrap();
     let (taken, _) = rig.marker(&row).await.unwrap();
     rig.flush().await;
@@ -347,10 +332,7 @@ async fn a_lease_over_a_cell_that_is_stamped_ahead_lasts_that_much_longer_and_it
     let row = lock_row(CLIENT, "l");
     let ahead = now() + 2_000;
     rig.mark(&row, "", ahead, 60_000).await;
-    let request = locks
-        .lock(LockLevel::Dc, "l")
-        .unwrap()
-        .ttl(Duration::from_secs(1));
+    let request = locks.lock(Level::Dc, "l").unwrap().ttl(Duration::from_secs(1));
     let before = now();
     let guard = request.clone().acquire().await.unwrap();
     assert!(guard.remaining() <= Duration::from_secs(1));
@@ -360,7 +342,7 @@ async fn a_lease_over_a_cell_that_is_stamped_ahead_lasts_that_much_longer_and_it
     assert!((ahead..ahead + 10).contains(&taken));
     std::mem::forget(guard);
     let other = rig.locks().await;
-    let request = other.lock(LockLevel::Dc, "l").unwrap();
+    let request = other.lock(Level::Dc, "l").unwrap();
     let next = request.wait(Duration::from_secs(20)).acquire().await.unwrap();
     assert!(now() >= taken + 1_000);
     assert!(next.fencing() > before);

@@ -9,8 +9,8 @@ use std::{
 };
 
 use hbase_txn::{
-    Connection, ErrorKind, LockGuard, LockLevel, LockLoss, LockManager, LockManagerOptions, LockRequest,
-    LockSet, LockTableOptions, ReleaseOutcome, TableDescriptor, TableName,
+    Connection, ErrorKind, Level, LockGuard, LockLoss, LockManager, LockManagerOptions, LockRequest, LockSet,
+    LockTableOptions, ReleaseOutcome, TableDescriptor, TableName,
 };
 
 use crate::{
@@ -43,7 +43,7 @@ async fn manager(connection: &Connection, shared: &TestTable, client: &str) -> L
 
 async fn try_lock(locks: &LockManager, id: &str, ttl: Duration) -> Option<LockGuard> {
     locks
-        .lock(LockLevel::Dc, id)
+        .lock(Level::Dc, id)
         .unwrap()
         .ttl(ttl)
         .try_acquire()
@@ -88,7 +88,7 @@ async fn a_lease_ends_a_renewed_one_does_not() {
             manager(&connection, table, "leases").await,
         );
         let lease = Duration::from_secs(2);
-        let request = one.lock(LockLevel::Dc, "renewed").unwrap().ttl(lease).renewed();
+        let request = one.lock(Level::Dc, "renewed").unwrap().ttl(lease).renewed();
         let renewed = request.acquire().await.unwrap();
         let short = try_lock(&one, "short", lease).await.unwrap();
         let began = Instant::now();
@@ -123,7 +123,7 @@ async fn who_waits_gets_it_when_it_is_released_and_is_told_the_holder_when_it_is
         manager(&connection, table, "waiting").await,
     );
     let guard = try_lock(&one, "w", LEASE).await.unwrap();
-    let request = other.lock(LockLevel::Dc, "w").unwrap();
+    let request = other.lock(Level::Dc, "w").unwrap();
     let began = Instant::now();
     let error = request
         .clone()
@@ -141,10 +141,10 @@ async fn who_waits_gets_it_when_it_is_released_and_is_told_the_holder_when_it_is
     let waiting = tokio::spawn(request.wait(LEASE).acquire());
     assert!(guard.release().await.unwrap().is_released());
     let guard = waiting.await.unwrap().unwrap();
-    let info = one.show(LockLevel::Dc, "w").await.unwrap();
+    let info = one.show(Level::Dc, "w").await.unwrap();
     assert_eq!(info.holder.unwrap().token, Some(guard.token()));
     assert!(guard.release().await.unwrap().is_released());
-    assert_eq!(one.show(LockLevel::Dc, "w").await.unwrap().holder, None);
+    assert_eq!(one.show(Level::Dc, "w").await.unwrap().holder, None);
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
         // One task has its turn, and what it sent does not arrive.
         proxy.once("Multi", Action::Hold);
         let sent = proxy.requests("Multi");
-        let first = tokio::spawn(locks.lock(LockLevel::Dc, "t").unwrap().ttl(LEASE).acquire());
+        let first = tokio::spawn(locks.lock(Level::Dc, "t").unwrap().ttl(LEASE).acquire());
         eventually("the first attempt is sent", async || {
             (proxy.requests("Multi") > sent).then_some(())
         })
@@ -188,7 +188,7 @@ async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
         .await;
 
         // Somebody else holds it, and one task waits.
-        let waiting = tokio::spawn(locks.lock(LockLevel::Dc, "t").unwrap().wait(LEASE).acquire());
+        let waiting = tokio::spawn(locks.lock(Level::Dc, "t").unwrap().wait(LEASE).acquire());
         let began = Instant::now();
         while began.elapsed() < Duration::from_millis(300) {
             assert!(try_lock(&locks, "t", LEASE).await.is_none());
@@ -202,7 +202,7 @@ async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
 
 fn set(locks: &LockManager, ids: &[&str], wait: Duration) -> Vec<LockRequest> {
     ids.iter()
-        .map(|id| locks.lock(LockLevel::Dc, id).unwrap().ttl(LEASE).wait(wait))
+        .map(|id| locks.lock(Level::Dc, id).unwrap().ttl(LEASE).wait(wait))
         .collect()
 }
 
@@ -222,7 +222,7 @@ async fn several_locks_are_all_held_or_none() {
         assert_eq!(error.kind(), ErrorKind::LockUnavailable);
         assert!(error.to_string().contains("DC#fra#several#b"), "{error}");
         for id in ["a", "c"] {
-            let info = one.show(LockLevel::Dc, id).await.unwrap();
+            let info = one.show(Level::Dc, id).await.unwrap();
             assert_eq!(info.holder, None, "{id}");
         }
         let waiting = tokio::spawn(LockSet::acquire(set(&one, &["c", "b", "a"], LEASE)));
@@ -291,14 +291,14 @@ async fn what_is_held_is_listed_and_can_be_taken_away() {
         assert_eq!(listed[0].name.as_ref().unwrap().id(), "one");
         assert_eq!(listed[0].holder.as_ref().unwrap().token, Some(one.token()));
         assert_eq!(
-            locks.show(LockLevel::Dc, "one").await.unwrap().fencing,
+            locks.show(Level::Dc, "one").await.unwrap().fencing,
             Some(one.fencing())
         );
         assert!(!listed[0].at_odds);
 
-        let hit = locks.force_release(LockLevel::Dc, "one").await.unwrap().unwrap();
+        let hit = locks.force_release(Level::Dc, "one").await.unwrap().unwrap();
         assert_eq!(hit.token, Some(one.token()));
-        assert_eq!(locks.force_release(LockLevel::Dc, "one").await.unwrap(), None);
+        assert_eq!(locks.force_release(Level::Dc, "one").await.unwrap(), None);
         let next = try_lock(&manager(&connection, table, "listed").await, "one", LEASE)
             .await
             .unwrap();
@@ -327,23 +327,20 @@ async fn a_token_releases_and_renews_from_another_process() {
         let stranger = "0".repeat(32).parse().unwrap();
         for loss in [
             other
-                .renew(LockLevel::Dc, "t", stranger, LEASE)
+                .renew(Level::Dc, "t", stranger, LEASE)
                 .await
                 .unwrap()
                 .unwrap(),
-            match other.release(LockLevel::Dc, "t", stranger).await.unwrap() {
+            match other.release(Level::Dc, "t", stranger).await.unwrap() {
                 ReleaseOutcome::Lost(loss) => loss,
                 released => panic!("{released}"),
             },
         ] {
             assert!(matches!(loss, LockLoss::Taken(holder) if holder.token == Some(token)));
         }
-        assert_eq!(
-            other.renew(LockLevel::Dc, "t", token, 2 * LEASE).await.unwrap(),
-            None
-        );
+        assert_eq!(other.renew(Level::Dc, "t", token, 2 * LEASE).await.unwrap(), None);
         let lease = one
-            .show(LockLevel::Dc, "t")
+            .show(Level::Dc, "t")
             .await
             .unwrap()
             .holder
@@ -353,27 +350,15 @@ async fn a_token_releases_and_renews_from_another_process() {
         assert!(lease >= 2 * LEASE, "{lease:?}");
         // The guard knows nothing of that, and its own renewal finds out.
         guard.renew().await.unwrap();
-        let info = one.show(LockLevel::Dc, "t").await.unwrap();
+        let info = one.show(Level::Dc, "t").await.unwrap();
         assert!(
             info.holder.unwrap().lease.unwrap() >= lease,
             "a renewal shortened the lease"
         );
-        assert!(
-            other
-                .release(LockLevel::Dc, "t", token)
-                .await
-                .unwrap()
-                .is_released()
-        );
-        assert!(
-            !other
-                .release(LockLevel::Dc, "t", token)
-                .await
-                .unwrap()
-                .is_released()
-        );
+        assert!(other.release(Level::Dc, "t", token).await.unwrap().is_released());
+        assert!(!other.release(Level::Dc, "t", token).await.unwrap().is_released());
         assert_eq!(
-            other.renew(LockLevel::Dc, "t", token, LEASE).await.unwrap(),
+            other.renew(Level::Dc, "t", token, LEASE).await.unwrap(),
             Some(LockLoss::Expired)
         );
         assert!(!guard.release().await.unwrap().is_released());

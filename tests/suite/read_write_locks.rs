@@ -9,7 +9,7 @@ use std::{
 };
 
 use hbase_txn::{
-    Connection, ErrorKind, LockGuard, LockLevel, LockTableOptions, ReadWriteLock, ReadWriteRequest,
+    Connection, ErrorKind, Level, LockGuard, LockTableOptions, ReadWriteLock, ReadWriteRequest,
     ReleaseOutcome, TableDescriptor, TableName,
 };
 use tokio::task::JoinSet;
@@ -37,7 +37,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 async fn lock(connection: &Connection, table: &TestTable, id: &str) -> ReadWriteLock {
     let locks = lock_manager(connection, &table.name, "rw").await;
-    ReadWriteLock::new(&locks, LockLevel::Dc, id).unwrap()
+    ReadWriteLock::new(&locks, Level::Dc, id).unwrap()
 }
 
 async fn now(request: ReadWriteRequest) -> Option<LockGuard> {

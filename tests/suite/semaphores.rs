@@ -11,8 +11,8 @@ use std::{
 
 use bytes::Bytes;
 use hbase_txn::{
-    Connection, ErrorKind, Get, LockGuard, LockLevel, LockLoss, LockManager, LockTableOptions,
-    ReleaseOutcome, Scan, Semaphore, TableDescriptor, TableName,
+    Connection, ErrorKind, Get, Level, LockGuard, LockLoss, LockManager, LockTableOptions, ReleaseOutcome,
+    Scan, Semaphore, TableDescriptor, TableName,
 };
 use tokio::task::JoinSet;
 
@@ -45,9 +45,7 @@ async fn locks(connection: &Connection, table: &TestTable) -> LockManager {
 
 async fn create(connection: &Connection, table: &TestTable, id: &str, permits: u32) -> Semaphore {
     let locks = locks(connection, table).await;
-    Semaphore::create(&locks, LockLevel::Dc, id, permits)
-        .await
-        .unwrap()
+    Semaphore::create(&locks, Level::Dc, id, permits).await.unwrap()
 }
 
 async fn take(semaphore: &Semaphore, count: u32) -> Option<LockGuard> {
@@ -263,7 +261,7 @@ async fn what_is_deleted_is_gone_for_everybody_and_can_be_created_anew_at_once()
     let (connection, table) = (connect().await, TABLE.get().await);
     let locks = locks(&connection, &table).await;
     for round in 1..=20 {
-        let semaphore = Semaphore::create(&locks, LockLevel::Dc, "again", round)
+        let semaphore = Semaphore::create(&locks, Level::Dc, "again", round)
             .await
             .unwrap();
         let held = take(&semaphore, 1).await.unwrap();
@@ -271,7 +269,7 @@ async fn what_is_deleted_is_gone_for_everybody_and_can_be_created_anew_at_once()
         assert!(!semaphore.delete().await.unwrap());
         let error = semaphore.permit().acquire().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SemaphoreAbsent, "{error}");
-        let error = Semaphore::open(&locks, LockLevel::Dc, "again").await.unwrap_err();
+        let error = Semaphore::open(&locks, Level::Dc, "again").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SemaphoreAbsent, "{error}");
         give(held).await;
     }
@@ -282,14 +280,14 @@ async fn what_is_deleted_is_gone_for_everybody_and_can_be_created_anew_at_once()
 async fn what_is_created_anew_while_it_is_deleted_stays() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let locks = locks(&connection, &table).await;
-    let semaphore = Semaphore::create(&locks, LockLevel::Dc, "anew", 4).await.unwrap();
+    let semaphore = Semaphore::create(&locks, Level::Dc, "anew", 4).await.unwrap();
     let row = find_row(&connection, &table, semaphore.key()).await;
     for _ in 0..20 {
         let is_deleted = Arc::new(AtomicBool::new(false));
         let defined = {
             let (locks, rows, row) = (locks.clone(), table.of(&connection), row.clone());
             async move || {
-                Semaphore::create(&locks, LockLevel::Dc, "anew", 4).await.unwrap();
+                Semaphore::create(&locks, Level::Dc, "anew", 4).await.unwrap();
                 let found = rows.get(Get::new(row.clone())).await.unwrap()?;
                 Some(found.cell("D", "P")?.timestamp)
             }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Admin, Connection, ErrorKind, Increment, LatchLevel, LatchManager, LatchManagerOptions, LatchState,
-    LatchTableOptions, TableDescriptor, TableName, WaitOutcome,
+    Admin, Connection, ErrorKind, Increment, LatchManager, LatchManagerOptions, LatchState,
+    LatchTableOptions, Level, TableDescriptor, TableName, WaitOutcome,
 };
 
 use crate::{
@@ -45,11 +45,11 @@ async fn a_latch_is_made_counted_by_several_forgotten_and_made_again() {
                 manager(&connection, &table, "fra").await,
                 manager(&connection, &table, "sgp").await,
             );
-            for level in [LatchLevel::Dc, LatchLevel::Xdc] {
+            for level in [Level::Dc, Level::Xdc] {
                 let id = level.to_string();
                 let ours = here.latch(level, &id).unwrap();
                 let far = match level {
-                    LatchLevel::Xdc => there.latch(level, &id).unwrap(),
+                    Level::Xdc => there.latch(level, &id).unwrap(),
                     _ => ours.clone(),
                 };
                 ours.init(20, HOUR).await.unwrap();

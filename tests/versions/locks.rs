@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Election, LockLevel, LockLoss, LockManagerOptions, LockTableOptions, Outcome, PartitionLocks,
-    ReadWriteLock, Scan, Semaphore, TableDescriptor, TableName,
+    Election, Level, LockLoss, LockManagerOptions, LockTableOptions, Outcome, PartitionLocks, ReadWriteLock,
+    Scan, Semaphore, TableDescriptor, TableName,
 };
 
 use crate::{
@@ -44,7 +44,7 @@ async fn a_lock_excludes_expires_is_renewed_and_released() {
                     .unwrap()
             };
             let (one, other) = (manager().await, manager().await);
-            let ask = |locks: &hbase_txn::LockManager, ttl| locks.lock(LockLevel::Dc, "a").unwrap().ttl(ttl);
+            let ask = |locks: &hbase_txn::LockManager, ttl| locks.lock(Level::Dc, "a").unwrap().ttl(ttl);
             let mut last = 0;
             for round in 0..40 {
                 // A short lease above a long one must not end with the long one in sight.
@@ -82,9 +82,9 @@ async fn permits_readers_writers_and_leaders_exclude_each_other_and_are_numbered
         let table = TestTable::create_on(cluster, "coordination", ours_alone, &[]).await;
         let options = LockManagerOptions::new("svc").farm("fra");
         let locks = options.open(&connection, table.name.clone()).await.unwrap();
-        let semaphore = Semaphore::create(&locks, LockLevel::Dc, "a", 3).await.unwrap();
-        let lock = ReadWriteLock::new(&locks, LockLevel::Dc, "a").unwrap();
-        let election = Election::new(&locks, LockLevel::Dc, "a").unwrap();
+        let semaphore = Semaphore::create(&locks, Level::Dc, "a", 3).await.unwrap();
+        let lock = ReadWriteLock::new(&locks, Level::Dc, "a").unwrap();
+        let election = Election::new(&locks, Level::Dc, "a").unwrap();
         let mut last = [0; 3];
         for _ in 0..10 {
             let two = semaphore.permits_together(2).ttl(LEASE).acquire().await.unwrap();

@@ -1,10 +1,10 @@
 use super::*;
-use crate::{latch::name::LatchLevel, model::DeleteScope};
+use crate::model::{DeleteScope, Level};
 
 const BEGAN: u64 = 1_000;
 const ENDS: u64 = 61_000;
 
-fn cells(level: LatchLevel, has_state: bool) -> Cells {
+fn cells(level: Level, has_state: bool) -> Cells {
     Cells::new("r".into(), level, "fra", has_state)
 }
 
@@ -77,7 +77,7 @@ fn what_is_written_ends_when_the_latch_does_and_hides_nothing_that_a_flush_bring
     let down = Wish::CountDown(1);
     let noted = || Some(Note::first(ChangeId::unique()));
     let own = |timestamp| count("fra", timestamp, 3, Some(ENDS));
-    let dc = |has_state| cells(LatchLevel::Dc, has_state);
+    let dc = |has_state| cells(Level::Dc, has_state);
     // At the timestamp that all share who count with notes.
     let plan = planned(&dc(true), &down, &sight(&[own(BEGAN)], noted()));
     assert_eq!(
@@ -94,7 +94,7 @@ fn what_is_written_ends_when_the_latch_does_and_hides_nothing_that_a_flush_bring
     // A farm's first count lies beside that by which the latch ends.
     let far = count("sgp", BEGAN, 3, Some(ENDS));
     let plan = planned(
-        &cells(LatchLevel::Xdc, false),
+        &cells(Level::Xdc, false),
         &down,
         &sight(std::slice::from_ref(&far), None),
     );
@@ -106,7 +106,7 @@ fn what_is_written_ends_when_the_latch_does_and_hides_nothing_that_a_flush_bring
     for expires in [Some(ENDS - 9), None] {
         let mine = count("fra", BEGAN, -1, expires);
         let plan = planned(
-            &cells(LatchLevel::Xdc, false),
+            &cells(Level::Xdc, false),
             &down,
             &sight(&[far.clone(), mine], None),
         );
@@ -126,7 +126,7 @@ fn a_latch_begins_over_whatever_was_left_and_not_over_a_live_one() {
     };
     let leftovers = [count("fra", BEGAN, -2, None), count("sgp", BEGAN + 3, -1, None)];
     for has_state in [true, false] {
-        let cells = cells(LatchLevel::Xdc, has_state);
+        let cells = cells(Level::Xdc, has_state);
         let plan = planned(&cells, &wish, &sight(&leftovers, None));
         assert_eq!(plan.steps.len(), if has_state { 2 } else { 1 });
         assert_eq!(
@@ -145,7 +145,7 @@ fn a_latch_begins_over_whatever_was_left_and_not_over_a_live_one() {
 
 #[test]
 fn counts_stay_between_nothing_and_all_that_eight_bytes_say() {
-    let cells = cells(LatchLevel::Xdc, true);
+    let cells = cells(Level::Xdc, true);
     let of = |fra, sgp| {
         let counts = [
             count("fra", BEGAN, fra, Some(ENDS)),
@@ -192,7 +192,7 @@ fn nothing_is_counted_where_there_is_no_latch() {
         (sight(&[leftover], None), ErrorKind::LatchAbsent),
         (sight(&[], note().map(Note::of_deleted)), ErrorKind::LatchAbsent),
     ] {
-        let cells = cells(LatchLevel::Dc, true);
+        let cells = cells(Level::Dc, true);
         for wish in [Wish::CountUp(1), Wish::CountDown(1), Wish::Arrive("a".into())] {
             assert_eq!(refused(&cells, &wish, &seen), kind, "{wish:?}");
         }
@@ -200,7 +200,7 @@ fn nothing_is_counted_where_there_is_no_latch() {
     // Nothing is deleted twice.
     let deleted = sight(&[], note().map(Note::of_deleted));
     let nothing = plan(
-        &cells(LatchLevel::Dc, true),
+        &cells(Level::Dc, true),
         &Wish::Delete,
         ChangeId::unique(),
         &deleted,

@@ -13,7 +13,7 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    Config, Connection, Election, ErrorKind, LockGuard, LockLevel, LockLoss, LockManager, LockManagerOptions,
+    Config, Connection, Election, ErrorKind, Level, LockGuard, LockLoss, LockManager, LockManagerOptions,
     ReadWriteLock, ReleaseOutcome, Semaphore, TableName,
 };
 use tokio::time::sleep;
@@ -27,7 +27,7 @@ const PERMITS: u32 = 3;
 const WRITER: usize = 1_000;
 /// What there is to hold, and its capacity.
 const CAPACITIES: [usize; 3] = [PERMITS as usize, WRITER, 1];
-const LEVEL: LockLevel = LockLevel::Xdc;
+const LEVEL: Level = Level::Xdc;
 /// How often a holder looks at his guard.
 const LOOKS: Duration = Duration::from_millis(3);
 

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
-use hbase_txn::{Counted, Error, Latch, LatchLevel, LatchState};
+use hbase_txn::{Counted, Error, Latch, LatchState, Level};
 
 /// One latch that is counted down by whoever likes to.
 pub(super) struct Counting {
     pub(super) id: String,
-    pub(super) level: LatchLevel,
+    pub(super) level: Level,
     pub(super) count: i64,
     /// How much was counted down for certain, and how much perhaps besides.
     done: AtomicI64,
@@ -17,7 +17,7 @@ pub(super) struct Counting {
 /// One latch at which each of these arrives, until it is told so.
 pub(super) struct Arriving {
     pub(super) id: String,
-    pub(super) level: LatchLevel,
+    pub(super) level: Level,
     pub(super) participants: usize,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Tally {
 }
 
 impl Counting {
-    pub(super) fn new(id: String, level: LatchLevel, count: usize) -> Self {
+    pub(super) fn new(id: String, level: Level, count: usize) -> Self {
         Self {
             id,
             level,

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{Connection, ErrorKind, LatchLevel, LatchManager, Scan};
+use hbase_txn::{Connection, ErrorKind, LatchManager, Level, Scan};
 use tokio::{
     task::{JoinHandle, JoinSet},
     time::{Instant, sleep},
@@ -47,8 +47,8 @@ struct Shared {
     over: AtomicBool,
 }
 
-fn level(number: usize) -> LatchLevel {
-    [LatchLevel::Dc, LatchLevel::Xdc][number % 2]
+fn level(number: usize) -> Level {
+    [Level::Dc, Level::Xdc][number % 2]
 }
 
 impl Load {
@@ -143,7 +143,7 @@ impl Load {
 /// Does what is next, until all is done. DC latches are those of the first farm.
 async fn work(shared: Arc<Shared>, own: LatchManager, farm: LatchManager) {
     let of = |level| match level {
-        LatchLevel::Xdc => &farm,
+        Level::Xdc => &farm,
         _ => &own,
     };
     loop {
@@ -180,7 +180,7 @@ async fn work(shared: Arc<Shared>, own: LatchManager, farm: LatchManager) {
     }
 }
 
-async fn arrive<'a>(one: &Arriving, of: impl Fn(LatchLevel) -> &'a LatchManager, participant: usize) {
+async fn arrive<'a>(one: &Arriving, of: impl Fn(Level) -> &'a LatchManager, participant: usize) {
     let latch = of(one.level).latch(one.level, &one.id).unwrap();
     let (name, deadline) = (format!("p{participant}"), Instant::now() + PATIENCE);
     loop {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Latch, LatchLevel, Scan, WaitOutcome};
+use hbase_txn::{Latch, Level, Scan, WaitOutcome};
 use tokio::task::JoinHandle;
 
 use super::{FARMS, Rig};
@@ -28,14 +28,14 @@ async fn latches_of_other_servers_are_told_while_one_server_is_silent() {
     );
     let id = |number: usize| (number * 12_345).to_string();
     let theirs: Vec<Latch> = (0..LATCHES)
-        .map(|number| there.latch(LatchLevel::Dc, &id(number)).unwrap())
+        .map(|number| there.latch(Level::Dc, &id(number)).unwrap())
         .collect();
     for latch in &theirs {
         latch.init(1, HOUR).await.unwrap();
     }
     let waiting: Vec<JoinHandle<WaitOutcome>> = (0..LATCHES)
         .map(|number| {
-            let latch = here.latch(LatchLevel::Dc, &id(number)).unwrap();
+            let latch = here.latch(Level::Dc, &id(number)).unwrap();
             tokio::spawn(async move { latch.wait(HOUR).await.unwrap() })
         })
         .collect();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use hbase_txn::{
-    Config, Connection, LockLevel, LockTableOptions, TableName,
+    Config, Connection, Level, LockTableOptions, TableName,
     local::{BootOptions, Home, LocalCluster},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -78,7 +78,7 @@ async fn before_a_silent_network_lock_run_ends_its_program_before_the_lease_is_o
     };
     let program = Path::new("/proc").join(line().await);
     // Until the process is stopped the lease may be renewed, and so be longer than this.
-    let holder = locks.show(LockLevel::Dc, ID).await.unwrap().holder.unwrap();
+    let holder = locks.show(Level::Dc, ID).await.unwrap().holder.unwrap();
     let end = holder.since + holder.lease.unwrap();
     let stopped = Stopped::new(status.pids["standalone"]);
 

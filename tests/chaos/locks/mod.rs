@@ -29,7 +29,7 @@ mod wall_clock;
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, LockLevel, LockManager, LockManagerOptions, LockRequest, LockTableOptions, TableName,
+    Connection, Level, LockManager, LockManagerOptions, LockRequest, LockTableOptions, TableName,
 };
 
 use crate::{
@@ -112,5 +112,5 @@ async fn locks_of(connection: &Connection, table: &TableName) -> LockManager {
 }
 
 fn request(locks: &LockManager, id: &str, lease: Duration) -> LockRequest {
-    locks.lock(LockLevel::Dc, id).unwrap().ttl(lease)
+    locks.lock(Level::Dc, id).unwrap().ttl(lease)
 }

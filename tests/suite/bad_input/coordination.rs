@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
-    Condition, Connection, Election, Error, ErrorKind, FamilyDescriptor, LockLevel, LockManager,
+    Condition, Connection, Election, Error, ErrorKind, FamilyDescriptor, Level, LockManager,
     LockManagerOptions, LockTableOptions, Put, ReadWriteLock, Scan, Semaphore, TableDescriptor, TableName,
 };
 
@@ -22,7 +22,7 @@ fn lock_table(name: TableName) -> TableDescriptor {
 }
 
 const LEASE: Duration = Duration::from_secs(20);
-const LEVEL: LockLevel = LockLevel::Dc;
+const LEVEL: Level = Level::Dc;
 
 async fn locks(connection: &Connection, table: &TestTable) -> LockManager {
     lock_manager(connection, &table.name, "bad").await

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, Error, ErrorKind, FamilyDescriptor, Latch, LatchLevel, LatchManager, LatchManagerOptions,
-    LatchTableOptions, Put, TableDescriptor, TableName, WaitOutcome,
+    Connection, Error, ErrorKind, FamilyDescriptor, Latch, LatchManager, LatchManagerOptions,
+    LatchTableOptions, Level, Put, TableDescriptor, TableName, WaitOutcome,
 };
 
 use crate::support::{
@@ -18,7 +18,7 @@ use crate::support::{
 const CLIENT: &str = "bad";
 const HOUR: Duration = Duration::from_secs(3_600);
 const DEADLINE: Duration = Duration::from_secs(5);
-const LEVELS: [LatchLevel; 2] = [LatchLevel::Dc, LatchLevel::Xdc];
+const LEVELS: [Level; 2] = [Level::Dc, Level::Xdc];
 
 async fn open(connection: &Connection, name: &TableName) -> Result<LatchManager, Error> {
     LatchManagerOptions::new(CLIENT, "fra")
@@ -26,7 +26,7 @@ async fn open(connection: &Connection, name: &TableName) -> Result<LatchManager,
         .await
 }
 
-fn latch(latches: &LatchManager, level: LatchLevel, id: &str) -> Latch {
+fn latch(latches: &LatchManager, level: Level, id: &str) -> Latch {
     latches.latch(level, id).unwrap()
 }
 
@@ -55,10 +55,10 @@ async fn names_that_collide_or_do_not_fit_are_refused_and_the_longest_that_fits_
     }
     let latches = latch_manager(&connection, &table.name, CLIENT, &longest).await;
     for (id, what) in [(String::new(), "empty latch id"), ("i".repeat(32_763), "bytes")] {
-        let error = latches.latch(LatchLevel::Dc, &id).unwrap_err();
+        let error = latches.latch(Level::Dc, &id).unwrap_err();
         is(&error, ErrorKind::InvalidInput, &[what, table.name.qualifier()]);
     }
-    let ours = latch(&latches, LatchLevel::Dc, &"_".repeat(32_762));
+    let ours = latch(&latches, Level::Dc, &"_".repeat(32_762));
     ours.init(2, HOUR).await.unwrap();
     for name in [String::new(), "p".repeat(257)] {
         let error = ours.arrive(&name).await.unwrap_err();
@@ -137,7 +137,7 @@ async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
     let impatient = Connection::builder(config).connect().await.unwrap();
     let table = latch_table(&connection, "baddisabled", 1, true).await;
     let latches = open(&impatient, &table.name).await.unwrap();
-    let ours = latch(&latches, LatchLevel::Dc, "a");
+    let ours = latch(&latches, Level::Dc, "a");
     ours.init(2, HOUR).await.unwrap();
     connection.admin().disable_table(&table.name).await.unwrap();
     let error = open(&impatient, &table.name).await.unwrap_err();
@@ -201,7 +201,7 @@ async fn cells_that_no_client_of_a_latch_writes_are_named_and_not_counted() {
                 let stranger = Put::new(latch_row(CLIENT, &id)).cell(family, column, value);
                 data.put(stranger).await.unwrap();
                 let is_seen = match (level, family) {
-                    (LatchLevel::Dc, _) => own,
+                    (Level::Dc, _) => own,
                     (_, "S") => !own,
                     _ => true,
                 };
@@ -226,11 +226,11 @@ async fn cells_that_no_client_of_a_latch_writes_are_named_and_not_counted() {
             }
         }
         // Whoever waits for another latch of the table is not disturbed.
-        let good = latch(&latches, LatchLevel::Xdc, "good");
+        let good = latch(&latches, Level::Xdc, "good");
         good.init(1, HOUR).await.unwrap();
         let waiter = good.clone();
         let waiting = tokio::spawn(async move { waiter.wait(HOUR).await });
-        let bad = latch(&latches, LatchLevel::Dc, "DC-0");
+        let bad = latch(&latches, Level::Dc, "DC-0");
         let waited = within(DEADLINE, bad.wait(HOUR)).await;
         assert_eq!(waited.unwrap_err().kind(), ErrorKind::LatchCorrupt);
         good.count_down(1).await.unwrap();
@@ -245,7 +245,7 @@ async fn more_participants_than_a_latch_takes_are_refused_and_the_others_are_rem
     let connection = connect().await;
     let table = latch_table(&connection, "badcrowd", 1, true).await;
     let latches = open(&connection, &table.name).await.unwrap();
-    let ours = latch(&latches, LatchLevel::Dc, "crowd");
+    let ours = latch(&latches, Level::Dc, "crowd");
     ours.init(MOST + 10, HOUR).await.unwrap();
     for number in 0..MOST {
         let arrived = ours.arrive(&number.to_string()).await.unwrap();

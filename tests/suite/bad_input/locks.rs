@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
-    Connection, Error, ErrorKind, FamilyDescriptor, LockInfo, LockLevel, LockLoss, LockManager,
+    Connection, Error, ErrorKind, FamilyDescriptor, Level, LockInfo, LockLoss, LockManager,
     LockManagerOptions, LockName, LockTableOptions, LockToken, Put, ReleaseOutcome, TableDescriptor,
     TableName,
 };
@@ -57,7 +57,7 @@ async fn a_lease_that_can_not_be_kept_exactly_is_refused_before_anything_is_sent
     let connection = connect().await;
     let table = TestTable::create("badttl", short_lived, &[]).await;
     let locks = open(&connection, &table.name).await.unwrap();
-    let request = || locks.lock(LockLevel::Dc, "a").unwrap();
+    let request = || locks.lock(Level::Dc, "a").unwrap();
     for lease in [
         Duration::ZERO,
         Duration::from_nanos(1),
@@ -79,7 +79,7 @@ async fn a_lease_that_can_not_be_kept_exactly_is_refused_before_anything_is_sent
         .unwrap_err();
     is(&error, ErrorKind::InvalidInput, &["margin"]);
     assert_eq!(
-        locks.show(LockLevel::Dc, "a").await.unwrap().fencing,
+        locks.show(Level::Dc, "a").await.unwrap().fencing,
         None,
         "nothing was sent"
     );
@@ -92,7 +92,7 @@ async fn a_lease_that_can_not_be_kept_exactly_is_refused_before_anything_is_sent
         .unwrap();
     for lease in [Duration::ZERO, Duration::from_secs(11)] {
         let error = locks
-            .renew(LockLevel::Dc, "a", guard.token(), lease)
+            .renew(Level::Dc, "a", guard.token(), lease)
             .await
             .unwrap_err();
         is(&error, ErrorKind::InvalidInput, &["10s"]);
@@ -100,7 +100,7 @@ async fn a_lease_that_can_not_be_kept_exactly_is_refused_before_anything_is_sent
     assert!(guard.release().await.unwrap().is_released());
     let guard = request().ttl(Duration::from_nanos(1_500_999_999)).acquire().await;
     let guard = guard.unwrap();
-    let holder = locks.show(LockLevel::Dc, "a").await.unwrap().holder.unwrap();
+    let holder = locks.show(Level::Dc, "a").await.unwrap().holder.unwrap();
     assert_eq!(holder.lease, Some(Duration::from_millis(1_500)));
     assert!(guard.is_held());
 }
@@ -126,11 +126,11 @@ async fn names_that_collide_or_do_not_fit_are_refused_and_the_longest_that_fits_
     let error = options.open(&connection, shared.name.clone()).await.unwrap_err();
     is(&error, ErrorKind::InvalidInput, &["holder", "256"]);
     let no_farm = LockManagerOptions::new("c").open(&connection, shared.name.clone());
-    let error = no_farm.await.unwrap().lock(LockLevel::Dc, "a").unwrap_err();
+    let error = no_farm.await.unwrap().lock(Level::Dc, "a").unwrap_err();
     is(&error, ErrorKind::InvalidInput, &["farm"]);
 
     let locks = open(&connection, &shared.name).await.unwrap();
-    let error = locks.lock(LockLevel::Dc, "").unwrap_err();
+    let error = locks.lock(Level::Dc, "").unwrap_err();
     is(
         &error,
         ErrorKind::InvalidInput,
@@ -138,10 +138,10 @@ async fn names_that_collide_or_do_not_fit_are_refused_and_the_longest_that_fits_
     );
     // HBase's longest row key, less the byte in front and a companion's suffix.
     let room = 32_767 - 1 - b"\xff_own".len() - "DC#fra#bad#".len();
-    let error = locks.lock(LockLevel::Dc, &"i".repeat(room + 1)).unwrap_err();
+    let error = locks.lock(Level::Dc, &"i".repeat(room + 1)).unwrap_err();
     is(&error, ErrorKind::InvalidInput, &["bytes"]);
     for id in ["#", "a#b", "ключ", &"i".repeat(room)] {
-        let guard = locks.lock(LockLevel::Dc, id).unwrap().acquire().await.unwrap();
+        let guard = locks.lock(Level::Dc, id).unwrap().acquire().await.unwrap();
         assert!(guard.name().ends_with(&format!("#{id}")));
         assert!(guard.release().await.unwrap().is_released());
     }
@@ -155,14 +155,14 @@ async fn a_token_is_good_for_one_hold_and_once() {
     let shared = SHARED.get().await;
     let locks = lock_manager(&connection, &shared.name, CLIENT).await;
     let other = lock_manager(&connection, &shared.name, CLIENT).await;
-    let release = async |token: LockToken| locks.release(LockLevel::Dc, "t", token).await.unwrap();
-    let renew = async |token: LockToken| locks.renew(LockLevel::Dc, "t", token, LEASE).await.unwrap();
+    let release = async |token: LockToken| locks.release(Level::Dc, "t", token).await.unwrap();
+    let renew = async |token: LockToken| locks.renew(Level::Dc, "t", token, LEASE).await.unwrap();
     let never: LockToken = "0123456789abcdef0123456789abcdef".parse().unwrap();
 
     // Nobody's, and a stranger's.
     assert_eq!(release(never).await, ReleaseOutcome::Lost(LockLoss::Expired));
     let guard = other
-        .lock(LockLevel::Dc, "t")
+        .lock(Level::Dc, "t")
         .unwrap()
         .ttl(LEASE)
         .acquire()
@@ -189,7 +189,7 @@ async fn a_token_is_good_for_one_hold_and_once() {
     assert!(!guard.release().await.unwrap().is_released());
 
     // Over.
-    let request = locks.lock(LockLevel::Dc, "t").unwrap();
+    let request = locks.lock(Level::Dc, "t").unwrap();
     let guard = request.ttl(Duration::from_millis(200)).acquire().await.unwrap();
     assert_eq!(guard.lost().await, LockLoss::Expired);
     let error = guard.renew().await.unwrap_err();
@@ -199,7 +199,7 @@ async fn a_token_is_good_for_one_hold_and_once() {
         &["DC#fra#bad#t", "lease was over", shared.name.qualifier()],
     );
     let next = other
-        .lock(LockLevel::Dc, "t")
+        .lock(Level::Dc, "t")
         .unwrap()
         .wait(LEASE)
         .acquire()
@@ -211,7 +211,7 @@ async fn a_token_is_good_for_one_hold_and_once() {
 }
 
 async fn show(locks: &LockManager, id: &str) -> LockInfo {
-    locks.show(LockLevel::Dc, id).await.unwrap()
+    locks.show(Level::Dc, id).await.unwrap()
 }
 
 #[tokio::test]
@@ -239,7 +239,7 @@ async fn what_strangers_write_holds_a_lock_if_it_has_a_marker_and_is_taken_away_
             .cell("D", "", "no qualifier")
             .cell("D", "other", vec![b'x'; 1 << 16]);
         table.put(put).await.unwrap();
-        let request = locks.lock(LockLevel::Dc, &id).unwrap();
+        let request = locks.lock(Level::Dc, &id).unwrap();
         let error = request.clone().wait(wait).acquire().await.unwrap_err();
         is(
             &error,
@@ -254,7 +254,7 @@ async fn what_strangers_write_holds_a_lock_if_it_has_a_marker_and_is_taken_away_
                 .iter()
                 .any(|lock| lock.name.as_ref().is_some_and(|name| name.id() == id))
         );
-        let hit = locks.force_release(LockLevel::Dc, &id).await.unwrap().unwrap();
+        let hit = locks.force_release(Level::Dc, &id).await.unwrap().unwrap();
         assert_eq!(hit.token, None);
         let guard = request.acquire().await.unwrap();
         assert!(guard.release().await.unwrap().is_released());
@@ -274,7 +274,7 @@ async fn what_strangers_write_holds_a_lock_if_it_has_a_marker_and_is_taken_away_
             table.put(put).await.unwrap();
         }
         assert_eq!(show(&locks, id).await.holder, None);
-        let attempt = locks.lock(LockLevel::Dc, id).unwrap().try_acquire().await;
+        let attempt = locks.lock(Level::Dc, id).unwrap().try_acquire().await;
         // HBase counts on from eight bytes only.
         let error = attempt.unwrap_err();
         says(&error, &["DC#fra#bad#"]);
@@ -304,7 +304,7 @@ async fn a_table_that_locks_can_not_live_in_says_why_and_other_families_do_no_ha
     let row = lock_row(CLIENT, "a");
     let put = Put::new(row.clone()).cell("f", "L", "M").cell("f", "O", "O");
     table.of(&connection).put(put).await.unwrap();
-    let guard = locks.lock(LockLevel::Dc, "a").unwrap().acquire().await.unwrap();
+    let guard = locks.lock(Level::Dc, "a").unwrap().acquire().await.unwrap();
     assert!(guard.release().await.unwrap().is_released());
     let left = table.of(&connection).get(hbase_txn::Get::new(row)).await.unwrap();
     assert_eq!(left.unwrap().value("f", "L").unwrap(), "M");
@@ -318,7 +318,7 @@ async fn a_table_that_locks_can_not_live_in_says_why_and_other_families_do_no_ha
         ErrorKind::TableDisabled,
         &["enable", table.name.qualifier()],
     );
-    let request = locks.lock(LockLevel::Dc, "b").unwrap();
+    let request = locks.lock(Level::Dc, "b").unwrap();
     let error = within(DEADLINE, request.acquire()).await.unwrap_err();
     is(&error, ErrorKind::TableDisabled, &["enable", "DC#fra#bad#b"]);
 }
@@ -330,7 +330,7 @@ async fn a_table_that_goes_away_ends_whoever_holds_renews_or_waits() {
         let table = lock_table(&connection, "goes", 1, false).await;
         let locks = open(&connection, &table.name).await.unwrap();
         let other = open(&connection, &table.name).await.unwrap();
-        let request = |locks: &LockManager, id| locks.lock(LockLevel::Dc, id).unwrap();
+        let request = |locks: &LockManager, id| locks.lock(Level::Dc, id).unwrap();
         let held = request(&locks, "held").ttl(LEASE).acquire().await.unwrap();
         let short = Duration::from_secs(2);
         let renewed = request(&locks, "renewed")
@@ -370,11 +370,9 @@ async fn a_table_that_goes_away_ends_whoever_holds_renews_or_waits() {
         assert_eq!(within(short, renewed.lost()).await, LockLoss::Expired);
         let error = within(DEADLINE, held.release()).await.unwrap_err();
         is(&error, kind, &["DC#fra#bad#held", table.name.qualifier()]);
-        let error = within(DEADLINE, locks.show(LockLevel::Dc, "held"))
-            .await
-            .unwrap_err();
+        let error = within(DEADLINE, locks.show(Level::Dc, "held")).await.unwrap_err();
         is(&error, kind, &[table.name.qualifier()]);
-        let error = within(DEADLINE, locks.force_release(LockLevel::Dc, "held"))
+        let error = within(DEADLINE, locks.force_release(Level::Dc, "held"))
             .await
             .unwrap_err();
         is(&error, kind, &["DC#fra#bad#held"]);
@@ -395,7 +393,7 @@ async fn a_region_boundary_between_the_rows_of_a_lock_is_named_and_the_others_wo
         .await
         .unwrap();
     let locks = open(&connection, &table.name).await.unwrap();
-    let request = locks.lock(LockLevel::Dc, "cut").unwrap();
+    let request = locks.lock(Level::Dc, "cut").unwrap();
     let error = within(DEADLINE, request.clone().acquire()).await.unwrap_err();
     is(
         &error,
@@ -403,12 +401,7 @@ async fn a_region_boundary_between_the_rows_of_a_lock_is_named_and_the_others_wo
         &["region boundary", "DC#fra#bad#cut", table.name.qualifier()],
     );
     says(&error.hint().unwrap(), &["merge"]);
-    let guard = locks
-        .lock(LockLevel::Dc, "whole")
-        .unwrap()
-        .acquire()
-        .await
-        .unwrap();
+    let guard = locks.lock(Level::Dc, "whole").unwrap().acquire().await.unwrap();
     assert!(guard.release().await.unwrap().is_released());
     table.merge_both(&connection).await;
     let guard = request.acquire().await.unwrap();

@@ -7,7 +7,7 @@ mod sequence;
 
 use fastrand::Rng;
 use futures::future::join_all;
-use hbase_txn::{LatchLevel, RegionInfo};
+use hbase_txn::{Level, RegionInfo};
 use tokio::sync::Semaphore;
 
 use crate::support::{
@@ -70,9 +70,9 @@ async fn run(has_state: bool) {
     let mut rng = Rng::with_seed(seed);
     let count = setting(COUNT).map_or(SHORT, |count| usize::try_from(count).unwrap());
     // Of each schedule, every order at both levels: in an order of chance, of which the short form takes the first.
-    let plans: Vec<Vec<(LatchLevel, usize)>> = (0..SCHEDULES)
+    let plans: Vec<Vec<(Level, usize)>> = (0..SCHEDULES)
         .map(|_| {
-            let both = [LatchLevel::Dc, LatchLevel::Xdc];
+            let both = [Level::Dc, Level::Xdc];
             let numbers = (0..OTHERS).flat_map(|number| both.map(|level| (level, number)));
             let mut plans: Vec<_> = numbers.collect();
             rng.shuffle(&mut plans);
@@ -109,7 +109,7 @@ async fn run(has_state: bool) {
 }
 
 /// One round, on a table of its own.
-async fn side_by_side(plans: &[&[(LatchLevel, usize)]], has_state: bool) -> Vec<Sequence> {
+async fn side_by_side(plans: &[&[(Level, usize)]], has_state: bool) -> Vec<Sequence> {
     let connection = connect().await;
     let table = latch_table(&connection, "orders", SCHEDULES, has_state).await;
     let players = Players {

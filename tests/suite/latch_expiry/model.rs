@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{ErrorKind, LatchLevel, LatchState};
+use hbase_txn::{ErrorKind, LatchState, Level};
 
 /// What can happen to a latch, each once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ struct Count {
 /// One latch: the counts of this farm and of the other.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
-    level: LatchLevel,
+    level: Level,
     has_state: bool,
     own: Option<Count>,
     far: Option<Count>,
@@ -62,7 +62,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    pub(super) fn new(level: LatchLevel, has_state: bool) -> Self {
+    pub(super) fn new(level: Level, has_state: bool) -> Self {
         Self {
             level,
             has_state,
@@ -86,8 +86,8 @@ impl Model {
     /// The count by whose end the latch ends; none when there is no latch.
     fn live(&self) -> Option<Count> {
         match self.level {
-            LatchLevel::Dc => self.own.filter(|own| own.value >= 0 || own.end != End::Never),
-            LatchLevel::Xdc => [self.own, self.far]
+            Level::Dc => self.own.filter(|own| own.value >= 0 || own.end != End::Never),
+            Level::Xdc => [self.own, self.far]
                 .into_iter()
                 .flatten()
                 .find(|count| count.value >= 0),
@@ -100,8 +100,8 @@ impl Model {
 
     fn left(&self) -> i64 {
         let far = match self.level {
-            LatchLevel::Dc => None,
-            LatchLevel::Xdc => self.far,
+            Level::Dc => None,
+            Level::Xdc => self.far,
         };
         let values = [self.own, far].map(|count| count.map_or(0, |count| count.value));
         values.iter().sum::<i64>().max(0)
@@ -130,7 +130,7 @@ impl Model {
             Event::Add => self.count(false, 1),
             Event::Down => self.count(false, -1),
             // No latch of that farm alone was ever made.
-            Event::FarDown if self.level == LatchLevel::Dc => Err(ErrorKind::LatchAbsent),
+            Event::FarDown if self.level == Level::Dc => Err(ErrorKind::LatchAbsent),
             Event::FarDown => self.count(true, -1),
             Event::JavaDown => {
                 let own = self.own.get_or_insert(Count {
@@ -157,7 +157,7 @@ impl Model {
         }
         let end = if self.expired { End::Later } else { End::Expiry };
         self.own = Some(Count { value, end });
-        if self.level == LatchLevel::Xdc {
+        if self.level == Level::Xdc {
             self.far = None;
         }
         self.known = true;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hbase_txn::{Cell, Error, Get, Increment, Latch, LatchLevel, LatchManager, Table, WaitOutcome};
+use hbase_txn::{Cell, Error, Get, Increment, Latch, LatchManager, Level, Table, WaitOutcome};
 use tokio::{sync::Semaphore, task::JoinHandle, time::sleep};
 
 use super::model::{Event, Model};
@@ -30,7 +30,7 @@ pub(super) struct Players {
 
 pub(super) struct Sequence {
     id: String,
-    level: LatchLevel,
+    level: Level,
     events: [Event; 8],
     model: Model,
     began: Option<Instant>,
@@ -41,7 +41,7 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    pub(super) fn new(id: String, level: LatchLevel, events: [Event; 8], has_state: bool) -> Self {
+    pub(super) fn new(id: String, level: Level, events: [Event; 8], has_state: bool) -> Self {
         Self {
             id,
             level,
@@ -120,8 +120,8 @@ impl Sequence {
     async fn look(&mut self, players: &Players, place: usize) {
         let expected = self.model.state();
         let farms: &[_] = match self.level {
-            LatchLevel::Dc => &[&players.here],
-            LatchLevel::Xdc => &[&players.here, &players.there],
+            Level::Dc => &[&players.here],
+            Level::Xdc => &[&players.here, &players.there],
         };
         for farm in farms {
             let shown = self.latch(farm).show().await;
@@ -210,10 +210,10 @@ impl Sequence {
 }
 
 impl Players {
-    fn there_or_here(&self, level: LatchLevel) -> LatchManager {
+    fn there_or_here(&self, level: Level) -> LatchManager {
         match level {
-            LatchLevel::Dc => self.here.clone(),
-            LatchLevel::Xdc => self.there.clone(),
+            Level::Dc => self.here.clone(),
+            Level::Xdc => self.there.clone(),
         }
     }
 }

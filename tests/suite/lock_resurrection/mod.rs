@@ -6,7 +6,7 @@ mod sequence;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use hbase_txn::{Delete, Get, LockLevel, Put};
+use hbase_txn::{Delete, Get, Level, Put};
 
 use crate::support::{
     connect,
@@ -58,7 +58,7 @@ async fn a_short_lease_over_a_long_one_that_was_given_back_ends_free() {
         flush().await;
         sleep_past_end(last).await;
         for (id, ..) in &cases {
-            let info = third.show(LockLevel::Dc, id).await.unwrap();
+            let info = third.show(Level::Dc, id).await.unwrap();
             assert_eq!(info.holder, None, "{id}");
             assert!(try_acquire(&third, id, SHORT).await.is_some(), "{id}");
         }
@@ -105,7 +105,7 @@ async fn two_short_leases_over_a_long_one_that_was_given_back_end_free() {
             flush().await;
             sleep_past_end(last).await;
             for id in &ids {
-                let info = owners[4].show(LockLevel::Dc, id).await.unwrap();
+                let info = owners[4].show(Level::Dc, id).await.unwrap();
                 assert_eq!(info.holder, None, "{id}, {ours_alone}");
                 assert!(try_acquire(&owners[4], id, SHORT).await.is_some(), "{id}");
             }
@@ -136,7 +136,7 @@ async fn an_attempt_that_is_refused_half_way_brings_no_earlier_holder_back() {
     flush().await;
     table.of(&connection).delete(Delete::new(row)).await.unwrap();
     sleep_past_end(refused + 300).await;
-    let info = second.show(LockLevel::Dc, "a").await.unwrap();
+    let info = second.show(Level::Dc, "a").await.unwrap();
     assert_eq!(info.holder, None);
     assert!(try_acquire(&second, "a", SHORT).await.is_some());
 }
@@ -171,11 +171,11 @@ async fn a_hold_that_is_taken_away_before_it_was_laid_bare_brings_no_earlier_hol
             table.of(&connection).put(put).await.unwrap();
         }
         let taken = sequence::now();
-        let hit = second.force_release(LockLevel::Dc, "a").await.unwrap();
+        let hit = second.force_release(Level::Dc, "a").await.unwrap();
         assert_eq!(hit.unwrap().name.as_deref(), Some("tester"));
         flush().await;
         sleep_past_end(taken + 2_000).await;
-        let info = second.show(LockLevel::Dc, "a").await.unwrap();
+        let info = second.show(Level::Dc, "a").await.unwrap();
         assert_eq!(info.holder, None, "{ours_alone}");
         assert!(try_acquire(&second, "a", SHORT).await.is_some());
     }
@@ -229,12 +229,7 @@ async fn an_attempt_in_the_millisecond_of_a_release_leaves_what_is_known_of_it()
         let delete = Delete::new(row.clone()).column("D", "L").timestamp(released);
         rows.delete(delete).await.unwrap();
         while sequence::now() <= released {
-            let _ = locks
-                .lock(LockLevel::Dc, &id)
-                .unwrap()
-                .ttl(SHORT)
-                .try_acquire()
-                .await;
+            let _ = locks.lock(Level::Dc, &id).unwrap().ttl(SHORT).try_acquire().await;
             let found = rows.get(Get::new(row.clone())).await.unwrap().unwrap();
             let stamp = |qualifier: &str| found.cell("D", qualifier).map(|cell| cell.timestamp);
             if stamp("F") != Some(released) || stamp("L").is_some() {

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use hbase_txn::{
-    Delete, ErrorKind, LockGuard, LockHolder, LockLevel, LockLoss, LockManager, LockToken, ReleaseOutcome,
-    Table,
+    Delete, ErrorKind, Level, LockGuard, LockHolder, LockLoss, LockManager, LockToken, ReleaseOutcome, Table,
 };
 use tokio::sync::Semaphore;
+
+use crate::support::eventually;
 
 /// From here on a lease is never waited for.
 const ENDLESS: Duration = Duration::from_secs(60);
@@ -85,11 +86,20 @@ pub(super) async fn sleep_past_end(end: u64) {
 
 pub(super) async fn try_acquire(locks: &LockManager, id: &str, lease: Duration) -> Option<LockGuard> {
     for _ in 0..10 {
-        let request = locks.lock(LockLevel::Dc, id).unwrap().ttl(lease);
+        let request = locks.lock(Level::Dc, id).unwrap().ttl(lease);
+        let began = SystemTime::now();
         match request.try_acquire().await {
             Ok(guard) => return guard,
             // A busy machine, and a lease shorter than the way there and back.
             Err(error) if error.kind() == ErrorKind::DeadlineExceeded => {}
+            // The balancer moved the region. What was won is given back in the background, and no holder until then.
+            Err(error) if error.is_outcome_unknown() => {
+                eventually("what was won unseen is given back", async || {
+                    let holder = locks.show(Level::Dc, id).await.unwrap().holder;
+                    holder.is_none_or(|holder| holder.since < began).then_some(())
+                })
+                .await;
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -98,7 +108,7 @@ pub(super) async fn try_acquire(locks: &LockManager, id: &str, lease: Duration) 
 
 /// When the server ends this hold; none when it is over.
 pub(super) async fn server_end(locks: &LockManager, id: &str, token: LockToken) -> Option<u64> {
-    let holder = locks.show(LockLevel::Dc, id).await.unwrap().holder?;
+    let holder = locks.show(Level::Dc, id).await.unwrap().holder?;
     let end = holder.since + holder.lease?;
     (holder.token == Some(token)).then(|| millis(end))
 }
@@ -165,14 +175,14 @@ impl Sequence {
             // In the millisecond of a row's deletion a put is hidden, and the lock is not got though it is free. And what
             // was got too late to be of use is given back in the background.
             let asked = now();
-            let found = owner.show(LockLevel::Dc, &self.id).await.unwrap();
+            let found = owner.show(Level::Dc, &self.id).await.unwrap();
             if let Some(holder) = found.holder.filter(|holder| holder.since < began) {
                 if let Some(end) = self.own_end(&holder, asked) {
                     sleep_past_end(end).await;
                     continue;
                 }
                 self.complain(&format!("is over, and held by {holder}"));
-                owner.force_release(LockLevel::Dc, &self.id).await.unwrap();
+                owner.force_release(Level::Dc, &self.id).await.unwrap();
             }
         };
         self.rises(guard.fencing());
@@ -276,7 +286,7 @@ impl Sequence {
         let Some(guard) = &self.guard else {
             // Who gave it back or vanished can't be told from who has it still, as long as the lease lasts.
             if !self.vanished {
-                let loss = owner.renew(LockLevel::Dc, &self.id, token, lease).await.unwrap();
+                let loss = owner.renew(Level::Dc, &self.id, token, lease).await.unwrap();
                 if loss.is_none() {
                     self.complain("was renewed after it was released");
                 }
@@ -310,7 +320,7 @@ impl Sequence {
             sleep_past_end(end).await;
             let _turn = players.calls.acquire().await.unwrap();
             let asked = now();
-            let found = players.intruder.show(LockLevel::Dc, &self.id).await.unwrap();
+            let found = players.intruder.show(Level::Dc, &self.id).await.unwrap();
             let Some(holder) = found.holder else { continue };
             match self.own_end(&holder, asked) {
                 Some(end) => ends.push(end),

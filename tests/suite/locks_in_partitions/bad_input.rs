@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Durability, ErrorKind, LockLevel, LockManagerOptions, LockTableOptions, OpenOptions, Outcome,
-    PartitionLocks,
+    Durability, ErrorKind, Level, LockManagerOptions, LockTableOptions, OpenOptions, Outcome, PartitionLocks,
 };
 
 use super::{LEASE, SHARED, client, held, is_free, with_locks};
@@ -46,7 +45,7 @@ async fn locks_that_the_server_of_the_transaction_can_t_see_are_refused() {
     .await;
     let manager = LockManagerOptions::new("c").farm("f");
     let manager = manager.open(&connection, lock_table.name.clone()).await.unwrap();
-    let request = manager.lock(LockLevel::Dc, "l").unwrap();
+    let request = manager.lock(Level::Dc, "l").unwrap();
     let error = transaction.acquire_lock(request.clone()).unwrap_err();
     says(&error, &["lock DC#f#c#l", "table of locks", "fencing number"]);
     let guard = request.acquire().await.unwrap();

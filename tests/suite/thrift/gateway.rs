@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{ErrorKind, LockLevel, ThriftConnection, ThriftLockManagerOptions, local::LocalCluster};
+use hbase_txn::{ErrorKind, Level, ThriftConnection, ThriftLockManagerOptions, local::LocalCluster};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -217,23 +217,23 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
     for _ in 0..10 {
         forwarder.hold(true);
         // Of the lock that is held: its answer comes when nobody waits for it any more.
-        let error = asking.show(LockLevel::Dc, "held").await.unwrap_err();
+        let error = asking.show(Level::Dc, "held").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
         assert!(!error.is_outcome_unknown());
         says(&error, &["127.0.0.1", "reading rows", &table.name.to_string()]);
         forwarder.hold(false);
         let free = eventually("the gateway is heard again", async || {
-            asking.show(LockLevel::Dc, "free").await.ok()
+            asking.show(Level::Dc, "free").await.ok()
         })
         .await;
         assert_eq!(free.holder, None);
-        let info = asking.show(LockLevel::Dc, "held").await.unwrap();
+        let info = asking.show(Level::Dc, "held").await.unwrap();
         assert_eq!(info.holder.unwrap().token, Some(held.token()));
     }
     // A write whose answer is lost may have been done, and is given back.
     forwarder.hold(true);
     let lost = asking
-        .lock(LockLevel::Dc, "lost")
+        .lock(Level::Dc, "lost")
         .unwrap()
         .ttl(LEASE)
         .acquire()
@@ -244,7 +244,7 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
     let native = lock_manager(&connection, &table.name, "late").await;
     let _guard = eventually("what may have been won was given back", async || {
         native
-            .lock(LockLevel::Dc, "lost")
+            .lock(Level::Dc, "lost")
             .unwrap()
             .try_acquire()
             .await
@@ -265,7 +265,7 @@ async fn a_gateway_that_is_killed_is_told_and_served_again_when_it_is_back() {
     let visitor = locks_of(&gateway, &table.name, "killed", false).await;
     let guard = try_lock(&visitor, "held", LEASE * 6).await.unwrap();
     // Several connections wait for work when it dies.
-    let look = || visitor.show(LockLevel::Dc, "held");
+    let look = || visitor.show(Level::Dc, "held");
     futures::future::try_join_all((0..6).map(|_| look()))
         .await
         .unwrap();
@@ -280,7 +280,7 @@ async fn a_gateway_that_is_killed_is_told_and_served_again_when_it_is_back() {
         says(&error, &[&format!("127.0.0.1:{port}"), &table.name.to_string()]);
     }
     let refused = visitor
-        .lock(LockLevel::Dc, "other")
+        .lock(Level::Dc, "other")
         .unwrap()
         .acquire()
         .await

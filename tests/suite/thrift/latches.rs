@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use hbase_txn::{
-    Cell, Connection, ErrorKind, Get, Increment, Latch, LatchInfo, LatchLevel, LatchManager, LatchState,
-    Scan, Table, ThriftConnection, ThriftLatch, ThriftLatchManager, WaitOutcome,
+    Cell, Connection, ErrorKind, Get, Increment, Latch, LatchInfo, LatchManager, LatchState, Level, Scan,
+    Table, ThriftConnection, ThriftLatch, ThriftLatchManager, WaitOutcome,
 };
 
 use super::{GATEWAY, gateway, latches_of, scale};
@@ -21,7 +21,7 @@ use crate::support::{
 const HOUR: Duration = Duration::from_secs(3_600);
 const WEEK: u64 = 7 * 24 * 3_600_000;
 const PATIENCE: Duration = Duration::from_secs(30);
-const LEVELS: [LatchLevel; 2] = [LatchLevel::Dc, LatchLevel::Xdc];
+const LEVELS: [Level; 2] = [Level::Dc, Level::Xdc];
 const CLIENT: &str = "svc";
 
 /// One table, reached through the gateway and natively, by two farms.
@@ -52,11 +52,11 @@ impl Sides {
         }
     }
 
-    fn visitor(&self, level: LatchLevel, id: &str) -> ThriftLatch {
+    fn visitor(&self, level: Level, id: &str) -> ThriftLatch {
         self.visitors[0].latch(level, id).unwrap()
     }
 
-    fn native(&self, level: LatchLevel, id: &str) -> Latch {
+    fn native(&self, level: Level, id: &str) -> Latch {
         self.natives[0].latch(level, id).unwrap()
     }
 
@@ -72,7 +72,7 @@ impl Sides {
     }
 
     /// Both kinds of clients see this.
-    async fn is(&self, level: LatchLevel, id: &str, state: LatchState, count: Option<u64>) {
+    async fn is(&self, level: Level, id: &str, state: LatchState, count: Option<u64>) {
         let of = |info: LatchInfo| (info.state, info.count);
         let seen = self.visitor(level, id).show().await.unwrap();
         assert_eq!(of(seen), (state, count), "{id}, through the gateway");
@@ -161,9 +161,9 @@ async fn farms_of_both_kinds_count_together_and_never_below_nothing() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
     let sides = Sides::new(&connection, "thrift-farms").await;
-    let ours = sides.visitor(LatchLevel::Xdc, "all");
-    let there = sides.visitors[1].latch(LatchLevel::Xdc, "all").unwrap();
-    let theirs = sides.natives[1].latch(LatchLevel::Xdc, "all").unwrap();
+    let ours = sides.visitor(Level::Xdc, "all");
+    let there = sides.visitors[1].latch(Level::Xdc, "all").unwrap();
+    let theirs = sides.natives[1].latch(Level::Xdc, "all").unwrap();
     ours.init(6, HOUR).await.unwrap();
     assert_eq!(
         there.init(6, HOUR).await.unwrap_err().kind(),
@@ -182,12 +182,8 @@ async fn farms_of_both_kinds_count_together_and_never_below_nothing() {
     assert_eq!(theirs.show().await.unwrap(), there.show().await.unwrap());
     assert_eq!(info.ends, there.show().await.unwrap().ends);
     // Of one farm there is none.
-    let alone = sides.visitors[1].latch(LatchLevel::Dc, "alone").unwrap();
-    sides
-        .visitor(LatchLevel::Dc, "alone")
-        .init(1, HOUR)
-        .await
-        .unwrap();
+    let alone = sides.visitors[1].latch(Level::Dc, "alone").unwrap();
+    sides.visitor(Level::Dc, "alone").init(1, HOUR).await.unwrap();
     assert_eq!(alone.show().await.unwrap().state, LatchState::Absent);
     assert_eq!(
         alone.count_down(1).await.unwrap_err().kind(),
@@ -245,8 +241,8 @@ async fn many_count_at_once_through_a_gateway_and_natively_and_none_is_lost() {
             }
         };
         let far = match level {
-            LatchLevel::Dc => 0,
-            LatchLevel::Xdc => 1,
+            Level::Dc => 0,
+            Level::Xdc => 1,
         };
         let native = sides.natives[far].latch(level, &id).unwrap();
         let natively = async {
@@ -444,44 +440,37 @@ async fn who_waits_through_a_gateway_is_told_how_it_ended() {
         let latch = latch.clone();
         tokio::spawn(async move { latch.wait(PATIENCE).await })
     };
-    let nothing = sides.visitor(LatchLevel::Dc, "nothing");
+    let nothing = sides.visitor(Level::Dc, "nothing");
     assert_eq!(nothing.wait(PATIENCE).await.unwrap(), WaitOutcome::Absent);
     // Both levels of one name, which share a row, at once.
-    for (level, id) in [(LatchLevel::Dc, "one"), (LatchLevel::Xdc, "all")] {
+    for (level, id) in [(Level::Dc, "one"), (Level::Xdc, "all")] {
         let ours = sides.visitor(level, id);
         ours.init(2, HOUR).await.unwrap();
         assert_eq!(ours.wait(Duration::ZERO).await.unwrap(), WaitOutcome::TimedOut);
         let patience = Duration::from_millis(300);
         assert_eq!(ours.wait(patience).await.unwrap(), WaitOutcome::TimedOut);
     }
-    let (one, all) = (
-        sides.visitor(LatchLevel::Dc, "one"),
-        sides.visitor(LatchLevel::Xdc, "all"),
-    );
+    let (one, all) = (sides.visitor(Level::Dc, "one"), sides.visitor(Level::Xdc, "all"));
     let waiting: Vec<_> = [&one, &one, &all, &all].map(waits).into();
-    sides.native(LatchLevel::Dc, "one").count_down(2).await.unwrap();
+    sides.native(Level::Dc, "one").count_down(2).await.unwrap();
     all.count_down(2).await.unwrap();
     for waited in waiting {
         assert_eq!(waited.await.unwrap().unwrap(), WaitOutcome::Reached);
     }
     // Natively, of what is counted here.
-    let theirs = sides.native(LatchLevel::Dc, "theirs");
+    let theirs = sides.native(Level::Dc, "theirs");
     theirs.init(1, HOUR).await.unwrap();
     let waiting = tokio::spawn(async move { theirs.wait(PATIENCE).await });
-    sides
-        .visitor(LatchLevel::Dc, "theirs")
-        .count_down(1)
-        .await
-        .unwrap();
+    sides.visitor(Level::Dc, "theirs").count_down(1).await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), WaitOutcome::Reached);
-    let deleted = sides.visitor(LatchLevel::Dc, "deleted");
+    let deleted = sides.visitor(Level::Dc, "deleted");
     deleted.init(1, HOUR).await.unwrap();
     let waiting = waits(&deleted);
     eventually("the waiter has begun", async || {
         (!waiting.is_finished()).then_some(())
     })
     .await;
-    sides.native(LatchLevel::Dc, "deleted").delete().await.unwrap();
+    sides.native(Level::Dc, "deleted").delete().await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), WaitOutcome::Absent);
 }
 
@@ -490,7 +479,7 @@ async fn waiting_through_a_gateway_leaves_nothing_behind() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
     let sides = Sides::new(&connection, "thrift-leaving").await;
-    let ours = sides.visitor(LatchLevel::Dc, "one");
+    let ours = sides.visitor(Level::Dc, "one");
     ours.init(1, HOUR).await.unwrap();
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let waiting: Vec<_> = (0..20)

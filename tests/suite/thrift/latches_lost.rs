@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hbase_txn::{
-    Connection, ErrorKind, Latch, LatchLevel, LatchState, Result, ThriftConnection, ThriftLatch,
+    Connection, ErrorKind, Latch, LatchState, Level, Result, ThriftConnection, ThriftLatch,
     local::LocalCluster,
 };
 
@@ -17,7 +17,7 @@ use crate::support::{
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
-const LEVELS: [LatchLevel; 2] = [LatchLevel::Dc, LatchLevel::Xdc];
+const LEVELS: [Level; 2] = [Level::Dc, Level::Xdc];
 const CLIENT: &str = "svc";
 const ALL: u64 = 1_000_000;
 
@@ -61,7 +61,7 @@ impl Told {
     }
 }
 
-async fn native(connection: &Connection, table: &TestTable, level: LatchLevel, id: &str) -> Latch {
+async fn native(connection: &Connection, table: &TestTable, level: Level, id: &str) -> Latch {
     let latches = latch_manager(connection, &table.name, CLIENT, "fra").await;
     latches.latch(level, id).unwrap()
 }
@@ -161,8 +161,8 @@ async fn a_gateway_that_is_killed_takes_no_count_along() {
     let gateway = gateway().await;
     let latches = latches_of(&gateway, &table.name, CLIENT, "fra").await;
     let id = "killed";
-    let ours: ThriftLatch = latches.latch(LatchLevel::Dc, id).unwrap();
-    let theirs = native(&connection, &table, LatchLevel::Dc, id).await;
+    let ours: ThriftLatch = latches.latch(Level::Dc, id).unwrap();
+    let theirs = native(&connection, &table, Level::Dc, id).await;
     ours.init(ALL, HOUR).await.unwrap();
     let mut told = Told::default();
     for _ in 0..scale().min(4) {

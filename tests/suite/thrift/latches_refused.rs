@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Error, ErrorKind, Increment, LatchLevel, LatchState, Put, Result, TableName, ThriftLatchManager,
+    Error, ErrorKind, Increment, LatchState, Level, Put, Result, TableName, ThriftLatchManager,
     ThriftLatchManagerOptions, WaitOutcome,
 };
 
@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
-const LEVELS: [LatchLevel; 2] = [LatchLevel::Dc, LatchLevel::Xdc];
+const LEVELS: [Level; 2] = [Level::Dc, Level::Xdc];
 const CLIENT: &str = "svc";
 
 fn is(error: &Error, kind: ErrorKind, parts: &[&str]) {
@@ -72,10 +72,10 @@ async fn tables_and_names_in_which_no_latch_can_be_are_refused() {
     let latches = open(CLIENT, "fra", &table.name).await.unwrap();
     assert!(latches.has_state_family());
     for id in [String::new(), "i".repeat(40_000)] {
-        let error = latches.latch(LatchLevel::Dc, &id).unwrap_err();
+        let error = latches.latch(Level::Dc, &id).unwrap_err();
         is(&error, ErrorKind::InvalidInput, &["naming a latch"]);
     }
-    let ours = latches.latch(LatchLevel::Dc, "a").unwrap();
+    let ours = latches.latch(Level::Dc, "a").unwrap();
     for life in [Duration::from_millis(99), Duration::from_secs(367 * 24 * 3_600)] {
         let error = ours.init(1, life).await.unwrap_err();
         is(
@@ -155,7 +155,7 @@ async fn cells_of_which_a_gateway_can_not_tell_what_they_are_are_named() {
     .enumerate()
     {
         let id = format!("stranger-{number}");
-        let ours = latches.latch(LatchLevel::Xdc, &id).unwrap();
+        let ours = latches.latch(Level::Xdc, &id).unwrap();
         ours.init(3, HOUR).await.unwrap();
         let stranger = Put::new(latch_row(CLIENT, &id)).cell(family, column, value);
         data.put(stranger).await.unwrap();
@@ -174,7 +174,7 @@ async fn cells_of_which_a_gateway_can_not_tell_what_they_are_are_named() {
     // A Java client counts down what is not there: it may be a latch that it made and counted too far down, or what one left.
     let count = |id: &str, by| Increment::new(latch_row(CLIENT, id)).column("C", "count_fra", by);
     data.increment(count("late", -1)).await.unwrap();
-    let late = latches.latch(LatchLevel::Dc, "late").unwrap();
+    let late = latches.latch(Level::Dc, "late").unwrap();
     for error in [
         late.init(2, HOUR).await,
         late.show().await.map(drop),
@@ -188,7 +188,7 @@ async fn cells_of_which_a_gateway_can_not_tell_what_they_are_are_named() {
     assert_eq!(late.show().await.unwrap().count, Some(2));
     // What is left of a sum of farms is no latch, and is not in the next one.
     data.increment(count("farms", -1)).await.unwrap();
-    let farms = latches.latch(LatchLevel::Xdc, "farms").unwrap();
+    let farms = latches.latch(Level::Xdc, "farms").unwrap();
     assert_eq!(farms.show().await.unwrap().state, LatchState::Absent);
     farms.init(2, HOUR).await.unwrap();
     assert_eq!(farms.show().await.unwrap().count, Some(2));

@@ -9,7 +9,7 @@ use std::{
 };
 
 use hbase_txn::{
-    Delete, ErrorKind, LockGuard, LockLevel, LockLoss, LockManager, Put, ReleaseOutcome, ThriftConnection,
+    Delete, ErrorKind, Level, LockGuard, LockLoss, LockManager, Put, ReleaseOutcome, ThriftConnection,
     ThriftLockGuard, ThriftLockManager, ThriftLockManagerOptions,
 };
 use tokio::task::JoinSet;
@@ -26,7 +26,7 @@ use crate::support::{
 const LEASE: Duration = Duration::from_secs(20);
 
 async fn try_natively(locks: &LockManager, id: &str, ttl: Duration) -> Option<LockGuard> {
-    let request = locks.lock(LockLevel::Dc, id).unwrap().ttl(ttl);
+    let request = locks.lock(Level::Dc, id).unwrap().ttl(ttl);
     request.try_acquire().await.unwrap()
 }
 
@@ -44,15 +44,10 @@ async fn a_gateways_client_and_a_native_one_exclude_each_other() {
             assert!(guard.is_held() && guard.remaining() > LEASE / 2);
             assert!(guard.fencing() > last, "{} {last}", guard.fencing());
             last = guard.fencing();
-            let refused = native
-                .lock(LockLevel::Dc, "a")
-                .unwrap()
-                .acquire()
-                .await
-                .unwrap_err();
+            let refused = native.lock(Level::Dc, "a").unwrap().acquire().await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::LockUnavailable);
             says(&refused, &["visitor"]);
-            let seen = native.show(LockLevel::Dc, "a").await.unwrap();
+            let seen = native.show(Level::Dc, "a").await.unwrap();
             let holder = seen.holder.unwrap();
             assert_eq!(holder.token, Some(guard.token()));
             assert_eq!(holder.lease, Some(LEASE));
@@ -63,15 +58,10 @@ async fn a_gateways_client_and_a_native_one_exclude_each_other() {
             let guard = try_natively(&native, "a", LEASE).await.expect("it is free again");
             assert!(guard.fencing() > last, "{} {last}", guard.fencing());
             last = guard.fencing();
-            let refused = visitor
-                .lock(LockLevel::Dc, "a")
-                .unwrap()
-                .acquire()
-                .await
-                .unwrap_err();
+            let refused = visitor.lock(Level::Dc, "a").unwrap().acquire().await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::LockUnavailable);
             says(&refused, &["tester", "table suite_thrift"]);
-            let holder = visitor.show(LockLevel::Dc, "a").await.unwrap().holder.unwrap();
+            let holder = visitor.show(Level::Dc, "a").await.unwrap().holder.unwrap();
             assert_eq!(holder.token, Some(guard.token()));
             assert!(guard.release().await.unwrap().is_released());
         }
@@ -89,18 +79,12 @@ async fn a_token_releases_what_the_other_kind_of_client_holds() {
 
     let token = try_lock(&visitor, "a", LEASE).await.unwrap().leave();
     assert!(try_natively(&native, "a", LEASE).await.is_none());
-    assert!(
-        native
-            .release(LockLevel::Dc, "a", token)
-            .await
-            .unwrap()
-            .is_released()
-    );
+    assert!(native.release(Level::Dc, "a", token).await.unwrap().is_released());
     let token = try_natively(&native, "a", LEASE).await.unwrap().leave();
     assert!(try_lock(&visitor, "a", LEASE).await.is_none());
     assert!(
         visitor
-            .release(LockLevel::Dc, "a", token)
+            .release(Level::Dc, "a", token)
             .await
             .unwrap()
             .is_released()
@@ -108,12 +92,12 @@ async fn a_token_releases_what_the_other_kind_of_client_holds() {
     let token = try_lock(&visitor, "a", LEASE).await.unwrap().leave();
     assert!(
         visitor
-            .release(LockLevel::Dc, "a", token)
+            .release(Level::Dc, "a", token)
             .await
             .unwrap()
             .is_released()
     );
-    let again = visitor.release(LockLevel::Dc, "a", token).await.unwrap();
+    let again = visitor.release(Level::Dc, "a", token).await.unwrap();
     assert_eq!(again, ReleaseOutcome::Lost(LockLoss::Expired));
     assert!(try_natively(&native, "a", LEASE).await.is_some());
 }
@@ -127,12 +111,7 @@ async fn a_java_marker_keeps_out_and_a_java_release_is_told() {
     let (row, rows) = (lock_row("java", "a"), table.of(&connection));
     let marker = Put::new(row.clone()).cell("D", "L", "M").ttl(LEASE);
     rows.put(marker).await.unwrap();
-    let refused = visitor
-        .lock(LockLevel::Dc, "a")
-        .unwrap()
-        .acquire()
-        .await
-        .unwrap_err();
+    let refused = visitor.lock(Level::Dc, "a").unwrap().acquire().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LockUnavailable);
     says(&refused, &["a client that leaves no name"]);
     rows.delete(Delete::new(row.clone())).await.unwrap();
@@ -165,11 +144,7 @@ async fn a_lease_through_a_gateway_ends_and_a_renewed_one_does_not() {
         let visitor = locks_of(&gateway, &table.name, "leases", ours_alone).await;
         // A busy machine takes long for the calls of an attempt, and renews late.
         let lease = Duration::from_secs(6);
-        let request = visitor
-            .lock(LockLevel::Dc, "renewed")
-            .unwrap()
-            .ttl(lease)
-            .renewed();
+        let request = visitor.lock(Level::Dc, "renewed").unwrap().ttl(lease).renewed();
         let renewed = request.acquire().await.unwrap();
         let began = Instant::now();
         let short = try_lock(&visitor, "short", lease).await.unwrap();
@@ -192,7 +167,7 @@ async fn a_lease_through_a_gateway_ends_and_a_renewed_one_does_not() {
             renewed.renew().await.unwrap();
             // A renewal on its way has marked the row anew, and not yet said whose it is.
             eventually("the holder is named", async || {
-                let info = native.show(LockLevel::Dc, "renewed").await.unwrap();
+                let info = native.show(Level::Dc, "renewed").await.unwrap();
                 (info.holder.unwrap().token == Some(renewed.token())).then_some(())
             })
             .await;
@@ -213,7 +188,7 @@ async fn who_waits_through_a_gateway_gets_it_when_it_is_released() {
     let native = lock_manager(&connection, &table.name, "waits").await;
     let visitor = locks_of(&gateway, &table.name, "waits", false).await;
     let held = try_natively(&native, "a", LEASE).await.unwrap();
-    let request = visitor.lock(LockLevel::Dc, "a").unwrap().wait(LEASE);
+    let request = visitor.lock(Level::Dc, "a").unwrap().wait(LEASE);
     let waiting = tokio::spawn(request.acquire());
     eventually("it waits", async || (!waiting.is_finished()).then_some(())).await;
     assert!(held.release().await.unwrap().is_released());
@@ -235,7 +210,7 @@ async fn attempts_that_are_dropped_leave_no_lock() {
     let native = lock_manager(&connection, &table.name, "dropped").await;
     let visitor = locks_of(&gateway, &table.name, "dropped", false).await;
     for round in 0..20 {
-        let attempt = tokio::spawn(visitor.lock(LockLevel::Dc, "a").unwrap().ttl(LEASE).acquire());
+        let attempt = tokio::spawn(visitor.lock(Level::Dc, "a").unwrap().ttl(LEASE).acquire());
         tokio::time::sleep(Duration::from_micros(400 * round)).await;
         attempt.abort();
         drop(attempt.await);
@@ -262,11 +237,11 @@ impl Owner {
     async fn try_lock(&self, id: &str) -> hbase_txn::Result<Option<Guard>> {
         Ok(match self {
             Self::Native(locks) => {
-                let request = locks.lock(LockLevel::Dc, id)?.ttl(LEASE);
+                let request = locks.lock(Level::Dc, id)?.ttl(LEASE);
                 request.try_acquire().await?.map(Guard::Native)
             }
             Self::Visitor(locks) => {
-                let request = locks.lock(LockLevel::Dc, id)?.ttl(LEASE);
+                let request = locks.lock(Level::Dc, id)?.ttl(LEASE);
                 request.try_acquire().await?.map(Guard::Visitor)
             }
         })
@@ -439,11 +414,11 @@ async fn what_no_lock_can_be_is_refused() {
     }
     let locks = locks_of(&gateway, &table.name, "c", false).await;
     assert_eq!(
-        locks.lock(LockLevel::Dc, "").unwrap_err().kind(),
+        locks.lock(Level::Dc, "").unwrap_err().kind(),
         ErrorKind::InvalidInput
     );
     for lease in [Duration::from_millis(99), Duration::from_secs(31 * 24 * 3_600)] {
-        let refused = locks.lock(LockLevel::Dc, "a").unwrap().ttl(lease).acquire().await;
+        let refused = locks.lock(Level::Dc, "a").unwrap().ttl(lease).acquire().await;
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
     }
     let no_farm = ThriftLockManagerOptions::new("c")
@@ -451,12 +426,12 @@ async fn what_no_lock_can_be_is_refused() {
         .await
         .unwrap();
     assert_eq!(
-        no_farm.lock(LockLevel::Dc, "a").unwrap_err().kind(),
+        no_farm.lock(Level::Dc, "a").unwrap_err().kind(),
         ErrorKind::InvalidInput
     );
     assert!(
         no_farm
-            .lock(LockLevel::Xdc, "a")
+            .lock(Level::Xdc, "a")
             .unwrap()
             .try_acquire()
             .await

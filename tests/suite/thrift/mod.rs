@@ -17,7 +17,7 @@ mod over;
 use std::time::Duration;
 
 use hbase_txn::{
-    LockLevel, TableName, ThriftConnection, ThriftLatchManager, ThriftLatchManagerOptions, ThriftLockGuard,
+    Level, TableName, ThriftConnection, ThriftLatchManager, ThriftLatchManagerOptions, ThriftLockGuard,
     ThriftLockManager, ThriftLockManagerOptions,
 };
 use tokio::sync::RwLock;
@@ -66,7 +66,7 @@ async fn locks_of(
 }
 
 async fn try_lock(locks: &ThriftLockManager, id: &str, ttl: Duration) -> Option<ThriftLockGuard> {
-    let request = locks.lock(LockLevel::Dc, id).unwrap().ttl(ttl);
+    let request = locks.lock(Level::Dc, id).unwrap().ttl(ttl);
     request.try_acquire().await.unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use futures::future::join_all;
-use hbase_txn::{Connection, LockLevel, LockManager, LockToken, ReleaseOutcome, Scan, ThriftLockManager};
+use hbase_txn::{Connection, Level, LockManager, LockToken, ReleaseOutcome, Scan, ThriftLockManager};
 
 use super::{GATEWAY, gateway, locks_of, scale};
 use crate::support::{
@@ -56,15 +56,15 @@ async fn end(
     ending: Ending,
 ) -> Option<hbase_txn::Result<ReleaseOutcome>> {
     match ending {
-        Ending::Natively => Some(clients.native.release(LockLevel::Dc, id, token).await),
-        Ending::ThroughGateway => Some(clients.visitor.release(LockLevel::Dc, id, token).await),
+        Ending::Natively => Some(clients.native.release(Level::Dc, id, token).await),
+        Ending::ThroughGateway => Some(clients.visitor.release(Level::Dc, id, token).await),
         Ending::Left | Ending::ByGuard => None,
     }
 }
 
 /// Fails if the lock shows as held, with all that its rows have.
 async fn check_free(clients: &Clients, id: &str, story: &[String]) {
-    let info = clients.native.show(LockLevel::Dc, id).await.unwrap();
+    let info = clients.native.show(Level::Dc, id).await.unwrap();
     if info.holder.is_some() {
         let table = clients.connection.table(clients.native.table().clone());
         let key = lock_row("over", id);
@@ -86,7 +86,7 @@ async fn live(clients: &Clients, id: String, mut random: Rng) {
         let wait = Duration::from_secs(10);
         // Each kind of client waits until it is free, which it must be.
         let (renewal, release) = if is_native {
-            let request = clients.native.lock(LockLevel::Dc, &id).unwrap();
+            let request = clients.native.lock(Level::Dc, &id).unwrap();
             let guard = request.ttl(lease).wait(wait).acquire().await.unwrap();
             let renewal = if renewed { Some(guard.renew().await) } else { None };
             match ending {
@@ -94,7 +94,7 @@ async fn live(clients: &Clients, id: String, mut random: Rng) {
                 ending => (renewal, end(clients, &id, guard.leave(), ending).await),
             }
         } else {
-            let request = clients.visitor.lock(LockLevel::Dc, &id).unwrap();
+            let request = clients.visitor.lock(Level::Dc, &id).unwrap();
             let guard = request.ttl(lease).wait(wait).acquire().await.unwrap();
             let renewal = if renewed { Some(guard.renew().await) } else { None };
             match ending {

@@ -1,7 +1,7 @@
 //! Which latch is meant.
 
 use clap::Args;
-use hbase_txn::{BytesBinary, Latch, LatchLevel, LatchManagerOptions, LatchName, TableName};
+use hbase_txn::{BytesBinary, Latch, LatchManagerOptions, LatchName, Level, TableName};
 
 use crate::{args::Global, exit::Failure, values};
 
@@ -23,7 +23,7 @@ pub(super) struct Which {
 pub(super) struct Whose {
     /// Whose counts make it: dc, those of one farm; xdc, the sum of all farms
     #[arg(long, default_value = "dc", value_name = "dc|xdc")]
-    level: LatchLevel,
+    level: Level,
     /// The farm (data centre) in whose column is counted; not needed to look at, wait for and delete a latch of level xdc
     #[arg(long, value_name = "F", value_parser = values::text)]
     farm: Option<String>,
@@ -45,14 +45,14 @@ impl Which {
         let Whose { level, farm, client } = &self.whose;
         let farm = match (farm, level, deed) {
             (Some(farm), _, _) => farm,
-            (None, LatchLevel::Xdc, Deed::Looks) => NO_FARM,
-            (None, LatchLevel::Xdc, Deed::Counts) => {
+            (None, Level::Xdc, Deed::Looks) => NO_FARM,
+            (None, Level::Xdc, Deed::Counts) => {
                 return Err(Failure::Unparsable(
                     "what is counted stands in the column of a farm, at level xdc too; name it by --farm F"
                         .to_owned(),
                 ));
             }
-            (None, LatchLevel::Dc, _) => {
+            (None, Level::Dc, _) => {
                 return Err(Failure::Unparsable(
                     "a latch of level dc belongs to a farm; name it by --farm F, or take --level xdc, which adds up all"
                         .to_owned(),
@@ -72,7 +72,7 @@ impl Which {
         Ok(latches.latch(self.whose.level, &self.id)?)
     }
 
-    pub(super) fn level(&self) -> LatchLevel {
+    pub(super) fn level(&self) -> Level {
         self.whose.level
     }
 }

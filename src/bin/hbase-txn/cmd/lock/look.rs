@@ -1,7 +1,7 @@
 //! `hbase-txn lock show` and `list`.
 
 use clap::Args;
-use hbase_txn::{LockInfo, LockLevel, LockManagerOptions, TableName};
+use hbase_txn::{Level, LockInfo, LockManagerOptions, TableName};
 use serde::Serialize;
 
 use super::which::Which;
@@ -32,7 +32,7 @@ pub(crate) struct List {
     table: TableName,
     /// Only locks of this level; as with all of these, without those whose key no client of this library writes
     #[arg(long, value_name = "dc|xdc")]
-    level: Option<LockLevel>,
+    level: Option<Level>,
     /// Only locks of this farm, which have level dc
     #[arg(long, value_name = "F", value_parser = values::text)]
     farm: Option<String>,

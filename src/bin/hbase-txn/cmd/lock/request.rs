@@ -4,7 +4,7 @@ use std::{future::Future, pin::pin, time::Duration};
 
 use clap::Args;
 use hbase_txn::{
-    Connection, LONGEST_LEASE, LockGuard, LockLevel, LockManager, LockManagerOptions, LockRequest,
+    Connection, LONGEST_LEASE, Level, LockGuard, LockManager, LockManagerOptions, LockRequest,
     LockTableOptions,
 };
 use tokio::time::timeout;
@@ -52,7 +52,7 @@ pub(in crate::cmd) struct Request {
 /// What all that is asked for has in common.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cmd) struct Terms<'a> {
-    pub(in crate::cmd) level: LockLevel,
+    pub(in crate::cmd) level: Level,
     pub(in crate::cmd) id: &'a str,
     pub(in crate::cmd) lease: Duration,
     /// None when nothing was said.

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use hbase_txn::{
-    BytesBinary, LONGEST_LEASE, LockLevel, LockManager, LockManagerOptions, LockName, SHORTEST_LEASE,
-    TableName,
+    BytesBinary, LONGEST_LEASE, Level, LockManager, LockManagerOptions, LockName, SHORTEST_LEASE, TableName,
 };
 
 use crate::{
@@ -24,7 +23,7 @@ pub(in crate::cmd) struct Which {
     pub(in crate::cmd) id: String,
     /// Whom it excludes: dc, the client's processes in one farm; xdc, those in all farms
     #[arg(long, default_value = "dc", value_name = "dc|xdc")]
-    pub(in crate::cmd) level: LockLevel,
+    pub(in crate::cmd) level: Level,
     /// The farm (data centre) of what has level dc
     #[arg(long, value_name = "F", value_parser = values::text)]
     pub(in crate::cmd) farm: Option<String>,
@@ -37,9 +36,9 @@ impl Which {
     /// The lock's name, which is looked at before any server is.
     pub(in crate::cmd) fn name(&self) -> Result<LockName, Failure> {
         let name = match (self.level, &self.farm) {
-            (LockLevel::Xdc, _) => LockName::xdc(&self.client, &self.id),
-            (LockLevel::Dc, Some(farm)) => LockName::dc(farm, &self.client, &self.id),
-            (LockLevel::Dc, None) => {
+            (Level::Xdc, _) => LockName::xdc(&self.client, &self.id),
+            (Level::Dc, Some(farm)) => LockName::dc(farm, &self.client, &self.id),
+            (Level::Dc, None) => {
                 return Err(Failure::Unparsable(
                     "a lock of level dc belongs to a farm; name it by --farm F, or take --level xdc, which spans all"
                         .to_owned(),
