@@ -270,6 +270,20 @@ impl Error {
         self
     }
 
+    /// What to do instead, by a layer that knows more of that than the call did.
+    pub(crate) fn with_better_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The same for an error after which nobody knows whether it was applied.
+    pub(crate) fn with_hint_if_unknown(self, hint: &'static str) -> Self {
+        match self.is_outcome_unknown() {
+            true => self.with_better_hint(hint),
+            false => self,
+        }
+    }
+
     pub(crate) fn with_remote(mut self, remote: RemoteException) -> Self {
         self.0.remote = Some(remote);
         self

@@ -47,6 +47,12 @@ struct Entry {
     waiting: VecDeque<Arc<Waiter>>,
 }
 
+/// Whether the name's hash may stand in the lone id's word, where it is not mistaken for anything else.
+#[inline]
+fn may_be_lone<K>(name: &Name<K>) -> bool {
+    name.key.is_none() && name.hash > ENTRIES
+}
+
 impl<K> Default for Shard<K> {
     fn default() -> Self {
         Self {
@@ -118,9 +124,8 @@ impl<K: Eq + Clone> Shard<K> {
     /// Takes an id that would be the only one of the shard.
     #[inline]
     pub(super) fn take_lone(&self, name: &Name<K>, mode: Mode) -> bool {
-        name.key.is_none()
+        may_be_lone(name)
             && mode == Mode::Exclusive
-            && name.hash > ENTRIES
             && self
                 .lone
                 .compare_exchange(NOBODY, name.hash, Ordering::Acquire, Ordering::Relaxed)
@@ -145,7 +150,7 @@ impl<K: Eq> Shard<K> {
     /// Gives the key back: to those who are first in its queue.
     #[inline]
     pub(super) fn release(&self, name: &Name<K>) {
-        let was_lone = name.key.is_none()
+        let was_lone = may_be_lone(name)
             && self
                 .lone
                 .compare_exchange(name.hash, NOBODY, Ordering::Release, Ordering::Relaxed)

@@ -53,6 +53,14 @@ impl Moment {
     }
 }
 
+/// Timers stand still while the machine is suspended; the clock of leases does not. So it is looked at this often.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// A timer for this moment, or for a part of the way there.
+pub(super) fn slice(moment: Moment) -> Instant {
+    moment.timer().min(Instant::now() + LONGEST_SLEEP)
+}
+
 fn nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

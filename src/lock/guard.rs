@@ -3,7 +3,11 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::{
+    sync::MutexGuard,
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     abandoned, clock::Moment, hold::Hold, keeper::Kept, owner::LockToken, party::Tenure, place::Place,
@@ -82,7 +86,7 @@ impl LockGuard {
         let held = Arc::new(Held {
             name,
             place,
-            term: Term::new(hold.since, lease, margin),
+            term: Term::new(hold.since, lease, margin, renewed),
             token: hold.token,
             fencing: hold.fencing,
             beginning: hold
@@ -92,24 +96,38 @@ impl LockGuard {
                 .unwrap_or_default(),
             hold: Arc::new(tokio::sync::Mutex::new(hold)),
         });
-        let keeper = tokio::spawn(super::keeper::keep(Arc::clone(&held), renewed));
+        let keeper = tokio::spawn(super::keeper::keep(Arc::clone(&held)));
         Self { held, keeper }
     }
 
-    pub(super) fn lease(&self) -> Duration {
-        self.held.term.lease()
+    /// Renews the lease when a third of it is over: for a hold that is not handed out yet.
+    pub(crate) async fn freshen(&self) -> Result<()> {
+        match self.remaining() < self.held.term.lasts() / 3 * 2 {
+            true => self.renew().await,
+            false => Ok(()),
+        }
     }
 
-    /// The error of a lease that was over before all that was asked for was there.
-    pub(super) fn over(&self) -> Error {
-        self.held.blame(
-            Error::new(
+    /// Ends the renewals in the background.
+    pub(super) fn renew_no_more(&self) {
+        self.held.term.renew_no_more();
+    }
+
+    /// The error of a lock that was lost before all that was asked for was there.
+    pub(super) fn lost_early(&self) -> Error {
+        let error = match self.held.term.loss() {
+            None | Some(LockLoss::Expired) => Error::new(
                 ErrorKind::DeadlineExceeded,
                 "the lock was won, but its lease was over before it could be handed out",
             )
-            .with_retryable(true)
-            .with_hint("take a longer lease, or wait less for locks that are acquired together"),
-        )
+            .with_hint("take a longer lease"),
+            Some(loss) => Error::new(
+                ErrorKind::LockLost,
+                format!("the lock was won, and lost before it could be handed out: {loss}"),
+            )
+            .with_hint("try again"),
+        };
+        self.held.blame(error.with_retryable(true))
     }
 
     /// Keeps this as long as the lock is held.
@@ -198,18 +216,15 @@ impl LockGuard {
     pub async fn release(self) -> Result<ReleaseOutcome> {
         self.keeper.abort();
         let deadline = self.held.place.table.deadline();
-        // A transaction that gives it back keeps this until it is through.
-        let hold = self.held.hold.lock().await;
+        let hold = self.held.hold(deadline).await?;
         if self.held.term.is_released() {
             return Ok(ReleaseOutcome::Released);
         }
         let lost_before = self.held.term.loss();
-        let loss = self
-            .held
-            .place
-            .vacate(&hold, deadline)
-            .await
-            .map_err(|error| self.held.blame(error))?;
+        let loss = self.held.place.vacate(&hold, deadline).await.map_err(|error| {
+            let error = error.with_hint_if_unknown("the background goes on until the lease is over");
+            self.held.blame(error)
+        })?;
         drop(hold);
         self.held.term.released();
         Ok(match (lost_before, loss) {
@@ -246,11 +261,24 @@ impl Held {
         self.term.until().is_some_and(|until| until.left().is_zero())
     }
 
+    /// What changes it has it meanwhile: a renewal, or a transaction that gives it back, until that is through.
+    async fn hold(&self, deadline: Instant) -> Result<MutexGuard<'_, Hold>> {
+        timeout_at(deadline, self.hold.lock()).await.map_err(|_| {
+            let error = Error::new(
+                ErrorKind::DeadlineExceeded,
+                "a renewal, or the commit of a transaction that gives the lock back, did not end in time",
+            );
+            let hint = "see to it that the transaction's commit is awaited or dropped";
+            self.blame(error.with_retryable(true).with_hint(hint))
+        })
+    }
+
     fn lost_error(&self, loss: &LockLoss) -> Error {
-        self.blame(Error::new(
+        let error = Error::new(
             ErrorKind::LockLost,
             format!("the lock is not held any more: {loss}"),
-        ))
+        );
+        self.blame(error.with_hint("stop what is done under it, and acquire it anew"))
     }
 
     fn blame(&self, error: Error) -> Error {
@@ -263,16 +291,16 @@ impl Kept for Held {
         &self.name
     }
 
-    fn lease(&self) -> Duration {
-        self.term.lease()
-    }
-
     fn until(&self) -> Option<Moment> {
         self.term.until()
     }
 
+    fn is_renewed(&self) -> bool {
+        self.term.is_renewed()
+    }
+
     async fn renew(&self, deadline: Instant) -> Result<()> {
-        let mut hold = self.hold.lock().await;
+        let mut hold = self.hold(deadline).await?;
         if let Some(loss) = self.term.loss() {
             return Err(self.lost_error(&loss));
         }
@@ -283,15 +311,18 @@ impl Kept for Held {
             }
             Ok(Renewal::Lost(loss)) => {
                 let error = self.lost_error(&loss);
-                self.lose(loss);
+                self.term.lose(loss);
                 Err(error)
             }
-            Err(error) => Err(self.blame(error)),
+            Err(error) => {
+                let hint = "it is held as it was, or longer; renew it again";
+                Err(self.blame(error.with_hint_if_unknown(hint)))
+            }
         }
     }
 
-    fn lose(&self, loss: LockLoss) {
-        self.term.lose(loss);
+    fn expire(&self) {
+        self.term.expire();
     }
 }
 

@@ -224,7 +224,9 @@ impl LockManager {
         let Shared { client, farm, .. } = &*self.shared;
         let name = match (level, farm) {
             (Level::Dc, Some(farm)) => LockName::dc(farm, client, id),
-            (Level::Dc, None) => Err(Error::invalid("a lock of one farm, but no farm was named")),
+            (Level::Dc, None) => Err(Error::invalid("a lock of one farm, but no farm was named").with_hint(
+                "name it where the locks are opened (LockManagerOptions::farm; --farm), or use level xdc, of all farms",
+            )),
             (Level::Xdc, _) => LockName::xdc(client, id),
         };
         let name = name.map_err(|error| error.at_operation("naming a lock").at_table(self.table()))?;

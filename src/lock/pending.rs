@@ -179,7 +179,9 @@ impl PendingLock {
         };
         let place = &request.place;
         let attempt = place.claim(held, since, place.table.deadline()).await;
-        let hold = match attempt.map_err(|error| request.blame(error))? {
+        let hold = match attempt.map_err(|error| {
+            request.blame(error.with_hint_if_unknown("what was won is given back in the background"))
+        })? {
             Attempt::Won(hold) => hold,
             Attempt::Lost(sights) => {
                 let is_over = since.elapsed() >= held.ttl.into();

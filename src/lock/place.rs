@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     client::{ActionAnswer, CallKind, MultiCall, RegionAction, RegionGuard, ServingRegion, Table, Verdict},
-    error::{Error, ErrorKind, Result},
+    error::{Error, ErrorKind, RemoteException, Result},
     model::{Append, BytesBinary, Delete, Durability, Get, Increment, Mutation, Put, Row},
     wire::condition,
 };
@@ -65,6 +65,18 @@ pub(super) struct Looks {
 impl Place {
     /// An error of the lock of this name.
     pub(super) fn blame(&self, name: impl fmt::Display, error: Error) -> Error {
+        let is_no_number = |remote: &RemoteException| remote.message.contains("Field is not a long");
+        let error = match error.remote().is_some_and(is_no_number) {
+            true => error.with_better_hint(format!(
+                "no client of locks wrote what its counter has; delete that while nobody holds the lock: hbase-txn delete {} \
+                 '{}' {}:{}",
+                self.table.name(),
+                BytesBinary(self.rows.lock_row()),
+                BytesBinary(&self.rows.family),
+                BytesBinary(&self.rows.columns(0).fencing),
+            )),
+            false => error,
+        };
         error
             .at_operation(format!("lock {name}"))
             .at_table(self.table.name())
@@ -315,24 +327,33 @@ struct Together<'a>(&'a [&'a Place]);
 
 impl RegionGuard for Together<'_> {
     fn check(&self, serving: ServingRegion<'_>) -> Verdict {
-        let mut rows = self.0.iter().flat_map(|place| &place.rows.rows);
-        let outside = rows.find(|row| !serving.region.contains(row));
-        match outside {
-            None => Verdict::Pass,
-            Some(row) => Verdict::LookAgain(
-                Error::new(
-                    ErrorKind::PartitionCut,
-                    format!(
-                        "a region boundary lies between the rows of one lock: {} is not in {}",
-                        BytesBinary(row),
-                        serving.region.range_text()
-                    ),
-                )
-                .with_hint(
-                    "merge them: hbase-txn table repair TABLE; a table that hbase-txn makes never splits there (its split \
+        let contains = |row: &Bytes| serving.region.contains(row);
+        let parted = |what: &str, row: &Bytes| {
+            let range = serving.region.range_text();
+            let text = format!(
+                "a region boundary lies between {what}: {} is not in {range}",
+                BytesBinary(row)
+            );
+            Error::new(ErrorKind::PartitionCut, text)
+        };
+        for place in self.0 {
+            let rows = &place.rows.rows;
+            let Some(outside) = rows.iter().find(|row| !contains(row)) else {
+                continue;
+            };
+            let error = match rows.iter().any(contains) {
+                true => parted("the rows of one lock", outside).with_hint(format!(
+                    "merge them: hbase-txn table repair {}; a table that hbase-txn makes never splits there (its split \
                      restriction is a key prefix of one byte)",
-                ),
-            ),
+                    place.table.name()
+                )),
+                // Where they are was looked up before: the region was split since.
+                false => parted("locks that are tried in one call", outside)
+                    .with_retryable(true)
+                    .with_hint("try again: each is found where it is by now"),
+            };
+            return Verdict::LookAgain(error);
         }
+        Verdict::Pass
     }
 }

@@ -24,6 +24,10 @@ use crate::{
 /// long as the lease would have, and a Java client's lease laid over it may be shorter (its default is 90 s).
 pub(crate) const LONG_REST: Duration = Duration::from_secs(90);
 
+/// What to do by hand when an answer was lost.
+pub(super) const AGAIN: &str = "do it again: it changes nothing but this hold";
+const LOOK: &str = "look who holds it now, before it is taken away again";
+
 /// The pause before a release is sent again whose answer was lost.
 const RESEND: Duration = Duration::from_millis(20);
 
@@ -56,7 +60,10 @@ impl Place {
     /// As [`vacate`](Self::vacate).
     pub(super) async fn release(&self, token: LockToken, deadline: Instant) -> Result<ReleaseOutcome> {
         let loss = match self.resume(token, deadline).await? {
-            Resumed::Held(hold) => self.vacate(&hold, deadline).await?,
+            Resumed::Held(hold) => self
+                .vacate(&hold, deadline)
+                .await
+                .map_err(|error| error.with_hint_if_unknown(AGAIN))?,
             Resumed::Lost(loss) => Some(loss),
         };
         Ok(loss.map_or(ReleaseOutcome::Released, ReleaseOutcome::Lost))
@@ -124,19 +131,19 @@ impl Place {
 
     /// The action that takes one row from a holder, as long as it is still his.
     fn evict_action(&self, index: usize, holder: &Occupant, sight: &Sight) -> Option<RegionAction> {
-        match holder {
-            Occupant::Ours { held, .. } => {
-                let grip = sight.grip(held.token)?;
-                let mut mutations = self.giving_up_over(index, &grip, None);
-                // So that the holder can tell it from a release of his own.
-                mutations.extend(self.count(index));
-                Some(self.if_held(index, &grip, mutations))
-            }
-            // A delete would hide whoever comes next, until the servers' clocks have passed a stamp that is ahead of them. How
-            // long the marker lives is not known, so what is laid over it lives for ever: an empty cell.
-            Occupant::Foreign { since, marker } => (sight.occupant().as_ref() == Some(holder))
-                .then(|| self.if_marked(index, marker, vec![self.blank(index, *since)])),
+        if let Occupant::Ours { held, .. } = holder
+            && let Some(grip) = sight.grip(held.token)
+        {
+            let mut mutations = self.giving_up_over(index, &grip, None);
+            // So that the holder can tell it from a release of his own.
+            mutations.extend(self.count(index));
+            return Some(self.if_held(index, &grip, mutations));
         }
+        // A stranger's, be there an owner cell beside it or not. A delete would hide whoever comes next, until the servers'
+        // clocks have passed a stamp that is ahead of them. How long the marker lives is not known, so what is laid over it
+        // lives for ever: an empty cell.
+        let (timestamp, marker) = sight.marker_of(holder)?;
+        Some(self.if_marked(index, marker, vec![self.blank(index, timestamp)]))
     }
 
     /// Gives back what the token has of the rows, which were seen like this before it was tried.
@@ -246,7 +253,10 @@ impl Place {
             if actions.is_empty() {
                 return Ok(Some(LockHolder::of(hit.clone())));
             }
-            sights = self.change("taking the lock away", actions, deadline).await?;
+            sights = self
+                .change("taking the lock away", actions, deadline)
+                .await
+                .map_err(|error| error.with_hint_if_unknown(LOOK))?;
         }
         Err(hold::changed_meanwhile("taken away"))
     }

@@ -10,6 +10,7 @@ use super::{
     layout::HELD,
     owner::{HeldBy, LockToken, Millis, Owner},
     place::Place,
+    release::AGAIN,
     sight::Grip,
     state::LockLoss,
 };
@@ -94,7 +95,10 @@ impl Place {
         deadline: Instant,
     ) -> Result<Option<LockLoss>> {
         let renewal = match self.resume(token, deadline).await? {
-            Resumed::Held(mut hold) => self.renew(&mut hold, lease, deadline).await?,
+            Resumed::Held(mut hold) => self
+                .renew(&mut hold, lease, deadline)
+                .await
+                .map_err(|error| error.with_hint_if_unknown(AGAIN))?,
             Resumed::Lost(loss) => Renewal::Lost(loss),
         };
         Ok(match renewal {
@@ -116,7 +120,10 @@ impl Place {
             let sent = Moment::now();
             let count = self.count(0).into_iter().collect();
             let actions = vec![self.if_held(0, &grips[0], count)];
-            let after = self.change("asking for the time", actions, deadline).await?;
+            let after = self
+                .change("asking for the time", actions, deadline)
+                .await
+                .map_err(|error| error.with_hint_if_unknown(AGAIN))?;
             let now = after.first().and_then(|sight| sight.fencing);
             let before = sights.first().and_then(|sight| sight.fencing);
             if let Some(now) = now.filter(|now| Some(*now) > before) {

@@ -94,7 +94,8 @@ impl LockRequest {
         self
     }
 
-    /// How long a lock that is held is waited for; not at all unless said. One attempt is made at least.
+    /// How long a lock that is held is waited for; not at all unless said. When that is over a last attempt is made; or a look
+    /// at who holds it, while other tasks of this process come first.
     ///
     /// The time for the calls themselves comes on top: the operation timeout at most.
     pub fn wait(mut self, wait: Duration) -> Self {
@@ -102,7 +103,8 @@ impl LockRequest {
         self
     }
 
-    /// Renews the lease in the background, each time a third of it is over, as long as the guard lives.
+    /// Renews the lease in the background, each time a third of it (less the [margin](Self::skew_margin)) is over, as long as the
+    /// guard lives.
     pub fn renewed(mut self) -> Self {
         self.renewed = true;
         self
@@ -133,7 +135,7 @@ impl LockRequest {
         self.check()?;
         let until = Instant::now() + self.wait;
         let deadline = self.table().deadline() + self.wait;
-        let turn = self.turn(until).await?;
+        let turn = self.turn(until, deadline).await?;
         let guard = self.compete(until, deadline).await?;
         Ok(guard.with_tenure(self.tenure(turn)))
     }
@@ -169,17 +171,32 @@ impl LockRequest {
 
     /// The turn among the tasks of this process. Who does not wait and finds it taken by one that only tries has none: whether
     /// anybody holds the lock, the server knows.
-    pub(super) async fn turn(&self, until: Instant) -> Result<Option<Turn>> {
+    pub(super) async fn turn(&self, until: Instant, deadline: Instant) -> Result<Option<Turn>> {
         let waits = Instant::now() < until;
-        match self.party.turn(self.row(), until).await {
-            Some(turn) => Ok(Some(turn)),
-            None if self.party.holds(self.row()) => {
-                Err(self.blame(self.unavailable("another task of this process holds it")))
-            }
-            None if waits => {
-                Err(self.blame(self.unavailable("other tasks of this process wait for it, and came first")))
-            }
-            None => Ok(None),
+        if let Some(turn) = self.party.turn(self.row(), until).await {
+            return Ok(Some(turn));
+        }
+        let error = match (waits, self.party.holds(self.row())) {
+            (true, _) => self.overtaken(deadline).await,
+            (false, true) => self.unavailable("another task of this process holds it"),
+            (false, false) => return Ok(None),
+        };
+        Err(self.blame(error))
+    }
+
+    /// The error of one whose turn did not come in time. Who holds the lock, the server knows.
+    async fn overtaken(&self, deadline: Instant) -> Error {
+        const OTHERS: &str = "other tasks of this process wait for it, and came first";
+        match self.place.look(deadline).await {
+            Ok(sights) => match sights.iter().find_map(Sight::occupant) {
+                Some(occupant) => {
+                    self.unavailable(&format!("it is held by {}; {OTHERS}", LockHolder::of(occupant)))
+                }
+                None => self.unavailable(OTHERS),
+            },
+            Err(error) => self
+                .unavailable(&format!("{OTHERS}; and who holds it could not be read"))
+                .with_source(error),
         }
     }
 
@@ -199,7 +216,7 @@ impl LockRequest {
         loop {
             let refusal = match self.attempt(deadline).await {
                 Ok(Tried::Won(guard)) if guard.is_held() => return Ok(guard),
-                Ok(Tried::Won(guard)) => Err(guard.over()),
+                Ok(Tried::Won(guard)) => Err(guard.lost_early()),
                 Ok(Tried::Lost(sights)) => Ok(sights),
                 // The attempt that may have won is watched, and the next has a token of its own.
                 Err(error) if error.is_outcome_unknown() => Err(error),
@@ -271,7 +288,7 @@ impl LockRequest {
         }
     }
 
-    fn margin(&self) -> Duration {
+    pub(super) fn margin(&self) -> Duration {
         margin(self.lease, self.margin)
     }
 
@@ -362,7 +379,7 @@ pub(super) async fn attempt(
                 if error.is_outcome_unknown() {
                     tokio::spawn(async move { join_all(bids.iter().map(abandoned::watch)).await });
                 }
-                Err(error)
+                Err(error.with_hint_if_unknown("what was won is given back in the background; try again"))
             }
         }
     })

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use futures::future::{join_all, select_all, try_join_all};
+use futures::{
+    StreamExt,
+    future::{join_all, pending, select_all, try_join_all},
+    stream::FuturesUnordered,
+};
 use tokio::time::Instant;
 
 use super::{
@@ -69,7 +73,7 @@ impl LockSet {
         let ordered: Vec<&LockRequest> = by_order.values().map(|index| &requests[*index]).collect();
         let mut turns = Vec::with_capacity(ordered.len());
         for request in &ordered {
-            turns.push(request.turn(until).await?);
+            turns.push(request.turn(until, deadline).await?);
         }
         let guards = match try_all(&ordered, deadline).await? {
             Ok(guards) => guards,
@@ -118,8 +122,28 @@ impl LockSet {
     }
 }
 
-/// Tries all of them once. None is kept unless all are won; the error then says which was not.
+/// How trying all of them once ended.
+enum All {
+    Won(Vec<LockGuard>),
+    /// None is kept; the error says which was not won.
+    Refused(Error),
+    /// None is kept: their region was split since it was looked up, and where they are now is known by now.
+    Parted(Error),
+}
+
+/// Tries all of them once; and once more where what was known of their regions was old.
 async fn try_all(requests: &[&LockRequest], deadline: Instant) -> Result<Result<Vec<LockGuard>>> {
+    let tried = match try_by_region(requests, deadline).await? {
+        All::Parted(_) => try_by_region(requests, deadline).await?,
+        tried => tried,
+    };
+    Ok(match tried {
+        All::Won(guards) => Ok(guards),
+        All::Refused(refusal) | All::Parted(refusal) => Err(refusal),
+    })
+}
+
+async fn try_by_region(requests: &[&LockRequest], deadline: Instant) -> Result<All> {
     let mut regions: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (index, request) in requests.iter().enumerate() {
         let region = request.table().region_of(request.row(), deadline).await?;
@@ -131,7 +155,7 @@ async fn try_all(requests: &[&LockRequest], deadline: Instant) -> Result<Result<
     // All of them, also when one fails: an answer that is not taken gives its locks back by being dropped.
     let answers = join_all(calls).await;
     let mut guards: BTreeMap<usize, LockGuard> = BTreeMap::new();
-    let mut refusal = None;
+    let mut failed = None;
     for answer in answers {
         match answer {
             Ok(tried) => {
@@ -140,26 +164,28 @@ async fn try_all(requests: &[&LockRequest], deadline: Instant) -> Result<Result<
                         Tried::Won(guard) if guard.is_held() => {
                             guards.insert(index, guard);
                         }
-                        Tried::Won(guard) => refusal = Some(guard.over()),
-                        Tried::Lost(sights) => refusal = Some(requests[index].refused(&sights)),
+                        Tried::Won(guard) => failed = Some(All::Refused(guard.lost_early())),
+                        Tried::Lost(sights) => failed = Some(All::Refused(requests[index].refused(&sights))),
                     }
                 }
             }
-            // The locks were split from each other since their region was looked up, or an answer was lost.
+            // One that is cut itself can't be had, now or later.
+            Err(error) if error.kind() == ErrorKind::PartitionCut && error.is_retryable() => {
+                failed.get_or_insert(All::Parted(error));
+            }
             Err(error) if error.kind() == ErrorKind::PartitionCut || error.is_outcome_unknown() => {
-                refusal = Some(error);
+                failed = Some(All::Refused(error));
             }
             Err(error) => return Err(error),
         }
     }
-    match refusal {
-        None => Ok(Ok(guards.into_values().collect())),
-        Some(refusal) => {
-            // Whoever competes with us must find them free before we come again.
-            try_join_all(guards.into_values().map(LockGuard::release)).await?;
-            Ok(Err(refusal))
-        }
-    }
+    let guards = guards.into_values();
+    let Some(failed) = failed else {
+        return Ok(All::Won(guards.collect()));
+    };
+    // Whoever competes with us must find them free before we come again.
+    try_join_all(guards.map(LockGuard::release)).await?;
+    Ok(failed)
 }
 
 /// Tries those of one region once.
@@ -177,20 +203,40 @@ async fn try_region(
 async fn one_by_one(requests: &[&LockRequest], until: Instant, deadline: Instant) -> Result<Vec<LockGuard>> {
     let mut guards: Vec<LockGuard> = Vec::with_capacity(requests.len());
     for request in requests {
-        guards.push(request.compete(until, deadline).await?);
-        for guard in &guards {
-            // It was held while others were waited for; the lease is to begin with the set.
-            if guard.remaining() < guard.lease() / 2 {
-                guard.renew().await.map_err(|error| match error.kind() {
-                    ErrorKind::LockLost => guard.over(),
-                    _ => error,
-                })?;
-            }
+        // Others may be waited for longer than a lease, so each is renewed until all are there.
+        let kept = (*request).clone().renewed();
+        let guard = tokio::select! {
+            won = kept.compete(until, deadline) => won?,
+            error = first_lost(&guards) => return Err(error),
+        };
+        guards.push(guard);
+    }
+    for (guard, request) in guards.iter().zip(requests) {
+        if !request.renewed {
+            guard.renew_no_more();
         }
+        // The lease is to begin with the set.
+        guard.freshen().await.map_err(|error| match error.kind() {
+            ErrorKind::LockLost => guard.lost_early(),
+            _ => error,
+        })?;
     }
     match guards.iter().find(|guard| !guard.is_held()) {
         None => Ok(guards),
-        Some(lost) => Err(lost.over()),
+        Some(lost) => Err(lost.lost_early()),
+    }
+}
+
+/// Waits until one of them is lost, and says which.
+async fn first_lost(guards: &[LockGuard]) -> Error {
+    let losses = guards.iter().map(|guard| async move {
+        guard.lost().await;
+        guard.lost_early()
+    });
+    let mut losses: FuturesUnordered<_> = losses.collect();
+    match losses.next().await {
+        Some(error) => error,
+        None => pending().await,
     }
 }
 

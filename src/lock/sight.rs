@@ -172,6 +172,16 @@ impl Sight {
         })
     }
 
+    /// The marker by which an occupant has the row, if he still has it, and its timestamp.
+    pub(super) fn marker_of(&self, occupant: &Occupant) -> Option<(u64, &Bytes)> {
+        let marker = self.held_marker()?;
+        let is_his = match (occupant, self.occupant()?) {
+            (Occupant::Ours { held, .. }, Occupant::Ours { held: now, .. }) => held.token == now.token,
+            (before, now) => *before == now,
+        };
+        is_his.then_some((marker.timestamp, &marker.value))
+    }
+
     /// What the last owner left there when he gave it back, or will leave if he still has it.
     pub(crate) fn remains(&self) -> Option<Remains> {
         let (seen, owner) = self.decoded()?;

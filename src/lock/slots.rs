@@ -216,17 +216,7 @@ impl LockRequest {
 
     /// The longest pause that leaves time to renew what is held meanwhile.
     pub(crate) fn longest_pause(&self) -> Duration {
-        self.lease / 8
-    }
-}
-
-impl LockGuard {
-    /// Renews the lease when a third of it is over: for a hold that is not handed out yet.
-    pub(crate) async fn freshen(&self) -> Result<()> {
-        match self.remaining() < self.lease() / 3 * 2 {
-            true => self.renew().await,
-            false => Ok(()),
-        }
+        self.lease.saturating_sub(self.margin()) / 8
     }
 }
 

@@ -45,12 +45,12 @@ impl ThriftLockGuard {
         let held = Arc::new(Held {
             name,
             place,
-            term: Term::new(hold.since, lease, margin),
+            term: Term::new(hold.since, lease, margin, renewed),
             token: hold.held.token,
             fencing: hold.fencing,
             hold: tokio::sync::Mutex::new(hold),
         });
-        let keeper = tokio::spawn(lock::keep(Arc::clone(&held), renewed));
+        let keeper = tokio::spawn(lock::keep(Arc::clone(&held)));
         Self { held, keeper }
     }
 
@@ -183,12 +183,12 @@ impl Kept for Held {
         &self.name
     }
 
-    fn lease(&self) -> Duration {
-        self.term.lease()
-    }
-
     fn until(&self) -> Option<Moment> {
         self.term.until()
+    }
+
+    fn is_renewed(&self) -> bool {
+        self.term.is_renewed()
     }
 
     async fn renew(&self, deadline: Instant) -> Result<()> {
@@ -203,15 +203,15 @@ impl Kept for Held {
             }
             Ok(Err(loss)) => {
                 let error = self.lost_error(&loss);
-                self.lose(loss);
+                self.term.lose(loss);
                 Err(error)
             }
             Err(error) => Err(self.blame(error)),
         }
     }
 
-    fn lose(&self, loss: LockLoss) {
-        self.term.lose(loss);
+    fn expire(&self) {
+        self.term.expire();
     }
 }
 

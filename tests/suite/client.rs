@@ -50,6 +50,21 @@ async fn one_connection_carries_a_thousand_outstanding_calls() {
 }
 
 #[tokio::test]
+async fn a_hundred_calls_of_a_client_that_knows_nothing_share_what_one_looks_up() {
+    let shared = TABLE.get().await;
+    let spy = Spy::default();
+    let connection = spied(&spy).await;
+    let table = shared.of(&connection);
+    let before = spy.scan_calls();
+    // Of both regions.
+    let rows = (0..50).flat_map(|number| [format!("a{number}"), format!("z{number}")]);
+    let gets = join_all(rows.map(|row| table.get(Get::new(row)))).await;
+    assert!(gets.iter().all(Result::is_ok));
+    let scans = spy.scan_calls() - before;
+    assert!((1..=4).contains(&scans), "{scans} calls for two locations");
+}
+
+#[tokio::test]
 async fn a_closed_client_answers_what_was_in_flight_and_refuses_what_comes_later() {
     let connection = connect().await;
     let shared = TABLE.get().await;

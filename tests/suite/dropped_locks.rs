@@ -3,21 +3,22 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, Level, LockGuard, LockManager, LockManagerOptions, LockTableOptions, TableDescriptor,
-    TableName,
+    Connection, Level, LockGuard, LockManager, LockManagerOptions, LockSet, LockTableOptions, PartitionLocks,
+    TableDescriptor, TableName,
 };
 
 use crate::{
     dropped::{at_every_wait, polled},
     support::{
-        connect,
-        table::{SharedTable, TestTable},
+        connect, put,
+        table::{SharedTable, TestTable, by_three},
         within,
     },
 };
 
 static SHARED: SharedTable = SharedTable::new("dropped-locks", shared_with_java, &[]);
 static OURS: SharedTable = SharedTable::new("dropped-locks-ours", ours_alone, &[]);
+static PARTITIONS: SharedTable = SharedTable::new("dropped-locks-in", with_locks, &[]);
 
 fn shared_with_java(name: TableName) -> TableDescriptor {
     LockTableOptions::new(name).descriptor()
@@ -25,6 +26,10 @@ fn shared_with_java(name: TableName) -> TableDescriptor {
 
 fn ours_alone(name: TableName) -> TableDescriptor {
     LockTableOptions::new(name).ours_alone().descriptor()
+}
+
+fn with_locks(name: TableName) -> TableDescriptor {
+    by_three(name).with_lock_family()
 }
 
 /// Far longer than anything here takes: a lock that is left behind is not mistaken for one whose lease is over.
@@ -67,6 +72,114 @@ async fn a_dropped_acquire_leaves_no_lock_held() {
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_over_a_longer_lease_leaves_no_lock_held() {
+    let other = connect().await;
+    for table in [&SHARED, &OURS] {
+        let table = table.get().await;
+        let others = manager(&other, &table).await;
+        at_every_wait(async |times, connection| {
+            let id = format!("over-{times}");
+            // What it leaves would outlive the next hold, which clears it with a call of its own.
+            let longer = others
+                .lock(Level::Xdc, &id)
+                .unwrap()
+                .ttl(3 * LEASE)
+                .acquire()
+                .await;
+            assert!(longer.unwrap().release().await.unwrap().is_released());
+            let locks = manager(&connection, &table).await;
+            let request = locks.lock(Level::Xdc, &id).unwrap().ttl(LEASE);
+            let done = polled(request.acquire(), times).await;
+            let over = done.is_some();
+            if let Some(guard) = done {
+                assert!(guard.unwrap().release().await.unwrap().is_released());
+            }
+            assert!(acquire(&others, &id).await.release().await.unwrap().is_released());
+            assert!(acquire(&locks, &id).await.release().await.unwrap().is_released());
+            over
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_of_several_leaves_none_of_them_held() {
+    let other = connect().await;
+    for table in [&SHARED, &OURS] {
+        let table = table.get().await;
+        let others = manager(&other, &table).await;
+        for in_the_way in [false, true] {
+            at_every_wait(async |times, connection| {
+                let ids = ["one", "two"].map(|id| format!("several-{id}-{in_the_way}-{times}"));
+                let locks = manager(&connection, &table).await;
+                let held = match in_the_way {
+                    true => Some(acquire(&others, &ids[1]).await),
+                    false => None,
+                };
+                let request = |id: &String| locks.lock(Level::Xdc, id).unwrap().ttl(LEASE);
+                let requests = ids.each_ref().map(request).into();
+                let done = polled(LockSet::acquire(requests), times).await;
+                let over = done.is_some();
+                match done {
+                    Some(set) if held.is_none() => {
+                        let released = set.unwrap().release().await.unwrap();
+                        assert!(released.iter().all(|(_, outcome)| outcome.is_released()));
+                    }
+                    done => assert!(done.is_none_or(|refused| refused.is_err())),
+                }
+                if let Some(held) = held {
+                    assert!(held.release().await.unwrap().is_released());
+                }
+                for id in &ids {
+                    assert!(acquire(&others, id).await.release().await.unwrap().is_released());
+                    assert!(acquire(&locks, id).await.release().await.unwrap().is_released());
+                }
+                over
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_claim_leaves_no_lock_held() {
+    let table = PARTITIONS.get().await;
+    let other = connect().await;
+    let others = PartitionLocks::open(&table.open(&other).await).await.unwrap();
+    let acquire = async |id: &str, lease| {
+        let request = others.lock("dcl", id).unwrap().ttl(lease).wait(SOON);
+        within(SOON, request.acquire()).await.unwrap()
+    };
+    at_every_wait(async |times, connection| {
+        let id = format!("claim-{times}");
+        // So that the claim has something to clear.
+        assert!(
+            acquire(&id, 3 * LEASE)
+                .await
+                .release()
+                .await
+                .unwrap()
+                .is_released()
+        );
+        let data = table.open(&connection).await;
+        let locks = PartitionLocks::open(&data).await.unwrap();
+        let mut transaction = data.at("dcl").unwrap();
+        let request = locks.lock("dcl", &id).unwrap().ttl(LEASE);
+        let pending = transaction.acquire_lock(request).unwrap();
+        transaction.put(put(format!("dcl{times}"), "v")).unwrap();
+        transaction.commit().await.into_result().unwrap();
+        let done = polled(pending.claim(), times).await;
+        let over = done.is_some();
+        if let Some(guard) = done {
+            assert!(guard.unwrap().release().await.unwrap().is_released());
+        }
+        assert!(acquire(&id, LEASE).await.release().await.unwrap().is_released());
+        over
+    })
+    .await;
 }
 
 #[tokio::test]

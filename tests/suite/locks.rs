@@ -1,23 +1,18 @@
 //! Locks: who holds them, how holds end, and what is told of them.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use hbase_txn::{
-    Connection, ErrorKind, Level, LockGuard, LockLoss, LockManager, LockManagerOptions, LockRequest, LockSet,
-    LockTableOptions, ReleaseOutcome, TableDescriptor, TableName,
+    Connection, ErrorKind, Level, LockGuard, LockLoss, LockManager, LockManagerOptions, LockTableOptions,
+    ReleaseOutcome, TableDescriptor, TableName,
 };
 
 use crate::{
     proxy::{Action, Proxy},
     support::{
-        connect, eventually, standalone,
+        connect, eventually, says, standalone,
         table::{SharedTable, TestTable},
+        within,
     },
 };
 
@@ -115,6 +110,100 @@ async fn a_lease_ends_a_renewed_one_does_not() {
 }
 
 #[tokio::test]
+async fn what_is_renewed_outlives_a_margin_that_is_longer_than_a_third_of_its_lease() {
+    let connection = connect().await;
+    let table = &SHARED.get().await;
+    let locks = manager(&connection, table, "margins").await;
+    let lease = Duration::from_secs(30);
+    let request = locks.lock(Level::Dc, "wide").unwrap().ttl(lease);
+    let request = request.skew_margin(Duration::from_secs(22)).renewed();
+    let guard = request.acquire().await.unwrap();
+    let renewed = eventually("it is renewed", async || {
+        let holder = locks.show(Level::Dc, "wide").await.unwrap().holder?;
+        (holder.lease? > lease).then_some(())
+    });
+    tokio::select! {
+        loss = guard.lost() => panic!("lost before it was renewed: {loss}"),
+        () = renewed => {}
+    }
+    assert!(guard.release().await.unwrap().is_released());
+}
+
+#[tokio::test]
+async fn the_loss_is_told_wherever_it_is_awaited_also_when_the_runtime_that_took_the_lock_is_gone() {
+    let table = &OURS.get().await;
+    let name = table.name.clone();
+    let elsewhere = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let options = LockManagerOptions::new("runtimes").farm("fra");
+            let locks = options.open(&connect().await, name).await.unwrap();
+            let request = locks.lock(Level::Dc, "gone").unwrap().ttl(Duration::from_secs(2));
+            request.acquire().await.unwrap()
+        })
+    });
+    let guard = tokio::task::spawn_blocking(|| elsewhere.join().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(within(LEASE, guard.lost()).await, LockLoss::Expired);
+    assert!(!guard.is_held());
+}
+
+#[tokio::test]
+async fn one_that_waits_behind_others_of_its_process_is_told_the_holder_too() {
+    let connection = connect().await;
+    let table = &SHARED.get().await;
+    let (one, other) = (
+        manager(&connection, table, "queue").await,
+        manager(&connection, table, "queue").await,
+    );
+    let guard = try_lock(&other, "q", LEASE).await.unwrap();
+    let wait = |wait| one.lock(Level::Dc, "q").unwrap().wait(wait).acquire();
+    let error = tokio::select! {
+        biased;
+        first = wait(2 * LEASE) => panic!("{first:?}"),
+        second = wait(Duration::from_millis(300)) => second.unwrap_err(),
+    };
+    assert_eq!(error.kind(), ErrorKind::LockUnavailable);
+    says(&error, &["held by tester", "came first", "DC#fra#queue#q"]);
+    assert!(guard.release().await.unwrap().is_released());
+}
+
+#[tokio::test]
+async fn who_may_have_won_is_told_that_it_is_given_back() {
+    let table = &SHARED.get().await;
+    let proxy = Proxy::new();
+    let config = standalone().config();
+    let behind = Connection::builder(config.with_operation_timeout(Duration::from_secs(3)))
+        .connector(proxy.clone())
+        .connect()
+        .await
+        .unwrap();
+    let locks = manager(&behind, table, "unknown").await;
+    let guard = try_lock(&locks, "u", LEASE).await.unwrap();
+    proxy.once("Multi", Action::CutBeforeAnswer);
+    let error = guard.renew().await.unwrap_err();
+    assert!(error.is_outcome_unknown(), "{error}");
+    says(&error.hint().unwrap(), &["renew it again"]);
+    guard.renew().await.unwrap();
+    assert!(guard.release().await.unwrap().is_released());
+    proxy.once("Multi", Action::CutBeforeAnswer);
+    let error = locks.lock(Level::Dc, "u").unwrap().ttl(LEASE).acquire().await;
+    let error = error.unwrap_err();
+    assert!(error.is_outcome_unknown(), "{error}");
+    says(&error.hint().unwrap(), &["given back", "try again"]);
+    let guard = eventually("what was won is given back", async || {
+        try_lock(&locks, "u", LEASE).await
+    })
+    .await;
+    assert!(guard.release().await.unwrap().is_released());
+    behind.close().await;
+}
+
+#[tokio::test]
 async fn who_waits_gets_it_when_it_is_released_and_is_told_the_holder_when_it_is_not() {
     let connection = connect().await;
     let table = &SHARED.get().await;
@@ -198,77 +287,6 @@ async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
         assert!(guard.release().await.unwrap().is_released());
         behind.close().await;
     }
-}
-
-fn set(locks: &LockManager, ids: &[&str], wait: Duration) -> Vec<LockRequest> {
-    ids.iter()
-        .map(|id| locks.lock(Level::Dc, id).unwrap().ttl(LEASE).wait(wait))
-        .collect()
-}
-
-#[tokio::test]
-async fn several_locks_are_all_held_or_none() {
-    let connection = connect().await;
-    for table in [&SHARED, &OURS] {
-        let table = &table.get().await;
-        let (one, other) = (
-            manager(&connection, table, "several").await,
-            manager(&connection, table, "several").await,
-        );
-        let middle = try_lock(&other, "b", LEASE).await.unwrap();
-        let error = LockSet::acquire(set(&one, &["c", "b", "a"], Duration::ZERO))
-            .await
-            .unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::LockUnavailable);
-        assert!(error.to_string().contains("DC#fra#several#b"), "{error}");
-        for id in ["a", "c"] {
-            let info = one.show(Level::Dc, id).await.unwrap();
-            assert_eq!(info.holder, None, "{id}");
-        }
-        let waiting = tokio::spawn(LockSet::acquire(set(&one, &["c", "b", "a"], LEASE)));
-        assert!(middle.release().await.unwrap().is_released());
-        let all = waiting.await.unwrap().unwrap();
-        let ids: Vec<_> = all.guards().iter().map(LockGuard::name).collect();
-        assert_eq!(ids, ["c", "b", "a"].map(|id| format!("DC#fra#several#{id}")));
-        assert!(all.is_held());
-        for id in ["a", "b", "c"] {
-            assert!(try_lock(&other, id, LEASE).await.is_none());
-        }
-        let released = all.release().await.unwrap();
-        assert!(released.iter().all(|(_, outcome)| outcome.is_released()));
-        for id in ["a", "b", "c"] {
-            assert!(try_lock(&other, id, LEASE).await.is_some());
-        }
-        let twice = LockSet::acquire(set(&one, &["a", "a"], LEASE)).await.unwrap_err();
-        assert_eq!(twice.kind(), ErrorKind::InvalidInput);
-    }
-}
-
-#[tokio::test]
-async fn sets_that_overlap_never_wait_for_each_other_for_ever() {
-    let connection = connect().await;
-    let table = &OURS.get().await;
-    let inside = Arc::new([const { AtomicU32::new(0) }; 5]);
-    let philosophers = (0..5_usize).map(async |seat| {
-        let locks = manager(&connection, table, "philosophers").await;
-        let forks = [seat, (seat + 1) % 5];
-        for _ in 0..8 {
-            let ids = forks.map(|fork| format!("fork-{fork}"));
-            let ids: Vec<_> = ids.iter().map(String::as_str).collect();
-            let both = LockSet::acquire(set(&locks, &ids, Duration::from_secs(60)))
-                .await
-                .unwrap();
-            for fork in forks {
-                assert_eq!(inside[fork].fetch_add(1, Ordering::SeqCst), 0);
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            for fork in forks {
-                inside[fork].fetch_sub(1, Ordering::SeqCst);
-            }
-            let _ = both.release().await.unwrap();
-        }
-    });
-    futures::future::join_all(philosophers).await;
 }
 
 #[tokio::test]

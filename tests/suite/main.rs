@@ -34,6 +34,7 @@ mod lock_java;
 mod lock_layout;
 mod lock_promises;
 mod lock_resurrection;
+mod lock_sets;
 mod locks;
 mod locks_in_partitions;
 mod maintenance;

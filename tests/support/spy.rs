@@ -22,9 +22,11 @@ use tokio::{
 struct Calls {
     endpoint: AtomicUsize,
     multi: AtomicUsize,
+    scan: AtomicUsize,
 }
 
-/// Dials as the library does, notes for what, and counts the calls of endpoints and of `Multi` that go over the wire.
+/// Dials as the library does, notes for what, and counts the calls of endpoints, of `Multi` and of `Scan` that go over the
+/// wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spy {
     dials: Arc<Mutex<Vec<DialTarget>>>,
@@ -39,6 +41,7 @@ impl Calls {
         for (method, counter) in [
             (&b"\x0bExecService"[..], &self.endpoint),
             (b"\x05Multi", &self.multi),
+            (b"\x04Scan", &self.scan),
         ] {
             let calls = written.windows(method.len()).filter(|part| *part == method);
             counter.fetch_add(calls.count(), Ordering::SeqCst);
@@ -70,6 +73,11 @@ impl Spy {
 
     pub(crate) fn multi_calls(&self) -> usize {
         self.calls.multi.load(Ordering::SeqCst)
+    }
+
+    /// Those of scanners, of `hbase:meta` too.
+    pub(crate) fn scan_calls(&self) -> usize {
+        self.calls.scan.load(Ordering::SeqCst)
     }
 }
 

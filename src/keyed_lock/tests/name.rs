@@ -1,6 +1,11 @@
 //! How keys are told apart.
 
-use crate::keyed_lock::{name::Namer, sync::SHARDS};
+use crate::keyed_lock::{
+    name::{Name, Namer},
+    shard::Shard,
+    sync::SHARDS,
+    waiter::Mode,
+};
 
 /// How many of a thousand ids, so far apart, are where most of them are.
 fn greatest_pile(namer: &Namer, shift: u32, place: impl Fn(u64) -> u64) -> usize {
@@ -42,4 +47,23 @@ fn the_same_key_has_another_name_in_another_map() {
     assert_ne!(one.name("seven").hash, other.name("seven").hash);
     assert!(one.name(7_u64) == one.name(7_u64) && one.name("seven") == one.name("seven"));
     assert!(one.name(7_u64).key.is_none() && one.name("seven").key == Some("seven"));
+}
+
+#[test]
+fn an_id_whose_hash_is_a_mark_of_the_shard_itself_is_held_and_released_as_others_are() {
+    for mark in [0, 1] {
+        let shard = Shard::default();
+        let [marked, other] = [mark, 99].map(|hash| Name::<u64> { hash, key: None });
+        let take = |name| shard.try_take(name, Mode::Exclusive);
+        assert!(take(&marked) && take(&other) && !take(&marked));
+        shard.release(&marked);
+        assert!(shard.is_held(&other) && !take(&other), "{mark}");
+        assert!(
+            take(&marked) && shard.is_held(&marked) && !take(&marked),
+            "{mark}"
+        );
+        shard.release(&other);
+        shard.release(&marked);
+        assert_eq!(shard.len(), 0);
+    }
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
-    Connection, Error, ErrorKind, FamilyDescriptor, Level, LockInfo, LockLoss, LockManager,
+    Connection, Delete, Error, ErrorKind, FamilyDescriptor, Level, LockInfo, LockLoss, LockManager,
     LockManagerOptions, LockName, LockTableOptions, LockToken, Put, ReleaseOutcome, TableDescriptor,
     TableName,
 };
 
 use crate::support::{
     connect,
-    lock_rows::{companion_row, lock_manager, lock_row, lock_table},
+    lock_rows::{companion_row, held_cell, lock_manager, lock_row, lock_table},
     says, standalone,
     table::{SharedTable, TestTable, plain, unique_name},
     within,
@@ -128,6 +128,7 @@ async fn names_that_collide_or_do_not_fit_are_refused_and_the_longest_that_fits_
     let no_farm = LockManagerOptions::new("c").open(&connection, shared.name.clone());
     let error = no_farm.await.unwrap().lock(Level::Dc, "a").unwrap_err();
     is(&error, ErrorKind::InvalidInput, &["farm"]);
+    says(&error.hint().unwrap(), &["--farm", "xdc"]);
 
     let locks = open(&connection, &shared.name).await.unwrap();
     let error = locks.lock(Level::Dc, "").unwrap_err();
@@ -277,9 +278,74 @@ async fn what_strangers_write_holds_a_lock_if_it_has_a_marker_and_is_taken_away_
         let attempt = locks.lock(Level::Dc, id).unwrap().try_acquire().await;
         // HBase counts on from eight bytes only.
         let error = attempt.unwrap_err();
-        says(&error, &["DC#fra#bad#"]);
-        assert!(!error.to_string().is_empty());
+        is(&error, ErrorKind::Server, &["DC#fra#bad#", "not a long"]);
+        says(&error.hint().unwrap(), &["hbase-txn delete", "D:F", id]);
+        // As the hint says.
+        let delete = Delete::new(companion_row(CLIENT, id)).column("D", "F");
+        table.delete(delete).await.unwrap();
+        let guard = locks.lock(Level::Dc, id).unwrap().acquire().await.unwrap();
+        assert!(guard.release().await.unwrap().is_released());
     }
+}
+
+#[tokio::test]
+async fn an_empty_marker_alone_is_a_free_lock() {
+    let connection = connect().await;
+    let shared = SHARED.get().await;
+    let locks = lock_manager(&connection, &shared.name, CLIENT).await;
+    let other = lock_manager(&connection, &shared.name, CLIENT).await;
+    let table = shared.of(&connection);
+    let rows = |id: &str| [lock_row(CLIENT, id), companion_row(CLIENT, id)];
+    for (id, which) in [
+        ("empty-lock", &[0][..]),
+        ("empty-own", &[1]),
+        ("empty-both", &[0, 1]),
+    ] {
+        for index in which {
+            let put = Put::new(rows(id)[*index].clone()).cell("D", "L", "");
+            table.put(put).await.unwrap();
+        }
+        assert_eq!(show(&locks, id).await.holder, None, "{id}");
+        let guard = locks
+            .lock(Level::Dc, id)
+            .unwrap()
+            .ttl(LEASE)
+            .acquire()
+            .await
+            .unwrap();
+        let refused = other.lock(Level::Dc, id).unwrap().try_acquire().await.unwrap();
+        assert!(refused.is_none(), "{id}");
+        guard.renew().await.unwrap();
+        assert!(guard.release().await.unwrap().is_released(), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn what_looks_like_ours_and_is_not_is_taken_away_by_force_too() {
+    let connection = connect().await;
+    let shared = SHARED.get().await;
+    let locks = lock_manager(&connection, &shared.name, CLIENT).await;
+    let table = shared.of(&connection);
+    let (id, token) = ("apart", 7);
+    for row in [lock_row(CLIENT, id), companion_row(CLIENT, id)] {
+        // Marker and owner cell of ours have one timestamp.
+        let put = Put::new(row).cell_at("D", "L", 1_000_000, "M").cell_at(
+            "D",
+            "O",
+            1_000_001,
+            held_cell(token, 1 << 40, "stranger"),
+        );
+        table.put(put).await.unwrap();
+    }
+    let request = || locks.lock(Level::Dc, id).unwrap().ttl(LEASE);
+    let error = request().acquire().await.unwrap_err();
+    is(&error, ErrorKind::LockUnavailable, &["stranger"]);
+    let hit = locks.force_release(Level::Dc, id).await.unwrap().unwrap();
+    assert_eq!(hit.name.as_deref(), Some("stranger"));
+    assert_eq!(show(&locks, id).await.holder, None, "it is free");
+    assert_eq!(locks.force_release(Level::Dc, id).await.unwrap(), None);
+    let guard = request().acquire().await.unwrap();
+    assert!(guard.release().await.unwrap().is_released());
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use hbase_txn::{Condition, Connection, ErrorKind, LockLoss, Outcome, Partitioned
 use super::{LEASE, SHARED, client, held, is_free};
 use crate::{
     proxy::{Action, Proxy},
-    support::{connect, eventually, put, standalone, value},
+    support::{connect, eventually, put, says, standalone, value, within},
 };
 
 const COMMIT: &str = "ExecService";
@@ -140,6 +140,43 @@ async fn of_a_release_whose_answer_was_lost_the_guard_says_that_nobody_knows() {
         assert!(guard.release().await.unwrap().is_released());
         assert!(is_free(&locks, "unr", "l").await);
     }
+}
+
+#[tokio::test]
+async fn what_waits_for_a_commit_that_nobody_polls_ends_in_time() {
+    let table = &SHARED.get().await;
+    let proxy = Proxy::new();
+    let config = standalone().config().with_operation_timeout(SOON);
+    let connection = Connection::builder(config).connector(proxy.clone());
+    let connection = connection.connect().await.unwrap();
+    let (table, locks) = client(&connection, table).await;
+    try_server(&table, "unp").await;
+    let guard = held(locks.lock("unp", "l").unwrap()).await;
+    let mut transaction = table.at("unp").unwrap();
+    transaction
+        .release_lock(&guard)
+        .unwrap()
+        .put(put("unpa", "v"))
+        .unwrap();
+    proxy.once(COMMIT, Action::DropRequest);
+    let sent = proxy.requests(COMMIT);
+    let mut commit = Box::pin(transaction.commit());
+    eventually("the commit is sent", async || {
+        assert!(futures::poll!(&mut commit).is_pending());
+        (proxy.requests(COMMIT) > sent).then_some(())
+    })
+    .await;
+    let says_why = |error: hbase_txn::Error| {
+        assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
+        says(&error, &["commit of a transaction", "unp#l"]);
+    };
+    says_why(within(SOON, guard.renew()).await.unwrap_err());
+    says_why(within(SOON, guard.release()).await.unwrap_err());
+    drop(commit);
+    eventually("the background gives it back", async || {
+        is_free(&locks, "unp", "l").await.then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ const SHOW: &str = r#"Example: hbase-txn lock show locks nightly --farm fra --cl
 
 {"lock":"DC#fra#billing#nightly","state":"held","holder":"ci@build-7:4711","age_ms":1500,"remaining_ms":298500,"fencing":1767225600123,"at_odds":false}
 
-`state` is held or free. `holder` and `remaining_ms` are also null when a Java client holds it, which leaves neither. Age and remaining time are by this machine's clock. `fencing` is the last number that was handed out, null when none is remembered. With `at_odds` its two rows do not agree: a Java client removed or took the lock row of a holder.
+`state` is held or free. `holder` and `remaining_ms` are also null when a Java client holds it, which leaves neither. Age and remaining time are by this machine's clock. `fencing` is the last number, which renewals raise too: a holder's own is this or a lower one. It is null when none is remembered. With `at_odds` its two rows do not agree: a Java client removed or took the lock row of a holder.
 
 Exit status: 0, held or free; 1 refused or failed."#;
 
