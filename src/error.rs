@@ -299,6 +299,19 @@ impl Error {
         self
     }
 
+    /// Says before the operation where it was asked for, unless that is said already.
+    #[cfg(feature = "provision")]
+    pub(crate) fn within(mut self, place: &str) -> Self {
+        let context = &mut self.0.context;
+        let within = match &context.operation {
+            Some(operation) if operation.starts_with(place) => return self,
+            Some(operation) => format!("{place}: {operation}"),
+            None => place.to_owned(),
+        };
+        context.operation = Some(within.into());
+        self
+    }
+
     pub(crate) fn at_table(mut self, table: &impl fmt::Display) -> Self {
         self.0.context.table.get_or_insert_with(|| table.to_string());
         self

@@ -127,3 +127,11 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/migrating.md")]
 struct Migrating;
+
+#[cfg(all(doctest, feature = "provision"))]
+#[doc = include_str!("../docs/provisioning.md")]
+struct Provisioning;
+
+#[cfg(all(doctest, feature = "provision"))]
+#[doc = include_str!("../docs/skew.md")]
+struct HowSpread;

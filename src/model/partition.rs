@@ -226,6 +226,25 @@ impl PartitionRule {
         let partition = self.partition_of(boundary);
         (!partition.lone_row && partition.start.len() < boundary.len()).then_some(partition)
     }
+
+    /// Refuses a key to split a table at that would cut a partition in two.
+    ///
+    /// # Errors
+    ///
+    /// [`PartitionCut`](ErrorKind::PartitionCut), which says where to split instead.
+    pub fn check_boundary(&self, boundary: &Bytes) -> Result<()> {
+        let Some(partition) = self.partition_cut_by(boundary) else {
+            return Ok(());
+        };
+        Err(Error::new(
+            ErrorKind::PartitionCut,
+            format!(
+                "split key {} cuts partition {partition} in two: a partition is {self}; split at {} instead",
+                BytesBinary(boundary),
+                BytesBinary(&partition.start)
+            ),
+        ))
+    }
 }
 
 impl Partition {

@@ -93,6 +93,12 @@ impl TableDescriptor {
     pub const VERSION_FAMILY: &'static str = "_version";
     /// The family that is reserved for locks in partitions.
     pub const LOCK_FAMILY: &'static str = "_lock";
+    /// Families that are kept for the toolkit, and what each is for.
+    pub const RESERVED_FAMILIES: [(&'static str, &'static str); 3] = [
+        (Self::RECORD_FAMILY, "the records of transactions"),
+        (Self::VERSION_FAMILY, "the versions of partitions"),
+        (Self::LOCK_FAMILY, "locks in partitions"),
+    ];
     /// The attribute that says, as `true`, that every transaction of the table changes its partition's version cell.
     pub const PARTITION_VERSION: &'static str = "hbase-txn.partition-version";
 
@@ -210,9 +216,9 @@ impl TableDescriptor {
 
     /// Whether a family is kept for the toolkit itself.
     pub(crate) fn reserves_family(family: &[u8]) -> bool {
-        [Self::RECORD_FAMILY, Self::VERSION_FAMILY, Self::LOCK_FAMILY]
+        Self::RESERVED_FAMILIES
             .iter()
-            .any(|kept| kept.as_bytes() == family)
+            .any(|(kept, _)| kept.as_bytes() == family)
     }
 
     /// How long a transaction's record is sure to be found; none without the family for records. Shorten it only when

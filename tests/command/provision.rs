@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{Answer, TestTable, run, run_alone, unique_name, with_admin};
+use crate::harness::{Answer, TestTable, run, run_alone, run_with_input, unique_name, with_admin};
 
 /// Table files of a test.
 struct Folder(TempDir);
@@ -128,14 +128,18 @@ fn what_loses_data_needs_to_be_allowed() {
     assert_eq!(planned.code, 1, "{planned:?}");
     assert_eq!(kinds(&planned, "change"), ["drop-family"]);
     assert_eq!(kinds(&planned, "refused"), ["data-loss"]);
-    run(&["provision", "apply", &file]).refused(1, &["nothing was done", "- family g", "--allow-data-loss"]);
+    let place = format!("{file}:1:9: ");
+    run(&["provision", "apply", &file]).refused(
+        1,
+        &["nothing was done", &place, "- family g", "--allow-data-loss"],
+    );
     let page = run(&["provision", "plan", &file]);
     assert!(
         page.stdout
             .contains("  - family g (loses data: all that is in it"),
         "{page:?}"
     );
-    assert!(page.stdout.contains("  ! refused: "), "{page:?}");
+    assert!(page.stdout.contains(&format!("  ! refused: {place}")), "{page:?}");
     assert_eq!(run(&["provision", "plan", &file, "--allow-data-loss"]).code, 0);
     run(&["provision", "apply", &file, "--allow-data-loss"]).done();
     assert_eq!(plan(&[&file]).done(), "");
@@ -168,7 +172,11 @@ fn where_one_file_is_refused_nothing_is_done_for_any() {
     );
     run(&[&["provision", "apply"][..], &files].concat()).refused(
         1,
-        &["nothing was done", "boundary abcd cuts partition abc in two"],
+        &[
+            "nothing was done",
+            &format!("{}:1:9: ", files[1]),
+            "boundary abcd cuts partition abc in two",
+        ],
     );
     let exists = with_admin(async |admin| admin.exists(&fine.name()).await.unwrap());
     assert!(!exists);
@@ -201,9 +209,16 @@ fn a_missing_namespace_is_named_with_both_ways_out() {
     let folder = Folder::new();
     let name = format!("absent_{}:t", std::process::id());
     let file = folder.by_three(&name, "");
-    run(&["provision", "apply", &file])
-        .refused(1, &["there is no namespace", "create_namespace = true", &name]);
-    assert_eq!(kinds(&plan(&[&file]), "refused"), ["namespace-missing"]);
+    run(&["provision", "apply", &file]).refused(
+        1,
+        &[
+            &format!("{file}:1:9: table {name}: there is no namespace"),
+            "create_namespace = true",
+        ],
+    );
+    let planned = plan(&[&file]);
+    assert_eq!(kinds(&planned, "refused"), ["namespace-missing"]);
+    assert_eq!(kinds(&planned, "file"), [json!(format!("{file}:1:9"))]);
 }
 
 #[test]
@@ -230,8 +245,15 @@ fn files_that_are_wrong_are_told_all_at_once_before_anything_is_sent() {
     );
     run_alone(&["provision", "plan", &fine, &twin]).refused(
         2,
-        &["twin.toml: table orders is described by", "orders.toml already"],
+        &[
+            "twin.toml:1:9: table orders is described by",
+            "orders.toml:1:9 already",
+        ],
     );
+    let no_text = folder.0.path().join("no_text.toml");
+    fs::write(&no_text, b"table = 'orders'\n# \xff\n").unwrap();
+    run_alone(&["provision", "plan", no_text.to_str().unwrap()])
+        .refused(2, &[r"no_text.toml:2:3: byte \xFF is not UTF-8"]);
     run_alone(&["provision", "plan", "/no/such.toml"]).refused(1, &["/no/such.toml can't be read"]);
     run_alone(&["provision", "plan"]).refused(2, &["<FILE>..."]);
 }
@@ -251,4 +273,25 @@ fn a_cluster_that_is_not_there_is_told_in_time() {
     ]);
     answer.refused(1, &["127.0.0.1:1"]);
     assert!(answer.took.as_secs() < 5, "{answer:?}");
+}
+
+#[test]
+fn a_file_that_is_a_dash_is_stdin() {
+    let table = unmade("piped");
+    let text = format!(
+        "table = '{}'\npartition = {{prefix_length = 3}}\nfamily = [{{name = 'f'}}]\n",
+        table.0
+    );
+    let applied = run_with_input(&["provision", "apply", "-"], &text).done();
+    assert!(
+        applied.contains(&format!("{}: made with 1 region", table.0)),
+        "{applied}"
+    );
+    let planned = run_with_input(&["provision", "plan", "-", "--output", "json"], &text);
+    assert_eq!(planned.done(), "");
+    run_with_input(&["provision", "plan", "-"], "colour = 1")
+        .refused(2, &["stdin:1:1: unknown key \"colour\""]);
+    run_with_input(&["provision", "plan", "-", "-"], &text).refused(2, &["- is given twice"]);
+    let long = "#".repeat((1 << 20) + 1);
+    run_with_input(&["provision", "plan", "-"], &long).refused(2, &["stdin:1:1: the file is longer than"]);
 }

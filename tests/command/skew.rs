@@ -94,6 +94,30 @@ fn objects_bars_and_growth() {
         (&json!(0), &json!(0))
     );
     assert_eq!(of_kind(&second, "partition")[1]["grown_bytes"], 0);
+    fill(&table, &[("bbb", 70), ("ccc", 1)]);
+    let third = skew(state.path(), &[&table.0, "--output", "json"]).objects();
+    let growth = &third[0]["growth"];
+    assert_eq!(
+        [&growth["rows"], &growth["bytes"], &growth["partitions"]],
+        [&json!(11), &json!(1100), &json!(1)]
+    );
+    let grown = |kind, key: &str| -> Vec<(Value, Value)> {
+        let objects = of_kind(&third, kind).into_iter();
+        objects
+            .map(|object| (object[key].clone(), object["grown_bytes"].clone()))
+            .collect()
+    };
+    let of_regions: Vec<Value> = grown("region", "rows")
+        .into_iter()
+        .map(|(_, grown)| grown)
+        .collect();
+    assert_eq!(of_regions, [1100, 0]);
+    let of_partitions = grown("partition", "partition");
+    let expected = [("bbb", 1000), ("aaa", 0), ("mmm", 0), ("ccc", 100)];
+    assert_eq!(
+        of_partitions,
+        expected.map(|(partition, grown)| (json!(partition), json!(grown)))
+    );
 
     // The file is damaged: this is told, and mended.
     let folder = state.path().join("hbase-txn/skew");

@@ -11,16 +11,10 @@ use std::{
 use hbase_txn::{Config, Connection};
 use tempfile::TempDir;
 
-use crate::guides::path;
+use crate::{guides::path, settings};
 
 /// Names a cluster that has the settings already, such as a container of the folder's image.
 const DEPLOYED: &str = "HBASE_TXN_TEST_DEPLOYED";
-
-/// The rule for all tables, which the file has in a comment.
-const RULE: [&str; 2] = [
-    "hbase.regionserver.region.split_restriction.type=KeyPrefix",
-    "hbase.regionserver.region.split_restriction.prefix_length=3",
-];
 
 /// Ended and deleted with the last test that uses it, unless it is somebody else's.
 #[derive(Debug)]
@@ -53,7 +47,11 @@ impl Cluster {
             };
         }
         let site = path("coprocessor/hbase-site.xml");
-        Self::up("deploy", &["--site", site.to_str().unwrap()], &RULE)
+        // With the rule for all tables, which the file has in a comment.
+        let rule = settings::rules_in_comment().remove(0);
+        let rule: Vec<String> = rule.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let rule: Vec<&str> = rule.iter().map(String::as_str).collect();
+        Self::up("deploy", &["--site", site.to_str().unwrap()], &rule)
     }
 
     /// A cluster of a test's own, with these settings.
@@ -92,6 +90,11 @@ impl Cluster {
         self.script(script).output().unwrap()
     }
 
+    /// The same in this folder.
+    pub(crate) fn run_in(&self, folder: &Path, script: &str) -> Output {
+        self.script(script).current_dir(folder).output().unwrap()
+    }
+
     /// The same as another user.
     pub(crate) fn run_as(&self, user: &str, script: &str) -> Output {
         self.script(script)
@@ -111,6 +114,10 @@ impl Cluster {
             .env("PATH", path)
             .env("HBASE_TXN_CONNECT", &self.uri)
             .stdin(Stdio::null());
+        // What a command remembers on this machine goes with the cluster.
+        if let Some(state) = &self.state {
+            command.env("XDG_STATE_HOME", state.path());
+        }
         command
     }
 }

@@ -1,27 +1,59 @@
 //! The guides, and the blocks in them.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
 };
 
 /// In the order in which somebody would follow them.
-const GUIDES: [&str; 7] = [
+pub(crate) const GUIDES: [&str; 10] = [
     "coprocessor/README.md",
     "coprocessor/table-attributes.md",
     "coprocessor/deployment.md",
     "coprocessor/security.md",
     "coprocessor/upgrade.md",
+    "docs/provisioning.md",
     "docs/operating.md",
+    "docs/auditing.md",
+    "docs/skew.md",
     "docs/migrating.md",
 ];
+
+/// What the blocks of the guides are, which says what becomes of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    /// `sh`: run as it stands.
+    Shell,
+    /// `ruby`: lines for HBase's shell, done by way of the library (`shell_lines`).
+    HBaseShell,
+    /// `console`: lines behind a `$` are run, or are among those that can't be (`console`).
+    Console,
+    /// `toml`: a table file, which the next commands find.
+    TableFile,
+    /// `text`: what the commands before it print.
+    Output,
+    /// `json`: lines of a plan, compared with those of a real one.
+    Json,
+    /// `yaml`: parsed, and compared with what it is about.
+    Yaml,
+    /// `rust`, `rust,no_run`: compiled as documentation of the library.
+    Rust,
+}
 
 /// What is between two fences.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// The guide, and the line of the first fence.
-    pub(crate) place: String,
+    pub(crate) guide: &'static str,
+    /// Of the first fence.
+    line: usize,
+    pub(crate) language: Language,
     pub(crate) text: String,
+}
+
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.guide, self.line)
+    }
 }
 
 /// A file of this project.
@@ -35,39 +67,88 @@ pub(crate) fn read(file: impl AsRef<Path>) -> String {
 }
 
 /// The blocks of all guides that are in this language, which there must be.
-pub(crate) fn blocks(language: &str) -> Vec<Block> {
-    let blocks: Vec<Block> = GUIDES
-        .iter()
-        .flat_map(|guide| blocks_of(guide, language))
+pub(crate) fn blocks(language: Language) -> Vec<Block> {
+    let blocks: Vec<Block> = GUIDES.iter().flat_map(|guide| blocks_of(guide)).collect();
+    let blocks: Vec<Block> = blocks
+        .into_iter()
+        .filter(|block| block.language == language)
         .collect();
-    assert!(!blocks.is_empty(), "no block in {language}");
+    assert!(!blocks.is_empty(), "no block is {language:?}");
     blocks
 }
 
-fn blocks_of(guide: &str, language: &str) -> Vec<Block> {
-    let (mut blocks, mut open) = (Vec::new(), None::<(bool, usize, Block)>);
-    for (number, line) in (1..).zip(read(guide).lines()) {
-        let fence = line.trim_start().strip_prefix("```");
+/// All blocks of a guide. A block of a language that nothing uses is a failure.
+pub(crate) fn blocks_of(guide: &'static str) -> Vec<Block> {
+    let (mut blocks, mut open) = (Vec::new(), None::<(usize, Block)>);
+    for (line, text) in (1..).zip(read(guide).lines()) {
+        let fence = text.trim_start().strip_prefix("```");
         open = match (fence, open) {
-            (None, None) => None,
-            (None, Some((wanted, indent, mut block))) => {
-                block.text.push_str(line.get(indent..).unwrap_or_default());
+            (None, None) => {
+                let indented = text.starts_with("    ") && !text.trim_start().starts_with(['-', '|']);
+                assert!(
+                    !indented,
+                    "{guide}:{line}: a block without fences, which nothing uses"
+                );
+                None
+            }
+            (None, Some((indent, mut block))) => {
+                block.text.push_str(text.get(indent..).unwrap_or_default());
                 block.text.push('\n');
-                Some((wanted, indent, block))
+                Some((indent, block))
             }
             (Some(named), None) => {
                 let block = Block {
-                    place: format!("{guide}:{number}"),
+                    guide,
+                    line,
+                    language: language(named)
+                        .unwrap_or_else(|| panic!("{guide}:{line}: nothing uses blocks in {named:?}")),
                     text: String::new(),
                 };
-                Some((named == language, line.len() - line.trim_start().len(), block))
+                Some((text.len() - text.trim_start().len(), block))
             }
-            (Some(_), Some((wanted, _, block))) => {
-                blocks.extend(wanted.then_some(block));
+            (Some(_), Some((_, block))) => {
+                blocks.push(block);
                 None
             }
         };
     }
     assert!(open.is_none(), "{guide}: a block is never closed");
     blocks
+}
+
+fn language(named: &str) -> Option<Language> {
+    Some(match named {
+        "sh" => Language::Shell,
+        "ruby" => Language::HBaseShell,
+        "console" => Language::Console,
+        "toml" => Language::TableFile,
+        "text" => Language::Output,
+        "json" => Language::Json,
+        "yaml" => Language::Yaml,
+        "rust" | "rust,no_run" => Language::Rust,
+        _ => return None,
+    })
+}
+
+#[test]
+fn every_block_is_of_a_language_that_something_uses() {
+    let blocks: Vec<Block> = GUIDES.iter().flat_map(|guide| blocks_of(guide)).collect();
+    assert!(blocks.len() > 40, "{}", blocks.len());
+    for (language, guides) in [
+        // Those that have others than `on_servers` runs.
+        (Language::Yaml, &["coprocessor/deployment.md"][..]),
+        (Language::Json, &["docs/provisioning.md"]),
+    ] {
+        for block in blocks.iter().filter(|block| block.language == language) {
+            assert!(guides.contains(&block.guide), "{block}: nothing looks at it");
+        }
+    }
+    let library = read("src/lib.rs");
+    for block in blocks.iter().filter(|block| block.language == Language::Rust) {
+        let included = format!("include_str!(\"../{}\")", block.guide);
+        assert!(
+            library.contains(&included),
+            "{block}: src/lib.rs does not include it"
+        );
+    }
 }

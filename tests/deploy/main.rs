@@ -4,8 +4,9 @@
 //! | file | what |
 //! |---|---|
 //! | `guides` | the blocks of the guides |
-//! | `settings` | XML and YAML: well-formed, and the same settings everywhere |
-//! | `shell_lines` | the lines for HBase's shell, as tables |
+//! | `settings` | XML, YAML and the role's template: well-formed, and the same settings everywhere |
+//! | `shell_lines` | the lines for HBase's shell, read and done |
+//! | `console` | blocks of lines that need machines of yours |
 //! | `cluster` | a real HBase with `coprocessor/hbase-site.xml` |
 //! | `rights` | what a user without rights is told, where they are checked |
 //! | `on_servers` | what the settings, lines and commands do there |
@@ -13,6 +14,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
 
 mod cluster;
+mod console;
 mod guides;
 mod on_servers;
 mod rights;

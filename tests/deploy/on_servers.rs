@@ -1,17 +1,21 @@
 //! What settings, lines for the shell, and commands do on a cluster that has the settings.
 
-use std::collections::BTreeMap;
+use std::fs;
 
 use bytes::Bytes;
 use hbase_txn::{
-    ErrorKind, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor, TableName,
-    provision::{Grade, audit_table},
+    Connection, ErrorKind, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor,
+    TableName,
+    provision::{Grade, TableFile, audit_table},
 };
+use serde_json::{Map, Value};
 
 use crate::{
-    cluster::shared,
-    guides::blocks,
-    shell_lines::{attributes, lines},
+    cluster::{Cluster, shared},
+    console,
+    guides::{GUIDES, Language, blocks, blocks_of},
+    settings,
+    shell_lines::{self, stand_in},
 };
 
 /// A name that no guide has.
@@ -53,25 +57,12 @@ async fn a_table_has_the_endpoint_without_an_attribute() {
 async fn the_rule_of_the_site_keeps_a_split_off_a_prefix_and_no_client_sees_it() {
     let cluster = shared();
     let connection = cluster.connect().await;
-    let admin = connection.admin();
     let name = name("site_rule");
-    admin.create_table(&plain(name.clone()), &[]).await.unwrap();
+    splits_at(&connection, name.clone(), "xxxm", "xxx").await;
     let error = PartitionedTable::open(&connection, name.clone())
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoPartitionRule, "{error}");
-
-    let whole = admin.regions(&name).await.unwrap().remove(0).region;
-    admin
-        .split_region(&whole, Some(Bytes::from("xxxm")))
-        .await
-        .unwrap();
-    let regions = admin.regions(&name).await.unwrap();
-    let boundaries: Vec<_> = regions
-        .iter()
-        .map(|found| found.region.start_key.clone())
-        .collect();
-    assert_eq!(boundaries, ["", "xxx"]);
     drop_table(&connection, &name).await;
 }
 
@@ -80,75 +71,176 @@ async fn a_table_altered_by_the_lines_for_the_shell_is_fit_for_transactions() {
     let cluster = shared();
     let connection = cluster.connect().await;
     let admin = connection.admin();
-    let name = name("altered");
-    admin.create_table(&plain(name.clone()), &[]).await.unwrap();
-
-    let mut wanted = admin.descriptor(&name).await.unwrap();
-    let lines = lines();
-    let alters: Vec<_> = lines
+    let blocks = blocks_of("coprocessor/table-attributes.md");
+    let alters = blocks
         .iter()
-        .filter(|line| line.command == "alter" && line.table == "existing")
-        .collect();
-    for line in alters {
-        for (key, value) in line.metadata() {
-            wanted = wanted.with_attribute(key, value);
-        }
-        for family in line.families() {
-            wanted = wanted.with_family(family);
-        }
+        .filter(|block| block.text.starts_with("alter 'existing', METADATA"));
+    for block in alters {
+        assert_eq!(shell_lines::perform(&admin, block, "altered").await, ["existing"]);
     }
-    admin.modify_table(&wanted).await.unwrap();
-
+    let name = stand_in("existing", "altered");
     let by_library = TableDescriptor::new(name.clone())
         .with_partition_rule(&PartitionRule::prefix_length(3).unwrap())
         .with_multi_row_mutation_endpoint();
     let stored = admin.descriptor(&name).await.unwrap();
-    assert!(states(&stored, &attributes(&by_library)), "{stored:?}");
+    assert!(states(&stored, &by_library), "{stored:?}");
     assert_eq!(broken(&connection, &name).await, Vec::<&str>::new());
     PartitionedTable::open(&connection, name.clone()).await.unwrap();
     drop_table(&connection, &name).await;
 }
 
+/// Guide after guide, block after block. Lines for HBase's shell make the same of other tables as the commands beside them.
 #[tokio::test]
 async fn every_command_of_the_guides_runs() {
     let cluster = shared();
     let connection = cluster.connect().await;
-    // The one that the guides find there.
-    let existing: TableName = "existing".parse().unwrap();
     let admin = connection.admin();
     let before = admin.tables().await.unwrap();
-    admin.create_table(&plain(existing.clone()), &[]).await.unwrap();
-
-    for block in blocks("sh") {
-        let output = cluster.run(&block.text);
-        assert!(output.status.success(), "{}: {output:?}", block.place);
-    }
-
-    // The lines for the shell that stand beside the commands state the same.
-    for line in lines().iter().filter(|line| line.command == "create") {
-        let made = admin.descriptor(&line.table.parse().unwrap()).await.unwrap();
-        assert!(states(&made, &line.metadata()), "{made:?}");
-    }
-    // The tables of tests that run beside this one are theirs.
-    let made = admin.tables().await.unwrap().into_iter();
-    for table in made.filter(|table| !before.contains(table) && !table.to_string().starts_with("deploy_")) {
-        drop_table(&connection, &table).await;
+    for guide in GUIDES {
+        let folder = tempfile::tempdir().unwrap();
+        // Those that guides find there. With a boundary that cuts a partition where the way out of that is told.
+        let cuts: &[Bytes] = match guide {
+            "docs/migrating.md" => &[Bytes::from_static(b"ggg"), Bytes::from_static(b"xxxm")],
+            _ => &[],
+        };
+        let existing = plain("existing".parse().unwrap());
+        admin.create_table(&existing, cuts).await.unwrap();
+        if !["coprocessor/README.md", "docs/provisioning.md"].contains(&guide) {
+            let made = cluster.run("hbase-txn table create orders --family f --prefix-length 3");
+            assert!(made.status.success(), "{made:?}");
+        }
+        let mut printed = String::new();
+        for block in blocks_of(guide) {
+            match block.language {
+                Language::Shell | Language::Console => {
+                    let script = match block.language {
+                        Language::Console => console::script(&block),
+                        _ => block.text.clone(),
+                    };
+                    let output = cluster.run_in(folder.path(), &script);
+                    assert!(output.status.success(), "{block}: {output:?}");
+                    printed = String::from_utf8(output.stdout).unwrap();
+                }
+                Language::HBaseShell => {
+                    for table in shell_lines::perform(&admin, &block, "by_shell").await {
+                        let by_command = admin.descriptor(&table.parse().unwrap()).await.unwrap();
+                        let by_shell = admin.descriptor(&stand_in(&table, "by_shell")).await.unwrap();
+                        assert_eq!(by_shell.attributes, by_command.attributes, "{block}: {table}");
+                        assert_eq!(by_shell.families, by_command.families, "{block}: {table}");
+                    }
+                }
+                Language::TableFile => {
+                    let file = TableFile::parse(&block.to_string(), &block.text).unwrap();
+                    let path = folder.path().join(format!("{}.toml", file.name()));
+                    fs::write(path, &block.text).unwrap();
+                }
+                Language::Output => assert!(
+                    printed.ends_with(&block.text),
+                    "{block}: what is printed is {printed}"
+                ),
+                // `settings`, the next test, and the library's documentation.
+                Language::Yaml | Language::Json | Language::Rust => {}
+            }
+        }
+        // The tables of tests that run beside this one are theirs.
+        let made = admin.tables().await.unwrap().into_iter();
+        for table in made.filter(|table| !before.contains(table) && !table.to_string().starts_with("deploy_"))
+        {
+            drop_table(&connection, &table).await;
+        }
     }
 }
 
-/// Whether a table has these attributes. The master adds others of its own.
-fn states(stored: &TableDescriptor, wanted: &BTreeMap<String, String>) -> bool {
-    let stored = attributes(stored);
-    wanted.iter().all(|(key, value)| stored.get(key) == Some(value))
+/// What the guide shows of a plan in JSON is what a plan shows.
+#[tokio::test]
+async fn the_lines_of_a_plan_are_as_the_guide_shows_them() {
+    let cluster = shared();
+    let connection = cluster.connect().await;
+    let name = name("plan");
+    let family = |name: &'static str| FamilyDescriptor::new(name).with_attribute("VERSIONS", "1");
+    let found = TableDescriptor::new(name.clone())
+        .with_family(family("f"))
+        .with_family(family("g"))
+        .with_attribute("MAX_FILESIZE", "10737418240");
+    connection
+        .admin()
+        .create_table(&found, &[Bytes::from("abcd")])
+        .await
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file =
+        format!("table = '{name}'\npartition.prefix_length = 3\nfamily = [{{name = 'f', versions = 3}}]\n");
+    fs::write(folder.path().join("orders.toml"), file).unwrap();
+    let output = cluster.run_in(
+        folder.path(),
+        "hbase-txn --output json provision plan orders.toml",
+    );
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let objects = |text: &str| -> Vec<Map<String, Value>> {
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let printed = objects(&String::from_utf8(output.stdout).unwrap());
+    let shown = blocks(Language::Json);
+    let shown = objects(&shown[0].text.replace("\"orders\"", &format!("\"{name}\"")));
+    assert!(shown.len() >= 4);
+    for shown in shown {
+        // Dots stand for what is left out.
+        let alike = |printed: &&Map<String, Value>| {
+            printed.len() == shown.len()
+                && shown.iter().all(|(key, value)| {
+                    value == "…" && printed.contains_key(key) || printed.get(key) == Some(value)
+                })
+        };
+        assert!(
+            printed.iter().any(|printed| alike(&printed)),
+            "{shown:?} is not in {printed:#?}"
+        );
+    }
+    drop_table(&connection, &name).await;
 }
 
-async fn broken(connection: &hbase_txn::Connection, name: &TableName) -> Vec<&'static str> {
+/// The other rule that stands in the file in a comment.
+#[tokio::test]
+async fn the_rule_by_a_delimiter_keeps_a_split_off_a_prefix_too() {
+    let rule = settings::rules_in_comment().remove(1);
+    let rule: Vec<String> = rule.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let rule: Vec<&str> = rule.iter().map(String::as_str).collect();
+    let cluster = Cluster::boot("delimiter", &rule);
+    let connection = cluster.connect().await;
+    splits_at(&connection, name("site_delimiter"), "c42/7", "c42").await;
+}
+
+/// That a split of a new table without a rule, at a key, comes out at another.
+async fn splits_at(connection: &Connection, name: TableName, at: &'static str, out: &'static str) {
+    let admin = connection.admin();
+    admin.create_table(&plain(name.clone()), &[]).await.unwrap();
+    let whole = admin.regions(&name).await.unwrap().remove(0).region;
+    admin.split_region(&whole, Some(Bytes::from(at))).await.unwrap();
+    let regions = admin.regions(&name).await.unwrap();
+    let boundaries: Vec<_> = regions
+        .iter()
+        .map(|found| found.region.start_key.clone())
+        .collect();
+    assert_eq!(boundaries, ["", out]);
+}
+
+/// Whether a table has all attributes of another. The master adds others of its own.
+fn states(stored: &TableDescriptor, wanted: &TableDescriptor) -> bool {
+    let wanted = wanted.attributes.iter();
+    wanted
+        .into_iter()
+        .all(|(key, value)| stored.attributes.get(key) == Some(value))
+}
+
+async fn broken(connection: &Connection, name: &TableName) -> Vec<&'static str> {
     let findings = audit_table(connection, name).await.unwrap();
     let broken = findings.iter().filter(|finding| finding.grade == Grade::Broken);
     broken.map(|finding| finding.finding).collect()
 }
 
-async fn drop_table(connection: &hbase_txn::Connection, name: &TableName) {
+async fn drop_table(connection: &Connection, name: &TableName) {
     let admin = connection.admin();
     admin.disable_table(name).await.unwrap();
     admin.delete_table(name).await.unwrap();

@@ -1,11 +1,15 @@
 //! A user without rights, where a cluster checks them: refused with the reason, found by the audit, and nothing done by halves.
 
+use std::fs;
+
 use hbase_txn::{
     Connection, ErrorKind, RegionSwitch, Right, TableName,
     provision::{audit_cluster, audit_table},
 };
 
-use crate::cluster::Cluster;
+use tempfile::TempDir;
+
+use crate::{cluster::Cluster, guides::read};
 
 /// `AccessController` and its checks, and a user who may do everything.
 const SETTINGS: [&str; 5] = [
@@ -53,6 +57,28 @@ async fn a_user_without_rights_is_refused_and_told_what_is_missing() {
     );
 
     let before = chief.admin().descriptor(&table).await.unwrap();
+    let folder = TempDir::new().unwrap();
+    let example = read("schemas/tables/by_prefix_length.toml");
+    let line = 1 + example
+        .lines()
+        .position(|line| line.starts_with("table = "))
+        .unwrap();
+    fs::write(folder.path().join("orders.toml"), example).unwrap();
+    for command in ["plan", "apply"] {
+        let refused = cluster.run_as(
+            "eve",
+            &format!(
+                "cd '{}'; hbase-txn provision {command} orders.toml",
+                folder.path().display()
+            ),
+        );
+        let told = String::from_utf8_lossy(&refused.stderr);
+        let place = format!("hbase-txn: orders.toml:{line}:9: ");
+        assert!(
+            told.starts_with(&place) && told.contains("AccessDeniedException"),
+            "{told}"
+        );
+    }
     for command in [
         "hbase-txn table alter orders --splits off",
         "hbase-txn table repair orders",

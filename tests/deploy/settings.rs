@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, process::Command};
 
 use hbase_txn::local::BootOptions;
-use quick_xml::{Reader, events::Event};
+use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
+use quick_xml::{Reader, escape::resolve_predefined_entity, events::Event};
 use yaml_rust2::{Yaml, YamlLoader};
 
-use crate::guides::{blocks, path, read};
+use crate::guides::{Language, blocks, path, read};
 
-type Settings = BTreeMap<String, String>;
+pub(crate) type Settings = BTreeMap<String, String>;
 
 const SITE: &str = "coprocessor/hbase-site.xml";
 const ROLE: &str = "coprocessor/ansible/roles/hbase_transactions";
@@ -17,24 +18,36 @@ const ROLE: &str = "coprocessor/ansible/roles/hbase_transactions";
 fn settings(xml: &str) -> Settings {
     let mut reader = Reader::from_str(xml);
     reader.config_mut().check_comments = true;
-    let (mut settings, mut tag, mut name) = (Settings::new(), String::new(), String::new());
+    let (mut settings, mut text, mut name) = (Settings::new(), String::new(), String::new());
     loop {
         match reader.read_event().unwrap() {
             Event::Eof => return settings,
-            Event::Start(start) => tag = start.name().into_inner().to_owned(),
-            Event::End(_) => tag.clear(),
-            Event::Text(text) if tag == "name" => name = text.xml10_content().into_owned(),
-            Event::Text(text) if tag == "value" => {
-                let value = text.xml10_content().into_owned();
-                assert_eq!(
-                    settings.insert(name.clone(), value),
-                    None,
-                    "{name} stands there twice"
-                );
+            Event::Start(_) => text.clear(),
+            Event::Text(part) => text.push_str(&part.xml10_content()),
+            Event::GeneralRef(part) => match part.resolve_char_ref().unwrap() {
+                Some(character) => text.push(character),
+                None => text.push_str(resolve_predefined_entity(&part).unwrap()),
+            },
+            Event::End(end) if end.name().into_inner() == "name" => name.clone_from(&text),
+            Event::End(end) if end.name().into_inner() == "value" => {
+                let before = settings.insert(name.clone(), text.clone());
+                assert_eq!(before, None, "{name} stands there twice");
             }
             _ => {}
         }
     }
+}
+
+/// The rules that the file has in a comment: by length, by delimiter.
+pub(crate) fn rules_in_comment() -> Vec<Settings> {
+    let site = read(SITE);
+    let (_, rules) = site.split_once("case-sensitive").unwrap();
+    let (rules, _) = rules.split_once("-->").unwrap();
+    let rules = rules.split("Or, by the bytes").map(|rule| {
+        let from = rule.find("<property>").unwrap();
+        settings(&format!("<configuration>{}</configuration>", &rule[from..]))
+    });
+    rules.collect()
 }
 
 fn yaml(text: &str) -> Vec<Yaml> {
@@ -46,24 +59,13 @@ fn all_xml_is_well_formed_and_hbase_would_read_it() {
     let site = read(SITE);
     BootOptions::new().hbase_site(&site).unwrap();
     assert!(settings(&site).len() >= 5);
-    // The rule for all tables is for those who want it: in a comment, and a whole file once it is taken out of that.
-    let rule = site
-        .split("case-sensitive")
-        .nth(1)
-        .unwrap()
-        .split("Or, by the bytes")
-        .next()
-        .unwrap();
-    let from = rule.find("<property>").unwrap();
-    let rule = settings(&format!("<configuration>{}</configuration>", &rule[from..]));
-    assert_eq!(
-        rule["hbase.regionserver.region.split_restriction.type"],
-        "KeyPrefix"
-    );
-    assert_eq!(
-        rule["hbase.regionserver.region.split_restriction.prefix_length"],
-        "3"
-    );
+    // The rule for all tables is for those who want it: in a comment.
+    let rules = rules_in_comment();
+    let types: Vec<&str> = rules
+        .iter()
+        .map(|rule| rule["hbase.regionserver.region.split_restriction.type"].as_str())
+        .collect();
+    assert_eq!(types, ["KeyPrefix", "DelimitedKeyPrefix"]);
 }
 
 #[test]
@@ -76,8 +78,8 @@ fn all_yaml_is_well_formed() {
     for file in role.iter().chain(&others) {
         assert_eq!(yaml(&read(file)).len(), 1, "{file}");
     }
-    for block in blocks("yaml") {
-        assert_eq!(yaml(&block.text).len(), 1, "{}", block.place);
+    for block in blocks(Language::Yaml) {
+        assert_eq!(yaml(&block.text).len(), 1, "{block}");
     }
 }
 
@@ -85,7 +87,7 @@ fn all_yaml_is_well_formed() {
 fn the_config_map_and_the_role_have_the_settings_of_the_file() {
     let file = settings(&read(SITE));
 
-    let maps = blocks("yaml")
+    let maps = blocks(Language::Yaml)
         .into_iter()
         .map(|block| yaml(&block.text).remove(0));
     let map = maps
@@ -93,6 +95,16 @@ fn the_config_map_and_the_role_have_the_settings_of_the_file() {
         .find(|map| map["kind"].as_str() == Some("ConfigMap"))
         .unwrap();
     assert_eq!(settings(map["data"]["hbase-site.xml"].as_str().unwrap()), file);
+    // The pods mount that map's file, and mean its name.
+    let blocks = blocks(Language::Yaml);
+    let pods = blocks.iter().map(|block| yaml(&block.text).remove(0));
+    let pods = pods.map(|pods| pods["spec"]["template"]["spec"].clone());
+    let pod = pods.into_iter().find(|pod| !pod.is_badvalue()).unwrap();
+    let (mount, volume) = (&pod["containers"][0]["volumeMounts"][0], &pod["volumes"][0]);
+    assert_eq!(volume["configMap"]["name"], map["metadata"]["name"]);
+    assert_eq!(mount["name"], volume["name"]);
+    assert!(!map["data"][mount["subPath"].as_str().unwrap()].is_badvalue());
+    assert!(mount["mountPath"].as_str().unwrap().ends_with("/hbase-site.xml"));
 
     let defaults = yaml(&read(format!("{ROLE}/defaults/main.yml"))).remove(0);
     let text = |yaml: &Yaml| yaml.as_str().unwrap().to_owned();
@@ -113,6 +125,62 @@ fn the_config_map_and_the_role_have_the_settings_of_the_file() {
     assert_eq!(role, file);
 }
 
+/// The role's template, rendered as Ansible does, without Ansible.
+fn rendered(others: &[&str], more: &[(&str, &str)]) -> String {
+    let defaults = yaml(&read(format!("{ROLE}/defaults/main.yml"))).remove(0);
+    let text = |yaml: &Yaml| yaml.as_str().unwrap().to_owned();
+    let classes = defaults["hbase_transactions_user_region_classes"]
+        .as_vec()
+        .unwrap();
+    let classes: Vec<String> = classes.iter().map(text).collect();
+    let defaults = defaults["hbase_transactions_settings"].as_hash().unwrap();
+    let mut settings: Settings = defaults
+        .iter()
+        .map(|(key, value)| (text(key), text(value)))
+        .collect();
+    settings.extend(
+        more.iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned())),
+    );
+
+    let mut environment = Environment::new();
+    // A name that nobody set is an error to Ansible.
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_trim_blocks(true);
+    // A dictionary's method of Python, which the renderer has as a filter only.
+    environment.set_unknown_method_callback(|state, value, method, _| match method {
+        "items" => state.apply_filter("items", std::slice::from_ref(value)),
+        _ => Err(ErrorKind::UnknownMethod.into()),
+    });
+    let template = read(format!("{ROLE}/templates/hbase-site-block.xml.j2"));
+    let block = environment.render_str(
+        &template,
+        context! {
+            hbase_transactions_classes_of_others => others,
+            hbase_transactions_user_region_classes => classes,
+            hbase_transactions_settings => settings,
+        },
+    );
+    format!("<configuration>\n{}</configuration>\n", block.unwrap())
+}
+
+#[test]
+fn the_template_of_the_role_makes_the_settings_of_the_file() {
+    let file = settings(&read(SITE));
+    let block = rendered(&[], &[]);
+    assert_eq!(settings(&block), file);
+    BootOptions::new().hbase_site(&block).unwrap();
+
+    // Classes of others stay in front, none comes twice, and no character breaks the file.
+    let list = "hbase.coprocessor.user.region.classes";
+    let block = rendered(&["org.example.Other", &file[list]], &[("a.b", "<1 & 2>")]);
+    BootOptions::new().hbase_site(&block).unwrap();
+    let written = settings(&block);
+    assert_eq!(written[list], format!("org.example.Other,{}", file[list]));
+    assert_eq!(written["a.b"], "<1 & 2>");
+    assert_eq!(written.len(), file.len() + 1);
+}
+
 #[test]
 fn all_scripts_are_well_formed() {
     let well_formed = |what: &str, arguments: &[&str]| {
@@ -121,8 +189,8 @@ fn all_scripts_are_well_formed() {
     };
     let entrypoint = path("coprocessor/docker/entrypoint");
     well_formed("the image's entrypoint", &[entrypoint.to_str().unwrap()]);
-    for block in blocks("sh") {
-        well_formed(&block.place, &["-c", &block.text]);
+    for block in blocks(Language::Shell) {
+        well_formed(&block.to_string(), &["-c", &block.text]);
     }
 }
 

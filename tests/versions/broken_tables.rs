@@ -29,7 +29,7 @@ type Describe = fn(TableName) -> TableDescriptor;
 /// for the capitals of its command.
 type Broken = (&'static str, Describe, &'static [&'static str], &'static str);
 
-const BROKEN: [Broken; 12] = [
+const BROKEN: [Broken; 10] = [
     (
         "presplit",
         by_three,
@@ -51,23 +51,6 @@ const BROKEN: [Broken; 12] = [
         },
         &["xxx"],
         "rule-invalid",
-    ),
-    (
-        "noendpoint",
-        by_three_without_endpoint,
-        &["xxx"],
-        "endpoint-missing",
-    ),
-    (
-        "otherclass",
-        |name| {
-            by_three_without_endpoint(name).with_attribute(
-                "coprocessor$1",
-                "|org.apache.hadoop.hbase.replication.regionserver.ReplicationObserver|1073741823|",
-            )
-        },
-        &["xxx"],
-        "endpoint-missing",
     ),
     // Cut by a split at a row of its own, which the older policy lets pass.
     ("manual", by_three_of_old, &[], "boundary-inside-partition"),
@@ -106,11 +89,42 @@ const BROKEN: [Broken; 12] = [
     ("disabled", recorded, &["xxx"], "table-disabled"),
 ];
 
+/// Broken only where the servers don't load the endpoint for all tables.
+const WITHOUT_ENDPOINT: [Broken; 2] = [
+    (
+        "noendpoint",
+        by_three_without_endpoint,
+        &["xxx"],
+        "endpoint-missing",
+    ),
+    (
+        "otherclass",
+        |name| {
+            by_three_without_endpoint(name).with_attribute(
+                "coprocessor$1",
+                "|org.apache.hadoop.hbase.replication.regionserver.ReplicationObserver|1073741823|",
+            )
+        },
+        &["xxx"],
+        "endpoint-missing",
+    ),
+];
+
 #[tokio::test]
-async fn each_of_twelve_is_found_and_mended_by_the_command_that_is_named() {
+async fn each_of_ten_is_found_and_mended_by_the_command_that_is_named() {
+    each_is_found_and_mended(&BROKEN).await;
+}
+
+/// The other two of twelve. `scripts/test-docker` leaves it out, by this name: in its image every table has the endpoint.
+#[tokio::test]
+async fn each_of_two_without_the_endpoint_is_found_and_mended_by_the_command_that_is_named() {
+    each_is_found_and_mended(&WITHOUT_ENDPOINT).await;
+}
+
+async fn each_is_found_and_mended(tables: &[Broken]) {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        for (label, describe, splits, expected) in BROKEN {
+        for &(label, describe, splits, expected) in tables {
             let table = TestTable::create_on(cluster, label, describe, splits).await;
             match label {
                 "manual" => table.split_at(&connection, "xxxm").await,

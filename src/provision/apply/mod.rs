@@ -240,8 +240,16 @@ impl Application<'_> {
         self.done.push(step);
     }
 
-    /// Says what was done before it failed.
+    /// Says for which file it failed, and what was done before.
     fn blame(&self, error: Error) -> Error {
+        let error = self.blame_step(error);
+        match self.plan.place() {
+            Some(place) => error.within(place),
+            None => error,
+        }
+    }
+
+    fn blame_step(&self, error: Error) -> Error {
         let table = self.plan.table();
         if self.done.is_empty() {
             return error.at_operation("applying a plan").at_table(table);

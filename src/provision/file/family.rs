@@ -31,13 +31,6 @@ const BLOOM_FILTERS: [&str; 4] = ["NONE", "ROW", "ROWCOL", "ROWPREFIX_FIXED_LENG
 const KEEP_DELETED: [&str; 3] = ["FALSE", "TRUE", "TTL"];
 const MOST: u64 = i32::MAX as u64;
 
-/// Families that are kept for transactions, and the key that adds them.
-const RESERVED: [(&str, &str); 3] = [
-    (TableDescriptor::RECORD_FAMILY, "record_family"),
-    (TableDescriptor::VERSION_FAMILY, "partition_version"),
-    (TableDescriptor::LOCK_FAMILY, "lock_family"),
-];
-
 /// Reads a family. None where it has no name that a family can have.
 pub(super) fn read(mut section: Section<'_>, faults: &mut Faults<'_>) -> Option<Placed<FamilyDescriptor>> {
     let place = section.place();
@@ -117,8 +110,14 @@ fn name(section: &mut Section<'_>, faults: &mut Faults<'_>) -> Option<Bytes> {
         }
         return None;
     };
-    if let Some((reserved, key)) = RESERVED.iter().find(|(reserved, _)| name.value == *reserved) {
-        let reason = format!("family {reserved} is kept for transactions; {key} = true adds it");
+    let reserved = TableDescriptor::RESERVED_FAMILIES;
+    if let Some((reserved, what)) = reserved.iter().find(|(reserved, _)| name.value == *reserved) {
+        let key = match *reserved {
+            TableDescriptor::RECORD_FAMILY => "record_family",
+            TableDescriptor::VERSION_FAMILY => "partition_version",
+            _ => "lock_family",
+        };
+        let reason = format!("family {reserved} is reserved for {what}; {key} = true adds it");
         faults.add(name.place, reason);
         return None;
     }

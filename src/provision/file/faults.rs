@@ -7,13 +7,15 @@ use crate::error::Error;
 /// What was found wrong with a file so far.
 #[derive(Debug)]
 pub(super) struct Faults<'t> {
+    origin: &'t str,
     text: &'t str,
     found: Vec<(usize, String)>,
 }
 
 impl<'t> Faults<'t> {
-    pub(super) const fn of(text: &'t str) -> Self {
+    pub(super) const fn of(origin: &'t str, text: &'t str) -> Self {
         Self {
+            origin,
             text,
             found: Vec::new(),
         }
@@ -22,6 +24,12 @@ impl<'t> Faults<'t> {
     /// Notes a reason at a place of the text.
     pub(super) fn add(&mut self, place: Range<usize>, reason: impl Into<String>) {
         self.found.push((place.start, reason.into()));
+    }
+
+    /// `FILE:LINE:COLUMN` of a place.
+    pub(super) fn told(&self, place: &Range<usize>) -> String {
+        let (line, column) = self.line_and_column(place.start);
+        format!("{}:{line}:{column}", self.origin)
     }
 
     /// The line of a place, from 1.
@@ -40,15 +48,12 @@ impl<'t> Faults<'t> {
     }
 
     /// One line of text for each, in the order of their places.
-    pub(super) fn into_error(mut self, origin: &str) -> Error {
+    pub(super) fn into_error(mut self) -> Error {
         self.found.sort();
         let lines: Vec<String> = self
             .found
             .iter()
-            .map(|(at, reason)| {
-                let (line, column) = self.line_and_column(*at);
-                format!("{origin}:{line}:{column}: {reason}")
-            })
+            .map(|(at, reason)| format!("{}: {reason}", self.told(&(*at..*at))))
             .collect();
         Error::invalid(lines.join("\n"))
     }

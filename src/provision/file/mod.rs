@@ -18,7 +18,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::{fs, path::Path};
+use std::{fs::File, io::Read, path::Path, str::Utf8Error};
 
 use bytes::Bytes;
 use toml::de::DeTable;
@@ -26,11 +26,8 @@ use toml::de::DeTable;
 use self::{faults::Faults, section::Section};
 use crate::{
     error::{Error, ErrorKind, Result},
-    model::{PartitionRule, TableDescriptor, TableName},
+    model::{BytesBinary, PartitionRule, TableDescriptor, TableName},
 };
-
-/// A longer file describes no table.
-const LONGEST: usize = 1 << 20;
 
 /// A table as a file describes it: `schemas/tables` has examples, and what may stand in a file.
 ///
@@ -64,6 +61,8 @@ pub struct TableFile {
     pub(super) endpoint: bool,
     pub(super) split_keys: Vec<Bytes>,
     pub(super) create_namespace: bool,
+    /// `FILE:LINE:COLUMN` of the table's name.
+    pub(super) place: String,
 }
 
 /// What a table is for.
@@ -78,6 +77,9 @@ pub enum TableKind {
 }
 
 impl TableFile {
+    /// A file with more bytes is refused.
+    pub const LONGEST: usize = 1 << 20;
+
     /// Reads a file.
     ///
     /// # Errors
@@ -91,42 +93,49 @@ impl TableFile {
                 format!("table file {} can't be read: {why}", path.display()),
             )
         };
-        let length = fs::metadata(path)
-            .map_err(|error| unreadable(error.to_string()))?
-            .len();
-        if length > LONGEST as u64 {
-            return Err(unreadable(too_long(length)));
-        }
-        let text = fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
-        Self::parse(&path.display().to_string(), &text)
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
+        file.take(Self::LONGEST as u64 + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| unreadable(error.to_string()))?;
+        Self::parse(&path.display().to_string(), &bytes)
     }
 
-    /// Reads the text of a file; `origin` is what errors call it.
+    /// Reads the contents of a file; `origin` is what errors call it.
     ///
     /// # Errors
     ///
     /// [`InvalidInput`](ErrorKind::InvalidInput), with a line `ORIGIN:LINE:COLUMN: REASON` for each thing that is wrong. Where
-    /// the text is no TOML, what it means may not be looked at.
-    pub fn parse(origin: &str, text: &str) -> Result<Self> {
-        if text.len() > LONGEST {
-            return Err(Error::invalid(format!(
-                "{origin}: {}",
-                too_long(text.len() as u64)
-            )));
+    /// the text is no UTF-8 or no TOML, what it means may not be looked at.
+    pub fn parse(origin: &str, contents: impl AsRef<[u8]>) -> Result<Self> {
+        let contents = contents.as_ref();
+        if contents.len() > Self::LONGEST {
+            let reason = format!(
+                "the file is longer than {} bytes, which no table file is",
+                Self::LONGEST
+            );
+            return Err(Error::invalid(format!("{origin}:1:1: {reason}")));
         }
-        let mut faults = Faults::of(text);
+        let text = std::str::from_utf8(contents).map_err(|error| no_text(origin, contents, error))?;
+        let mut faults = Faults::of(origin, text);
         let (document, errors) = DeTable::parse_recoverable(text);
         for error in errors {
             faults.add(error.span().unwrap_or_default(), error.message());
         }
         if !faults.is_empty() {
-            return Err(faults.into_error(origin));
+            return Err(faults.into_error());
         }
         let section = Section::of("the file", document.get_ref(), 0..0);
         match table::read(section, &mut faults) {
             Some(file) if faults.is_empty() => Ok(file),
-            _ => Err(faults.into_error(origin)),
+            _ => Err(faults.into_error()),
         }
+    }
+
+    /// Where the file names its table, as `FILE:LINE:COLUMN`.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     /// The table's name.
@@ -163,6 +172,15 @@ impl TableFile {
     }
 }
 
-fn too_long(length: u64) -> String {
-    format!("it has {length} bytes; a table file has {LONGEST} at most")
+/// Of what is no UTF-8 the first byte is told, and where it stands.
+fn no_text(origin: &str, contents: &[u8], error: Utf8Error) -> Error {
+    let (before, behind) = contents.split_at(error.valid_up_to());
+    let before = String::from_utf8_lossy(before);
+    let mut faults = Faults::of(origin, &before);
+    let reason = format!(
+        "byte {} is not UTF-8; bytes of keys are written as '\\xFF'",
+        BytesBinary(&behind[..1])
+    );
+    faults.add(before.len()..before.len(), reason);
+    faults.into_error()
 }

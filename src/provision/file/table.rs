@@ -43,6 +43,8 @@ const ONLY_FOR: [(&str, &[TableKind]); 14] = [
 /// Everything that a file may say.
 struct Keys {
     name: Option<TableName>,
+    /// Where the name stands.
+    place: String,
     kind: TableKind,
     create_namespace: bool,
     partition: Option<Option<PartitionRule>>,
@@ -79,6 +81,7 @@ impl Keys {
             section.flag(key, faults).map_or(default, |flag| flag.value)
         };
         let name = name(&mut section, faults);
+        let place = name.as_ref().map_or(0..0, |name| name.place.clone());
         let kind = kind(&mut section, faults);
         refuse_keys_of_others(&section, kind, faults);
         let create_namespace = flag(&mut section, "create_namespace", false, faults);
@@ -110,7 +113,8 @@ impl Keys {
         let attributes = attributes.map(|section| attributes::of_table(section, faults));
         section.finish(faults);
         Self {
-            name,
+            name: name.map(|name| name.value),
+            place: faults.told(&place),
             kind,
             create_namespace,
             partition,
@@ -222,11 +226,12 @@ impl Keys {
             endpoint: false,
             split_keys: split_keys.ok()?,
             create_namespace: self.create_namespace,
+            place: self.place,
         })
     }
 }
 
-fn name(section: &mut Section<'_>, faults: &mut Faults<'_>) -> Option<TableName> {
+fn name(section: &mut Section<'_>, faults: &mut Faults<'_>) -> Option<Placed<TableName>> {
     let Some(name) = section.text("table", faults) else {
         if section.place_of("table").is_none() {
             faults.add(0..0, "no key table: it has the table's name");
@@ -238,7 +243,10 @@ fn name(section: &mut Section<'_>, faults: &mut Faults<'_>) -> Option<TableName>
             faults.add(name.place, format!("{table} is one of HBase's own tables"));
             None
         }
-        Ok(table) => Some(table),
+        Ok(value) => Some(Placed {
+            value,
+            place: name.place,
+        }),
         Err(error) => {
             faults.add(name.place, error.to_string());
             None

@@ -105,7 +105,7 @@ fn what_no_table_can_have_is_refused_with_its_place(#[case] line: &str, #[case] 
 #[case::name("name = 'a:b'", "can't be a column family")]
 #[case::records(
     "name = '_txn'",
-    "family _txn is kept for transactions; record_family = true adds it"
+    "family _txn is reserved for the records of transactions; record_family = true adds it"
 )]
 #[case::versions_of_partitions("name = '_version'", "partition_version = true adds it")]
 #[case::locks(r"name = '\x5flock'", "lock_family = true adds it")]
@@ -222,13 +222,68 @@ fn columns_are_counted_in_characters() {
 
 #[test]
 fn a_file_that_is_too_long_is_not_read() {
-    let found = faults(&"#".repeat(LONGEST + 1));
+    let found = faults(&"#".repeat(TableFile::LONGEST + 1));
     assert!(
-        found.contains("it has 1048577 bytes; a table file has 1048576 at most"),
+        found.starts_with("t.toml:1:1: the file is longer than 1048576 bytes"),
         "{found}"
     );
     let nested = format!("x = {}", "[".repeat(100_000));
     assert!(faults(&nested).starts_with("t.toml:1:"));
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused_with_their_place() {
+    let error = TableFile::parse("t.toml", b"table = 'orders'\n# \xc3\xa4\xff\n").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    let found = error.to_string();
+    assert!(
+        found.starts_with(r"t.toml:2:4: byte \xFF is not UTF-8"),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_file_knows_where_its_table_is_named() {
+    assert_eq!(parse(SOUND).unwrap().place(), "t.toml:1:9");
+    let behind = parse("# ä\nkind = 'locks'\n  table = 'l'").unwrap();
+    assert_eq!(behind.place(), "t.toml:3:11");
+}
+
+/// The list of what must be refused, each with file, line and column.
+#[rstest]
+#[case::unknown_key("table = 'o'\ncolour = 'red'", "t.toml:2:1: unknown key \"colour\"")]
+#[case::type_error("table = 'o'\nkind = 1", "t.toml:2:8: kind is a whole number")]
+#[case::two_families_of_one_name(
+    "table = 'o'\n[[family]]\nname = 'f'\n[[family]]\nname = 'f'",
+    "t.toml:4:1: family f is given twice"
+)]
+#[case::split_keys_unsorted(
+    "table = 'o'\nsplit.keys = ['a',\n 'c',\n 'b']",
+    "t.toml:4:2: split keys are out of order: b sorts before c"
+)]
+#[case::split_keys_double(
+    "table = 'o'\nsplit.keys = ['a',\n 'a']",
+    "t.toml:3:2: split key a is given twice"
+)]
+#[case::split_keys_inside_a_prefix(
+    "table = 'o'\npartition.prefix_length = 3\nsplit.keys = ['abc',\n 'abcd']",
+    "t.toml:4:2: split key abcd cuts partition abc in two"
+)]
+#[case::delimiter_that_is_no_utf_8(
+    "table = 'o'\npartition.delimiter = '\\xff'",
+    r"t.toml:2:23: delimiter \xFF is not UTF-8"
+)]
+#[case::prefix_length_0(
+    "table = 'o'\npartition.prefix_length = 0",
+    "t.toml:2:27: prefix_length is 0; it is from 1 to 32767"
+)]
+#[case::prefix_length_too_long(
+    "table = 'o'\npartition.prefix_length = 32768",
+    "t.toml:2:27: prefix_length is 32768; it is from 1 to 32767"
+)]
+fn what_is_bad_is_refused_with_file_line_and_reason(#[case] text: &str, #[case] why: &str) {
+    let found = faults(text);
+    assert!(found.lines().any(|line| line.starts_with(why)), "{found}");
 }
 
 #[test]

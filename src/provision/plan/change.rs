@@ -66,6 +66,9 @@ pub struct Change {
 pub struct Refusal {
     /// The table.
     pub table: String,
+    /// Where its file names it, as `FILE:LINE:COLUMN`; none where no file is planned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// The refusal's name: `boundary-inside-partition`, `namespace-missing` or `data-loss`.
     pub refused: &'static str,
     /// The region boundary that is in the way.
@@ -167,7 +170,10 @@ impl fmt::Display for Change {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.what, self.mend)
+        if let Some(file) = &self.file {
+            write!(f, "{file}: ")?;
+        }
+        write!(f, "table {}: {}; {}", self.table, self.what, self.mend)
     }
 }
 

@@ -82,12 +82,18 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// What stops the master and `hbase:meta` from answering. What can't be applied is one of the
-    /// [`refusals`](Self::refusals).
+    /// What stops the master and `hbase:meta` from answering, with the [`place`](TableFile::place) in the file. What can't be
+    /// applied is one of the [`refusals`](Self::refusals).
     pub async fn read(connection: &Connection, file: &TableFile) -> Result<Self> {
-        let found = look(connection, file.name()).await?;
-        let namespace = file.name().namespace();
-        let namespace_exists = found.is_some() || connection.admin().namespace_exists(namespace).await?;
+        let seen = async {
+            let found = look(connection, file.name()).await?;
+            let namespace = file.name().namespace();
+            let exists = found.is_some() || connection.admin().namespace_exists(namespace).await?;
+            Ok((found, exists))
+        };
+        let (found, namespace_exists) = seen
+            .await
+            .map_err(|error: Error| error.at_table(file.name()).within(file.place()))?;
         Ok(Self::to_file(file, found, namespace_exists))
     }
 
@@ -193,7 +199,19 @@ impl Plan {
     pub fn refusals(&self) -> Vec<Refusal> {
         let losses = self.changes.iter().filter(|_| !self.data_loss_allowed);
         let losses = losses.filter_map(refusal::data_loss);
-        self.refusals.iter().cloned().chain(losses).collect()
+        let placed = |refusal| Refusal {
+            file: self.place().map(str::to_owned),
+            ..refusal
+        };
+        self.refusals.iter().cloned().chain(losses).map(placed).collect()
+    }
+
+    /// Where the file that is planned names its table.
+    pub(super) fn place(&self) -> Option<&str> {
+        match &self.goal {
+            Goal::File(file) => Some(file.place()),
+            Goal::Descriptor(_) => None,
+        }
     }
 
     /// What is left as it is, and worth to be known.

@@ -25,6 +25,7 @@ pub(super) fn boundaries(
             let boundary = BytesBinary(boundary).to_string();
             Some(Refusal {
                 table: table.name.to_string(),
+                file: None,
                 refused: "boundary-inside-partition",
                 what: format!(
                     "the region boundary {boundary} cuts partition {partition} in two: a partition is to be {rule}"
@@ -41,6 +42,7 @@ pub(super) fn namespace_missing(table: &TableName) -> Refusal {
     let namespace = table.namespace();
     Refusal {
         table: table.to_string(),
+        file: None,
         refused: "namespace-missing",
         boundary: None,
         partition: None,
@@ -56,6 +58,7 @@ pub(super) fn data_loss(change: &Change) -> Option<Refusal> {
     change.loses.as_ref()?;
     Some(Refusal {
         table: change.table.clone(),
+        file: None,
         refused: "data-loss",
         boundary: None,
         partition: None,
@@ -77,5 +80,8 @@ pub(in crate::provision) fn error(table: &TableName, refusals: &[Refusal]) -> Op
         .at_operation("applying a plan")
         .at_table(table)
         .with_hint(first.mend.clone());
-    Some(error)
+    Some(match &first.file {
+        Some(place) => error.within(place),
+        None => error,
+    })
 }

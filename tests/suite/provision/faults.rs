@@ -14,7 +14,7 @@ use std::{
 use futures::future::{BoxFuture, join};
 use hbase_txn::{
     Connection, Connector, DialTarget, ErrorKind, Io, TableName,
-    provision::{ApplyStep, ApplyWatcher, audit_table},
+    provision::{ApplyStep, ApplyWatcher, Plan, audit_table},
 };
 use rstest::rstest;
 use tokio::{
@@ -26,7 +26,7 @@ use super::{apply, by_three, is_settled, plan, unmade};
 use crate::support::{connect, says, standalone, table::TestTable, table::plain, within};
 
 /// Enough to make a table on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(8);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// How the cluster goes away.
 #[derive(Clone, Copy, Debug)]
@@ -112,10 +112,21 @@ impl ApplyWatcher for GoesAway {
 }
 
 #[rstest]
-#[case::made("create-table", "made with 2 regions; then it failed")]
-#[case::read_back("read-back", "made with 2 regions, read back, as planned; then it failed")]
+#[case::made(false, "create-table", "made with 2 regions; then it failed")]
+#[case::read_back(
+    false,
+    "read-back",
+    "made with 2 regions, read back, as planned; then it failed"
+)]
+#[case::modified(true, "modify-table", "changed, 2 regions reopened; then it failed")]
+#[case::modified_and_read_back(
+    true,
+    "read-back",
+    "changed, 2 regions reopened, read back, as planned; then it failed"
+)]
 #[tokio::test]
 async fn a_cluster_that_goes_away_half_way_is_told_with_what_was_done_and_the_next_run_does_the_rest(
+    #[case] is_there: bool,
     #[case] behind: &'static str,
     #[case] done: &str,
     #[values(Away::Silent, Away::Refusing)] how: Away,
@@ -127,7 +138,10 @@ async fn a_cluster_that_goes_away_half_way_is_told_with_what_was_done_and_the_ne
         .connect()
         .await
         .unwrap();
-    let table = unmade("away");
+    let table = match is_there {
+        true => TestTable::create("away", plain, &["8"]).await,
+        false => unmade("away"),
+    };
     let file = by_three(&table.name, "split = {hex = 2}");
     let plan = plan(&connection, &file).await;
     let goes_away = GoesAway { line, behind, how };
@@ -136,7 +150,13 @@ async fn a_cluster_that_goes_away_half_way_is_told_with_what_was_done_and_the_ne
         .unwrap_err();
     says(
         &error,
-        &[done, table.name.qualifier(), "apply it again", "127.0.0.1"],
+        &[
+            "test.toml:1:9: applying a plan",
+            done,
+            table.name.qualifier(),
+            "apply it again",
+            "127.0.0.1",
+        ],
     );
     assert!(
         matches!(
@@ -148,6 +168,25 @@ async fn a_cluster_that_goes_away_half_way_is_told_with_what_was_done_and_the_ne
     let well = connect().await;
     apply(&well, &file).await;
     is_settled(&well, &file).await;
+}
+
+/// Before anything is planned, too.
+#[tokio::test]
+async fn a_cluster_that_goes_away_before_the_plan_is_told_with_the_place_in_the_file() {
+    let line = Line::default();
+    let config = standalone().config().with_operation_timeout(DEADLINE);
+    let connection = Connection::builder(config)
+        .connector(line.clone())
+        .connect()
+        .await
+        .unwrap();
+    let table = unmade("away");
+    let file = by_three(&table.name, "");
+    line.0.store(Away::Refusing as u8, Ordering::SeqCst);
+    let error = within(DEADLINE * 3, Plan::read(&connection, &file))
+        .await
+        .unwrap_err();
+    says(&error, &["test.toml:1:9", table.name.qualifier(), "127.0.0.1"]);
 }
 
 #[tokio::test]
@@ -165,7 +204,14 @@ async fn a_table_that_was_changed_since_it_was_planned_is_not_overwritten() {
     admin.modify_table(&theirs).await.unwrap();
     let error = plan.apply(&connection, &()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-    says(&error, &["changed since it was planned", "plan again"]);
+    says(
+        &error,
+        &[
+            "test.toml:1:9: applying a plan",
+            "changed since it was planned",
+            "plan again",
+        ],
+    );
     apply(&connection, &file).await;
     let after = admin.descriptor(&table.name).await.unwrap();
     assert_eq!(after.attribute("theirs"), Some("1"));

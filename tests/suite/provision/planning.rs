@@ -75,6 +75,7 @@ async fn a_rule_that_contradicts_boundaries_is_refused_with_all_of_them() {
     says(
         &refusals[0],
         &[
+            "test.toml:1:9: table ",
             "the region boundary abcd cuts partition abc in two",
             "the first 3 bytes",
             "hbase-txn table repair",
@@ -83,7 +84,15 @@ async fn a_rule_that_contradicts_boundaries_is_refused_with_all_of_them() {
     let before = connection.admin().descriptor(&table.name).await.unwrap();
     let error = plan.apply(&connection, &()).await.unwrap_err();
     assert_eq!(error.kind(), hbase_txn::ErrorKind::PartitionCut);
-    says(&error, &["abcd", "xyzz", table.name.qualifier()]);
+    says(
+        &error,
+        &[
+            "test.toml:1:9: applying a plan",
+            "abcd",
+            "xyzz",
+            table.name.qualifier(),
+        ],
+    );
     assert_eq!(connection.admin().descriptor(&table.name).await.unwrap(), before);
 }
 

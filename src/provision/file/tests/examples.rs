@@ -1,6 +1,6 @@
 //! The files of `schemas/tables`.
 
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use super::*;
 

@@ -1,5 +1,7 @@
 //! The schema for editors says what the parser says: the same keys, and of every file here the same verdict.
 
+use std::fs;
+
 use serde_json::{Map, Value, json};
 use toml::de::DeValue;
 

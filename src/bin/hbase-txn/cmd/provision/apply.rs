@@ -30,7 +30,7 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn provision apply schemas/tables/orders.toml --timeout 10m")]
 pub(crate) struct Apply {
-    /// Table files
+    /// Table files; stdin for -
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Do also what loses data: families dropped, versions or TTL lowered
@@ -40,13 +40,13 @@ pub(crate) struct Apply {
 
 impl Apply {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let files = files::read(&self.files)?;
+        let files = files::read(&self.files).await?;
         let connection = global.connect().await?;
         let plans = files::planned(&connection, &files, self.allow_data_loss).await?;
         let refused: Vec<String> = plans
             .iter()
             .flat_map(|plan| plan.refusals())
-            .map(|refusal| format!("{}: {refusal}", refusal.table))
+            .map(|refusal| refusal.to_string())
             .collect();
         if !refused.is_empty() {
             return Err(Failure::Refused(format!(

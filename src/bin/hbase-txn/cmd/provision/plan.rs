@@ -17,7 +17,7 @@ use crate::{args::Global, cmd::Outcome, exit::Exit};
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn provision plan schemas/tables/orders.toml")]
 pub(crate) struct Plan {
-    /// Table files
+    /// Table files; stdin for -
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Plan for an apply that may lose data: families dropped, versions or TTL lowered
@@ -27,7 +27,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let files = files::read(&self.files)?;
+        let files = files::read(&self.files).await?;
         let connection = global.connect().await?;
         let plans = files::planned(&connection, &files, self.allow_data_loss).await?;
         for plan in &plans {

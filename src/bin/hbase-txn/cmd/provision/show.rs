@@ -59,9 +59,11 @@ fn text(plan: &Plan, coloured: bool) -> String {
     // Each is told with its change.
     if let Some(first) = losses.first() {
         let changes = output::counted(losses.len(), "change");
+        let place = first.file.as_ref().map(|file| format!("{file}: "));
+        let place = place.unwrap_or_default();
         lines.push(painted(
             '!',
-            &format!("refused: data is lost by {changes}; {}", first.mend),
+            &format!("refused: {place}data is lost by {changes}; {}", first.mend),
             coloured,
         ));
     }

@@ -50,22 +50,6 @@ pub(crate) struct Create {
     lock_family: bool,
 }
 
-/// Families that are kept for this toolkit, and what adds them.
-const RESERVED: [(&str, &str); 3] = [
-    (
-        TableDescriptor::RECORD_FAMILY,
-        "the records of transactions; it is added by itself",
-    ),
-    (
-        TableDescriptor::VERSION_FAMILY,
-        "the versions of partitions; --partition-version adds it",
-    ),
-    (
-        TableDescriptor::LOCK_FAMILY,
-        "locks in partitions; --lock-family adds it",
-    ),
-];
-
 #[derive(Serialize)]
 struct Created {
     table: String,
@@ -119,13 +103,8 @@ impl Create {
     /// Refuses boundaries that would part rows of one partition.
     fn check_splits(&self, rule: &PartitionRule) -> Result<(), Failure> {
         for key in &self.split {
-            if let Some(partition) = rule.partition_cut_by(key) {
-                return Err(Failure::Refused(format!(
-                    "split key {} cuts partition {partition} in two: a partition is {rule}; split at {} instead",
-                    BytesBinary(key),
-                    BytesBinary(partition.first_key())
-                )));
-            }
+            rule.check_boundary(key)
+                .map_err(|error| Failure::Refused(error.to_string()))?;
         }
         Ok(())
     }
@@ -135,8 +114,16 @@ impl Create {
             .with_partition_rule(rule)
             .with_multi_row_mutation_endpoint();
         for family in &self.family {
-            if let Some((name, what)) = RESERVED.iter().find(|(name, _)| family == *name) {
-                return Err(Failure::Refused(format!("family {name} is reserved for {what}")));
+            let reserved = TableDescriptor::RESERVED_FAMILIES;
+            if let Some((name, what)) = reserved.iter().find(|(name, _)| family == *name) {
+                let added = match *name {
+                    TableDescriptor::RECORD_FAMILY => "it is added by itself",
+                    TableDescriptor::VERSION_FAMILY => "--partition-version adds it",
+                    _ => "--lock-family adds it",
+                };
+                return Err(Failure::Refused(format!(
+                    "family {name} is reserved for {what}; {added}"
+                )));
             }
             if descriptor.family(family).is_some() {
                 return Err(Failure::Refused(format!(
