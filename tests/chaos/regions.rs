@@ -64,6 +64,19 @@ impl Shuffler {
         }
     }
 
+    /// Moves the region that has the row to some other server.
+    pub(crate) async fn move_region_of(&mut self, row: &[u8]) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let regions = self.regions().await;
+            let found = regions.iter().find(|found| found.region.contains(row));
+            if self.move_away(found.unwrap()).await {
+                return;
+            }
+            assert!(Instant::now() < deadline, "the region could not be moved");
+        }
+    }
+
     /// Moves a region to some other server; one in transition can't be moved.
     pub(crate) async fn move_away(&mut self, found: &TableRegion) -> bool {
         let servers = self.admin.cluster_info().await.unwrap().live_servers;

@@ -213,6 +213,25 @@ impl Contest {
         .await;
     }
 
+    /// Waits until a lock was lost.
+    pub(super) async fn loses(&mut self, patience: Duration) {
+        self.counts("a lock that is lost", |counts| &counts.lost, patience)
+            .await;
+    }
+
+    /// Waits until a call failed.
+    pub(super) async fn fails(&mut self, patience: Duration) {
+        self.counts("a call that fails", |counts| &counts.failed, patience)
+            .await;
+    }
+
+    async fn counts(&mut self, what: &str, counter: fn(&Counts) -> &AtomicUsize, patience: Duration) {
+        until(what, patience, async || {
+            (counter(&self.shared.counts).load(Ordering::Relaxed) > 0).then_some(())
+        })
+        .await;
+    }
+
     /// Lets everybody finish, and checks what they believed.
     pub(super) async fn stop(mut self, test: &str) {
         self.shared.over.store(true, Ordering::Relaxed);

@@ -23,7 +23,7 @@ const SORTS: [Sort; 2] = [Sort::OursAlone, Sort::WithCompanions];
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_that_was_stopped_past_its_lease_knows_it_when_it_wakes_and_can_do_no_harm() {
     const TEST: &str = "lock_paused";
-    const LEASE: Duration = Duration::from_secs(1);
+    const LEASE: Duration = Duration::from_secs(5);
     let settings = Settings::of(TEST);
     for sort in SORTS {
         let rig = Rig::new(TEST, &settings, sort).await;
@@ -157,6 +157,9 @@ async fn a_lock_has_one_holder_although_answers_are_lost_and_requests_come_late_
             _ => Action::Pass,
         });
         contest.goes_on(30 * settings.rounds as usize, PATIENCE).await;
+        // The faults did what they are there for.
+        contest.fails(PATIENCE).await;
+        contest.loses(PATIENCE).await;
         proxy.pass_all();
         contest.stop(TEST).await;
         for connection in connections {
@@ -197,6 +200,8 @@ async fn a_lock_has_one_holder_although_its_region_moves_and_its_server_is_kille
             rig.cluster.start(server).await;
             contest.goes_on(10, PATIENCE).await;
         }
+        contest.loses(PATIENCE).await;
+        assert!(shuffler.done.moved > 0);
         rig.cluster.settle(&rig.connection).await;
         contest.stop(TEST).await;
         for connection in connections {

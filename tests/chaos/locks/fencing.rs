@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Rig, Sort, java::JavaOwner, request};
+use super::{
+    Rig, Sort,
+    java::{JavaOwner, row},
+    request,
+};
 use crate::{cluster::PATIENCE, regions::Shuffler, settings::Settings};
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -40,7 +44,7 @@ async fn fencing_numbers_rise_over_releases_row_deletes_expiries_and_moves() {
                 assert!(guard.release().await.unwrap().is_released());
             }
             if number % 100 == 99 {
-                shuffler.move_one().await;
+                shuffler.move_region_of(&row("fenced")).await;
             }
         }
         println!(
@@ -48,7 +52,8 @@ async fn fencing_numbers_rise_over_releases_row_deletes_expiries_and_moves() {
             expired.len(),
             shuffler.done.moved
         );
-        assert!(deleted > 0 && !expired.is_empty() && shuffler.done.moved > 0);
+        assert!(deleted > 0 && !expired.is_empty());
+        assert_eq!(shuffler.done.moved as u64, acquisitions / 100);
         drop(expired);
         rig.end().await;
     }

@@ -52,6 +52,8 @@ async fn a_lock_in_a_partition_has_one_holder_and_no_stale_write_although_server
         cluster.start(server).await;
         contest.goes_on(10, PATIENCE).await;
     }
+    contest.loses(PATIENCE).await;
+    assert!(shuffler.done.moved > 0);
     cluster.settle(&connection).await;
     contest.stop(TEST).await;
     let data = connection.table(name.clone());

@@ -40,7 +40,7 @@ impl JavaOwner {
 }
 
 /// The row of a lock of one farm.
-fn row(id: &str) -> Vec<u8> {
+pub(super) fn row(id: &str) -> Vec<u8> {
     let key = format!("DC#{FARM}#{CLIENT}#{id}");
     // Java's hash of a byte array; bytes are signed there.
     let hash = key.bytes().fold(1_i32, |hash, byte| {

@@ -49,6 +49,15 @@ struct Done {
     overlaps: Overlaps,
     /// How often one of ours found when it released that a Java-style owner had taken its lock row.
     robbed: usize,
+    history: History,
+}
+
+impl Done {
+    /// What ours believed can't be wrong.
+    fn check(&self) {
+        assert_eq!(self.history.check(), self.ours);
+        assert_eq!(self.overlaps.ours_in_ours, 0);
+    }
 }
 
 struct Shared {
@@ -75,7 +84,7 @@ fn id(lock: usize) -> String {
     format!("lock-{lock}")
 }
 
-/// Lets all owners spin, and checks what ours believed.
+/// Lets all owners spin.
 async fn spin(rig: &Rig, load: Load) -> Done {
     let began = Instant::now();
     let shared = Arc::new(Shared {
@@ -112,6 +121,7 @@ async fn spin(rig: &Rig, load: Load) -> Done {
         java: shared.java.load(Ordering::Relaxed),
         overlaps: shared.arena.overlaps(),
         robbed: shared.robbed.load(Ordering::Relaxed),
+        history: shared.history.clone(),
     };
     println!(
         "{} locks, {} owners of ours and {} Java-style ones on each: {} cycles of ours, {} Java, {:.0?}; overlaps: {}; \
@@ -125,7 +135,6 @@ async fn spin(rig: &Rig, load: Load) -> Done {
         done.overlaps,
         done.robbed
     );
-    assert_eq!(shared.history.check(), done.ours);
     done
 }
 
@@ -176,6 +185,7 @@ async fn four_owners_of_ours_on_each_of_64_locks_never_overlap() {
             cycles: Settings::cycles(50_000, 1_000_000) / 2,
         };
         let done = spin(&rig, load).await;
+        done.check();
         assert_eq!(done.overlaps, Overlaps::default());
         assert_eq!(done.robbed, 0);
         rig.end().await;
@@ -197,10 +207,44 @@ async fn two_of_ours_never_overlap_whatever_java_style_owners_do_on_the_same_loc
             cycles: Settings::cycles(50_000, 1_000_000) / part,
         };
         let done = spin(&rig, load).await;
-        assert_eq!(done.overlaps.ours_in_ours, 0);
+        done.check();
         assert!(done.java > 0, "no Java-style owner ever got in");
+        match sort {
+            // Nobody is inside beside anybody, so nobody takes a row away that is not his.
+            Sort::ProtectJava => {
+                assert_eq!(done.overlaps, Overlaps::default());
+                assert_eq!(done.robbed, 0);
+            }
+            _ => assert!(done.robbed > 0, "no Java-style owner was in anybody's way"),
+        }
         rig.end().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn java_style_owners_let_two_of_ours_in_where_there_are_no_companions() {
+    const TEST: &str = "locks_without_companions";
+    let settings = Settings::of(TEST);
+    let rig = Rig::new(TEST, &settings, Sort::OursAlone).await;
+    let load = Load {
+        locks: 16,
+        ours: 4,
+        java: 2,
+        cycles: 1_000,
+    };
+    // One cycle of a thousand, or of a few thousands.
+    let (mut robbed, mut overlaps) = (0, 0);
+    for _ in 0..20 {
+        let done = spin(&rig, load).await;
+        robbed += done.robbed;
+        overlaps += done.overlaps.ours_in_ours;
+        if overlaps > 0 {
+            break;
+        }
+    }
+    assert!(robbed > 0, "no Java-style owner was in anybody's way");
+    assert!(overlaps > 0, "the harness is blind");
+    rig.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -191,7 +191,7 @@ async fn a_token_is_good_for_one_hold_and_once() {
 
     // Over.
     let request = locks.lock(Level::Dc, "t").unwrap();
-    let guard = request.ttl(Duration::from_millis(200)).acquire().await.unwrap();
+    let guard = request.ttl(Duration::from_secs(2)).acquire().await.unwrap();
     assert_eq!(guard.lost().await, LockLoss::Expired);
     let error = guard.renew().await.unwrap_err();
     is(
