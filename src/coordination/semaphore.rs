@@ -251,7 +251,9 @@ impl Semaphore {
                 };
             }
             // One that lies under the delete marker of an earlier semaphore is not seen, and is put again later.
-            self.row.define(None, permits.to_string().as_bytes()).await?;
+            self.row
+                .define(None, permits.to_string().as_bytes(), deadline)
+                .await?;
             if !self.is_seen(&seen, deadline).await? && !waiting.goes_on().await {
                 return Err(not_in_sight());
             }
@@ -268,7 +270,7 @@ impl Semaphore {
             }
             let changed = self
                 .row
-                .define(seen.definition.as_ref(), permits.to_string().as_bytes())
+                .define(seen.definition.as_ref(), permits.to_string().as_bytes(), deadline)
                 .await?;
             // Somebody else may have changed it since: then ours was the number for a while.
             if changed && self.is_seen(&seen, deadline).await? {

@@ -198,6 +198,9 @@ fn contended() -> Error {
         "others changed the latch each time it was tried",
     )
     .with_retryable(true)
+    .with_hint(
+        "try again; where many count at once, let each process add up what it counts, or allow more time",
+    )
 }
 
 #[cfg(test)]

@@ -191,10 +191,13 @@ impl Latch {
         let row = self.place.cells.row.clone();
         let turn = self.shared.turns.lock(row).until(deadline.into_std()).await;
         turn.map_err(|_| {
-            self.blame(Error::new(
+            let error = Error::new(
                 ErrorKind::DeadlineExceeded,
                 "other tasks of this process were changing the latch all the time",
-            ))
+            )
+            .with_retryable(true)
+            .with_hint("count by more at a time, from fewer tasks, or allow more time");
+            self.blame(error)
         })
     }
 

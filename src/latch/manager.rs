@@ -23,7 +23,7 @@ use crate::{
 /// The latches of one client (a service, say) in one table.
 ///
 /// Cheap to clone; clones share everything. Make one per process, client and table: all that wait for latches through the
-/// clones of one manager are served by one task, in one call per region server at a time.
+/// clones of one manager are served by one task, in one call per region server at a time as long as they are no more than 1,250.
 ///
 /// # Example
 ///

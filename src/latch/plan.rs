@@ -464,7 +464,8 @@ fn check_participants(sight: &Sight) -> Result<()> {
 /// The error of a change of a latch that is not there.
 pub(crate) fn gone(state: LatchState) -> Error {
     match state {
-        LatchState::Expired => Error::new(ErrorKind::LatchExpired, "the latch has expired"),
+        LatchState::Expired => Error::new(ErrorKind::LatchExpired, "the latch has expired")
+            .with_hint("make it anew with init, for as long as what is counted may take"),
         _ => Error::new(ErrorKind::LatchAbsent, "there is no such latch").with_hint(
             "init makes it; in a table without the state family this may also be one that has expired",
         ),
@@ -487,6 +488,7 @@ fn too_far(by: u64, left: u64) -> Error {
             left => format!("{by} can't be counted down, only {left} are left"),
         },
     )
+    .with_hint("who counts twice? arrive counts each participant once; count_up adds what was forgotten")
 }
 
 #[cfg(test)]

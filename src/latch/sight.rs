@@ -165,6 +165,7 @@ impl Sight {
                     ErrorKind::LatchCorrupt,
                     "the counts of the farms add up to more than a count can be",
                 )
+                .with_hint("delete the latch and make it anew; a Java client counts without looking")
             })?;
         Ok(u64::try_from(sum).unwrap_or(0))
     }

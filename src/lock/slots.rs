@@ -141,11 +141,15 @@ impl SlotRow {
 
     /// Looks at the row.
     pub(crate) async fn look(&self, deadline: Instant) -> Result<SlotsSeen> {
-        let table = self
-            .table
-            .clone()
-            .with_operation_timeout(deadline - Instant::now());
+        let table = self.table_until(deadline);
         Ok(SlotsSeen::of(table.get(self.get()).await?.as_ref()))
+    }
+
+    /// The table, for a call that must be over by then.
+    fn table_until(&self, deadline: Instant) -> Table {
+        self.table
+            .clone()
+            .with_operation_timeout(deadline.saturating_duration_since(Instant::now()))
     }
 
     fn get(&self) -> Get {
@@ -153,7 +157,12 @@ impl SlotRow {
     }
 
     /// Says what the row is for, if it says now what was seen; whether it did. What it says now is known only by another look.
-    pub(crate) async fn define(&self, seen: Option<&Definition>, definition: &[u8]) -> Result<bool> {
+    pub(crate) async fn define(
+        &self,
+        seen: Option<&Definition>,
+        definition: &[u8],
+        deadline: Instant,
+    ) -> Result<bool> {
         let row = self.row.clone();
         let condition = match seen {
             Some(seen) => Condition::equal(row.clone(), FAMILY, DEFINITION, seen.value.clone()),
@@ -162,7 +171,8 @@ impl SlotRow {
         let put = Put::new(row)
             .cell(FAMILY, DEFINITION, Bytes::copy_from_slice(definition))
             .durability(Durability::SyncWal);
-        self.table.check_and_mutate(condition, [put.into()]).await
+        let table = self.table_until(deadline);
+        table.check_and_mutate(condition, [put.into()]).await
     }
 
     /// Takes away what the row is for, if it was not said anew since it was seen, be it the same; whether it did.

@@ -59,7 +59,15 @@ pub(super) type Client = HbaseSyncClient<Answers, TBinaryOutputProtocol<Socket>>
 /// # Ok(()) }
 /// ```
 ///
-/// There is no transaction over a gateway, and this does not compile:
+/// There is no transaction over a gateway. What compiles with a connection to HBase itself,
+///
+/// ```no_run
+/// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+/// let orders = hbase_txn::PartitionedTable::open(&connection, "orders".parse()?).await?;
+/// # Ok(()) }
+/// ```
+///
+/// does not with this:
 ///
 /// ```compile_fail,E0308
 /// # async fn example(gateway: hbase_txn::ThriftConnection) -> hbase_txn::Result<()> {

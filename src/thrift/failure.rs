@@ -21,6 +21,7 @@ pub(super) fn unreachable(gateway: &HostPort, error: std::io::Error) -> Error {
     };
     Error::new(kind, "the Thrift gateway can't be reached")
         .with_retryable(true)
+        .with_hint("does `hbase thrift` run there, and listen on that port?")
         .at_server(gateway)
         .with_source(error)
 }
@@ -32,6 +33,9 @@ pub(super) fn late(gateway: &HostPort, effect: Effect) -> Error {
         "the Thrift gateway did not answer in time",
     )
     .with_retryable(true)
+    .with_hint(
+        "is the gateway or HBase behind it busy, or down? otherwise allow more time (operation_timeout)",
+    )
     .with_effect(effect)
     .at_server(gateway)
 }

@@ -24,15 +24,27 @@ use crate::{
 /// Every future ends within the gateway's operation timeout ([`wait`](Self::wait): of the time that it is given and that timeout), and may be
 /// dropped at any point; a change that was begun then comes to its end in the background.
 ///
-/// No participant arrives through a gateway. This does not compile:
+/// No participant arrives through a gateway, and no transaction counts its latches. What compiles with a [`Latch`](crate::Latch),
+///
+/// ```no_run
+/// # async fn example(latch: hbase_txn::Latch) {
+/// latch.arrive("worker-1").await;
+/// # }
+/// ```
+///
+/// ```no_run
+/// # fn example(mut transaction: hbase_txn::Transaction, latch: hbase_txn::Latch) {
+/// transaction.count_down(&latch, 1);
+/// # }
+/// ```
+///
+/// does not with this:
 ///
 /// ```compile_fail,E0599
 /// # async fn example(latch: hbase_txn::ThriftLatch) {
 /// latch.arrive("worker-1").await;
 /// # }
 /// ```
-///
-/// And no transaction counts it:
 ///
 /// ```compile_fail,E0308
 /// # fn example(mut transaction: hbase_txn::Transaction, latch: hbase_txn::ThriftLatch) {
@@ -180,10 +192,13 @@ impl ThriftLatch {
         let row = self.place.cells.row.clone();
         let turn = self.shared.turns.lock(row).until(deadline.into_std()).await;
         let turn = turn.map(KeyedGuard::into_owned).map_err(|_| {
-            self.blame(Error::new(
+            let error = Error::new(
                 ErrorKind::DeadlineExceeded,
                 "other tasks of this process were changing the latch all the time",
-            ))
+            )
+            .with_retryable(true)
+            .with_hint("count by more at a time, from fewer tasks, or allow more time");
+            self.blame(error)
         })?;
         let changed = Lasting::new(async move {
             let changed = change(deadline).await;

@@ -321,8 +321,11 @@ fn columns(cells: &Cells, participants: Participants<'_>) -> Vec<Vec<u8>> {
 }
 
 impl Source for LatchRows {
+    fn deadline(&self) -> Instant {
+        self.counts.connection.deadline()
+    }
+
     async fn look(&self, cells: &Cells, deadline: Instant) -> Result<Sight> {
-        let deadline = self.counts.connection.deadline().min(deadline);
         let keys = [cells.row.clone()];
         let mut found = self
             .counts
@@ -332,35 +335,34 @@ impl Source for LatchRows {
     }
 
     fn look_each(&self, latches: &[(Arc<Cells>, Extent)], deadline: Instant) -> BoxStream<'_, Sights> {
-        let latches: Vec<_> = latches.iter().map(|(cells, _)| Arc::clone(cells)).collect();
-        stream::once(self.look_at_all(latches, deadline)).boxed()
+        let placed = latches.iter().map(|(cells, _)| Arc::clone(cells)).enumerate();
+        // Of one level they have the same columns: all are of one farm.
+        let (own, all): (Vec<_>, Vec<_>) = placed.partition(|(_, cells)| cells.level == Level::Dc);
+        let chunks =
+            [own, all].map(|latches| latches.chunks(MOST_ROWS).map(<[_]>::to_vec).collect::<Vec<_>>());
+        stream::iter(chunks.into_iter().flatten())
+            .then(move |latches| self.look_at_some(latches, deadline))
+            .boxed()
     }
 }
 
 impl LatchRows {
-    async fn look_at_all(&self, latches: Vec<Arc<Cells>>, deadline: Instant) -> Sights {
-        let deadline = self.counts.connection.deadline().min(deadline);
-        let mut sights = Vec::with_capacity(latches.len());
-        for level in [Level::Dc, Level::Xdc] {
-            let places: Vec<_> = (0..latches.len())
-                .filter(|place| latches[*place].level == level)
-                .collect();
-            for places in places.chunks(MOST_ROWS) {
-                let keys: Vec<Bytes> = places.iter().map(|place| latches[*place].row.clone()).collect();
-                // Of one level they have the same: all are of one farm.
-                let asked = columns(&latches[places[0]], Participants::None);
-                match self.counts.read(&keys, asked, deadline).await {
-                    Ok(rows) => sights.extend(
-                        places
-                            .iter()
-                            .zip(rows)
-                            .map(|(place, row)| (*place, seen(&latches[*place], row.as_ref()))),
-                    ),
-                    Err(error) => return Sights::Failed((0..latches.len()).collect(), error),
-                }
-            }
+    /// Looks at some of one level, in one call.
+    async fn look_at_some(&self, latches: Vec<(usize, Arc<Cells>)>, deadline: Instant) -> Sights {
+        let keys: Vec<Bytes> = latches.iter().map(|(_, cells)| cells.row.clone()).collect();
+        let asked = latches
+            .first()
+            .map(|(_, cells)| columns(cells, Participants::None));
+        match self.counts.read(&keys, asked.unwrap_or_default(), deadline).await {
+            Ok(rows) => Sights::Found(
+                latches
+                    .iter()
+                    .zip(rows)
+                    .map(|((place, cells), row)| (*place, seen(cells, row.as_ref())))
+                    .collect(),
+            ),
+            Err(error) => Sights::Failed(latches.into_iter().map(|(place, _)| place).collect(), error),
         }
-        Sights::Found(sights)
     }
 }
 
@@ -379,6 +381,9 @@ fn contended() -> Error {
         "others changed the latch each time it was tried",
     )
     .with_retryable(true)
+    .with_hint(
+        "try again; where many count at once, let each process add up what it counts, or allow more time",
+    )
 }
 
 fn interfered() -> Error {

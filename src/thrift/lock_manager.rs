@@ -43,10 +43,18 @@ const NO_TABLE: &str = "check its name; a gateway can't make it, hbase-txn lock 
 /// # Ok(()) }
 /// ```
 ///
-/// A transaction can't be fenced by a lock that is held through a gateway. This does not compile:
+/// A transaction can't be fenced by a lock that is held through a gateway. What compiles with a [`LockGuard`](crate::LockGuard),
+///
+/// ```no_run
+/// # fn example(mut transaction: hbase_txn::Transaction, guard: hbase_txn::LockGuard) {
+/// let fenced = transaction.fenced_by(&guard);
+/// # }
+/// ```
+///
+/// does not with a guard of this:
 ///
 /// ```compile_fail,E0308
-/// # fn example(transaction: hbase_txn::Transaction, guard: hbase_txn::ThriftLockGuard) {
+/// # fn example(mut transaction: hbase_txn::Transaction, guard: hbase_txn::ThriftLockGuard) {
 /// let fenced = transaction.fenced_by(&guard);
 /// # }
 /// ```

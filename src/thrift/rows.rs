@@ -73,7 +73,15 @@ impl Rows {
             .into_iter()
             .map(|row| Ok((row.row.clone().unwrap_or_default(), self.row(row, &asked)?)))
             .collect::<Result<HashMap<Vec<u8>, Row>>>()?;
-        Ok(keys.iter().map(|key| found.remove(&key[..])).collect())
+        let rows = keys.iter().map(|key| found.remove(&key[..])).collect();
+        match found.into_values().next() {
+            // The rows that were asked for may be in it under other names.
+            Some(row) => Err(self.absurd(
+                row.key(),
+                "the Thrift gateway answered with a row that nobody asked for",
+            )),
+            None => Ok(rows),
+        }
     }
 
     /// Puts one cell, stamped by the server not before the one that it depends on, if a column has this value, or none (an empty one
@@ -218,6 +226,16 @@ impl Rows {
             .at_server(self.connection.gateway())
     }
 
+    /// The error of an answer to a read that no gateway gives.
+    fn absurd(&self, row: &[u8], what: &'static str) -> Error {
+        Error::new(ErrorKind::Protocol, what)
+            .with_hint("nothing between here and the gateway may mix up answers; is it HBase's own?")
+            .at_operation("reading rows")
+            .at_table(&self.table)
+            .at_row(&BytesBinary(row))
+            .at_server(self.connection.gateway())
+    }
+
     async fn mutate(
         &self,
         key: &Bytes,
@@ -274,13 +292,7 @@ impl Rows {
     /// The cells of a row, of which these columns were asked for.
     fn row(&self, row: TRowResult, asked: &[Vec<u8>]) -> Result<Row> {
         let key = Bytes::from(row.row.unwrap_or_default());
-        let refuse = |what: &'static str| {
-            Error::new(ErrorKind::Protocol, what)
-                .at_operation("reading rows")
-                .at_table(&self.table)
-                .at_row(&BytesBinary(&key))
-                .at_server(self.connection.gateway())
-        };
+        let refuse = |what| self.absurd(&key, what);
         let mut cells = Vec::new();
         for (column, cell) in row.columns.unwrap_or_default() {
             let (family, qualifier) = split(&column)

@@ -14,6 +14,8 @@ use crate::config::HostPort;
 /// The most bytes of one answer: rows of locks and latches are small, and a peer may be anything.
 pub(super) const LONGEST_ANSWER: usize = 4 << 20;
 const TOO_LONG: &str = "it is longer than 4 MiB";
+/// A socket does not know a time of zero.
+const SHORTEST_SHARE: Duration = Duration::from_millis(1);
 /// What is read from the socket at once.
 const CHUNK: usize = 8 << 10;
 
@@ -46,17 +48,10 @@ struct Call {
 impl Socket {
     /// Dials the gateway.
     pub(super) fn dial(gateway: &HostPort, framing: Framing, deadline: Instant) -> io::Result<Self> {
-        let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in resolve(gateway, deadline)? {
-            match TcpStream::connect_timeout(&address, left_until(deadline)?) {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    return Ok(Self::new(stream, framing, deadline));
-                }
-                Err(error) => failed = error,
-            }
-        }
-        Err(failed)
+        let addresses = resolve(gateway, deadline)?;
+        let stream = first_of(&addresses, deadline, TcpStream::connect_timeout)?;
+        stream.set_nodelay(true)?;
+        Ok(Self::new(stream, framing, deadline))
     }
 
     fn new(stream: TcpStream, framing: Framing, deadline: Instant) -> Self {
@@ -207,6 +202,8 @@ impl Write for Socket {
     fn flush(&mut self) -> io::Result<()> {
         let mut call = self.call();
         let mut request = std::mem::take(&mut call.request);
+        // Of an earlier question of the same call the answer was read.
+        call.frame = None;
         if self.framing == Framing::Framed {
             let length = u32::try_from(request.len())
                 .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a request too long for a frame"))?;
@@ -243,6 +240,24 @@ fn resolve(gateway: &HostPort, deadline: Instant) -> io::Result<Vec<SocketAddr>>
     })
 }
 
+/// What the first address that answers gives. Each gets its share of the time that is left: one that says nothing leaves the others
+/// theirs.
+fn first_of<T>(
+    addresses: &[SocketAddr],
+    deadline: Instant,
+    dial: impl Fn(&SocketAddr, Duration) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for (address, left) in addresses.iter().zip((1..=addresses.len()).rev()) {
+        let share = left_until(deadline)? / u32::try_from(left).unwrap_or(u32::MAX);
+        match dial(address, share.max(SHORTEST_SHARE)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
 /// The time until then; a socket does not know one of zero.
 fn left_until(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
@@ -259,5 +274,36 @@ fn timed_out(error: io::Error) -> io::Error {
             io::Error::new(io::ErrorKind::TimedOut, "no answer came in time")
         }
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_says_nothing_leaves_the_others_their_share_of_the_time() {
+        let address = |last| SocketAddr::new(IpAddr::from([127, 0, 0, last]), 1);
+        let addresses = [address(1), address(2), address(3)];
+        let asked = RefCell::new(Vec::new());
+        let limit = Duration::from_secs(9);
+        let reached = first_of(&addresses, Instant::now() + limit, |address, time| {
+            asked.borrow_mut().push(time);
+            match *address == addresses[2] {
+                true => Ok(*address),
+                false => Err(io::ErrorKind::TimedOut.into()),
+            }
+        });
+        assert_eq!(reached.unwrap(), addresses[2]);
+        let asked = asked.into_inner();
+        for (time, share) in asked.iter().zip([limit / 3, limit / 2, limit]) {
+            assert!(*time <= share && *time > share / 2, "{asked:?}");
+        }
+        let over = first_of(&addresses, Instant::now(), |_, _| Ok(()));
+        assert_eq!(over.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let none = first_of(&[], Instant::now() + limit, |_, _| Ok(()));
+        assert_eq!(none.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -1,8 +1,12 @@
 //! `semaphore`, `elect` and `rwlock`.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::Read,
+    time::{Duration, Instant},
+};
 
 use rstest::rstest;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::{
@@ -188,6 +192,48 @@ fn a_command_leads_when_nobody_else_does_and_in_a_higher_term() {
     let second = answer(second).done();
     let term = |line: &str| -> u64 { line.trim_end().split(' ').nth(1).unwrap().parse().unwrap() };
     assert!(term(&second) > term(&first), "{second} after {first}");
+    assert_eq!(told(&elect(&table, "show", &[]), 0)["leader"], Value::Null);
+}
+
+#[test]
+fn a_command_that_led_has_its_own_status_and_nobody_leads_behind_it() {
+    let table = lock_table("led-status");
+    let ran = elect(&table, "run", &["--", "sh", "-c", "echo said; exit 7"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (7, "said\n"), "{ran:?}");
+    assert_eq!(elect(&table, "run", &["--", "sh", "-c", "kill -9 $$"]).code, 137);
+    assert_eq!(told(&elect(&table, "show", &[]), 0)["leader"], Value::Null);
+}
+
+#[rstest]
+#[case::told_to_end("trap 'echo told; exit 0' TERM", "told\n")]
+#[case::that_must_be_killed("trap '' TERM", "")]
+fn a_command_whose_leadership_is_over_is_ended(#[case] trap: &str, #[case] said: &str) {
+    let table = lock_table("dethroned");
+    let script = format!("{trap}; echo leads; while :; do sleep 0.05; done");
+    let options = ["--holder", "first", "--ttl", "2s", "--", "sh", "-c", &script];
+    let mut leading = start(&arguments(&table, ["elect", "run"], &[], &options));
+    let mut leads = [0; 6];
+    leading.stdout.as_mut().unwrap().read_exact(&mut leads).unwrap();
+    assert_eq!(&leads, b"leads\n");
+    // Nobody renews meanwhile.
+    let pid = Pid::from_child(&leading);
+    kill_process(pid, Signal::STOP).unwrap();
+    until(
+        "led by nobody",
+        || elect(&table, "show", &[]),
+        |seen| seen["leader"].is_null(),
+    );
+    kill_process(pid, Signal::CONT).unwrap();
+    let deposed = answer(leading);
+    deposed.refused(
+        4,
+        &[
+            "running sh under lock LEAD#DC#fra#svc#a",
+            "lost",
+            "its lease was over",
+        ],
+    );
+    assert_eq!(deposed.stdout, said, "{deposed:?}");
     assert_eq!(told(&elect(&table, "show", &[]), 0)["leader"], Value::Null);
 }
 

@@ -7,8 +7,9 @@ use hbase_txn::{ErrorKind, Latch, LatchManager, LatchState, Level, WaitOutcome};
 use crate::{
     dropped::{at_every_wait, polled},
     support::{
-        connect, eventually,
+        connect,
         latch_rows::{latch_manager, latch_table},
+        leftovers::Leftovers,
         table::TestTable,
     },
 };
@@ -102,23 +103,24 @@ async fn a_dropped_init_makes_the_latch_or_not_and_a_dropped_delete_deletes_it_o
     }
 }
 
-#[tokio::test]
-async fn a_dropped_wait_leaves_no_task() {
-    for (table, others) in &tables().await {
-        latch(others, "waited").init(1, HOUR).await.unwrap();
-        at_every_wait(async |times, connection| {
-            let latches = latch_manager(&connection, &table.name, "dropped", "fra").await;
-            let ours = latch(&latches, "waited");
-            // All connections that it needs are there.
-            ours.show().await.unwrap();
-            let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-            let before = alive();
-            let done = polled(ours.wait(Duration::from_millis(200)), times).await;
-            eventually("nobody looks", async || (alive() <= before).then_some(())).await;
-            let over = done.is_some();
-            assert!(done.is_none_or(|told| told.unwrap() == WaitOutcome::TimedOut));
-            over
-        })
-        .await;
-    }
+#[test]
+fn a_dropped_wait_leaves_no_task_and_no_thread() {
+    Leftovers::of(async |mut leftovers| {
+        for (table, others) in &tables().await {
+            latch(others, "waited").init(1, HOUR).await.unwrap();
+            at_every_wait(async |times, connection| {
+                let latches = latch_manager(&connection, &table.name, "dropped", "fra").await;
+                let ours = latch(&latches, "waited");
+                // All connections that it needs are there.
+                ours.show().await.unwrap();
+                leftovers.begin();
+                let done = polled(ours.wait(Duration::from_millis(200)), times).await;
+                leftovers.none().await;
+                let over = done.is_some();
+                assert!(done.is_none_or(|told| told.unwrap() == WaitOutcome::TimedOut));
+                over
+            })
+            .await;
+        }
+    });
 }

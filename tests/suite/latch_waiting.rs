@@ -1,13 +1,26 @@
-//! Waiting for latches of which some can't be looked at.
+//! Waiting for latches of which some can't be looked at, or by those who have to look for others.
 
-use std::time::Duration;
+use std::{
+    pin::pin,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
 
-use hbase_txn::{Connection, Delete, Get, Latch, Level, Put, WaitOutcome};
-use tokio::task::JoinHandle;
+use futures::poll;
+use hbase_txn::{Connection, Delete, ErrorKind, Get, Latch, Level, Put, WaitOutcome};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::oneshot,
+    task::JoinHandle,
+};
 
 use crate::support::{
     connect, eventually,
+    forwarder::Forwarder,
     latch_rows::{latch_manager, latch_row, latch_table},
+    spy::Spy,
+    standalone,
     table::TestTable,
     within,
 };
@@ -89,4 +102,102 @@ async fn latches_of_a_region_that_is_nowhere_hold_up_no_others() {
     for waiting in waiting {
         assert_eq!(waiting.await.unwrap(), WaitOutcome::Reached);
     }
+}
+
+/// A runtime that nobody drives but who blocks on it.
+fn alone() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Waits on a thread and a runtime of its own; says when it does.
+fn wait_alone(latch: &Latch, waits: oneshot::Sender<()>) -> thread::JoinHandle<WaitOutcome> {
+    let latch = latch.clone();
+    thread::spawn(move || {
+        alone().block_on(async {
+            let mut waiting = pin!(latch.wait(PATIENCE));
+            assert!(poll!(&mut waiting).is_pending());
+            waits.send(()).unwrap();
+            waiting.await.unwrap()
+        })
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_is_told_although_who_waited_before_does_something_else() {
+    let connection = connect().await;
+    let table = latch_table(&connection, "latch_runtimes", 1, true).await;
+    let latches = latch_manager(&connection, &table.name, "svc", "fra").await;
+    for is_dropped in [true, false] {
+        let [first, second] = ["first", "second"].map(|id| {
+            let id = format!("{id}-{is_dropped}");
+            latches.latch(Level::Dc, &id).unwrap()
+        });
+        first.init(1, HOUR).await.unwrap();
+        // The connection to the server is dialled on this runtime, and stays.
+        second.init(1, HOUR).await.unwrap();
+        let (waits, has_begun) = oneshot::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (left, has_left) = oneshot::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        // Whoever waits first looks for all: on his runtime.
+        let begins = thread::spawn(move || {
+            let runtime = alone();
+            runtime.block_on(async {
+                let mut waiting = pin!(first.wait(HOUR));
+                assert!(poll!(&mut waiting).is_pending());
+                waits.send(()).unwrap();
+                tokio::select! {
+                    stopped = stopped => stopped.unwrap(),
+                    waited = waiting => panic!("{waited:?}"),
+                }
+            });
+            let kept = (!is_dropped).then_some(runtime);
+            left.send(()).unwrap();
+            // Nobody drives the runtime meanwhile.
+            let _ = ended.recv();
+            drop(kept);
+        });
+        has_begun.await.unwrap();
+        let (waits, has_begun) = oneshot::channel();
+        let waiting = wait_alone(&second, waits);
+        has_begun.await.unwrap();
+        stop.send(()).unwrap();
+        has_left.await.unwrap();
+        let began = Instant::now();
+        second.count_down(1).await.unwrap();
+        eventually("the second is told", async || waiting.is_finished().then_some(())).await;
+        assert!(began.elapsed() < PATIENCE / 3, "{:?}", began.elapsed());
+        assert_eq!(waiting.join().unwrap(), WaitOutcome::Reached, "{is_dropped}");
+        drop(end);
+        begins.join().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_a_moment_is_not_kept_by_a_silent_server() {
+    // Long enough for a busy machine, and far less than a look may take.
+    const TIMEOUT: Duration = Duration::from_secs(4);
+    let steady = connect().await;
+    let table = latch_table(&steady, "latch_silent", 1, true).await;
+    let theirs = latch_manager(&steady, &table.name, "svc", "fra").await;
+    theirs
+        .latch(Level::Dc, "one")
+        .unwrap()
+        .init(1, HOUR)
+        .await
+        .unwrap();
+    let forwarder = Forwarder::to(standalone().status.ports["region-server"]).await;
+    let config = standalone().config().with_operation_timeout(TIMEOUT);
+    let connection = Connection::builder(config)
+        .connector(Spy::with_detour(forwarder.port))
+        .connect()
+        .await
+        .unwrap();
+    let latches = latch_manager(&connection, &table.name, "svc", "fra").await;
+    let latch = latches.latch(Level::Dc, "one").unwrap();
+    let moment = Duration::from_millis(10);
+    assert_eq!(latch.wait(moment).await.unwrap(), WaitOutcome::TimedOut);
+    forwarder.mute(true);
+    let error = within(moment + TIMEOUT, latch.wait(moment)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error:?}");
 }

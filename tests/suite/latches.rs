@@ -14,7 +14,10 @@ use hbase_txn::{
 use crate::support::{
     connect, eventually,
     latch_rows::{latch_manager, latch_row, latch_table},
+    leftovers::Leftovers,
     rows, says,
+    spy::Spy,
+    standalone,
     table::TestTable,
     within,
 };
@@ -364,20 +367,30 @@ async fn who_waits_is_told_how_it_ended() {
         WaitOutcome::Reached,
         "at once"
     );
+}
 
-    let deleted = latch(&here, Level::Dc, "deleted");
-    deleted.init(1, HOUR).await.unwrap();
-    let waiting = waits(&latch(
-        &latch_manager(&connection, here.table(), "svc", "fra").await,
-        Level::Dc,
-        "deleted",
-    ));
-    eventually("the waiter has begun", async || {
-        (!waiting.is_finished()).then_some(())
-    })
-    .await;
-    deleted.delete().await.unwrap();
-    assert_eq!(waiting.await.unwrap().unwrap(), WaitOutcome::Absent);
+#[tokio::test]
+async fn who_waits_for_a_latch_that_is_deleted_is_told_what_can_be_known() {
+    let connection = connect().await;
+    for (has_state, expected) in [(true, WaitOutcome::Absent), (false, WaitOutcome::Expired)] {
+        let (_table, here, _) = farms(&connection, "deleted", has_state).await;
+        let deleted = latch(&here, Level::Dc, "deleted");
+        deleted.init(1, HOUR).await.unwrap();
+        let spy = Spy::default();
+        let watching = Connection::builder(standalone().config()).connector(spy.clone());
+        let watching = watching.connect().await.unwrap();
+        let theirs = latch_manager(&watching, here.table(), "svc", "fra").await;
+        let theirs = latch(&theirs, Level::Dc, "deleted");
+        let before = spy.multi_calls();
+        let waiting = tokio::spawn(async move { theirs.wait(PATIENCE).await });
+        // It is looked at again when the first look has told that it is there.
+        eventually("it was seen open", async || {
+            (spy.multi_calls() >= before + 2).then_some(())
+        })
+        .await;
+        assert!(deleted.delete().await.unwrap());
+        assert_eq!(waiting.await.unwrap().unwrap(), expected, "{has_state}");
+    }
 }
 
 #[tokio::test]
@@ -393,33 +406,32 @@ async fn a_table_that_goes_away_ends_all_waiting() {
     assert_eq!(error.kind(), ErrorKind::TableDisabled, "{error}");
 }
 
-#[tokio::test]
-async fn waiting_leaves_nothing_behind() {
-    let connection = connect().await;
-    let (_table, here, _) = farms(&connection, "leaving", true).await;
-    let ours = Arc::new(latch(&here, Level::Dc, "one"));
-    ours.init(1, HOUR).await.unwrap();
-    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let waiting: Vec<_> = (0..20)
-        .map(|_| {
-            let latch = Arc::clone(&ours);
-            tokio::spawn(async move { latch.wait(PATIENCE).await })
+#[test]
+fn waiting_leaves_nothing_behind() {
+    Leftovers::of(async |mut leftovers| {
+        let connection = connect().await;
+        let (_table, here, _) = farms(&connection, "leaving", true).await;
+        let ours = Arc::new(latch(&here, Level::Dc, "one"));
+        ours.init(1, HOUR).await.unwrap();
+        leftovers.begin();
+        let waiting: Vec<_> = (0..20)
+            .map(|_| {
+                let latch = Arc::clone(&ours);
+                tokio::spawn(async move { latch.wait(PATIENCE).await })
+            })
+            .collect();
+        eventually("all wait", async || {
+            // One more than those who wait.
+            (leftovers.tasks() > waiting.len()).then_some(())
         })
-        .collect();
-    eventually("all wait", async || {
-        let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-        // One more than those who wait.
-        (alive > before + waiting.len()).then_some(())
-    })
-    .await;
-    for waiting in waiting {
-        waiting.abort();
-        assert!(waiting.await.unwrap_err().is_cancelled());
-    }
-    eventually("nobody looks any more", async || {
-        (tokio::runtime::Handle::current().metrics().num_alive_tasks() <= before).then_some(())
-    })
-    .await;
-    assert_eq!(ours.count_down(1).await.unwrap().left, 0);
-    assert_eq!(ours.wait(PATIENCE).await.unwrap(), WaitOutcome::Reached);
+        .await;
+        for waiting in waiting {
+            waiting.abort();
+            assert!(waiting.await.unwrap_err().is_cancelled());
+        }
+        leftovers.none().await;
+        assert_eq!(ours.count_down(1).await.unwrap().left, 0);
+        assert_eq!(ours.wait(PATIENCE).await.unwrap(), WaitOutcome::Reached);
+        leftovers.none().await;
+    });
 }

@@ -20,6 +20,7 @@ use crate::{
     dropped::{at_every_wait, polled},
     support::{
         connect, eventually,
+        forwarder::Forwarder,
         lock_rows::lock_manager,
         spy::Spy,
         standalone,
@@ -423,4 +424,35 @@ async fn a_dropped_acquire_that_waits_leaves_no_permit_held() {
     }
     let last = semaphore.permit().ttl(LEASE).wait(SOON).acquire();
     give(within(SOON, last).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_semaphore_is_created_within_one_operation_timeout_or_not_at_all() {
+    const TIMEOUT: Duration = Duration::from_secs(4);
+    let table = TABLE.get().await;
+    let forwarder = Forwarder::to(standalone().status.ports["region-server"]).await;
+    let config = standalone().config().with_operation_timeout(TIMEOUT);
+    let connection = Connection::builder(config)
+        .connector(Spy::with_detour(forwarder.port))
+        .connect()
+        .await
+        .unwrap();
+    let locks = locks(&connection, &table).await;
+    let absent = Semaphore::open(&locks, Level::Dc, "silent").await.unwrap_err();
+    assert_eq!(absent.kind(), ErrorKind::SemaphoreAbsent);
+    // The look at the row takes most of the time, and the call behind it is never heard.
+    forwarder.stop_behind(0);
+    let until = Instant::now() + TIMEOUT * 3 / 4;
+    let passing = async {
+        eventually("most of the time is over", async || {
+            (forwarder.has_stopped() && Instant::now() >= until).then_some(())
+        })
+        .await;
+        forwarder.stop_behind(0);
+    };
+    let creating = Semaphore::create(&locks, Level::Dc, "silent", 3);
+    let (created, ()) = within(TIMEOUT, async { tokio::join!(creating, passing) }).await;
+    let error = created.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error:?}");
+    assert!(forwarder.has_stopped());
 }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -31,6 +31,12 @@ struct Switches {
     garble: AtomicBool,
     /// Answers are kept back as long as this is so.
     held: AtomicBool,
+    /// How many requests came: what a client writes at once is one.
+    asked: AtomicUsize,
+    /// The request of this number is kept back as long as this is so.
+    stop: AtomicUsize,
+    /// In place of the next request with these words the server sees the connection end.
+    hang_up: Mutex<Option<&'static str>>,
     accepted: AtomicUsize,
 }
 
@@ -47,7 +53,7 @@ impl Forwarder {
                     let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
                     let (from_client, to_client) = client.into_split();
                     let (from_server, to_server) = server.into_split();
-                    tokio::spawn(pass(from_client, to_server, Arc::default()));
+                    tokio::spawn(ask(from_client, to_server, Arc::clone(&switches)));
                     tokio::spawn(pass(from_server, to_client, Arc::clone(&switches)));
                 }
             }
@@ -70,6 +76,33 @@ impl Forwarder {
         self.switches.garble.store(true, Ordering::SeqCst);
     }
 
+    /// The request behind the next so many is kept back, until another number is named.
+    pub(crate) fn stop_behind(&self, more: usize) {
+        self.switches
+            .stop
+            .store(self.asked() + more + 1, Ordering::SeqCst);
+    }
+
+    /// Whether a request is kept back.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.asked() == self.switches.stop.load(Ordering::SeqCst)
+    }
+
+    /// No request is kept back any more.
+    pub(crate) fn go_on(&self) {
+        self.switches.stop.store(0, Ordering::SeqCst);
+    }
+
+    /// The connection ends at the next request that has these words, once.
+    pub(crate) fn hang_up_at(&self, words: &'static str) {
+        *self.switches.hang_up.lock().unwrap() = Some(words);
+    }
+
+    /// How many requests came.
+    pub(crate) fn asked(&self) -> usize {
+        self.switches.asked.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn accepted(&self) -> usize {
         self.switches.accepted.load(Ordering::SeqCst)
     }
@@ -81,6 +114,29 @@ impl Drop for Forwarder {
     }
 }
 
+/// Hands requests on.
+async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, switches: Arc<Switches>) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        let number = switches.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        while switches.stop.load(Ordering::SeqCst) == number {
+            sleep(Duration::from_millis(2)).await;
+        }
+        let has = |words: &mut &'static str| {
+            let words = words.as_bytes();
+            buffer[..count].windows(words.len()).any(|part| part == words)
+        };
+        if switches.hang_up.lock().unwrap().take_if(has).is_some() {
+            // The server ends its side then, and the client sees that.
+            return;
+        }
+        if to.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Hands answers on.
 async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, switches: Arc<Switches>) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {

@@ -8,6 +8,7 @@
 //! | `spy` | a connector that counts dials and calls, and can lead elsewhere |
 //! | `forwarder` | a port that leads to a server, and can be told to misbehave |
 //! | `forge` | messages that the library itself would never send |
+//! | `leftovers` | what a piece of work leaves running |
 //! | `java` | the Java lock and latch libraries, played by a program of ours |
 //!
 //! Never green by absence: without a server every test fails, and says what to do.
@@ -22,6 +23,7 @@ pub(crate) mod forge;
 pub(crate) mod forwarder;
 pub(crate) mod java;
 pub(crate) mod latch_rows;
+pub(crate) mod leftovers;
 pub(crate) mod lock_rows;
 pub(crate) mod spy;
 pub(crate) mod table;

@@ -136,4 +136,5 @@ fn contended() -> Error {
         "others changed the barrier each time it was tried",
     )
     .with_retryable(true)
+    .with_hint("try again; where many arrive at once, allow more time")
 }

@@ -76,7 +76,8 @@ impl Sight {
             None => Err(Error::new(
                 ErrorKind::LatchExpired,
                 format!("how generation {} ended is forgotten", arrival.generation),
-            )),
+            )
+            .with_hint("wait for a generation at once when its participant has arrived; show tells which is filling now")),
         }
     }
 

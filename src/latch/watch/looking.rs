@@ -8,9 +8,9 @@ use futures::{
     FutureExt, StreamExt,
     stream::{BoxStream, SelectAll},
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, interval, sleep_until};
 
-use super::Shared;
+use super::{BEATS, Shared};
 use crate::{
     client::{GetAnswer, Table},
     error::{Error, Result},
@@ -43,6 +43,9 @@ pub(crate) enum Extent {
 
 /// Where latches are looked at: a table, or the same through a gateway.
 pub(crate) trait Source: Clone + Send + Sync + 'static {
+    /// When a call that begins now must be over.
+    fn deadline(&self) -> Instant;
+
     /// Looks at all of one.
     fn look(&self, cells: &Cells, deadline: Instant) -> impl Future<Output = Result<Sight>> + Send;
 
@@ -57,6 +60,10 @@ pub(crate) enum Sights {
 }
 
 impl Source for Table {
+    fn deadline(&self) -> Instant {
+        Self::deadline(self)
+    }
+
     async fn look(&self, cells: &Cells, deadline: Instant) -> Result<Sight> {
         let left = deadline.saturating_duration_since(Instant::now());
         let table = self.clone().with_operation_timeout(left);
@@ -85,14 +92,15 @@ impl Source for Table {
 
 type Looks<'a> = SelectAll<BoxStream<'a, (Arc<Look>, Sights)>>;
 
-pub(super) async fn look_again_and_again<S: Source>(shared: Arc<Shared<S>>) {
+/// Looks as the task of this number, until another one takes its place or nobody waits.
+pub(super) async fn look_again_and_again<S: Source>(shared: Arc<Shared<S>>, task: u64) {
     let source = shared.source.clone();
     let mut looks = Looks::new();
     let (mut pause, mut changed) = (PAUSES.0, true);
     // Whether a look that has begun may be too early to see what has changed here.
     let mut outdated = false;
-    loop {
-        let look = shared.begin_look();
+    let mut beats = interval(BEATS.0);
+    while let Some(look) = shared.begin_look(task) {
         let least = EACH.saturating_mul(u32::try_from(look.cells.len()).unwrap_or(u32::MAX));
         pause = match std::mem::take(&mut changed) {
             true => PAUSES.0,
@@ -125,6 +133,11 @@ pub(super) async fn look_again_and_again<S: Source>(shared: Arc<Shared<S>>) {
                     outdated = !looks.is_empty();
                     break;
                 }
+                _ = beats.tick() => {
+                    if !shared.beat(task) {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -134,7 +147,8 @@ fn begin<'a, S: Source>(source: &'a S, looks: &mut Looks<'a>, look: Look) {
     if look.cells.is_empty() {
         return;
     }
-    let sights = source.look_each(&look.cells, Instant::now() + LOOK);
+    let deadline = source.deadline().min(Instant::now() + LOOK);
+    let sights = source.look_each(&look.cells, deadline);
     let look = Arc::new(look);
     looks.push(sights.map(move |seen| (Arc::clone(&look), seen)).boxed());
 }

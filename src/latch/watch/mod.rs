@@ -11,6 +11,7 @@ use std::{
 };
 
 use tokio::{
+    runtime::{self, Handle},
     sync::{Notify, watch},
     task::AbortHandle,
     time::{Instant, sleep, timeout_at},
@@ -27,6 +28,8 @@ use crate::error::{Error, ErrorKind, Result};
 const PAUSE: Duration = Duration::from_millis(60);
 /// After so long without news of a latch it is not said to be open any more.
 const FRESH: Duration = Duration::from_secs(1);
+/// How often the task that looks says that it runs, and after how long without that another one takes its place.
+const BEATS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
 /// How waiting for a latch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +64,18 @@ struct Waiting {
     latches: HashMap<Arc<Cells>, Awaited>,
     /// How many looks have begun.
     looks: u64,
-    task: Option<AbortHandle>,
+    /// How many tasks have looked, one after the other.
+    tasks: u64,
+    task: Option<Looker>,
+}
+
+/// The task that looks. It lives on the runtime of one who waits, or waited: nobody drives it when that one does something else.
+struct Looker {
+    number: u64,
+    task: AbortHandle,
+    runtime: runtime::Id,
+    /// When it last said that it runs.
+    beat: Instant,
 }
 
 /// A latch that somebody waits for.
@@ -71,6 +85,8 @@ struct Awaited {
     waiters: usize,
     /// The look that is to tell of it; none when it may be looked at.
     asked: Option<Asked>,
+    /// When the look began that has told of it last.
+    told: Option<Instant>,
 }
 
 #[derive(Clone, Copy)]
@@ -120,7 +136,8 @@ impl<S: Source> Watch<S> {
             if let Some(outcome) = place.wait(until).await? {
                 return Ok(outcome);
             }
-            let sight = self.shared.source.look(cells, Instant::now() + LOOK).await?;
+            let deadline = self.shared.source.deadline().min(Instant::now() + LOOK);
+            let sight = self.shared.source.look(cells, deadline).await?;
             if let Some(outcome) = sight.state(cells.level)?.into() {
                 return Ok(outcome);
             }
@@ -146,22 +163,36 @@ impl<S: Source> Place<S> {
     /// None when the task that looks can't say what is wrong.
     async fn wait(&mut self, until: Instant) -> Result<Option<WaitOutcome>> {
         let has_ended = |progress: &Progress| progress.ended.is_some();
-        let waited = timeout_at(until, self.progress.wait_for(has_ended)).await;
-        let ended = match waited.map(|seen| seen.map(|progress| progress.ended)) {
-            Ok(Ok(ended)) => ended,
-            // Nobody looks any more.
-            Ok(Err(_)) => None,
-            Err(_) => return self.timed_out(),
-        };
-        Ok(match ended {
+        loop {
+            // Who shares a runtime with the task that looks is not awake when it is not.
+            let check = match self.shared.is_looked_for_here() {
+                true => until,
+                false => until.min(Instant::now() + BEATS.1),
+            };
+            let waited = timeout_at(check, self.progress.wait_for(has_ended)).await;
+            match waited.map(|seen| seen.map(|progress| progress.ended)) {
+                Ok(Ok(ended)) => return Ok(self.outcome(ended)),
+                // Nobody looks any more.
+                Ok(Err(_)) => return Ok(None),
+                Err(_) if Instant::now() >= until => return self.timed_out(),
+                Err(_) => self.shared.look_if_nobody_does(),
+            }
+        }
+    }
+
+    fn outcome(&self, ended: Option<(u64, Ended)>) -> Option<WaitOutcome> {
+        match ended {
             Some((look, Ended::Outcome(outcome))) if look > self.before => Some(outcome),
             _ => None,
-        })
+        }
     }
 
     fn timed_out(&self) -> Result<Option<WaitOutcome>> {
         // Not held while the others' lock is.
-        let Progress { left, failed, .. } = self.progress.borrow().clone();
+        let Progress { left, failed, ended } = self.progress.borrow().clone();
+        if ended.is_some() {
+            return Ok(self.outcome(ended));
+        }
         match (failed, left) {
             (Some(why), _) => Err(Error::new(
                 ErrorKind::DeadlineExceeded,
@@ -195,15 +226,12 @@ impl<S: Source> Shared<S> {
                 progress: watch::Sender::default(),
                 waiters: 0,
                 asked: None,
+                told: None,
             });
         awaited.waiters += 1;
         let progress = awaited.progress.subscribe();
         let before = waiting.looks;
-        // It ends with the runtime that it was begun on.
-        if waiting.task.as_ref().is_none_or(AbortHandle::is_finished) {
-            let task = tokio::spawn(looking::look_again_and_again(Arc::clone(self)));
-            waiting.task = Some(task.abort_handle());
-        }
+        self.look_on(&mut waiting);
         drop(waiting);
         self.now.notify_one();
         Place {
@@ -211,6 +239,53 @@ impl<S: Source> Shared<S> {
             cells: cells.clone(),
             progress,
             before,
+        }
+    }
+
+    /// Whether the task that looks is driven by whoever drives the caller.
+    fn is_looked_for_here(&self) -> bool {
+        let waiting = self.waiting();
+        let here = Handle::current().id();
+        waiting.task.as_ref().is_some_and(|looker| looker.runtime == here)
+    }
+
+    /// Begins another task that looks, here, if nobody drives the one that there is.
+    fn look_if_nobody_does(self: &Arc<Self>) {
+        self.look_on(&mut self.waiting());
+    }
+
+    /// Makes sure that a task looks.
+    fn look_on(self: &Arc<Self>, waiting: &mut Waiting) {
+        if let Some(looker) = &waiting.task {
+            if !looker.task.is_finished() && looker.beat.elapsed() < BEATS.1 {
+                return;
+            }
+            looker.task.abort();
+            // It will tell nobody any more.
+            for awaited in waiting.latches.values_mut() {
+                awaited.asked = None;
+            }
+        }
+        waiting.tasks += 1;
+        let task = tokio::spawn(looking::look_again_and_again(Arc::clone(self), waiting.tasks));
+        waiting.task = Some(Looker {
+            number: waiting.tasks,
+            task: task.abort_handle(),
+            runtime: Handle::current().id(),
+            beat: Instant::now(),
+        });
+    }
+
+    /// The task of this number says that it runs. Whether it is still the one that looks.
+    fn beat(&self, number: u64) -> bool {
+        let mut waiting = self.waiting();
+        let looker = waiting.task.as_mut().filter(|looker| looker.number == number);
+        match looker {
+            Some(looker) => {
+                looker.beat = Instant::now();
+                true
+            }
+            None => false,
         }
     }
 
@@ -225,17 +300,17 @@ impl<S: Source> Shared<S> {
             }
         }
         if waiting.latches.is_empty()
-            && let Some(task) = waiting.task.take()
+            && let Some(looker) = waiting.task.take()
         {
-            task.abort();
+            looker.task.abort();
         }
     }
 
     /// Whether what was last seen of a latch is not long ago.
     fn is_fresh(&self, cells: &Cells) -> bool {
         let waiting = self.waiting();
-        let asked = waiting.latches.get(cells).and_then(|awaited| awaited.asked);
-        asked.is_none_or(|asked| asked.since.elapsed() < FRESH)
+        let told = waiting.latches.get(cells).and_then(|awaited| awaited.told);
+        told.is_some_and(|told| told.elapsed() < FRESH)
     }
 
     fn is_any_due(&self) -> bool {
@@ -243,9 +318,10 @@ impl<S: Source> Shared<S> {
         waiting.latches.values().any(|awaited| awaited.asked.is_none())
     }
 
-    /// Begins a look at all that nobody is looking at.
-    fn begin_look(&self) -> Look {
+    /// Begins a look at all that nobody is looking at, for the task of this number; none when another one has taken its place.
+    fn begin_look(&self, task: u64) -> Option<Look> {
         let mut waiting = self.waiting();
+        waiting.task.as_ref().filter(|looker| looker.number == task)?;
         waiting.looks += 1;
         let asked = Asked {
             look: waiting.looks,
@@ -261,10 +337,10 @@ impl<S: Source> Shared<S> {
             let extent = if is_new { Extent::All } else { Extent::Counts };
             (Arc::clone(cells), extent)
         });
-        Look {
+        Some(Look {
             number: asked.look,
             cells: cells.collect(),
-        }
+        })
     }
 
     /// Tells those who wait for a latch what a look has seen of it. Whether it was something new.
@@ -287,10 +363,10 @@ impl<S: Source> Shared<S> {
             return false;
         };
         // Else others wait by now, for whom another look is on its way.
-        if awaited.asked.is_none_or(|asked| asked.look != look) {
+        let Some(asked) = awaited.asked.take_if(|asked| asked.look == look) else {
             return false;
-        }
-        awaited.asked = None;
+        };
+        awaited.told = Some(asked.since);
         let changed = awaited.progress.send_if_modified(see);
         if awaited.progress.borrow().ended.is_some() {
             // Who comes now waits for another latch of this name.

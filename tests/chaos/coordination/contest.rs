@@ -145,6 +145,13 @@ impl Contest {
             self.shared.counts
         );
         assert!(holds.iter().all(|holds| *holds > 0), "{holds:?}");
+        let of = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        let counts = &self.shared.counts;
+        let gone_wrong = of(&counts.lost) + of(&counts.failed);
+        assert!(
+            gone_wrong > 0 || !self.shared.terms.dawdle,
+            "nobody was disturbed: {counts:?}"
+        );
         let acquired = self.shared.counts.acquired.load(Ordering::Relaxed);
         assert_eq!(holds.iter().sum::<usize>(), acquired);
     }

@@ -24,12 +24,28 @@ pub(super) struct Arriving {
 /// What is left when all have arrived: one that counts twice is seen by it.
 pub(super) const SPARE: u64 = 7;
 
+/// Of a hundred count-downs so many may have an outcome that nobody knows: with notes, and without.
+const MOST_UNKNOWN: (usize, usize) = (10, 50);
+
 /// How calls ended.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) done: AtomicUsize,
     pub(super) unknown: AtomicUsize,
     pub(super) failed: AtomicUsize,
+}
+
+impl Tally {
+    /// Who says of everything that he does not know is not wrong, and of no use. Without notes nobody can find out what became of a
+    /// call whose answer was lost.
+    pub(super) fn check(&self, has_state: bool) {
+        let [done, unknown] = [&self.done, &self.unknown].map(|count| count.load(Relaxed));
+        let most = if has_state { MOST_UNKNOWN.0 } else { MOST_UNKNOWN.1 };
+        assert!(
+            unknown * 100 <= (done + unknown) * most,
+            "more than {most} % unknown: {self:?}"
+        );
+    }
 }
 
 impl Counting {

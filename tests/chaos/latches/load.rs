@@ -137,6 +137,8 @@ impl Load {
             self.shared.tally,
             self.shared.counting.len() * EACH,
         );
+        assert!(looks > 0, "nobody looked at the sums");
+        self.shared.tally.check(rig.has_state);
     }
 }
 

@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
-use hbase_txn::{ErrorKind, Level, ThriftConnection, ThriftLockManagerOptions, local::LocalCluster};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
+use hbase_txn::{
+    Error, ErrorKind, Level, ThriftConnection, ThriftLatchManagerOptions, ThriftLockManagerOptions,
+    WaitOutcome, local::LocalCluster,
 };
 
-use super::{GATEWAY, connect_to, gateway, locks_of, port, try_lock};
+use super::{
+    GATEWAY, connect_to, gateway, locks_of,
+    parrot::{Answer, api_one, families, gateway_that, one_row, parrot, yes},
+    port, try_lock,
+};
 use crate::support::{
     connect, eventually,
     forwarder::{Forwarder, nobody, stranger},
-    lock_rows::{lock_manager, lock_table},
+    latch_rows::latch_row,
+    lock_rows::{FARM, lock_manager, lock_table},
     says, standalone, within,
 };
 
@@ -20,26 +24,6 @@ const LEASE: Duration = Duration::from_secs(20);
 
 /// Every message of the binary protocol begins so; then "reply", the call's name and its number.
 const REPLY: &[u8] = b"\x80\x01\x00\x02\x00\x00\x00\x13getThriftServerType\x00\x00\x00\x01";
-
-/// Answers every request with the same bytes.
-async fn parrot(answer: Vec<u8>) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            let answer = answer.clone();
-            tokio::spawn(async move {
-                let mut request = [0; 1024];
-                while let Ok(1..) = client.read(&mut request).await {
-                    if client.write_all(&answer).await.is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    port
-}
 
 #[tokio::test]
 async fn what_is_no_gateway_is_named_and_not_waited_for() {
@@ -206,14 +190,22 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
         .await
         .unwrap();
     let visitor = locks_of(&gateway, &table.name, "late", true).await;
-    let impatient = ThriftConnection::builder(format!("127.0.0.1:{}", forwarder.port))
-        .connections(1)
-        .operation_timeout(Duration::from_millis(400))
-        .connect()
-        .await
-        .unwrap();
-    let asking = locks_of(&impatient, &table.name, "late", true).await;
-    let held = try_lock(&visitor, "held", LEASE).await.unwrap();
+    // A busy machine may take longer for anything; but no connection has an answer to something else.
+    let unless_late = |error: Error| {
+        let kinds = [ErrorKind::DeadlineExceeded, ErrorKind::Unreachable];
+        assert!(kinds.contains(&error.kind()), "{error:?}");
+    };
+    let asking = eventually("somebody impatient is served", async || {
+        let impatient = ThriftConnection::builder(format!("127.0.0.1:{}", forwarder.port))
+            .connections(1)
+            .operation_timeout(Duration::from_millis(400));
+        let impatient = impatient.connect().await.map_err(unless_late).ok()?;
+        let options = ThriftLockManagerOptions::new("late").farm(FARM).ours_alone();
+        let asking = options.open(&impatient, table.name.clone()).await;
+        asking.map_err(unless_late).ok()
+    })
+    .await;
+    let held = try_lock(&visitor, "held", LEASE * 6).await.unwrap();
     for _ in 0..10 {
         forwarder.hold(true);
         // Of the lock that is held: its answer comes when nobody waits for it any more.
@@ -222,13 +214,14 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
         assert!(!error.is_outcome_unknown());
         says(&error, &["127.0.0.1", "reading rows", &table.name.to_string()]);
         forwarder.hold(false);
-        let free = eventually("the gateway is heard again", async || {
-            asking.show(Level::Dc, "free").await.ok()
-        })
-        .await;
-        assert_eq!(free.holder, None);
-        let info = asking.show(Level::Dc, "held").await.unwrap();
-        assert_eq!(info.holder.unwrap().token, Some(held.token()));
+        let show = async |id| {
+            eventually("the gateway is heard again", async || {
+                asking.show(Level::Dc, id).await.map_err(unless_late).ok()
+            })
+            .await
+        };
+        assert_eq!(show("free").await.holder, None);
+        assert_eq!(show("held").await.holder.unwrap().token, Some(held.token()));
     }
     // A write whose answer is lost may have been done, and is given back.
     forwarder.hold(true);
@@ -296,6 +289,115 @@ async fn a_gateway_that_is_killed_is_told_and_served_again_when_it_is_back() {
     futures::future::try_join_all((0..6).map(|_| look()))
         .await
         .unwrap();
+    // And if nobody called meanwhile.
+    cluster.kill_thrift().await.unwrap();
+    cluster.start_thrift().await.unwrap();
+    futures::future::try_join_all((0..6).map(|_| look()))
+        .await
+        .unwrap();
     assert!(guard.release().await.unwrap().is_released());
     assert_eq!(connect_to(port).await.gateway().port, port);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dying_connection_was_asked_is_asked_again_if_that_can_do_no_harm() {
+    let _gateway = GATEWAY.read().await;
+    let connection = connect().await;
+    let table = lock_table(&connection, "thrift-dying", 1, true).await;
+    let forwarder = Forwarder::to(port()).await;
+    let gateway = ThriftConnection::builder(format!("127.0.0.1:{}", forwarder.port))
+        .connections(1)
+        .connect()
+        .await
+        .unwrap();
+    let visitor = locks_of(&gateway, &table.name, "dying", true).await;
+    assert_eq!(forwarder.accepted(), 1);
+    forwarder.hang_up_at("getRowsWithColumns");
+    assert_eq!(visitor.show(Level::Dc, "lock").await.unwrap().holder, None);
+    assert_eq!(forwarder.accepted(), 2, "asked once more, on another one");
+    forwarder.hang_up_at("checkAndPut");
+    let request = visitor.lock(Level::Dc, "lock").unwrap().ttl(LEASE);
+    let lost = request.try_acquire().await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::ConnectionLost, "{lost:?}");
+    assert!(lost.is_outcome_unknown(), "{lost}");
+    // It never came to the gateway.
+    let guard = try_lock(&visitor, "lock", LEASE).await.unwrap();
+    assert_eq!(forwarder.accepted(), 3);
+    assert!(guard.release().await.unwrap().is_released());
+}
+
+#[tokio::test]
+async fn a_gateway_of_another_version_is_taken_as_far_as_it_knows_the_calls() {
+    for is_framed in [false, true] {
+        let port = gateway_that(is_framed, |method, _| match method {
+            "isTableEnabled" => yes(),
+            "getColumnDescriptors" => families(&["D"]),
+            _ => Answer::UnknownMethod,
+        });
+        let builder = ThriftConnection::builder(format!("127.0.0.1:{}", port.await));
+        let builder = if is_framed { builder.framed() } else { builder };
+        let gateway = builder.connect().await.unwrap();
+        let locks = locks_of(&gateway, &"t".parse().unwrap(), "c", true).await;
+        let request = locks.lock(Level::Dc, "lock").unwrap().ttl(LEASE);
+        let error = request.try_acquire().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol, "{error:?}");
+        assert!(!error.is_outcome_unknown(), "{error}");
+        says(
+            &error,
+            &[
+                "does not know the call",
+                "checkAndPut",
+                "of another version",
+                "hbase thrift",
+            ],
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_nobody_asked_for_is_not_taken_for_one_that_is_absent() {
+    let port = gateway_that(false, |method, _| match method {
+        "getThriftServerType" => api_one(),
+        "isTableEnabled" => yes(),
+        "getColumnDescriptors" => families(&["D"]),
+        "getRowsWithColumns" => one_row(b"another", "D:L", b"M"),
+        _ => Answer::UnknownMethod,
+    });
+    let gateway = connect_to(port.await).await;
+    let locks = locks_of(&gateway, &"t".parse().unwrap(), "c", true).await;
+    let error = locks.show(Level::Dc, "lock").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error:?}");
+    says(
+        &error,
+        &[
+            "a row that nobody asked for",
+            "row another",
+            "table t",
+            "reading rows",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn who_waits_is_told_what_was_read_although_what_others_wait_for_can_t_be() {
+    let port = gateway_that(false, |method, arguments| match method {
+        "getThriftServerType" => api_one(),
+        "isTableEnabled" => yes(),
+        "getColumnDescriptors" => families(&["C", "S"]),
+        // Of one farm, in a call of their own.
+        "getRowsWithColumns" if arguments.windows(11).any(|part| part == b"C:count_fra") => {
+            one_row(&latch_row("svc", "job"), "C:count_fra", &0_u64.to_be_bytes())
+        }
+        _ => Answer::HangUp,
+    });
+    let gateway = connect_to(port.await).await;
+    let latches = ThriftLatchManagerOptions::new("svc", "fra");
+    let latches = latches.open(&gateway, "t".parse().unwrap()).await.unwrap();
+    let (one, all) = [Level::Dc, Level::Xdc]
+        .map(|level| latches.latch(level, "job").unwrap())
+        .into();
+    let patience = Duration::from_secs(2);
+    let (one, all) = tokio::join!(one.wait(patience), all.wait(patience));
+    assert_eq!(one.unwrap(), WaitOutcome::Reached);
+    assert_eq!(all.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
 }

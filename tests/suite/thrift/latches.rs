@@ -8,11 +8,13 @@ use hbase_txn::{
     Table, ThriftConnection, ThriftLatch, ThriftLatchManager, WaitOutcome,
 };
 
-use super::{GATEWAY, gateway, latches_of, scale};
+use super::{GATEWAY, connect_to, gateway, latches_of, port, scale};
 use crate::support::{
     connect, eventually,
+    forwarder::Forwarder,
     java::{JavaLatch, JavaSide},
     latch_rows::{latch_manager, latch_row, latch_table},
+    leftovers::Leftovers,
     rows, says, standalone,
     table::TestTable,
     within,
@@ -321,6 +323,71 @@ async fn a_gateway_a_native_and_a_java_client_count_exactly_or_say_that_they_do_
     }
 }
 
+/// How a count ends that a Java client comes between, and what it leaves of ten.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Between {
+    Exact(u64),
+    Unknown(u64),
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_java_client_that_counts_between_two_calls_of_a_gateways_client_is_counted_or_it_is_told() {
+    let _gateway = GATEWAY.read().await;
+    let connection = connect().await;
+    let sides = Sides::new(&connection, "thrift-between").await;
+    let forwarder = Forwarder::to(port()).await;
+    let slow = ThriftConnection::builder(format!("127.0.0.1:{}", forwarder.port));
+    let slow = slow.connections(1).connect().await.unwrap();
+    let slow = latches_of(&slow, &sides.table.name, CLIENT, "fra").await;
+    // It looks, notes, looks, writes the count, looks, and clears away what lies under that.
+    let places = [
+        ("behind the look", 1, Between::Exact(8)),
+        ("behind the note", 2, Between::Unknown(9)),
+        ("behind the look at the note", 3, Between::Unknown(9)),
+        ("behind the count", 4, Between::Unknown(8)),
+        ("behind the look at the count", 5, Between::Exact(8)),
+    ];
+    let mut seen = Vec::new();
+    for level in LEVELS {
+        for (what, calls, _) in places {
+            let id = format!("between-{level}-{calls}");
+            let theirs = sides.native(level, &id);
+            theirs.init(10, HOUR).await.unwrap();
+            let ours = slow.latch(level, &id).unwrap();
+            forwarder.stop_behind(calls);
+            let counting = tokio::spawn(async move { ours.count_down(1).await });
+            eventually(what, async || forwarder.has_stopped().then_some(())).await;
+            sides.java_counts(&id, -1).await;
+            forwarder.go_on();
+            let counted = within(PATIENCE, counting).await.unwrap();
+            let left = theirs.show().await.unwrap().count.unwrap();
+            seen.push((
+                level,
+                what,
+                match counted {
+                    Ok(counted) => {
+                        assert!(counted.counted);
+                        Between::Exact(left)
+                    }
+                    Err(error) => {
+                        assert!(error.is_outcome_unknown(), "{level}, {what}: {error:?}");
+                        Between::Unknown(left)
+                    }
+                },
+            ));
+            sides.is(level, &id, LatchState::Open, Some(left)).await;
+            // Alone again, and exact.
+            let ours = sides.visitor(level, &id);
+            assert_eq!(ours.count_down(1).await.unwrap().left, left - 1);
+        }
+    }
+    let expected: Vec<_> = LEVELS
+        .iter()
+        .flat_map(|level| places.map(|(what, _, expected)| (*level, what, expected)))
+        .collect();
+    assert_eq!(seen, expected);
+}
+
 #[tokio::test]
 async fn the_java_library_reads_and_counts_what_a_gateway_counts() {
     let _gateway = GATEWAY.read().await;
@@ -463,44 +530,48 @@ async fn who_waits_through_a_gateway_is_told_how_it_ended() {
     let waiting = tokio::spawn(async move { theirs.wait(PATIENCE).await });
     sides.visitor(Level::Dc, "theirs").count_down(1).await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), WaitOutcome::Reached);
-    let deleted = sides.visitor(Level::Dc, "deleted");
+    let forwarder = Forwarder::to(port()).await;
+    let watching = connect_to(forwarder.port).await;
+    let watching = latches_of(&watching, &sides.table.name, CLIENT, "fra").await;
+    let deleted = watching.latch(Level::Dc, "deleted").unwrap();
     deleted.init(1, HOUR).await.unwrap();
+    let before = forwarder.asked();
     let waiting = waits(&deleted);
-    eventually("the waiter has begun", async || {
-        (!waiting.is_finished()).then_some(())
+    // It is looked at again when the first look has told that it is there.
+    eventually("it was seen open", async || {
+        (forwarder.asked() >= before + 2).then_some(())
     })
     .await;
     sides.native(Level::Dc, "deleted").delete().await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), WaitOutcome::Absent);
 }
 
-#[tokio::test]
-async fn waiting_through_a_gateway_leaves_nothing_behind() {
-    let _gateway = GATEWAY.read().await;
-    let connection = connect().await;
-    let sides = Sides::new(&connection, "thrift-leaving").await;
-    let ours = sides.visitor(Level::Dc, "one");
-    ours.init(1, HOUR).await.unwrap();
-    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let waiting: Vec<_> = (0..20)
-        .map(|_| {
-            let latch = ours.clone();
-            tokio::spawn(async move { latch.wait(PATIENCE).await })
+#[test]
+fn waiting_through_a_gateway_leaves_nothing_behind() {
+    Leftovers::of(async |mut leftovers| {
+        let _gateway = GATEWAY.read().await;
+        let connection = connect().await;
+        let sides = Sides::new(&connection, "thrift-leaving").await;
+        let ours = sides.visitor(Level::Dc, "one");
+        ours.init(1, HOUR).await.unwrap();
+        leftovers.begin();
+        let waiting: Vec<_> = (0..20)
+            .map(|_| {
+                let latch = ours.clone();
+                tokio::spawn(async move { latch.wait(PATIENCE).await })
+            })
+            .collect();
+        eventually("all wait", async || {
+            (leftovers.tasks() > waiting.len()).then_some(())
         })
-        .collect();
-    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    eventually("all wait", async || {
-        (alive() > before + waiting.len()).then_some(())
-    })
-    .await;
-    for waiting in waiting {
-        waiting.abort();
-        assert!(waiting.await.unwrap_err().is_cancelled());
-    }
-    eventually("nobody looks any more", async || {
-        (alive() <= before).then_some(())
-    })
-    .await;
-    assert_eq!(ours.count_down(1).await.unwrap().left, 0);
-    assert_eq!(ours.wait(PATIENCE).await.unwrap(), WaitOutcome::Reached);
+        .await;
+        for waiting in waiting {
+            waiting.abort();
+            assert!(waiting.await.unwrap_err().is_cancelled());
+        }
+        leftovers.none().await;
+        assert_eq!(ours.count_down(1).await.unwrap().left, 0);
+        assert_eq!(ours.wait(PATIENCE).await.unwrap(), WaitOutcome::Reached);
+        leftovers.none().await;
+    });
 }

@@ -6,6 +6,7 @@
 //! | `locks` | locks of a gateway's clients and of native ones |
 //! | `latches` `latches_lost` `latches_refused` | latches that both count, answers that are lost, what can't be |
 //! | `over` | nothing that is over comes back |
+//! | `parrot` | peers that say what a gateway could say |
 
 mod gateway;
 mod latches;
@@ -13,6 +14,7 @@ mod latches_lost;
 mod latches_refused;
 mod locks;
 mod over;
+mod parrot;
 
 use std::time::Duration;
 

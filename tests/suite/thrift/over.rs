@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use futures::future::join_all;
-use hbase_txn::{Connection, Level, LockManager, LockToken, ReleaseOutcome, Scan, ThriftLockManager};
+use hbase_txn::{
+    Connection, Level, LockLoss, LockManager, LockToken, ReleaseOutcome, Scan, ThriftLockManager,
+};
 
 use super::{GATEWAY, gateway, locks_of, scale};
 use crate::support::{
@@ -74,6 +76,15 @@ async fn check_free(clients: &Clients, id: &str, story: &[String]) {
     }
 }
 
+/// Fails if who gives a lock back was told anything else than that he had it, or that his lease may have been over.
+fn check_told(told: Option<&ReleaseOutcome>, may_be_over: bool, story: &[String]) {
+    match told {
+        None | Some(ReleaseOutcome::Released) => {}
+        Some(ReleaseOutcome::Lost(LockLoss::Expired)) if may_be_over => {}
+        other => panic!("{other:?}\n{story:#?}"),
+    }
+}
+
 /// Takes a lock three times, as either kind of client, and looks each time that it is free when it is over.
 async fn live(clients: &Clients, id: String, mut random: Rng) {
     let mut longest_end = Instant::now();
@@ -84,6 +95,7 @@ async fn live(clients: &Clients, id: String, mut random: Rng) {
         let is_native = number % 2 == 0 && random.bool();
         let (renewed, ending) = (random.bool(), ENDINGS[random.usize(..ENDINGS.len())]);
         let wait = Duration::from_secs(10);
+        let asked = Instant::now();
         // Each kind of client waits until it is free, which it must be.
         let (renewal, release) = if is_native {
             let request = clients.native.lock(Level::Dc, &id).unwrap();
@@ -110,6 +122,10 @@ async fn live(clients: &Clients, id: String, mut random: Rng) {
         story.push(format!(
             "{who}, {lease:?}, renewed: {renewal:?}, {ending:?}: {release:?}"
         ));
+        let told = release
+            .transpose()
+            .unwrap_or_else(|error| panic!("{error}\n{story:#?}"));
+        check_told(told.as_ref(), asked.elapsed() >= lease, &story);
         longest_end = longest_end.max(Instant::now() + lease);
         if ending == Ending::Left {
             // The server counts from when it wrote the lease, a busy machine's moment later than it was sent.
@@ -125,6 +141,58 @@ async fn live(clients: &Clients, id: String, mut random: Rng) {
     while Instant::now() < longest_end + LATER {
         check_free(clients, &id, &story).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_lease_that_was_given_back_does_not_show_under_short_ones() {
+    // What is known of it outlives its delete marker.
+    const LONG: Duration = Duration::from_secs(100);
+    let _gateway = GATEWAY.read().await;
+    let (connection, gateway) = (connect().await, gateway().await);
+    for ours_alone in [false, true] {
+        let table = lock_table(&connection, "thrift-long", 1, ours_alone).await;
+        let clients = Clients {
+            connection: connection.clone(),
+            native: lock_manager(&connection, &table.name, "over").await,
+            visitor: locks_of(&gateway, &table.name, "over", ours_alone).await,
+        };
+        let admin = connection.admin();
+        let mut story = Vec::new();
+        // Two of each, so that more versions than one lie over it whoever flushes.
+        for (lease, is_native) in [
+            (LONG, false),
+            (LEASES[1], false),
+            (LEASES[0], false),
+            (LEASES[1], true),
+            (LEASES[0], true),
+        ] {
+            let asked = Instant::now();
+            let wait = Duration::from_secs(10);
+            let told = if is_native {
+                let request = clients.native.lock(Level::Dc, "long").unwrap();
+                let guard = request.ttl(lease).wait(wait).acquire().await.unwrap();
+                guard.release().await.unwrap()
+            } else {
+                let request = clients.visitor.lock(Level::Dc, "long").unwrap();
+                let guard = request.ttl(lease).wait(wait).acquire().await.unwrap();
+                guard.release().await.unwrap()
+            };
+            story.push(format!("native: {is_native}, {lease:?}: {told:?}"));
+            check_told(Some(&told), asked.elapsed() >= lease, &story);
+            admin.flush_table(&table.name).await.unwrap();
+            check_free(&clients, "long", &story).await;
+            // Until all of it is over but what is known of the long one.
+            let over = asked + lease.min(LEASES[1]) + LATER;
+            eventually("the short ones are over", async || {
+                check_free(&clients, "long", &story).await;
+                (Instant::now() > over).then_some(())
+            })
+            .await;
+            admin.flush_table(&table.name).await.unwrap();
+        }
+        admin.major_compact_table(&table.name).await.unwrap();
+        check_free(&clients, "long", &story).await;
     }
 }
 

@@ -1,0 +1,68 @@
+//! What a piece of work leaves running: tasks, and threads.
+
+use std::{fs, thread, time::Duration};
+
+use tokio::runtime::{Builder, Handle};
+
+use super::eventually;
+
+/// Work on a thread and a runtime of its own, whose threads are known by their name from those of other tests. One that the work
+/// begins without a name gets this one too.
+pub(crate) struct Leftovers {
+    name: String,
+    tasks: usize,
+}
+
+impl Leftovers {
+    /// Does work that can count what it leaves.
+    pub(crate) fn of(work: impl AsyncFnOnce(Self) + Send) {
+        // Linux shows 15 bytes of it.
+        let name = format!("left-{:08x}", fastrand::u32(..));
+        thread::scope(|scope| {
+            let working = thread::Builder::new().name(name.clone()).spawn_scoped(scope, || {
+                let mut builder = Builder::new_current_thread();
+                // Threads that wait for work are soon gone.
+                let builder = builder
+                    .thread_name(&name)
+                    .thread_keep_alive(Duration::from_millis(50));
+                let runtime = builder.enable_all().build().unwrap();
+                runtime.block_on(work(Self {
+                    name: name.clone(),
+                    tasks: 0,
+                }));
+            });
+            working.unwrap().join().unwrap();
+        });
+    }
+
+    /// What runs now is not what is left.
+    pub(crate) fn begin(&mut self) {
+        self.tasks = alive();
+    }
+
+    /// How many tasks run besides those that ran at the beginning.
+    pub(crate) fn tasks(&self) -> usize {
+        alive().saturating_sub(self.tasks)
+    }
+
+    /// Waits until there are no more tasks than at the beginning, and no thread but the work's own.
+    pub(crate) async fn none(&self) {
+        eventually("nothing is left running", async || {
+            (self.tasks() == 0 && self.threads() == 1).then_some(())
+        })
+        .await;
+    }
+
+    fn threads(&self) -> usize {
+        let threads = fs::read_dir("/proc/self/task").unwrap();
+        let names = threads.filter_map(|thread| {
+            // One that has ended meanwhile has no name.
+            fs::read_to_string(thread.unwrap().path().join("comm")).ok()
+        });
+        names.filter(|name| name.trim_end() == self.name).count()
+    }
+}
+
+fn alive() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
