@@ -1,4 +1,4 @@
-//! Flushes and major compactions, which region servers do.
+//! Flushes and major compactions, which region servers do, and where they would split.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -83,6 +83,28 @@ impl Admin {
     pub async fn major_compact_region(&self, region: &RegionInfo) -> Result<()> {
         self.see_to_rows(Chore::MajorCompaction, region, self.deadline())
             .await
+    }
+
+    /// Where its server would split a region by itself: the middle of its largest file, moved back by the table's split
+    /// policy and restriction. None where it finds no place, or the region is another one by now.
+    pub(crate) async fn split_point(&self, region: &RegionInfo) -> Result<Option<Bytes>> {
+        let place = Place {
+            cluster: &self.connection.cluster,
+            name: "split point",
+            table: &region.table,
+            row: &region.start_key,
+            deadline: self.deadline(),
+        };
+        let (asked, answer): (_, pb::GetRegionInfoResponse) = place
+            .ask("GetRegionInfo", CallKind::Read, |region| {
+                pb::GetRegionInfoRequest {
+                    region,
+                    compaction_state: None,
+                    best_split_row: Some(true),
+                }
+            })
+            .await?;
+        Ok(answer.best_split_row.filter(|_| asked.name == region.name))
     }
 
     async fn see_to_table(&self, chore: Chore, table: &TableName) -> Result<()> {
@@ -241,6 +263,7 @@ impl Place<'_> {
                 pb::GetRegionInfoRequest {
                     region,
                     compaction_state: Some(true),
+                    best_split_row: None,
                 }
             })
             .await?;

@@ -26,6 +26,22 @@ pub(super) fn of_table(action: &str, table: &TableName) -> String {
     format!("hbase-txn table {action} {}", word(table))
 }
 
+/// `hbase-txn table disable TABLE && hbase-txn table enable TABLE`: its regions are opened anew.
+pub(super) fn reopen(table: &TableName) -> String {
+    format!("{} && {}", of_table("disable", table), of_table("enable", table))
+}
+
+/// What gives a user all that this toolkit needs, by HBase's own shell.
+pub(super) fn grant(user: &str, table: &TableName) -> String {
+    let statement = format!("grant {}, 'RWXC', {}", ruby(user), ruby(&table.to_string()));
+    format!("echo {} | hbase shell -n", double_quoted(&statement))
+}
+
+/// What HBase's own check tells of a table's regions.
+pub(super) fn hbck(table: &TableName) -> String {
+    format!("hbase hbck -details {}", word(table))
+}
+
 /// `hbase-txn switch WHAT on`.
 pub(super) fn switch_on(what: &str) -> String {
     format!("hbase-txn switch {what} on")
@@ -38,6 +54,23 @@ pub(super) fn repair_by(table: &TableName, rule: &PartitionRule) -> String {
         PartitionRule::Delimiter(delimiter) => ("--delimiter", BytesBinary(delimiter).to_string()),
     };
     format!("{} {option} {}", of_table("repair", table), word(&value))
+}
+
+/// A string of HBase's shell.
+fn ruby(text: &str) -> String {
+    format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
+}
+
+/// The same as [`word`], for what has apostrophes of its own.
+fn double_quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for character in text.chars() {
+        if "\\\"$`".contains(character) {
+            quoted.push('\\');
+        }
+        quoted.push(character);
+    }
+    quoted + "\""
 }
 
 /// A word that a shell takes for itself.
@@ -73,6 +106,18 @@ mod tests {
         assert_eq!(
             repair_by(&table, &PartitionRule::delimiter("|").unwrap()),
             "hbase-txn table repair ns:orders --delimiter '|'"
+        );
+        assert_eq!(
+            grant("eve", &table),
+            r#"echo "grant 'eve', 'RWXC', 'ns:orders'" | hbase shell -n"#
+        );
+        assert_eq!(
+            grant(r#"o'$"a"#, &table),
+            r#"echo "grant 'o\\'\$\"a', 'RWXC', 'ns:orders'" | hbase shell -n"#
+        );
+        assert_eq!(
+            reopen(&table),
+            "hbase-txn table disable ns:orders && hbase-txn table enable ns:orders"
         );
     }
 }

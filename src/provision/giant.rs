@@ -3,10 +3,13 @@
 //! It splits where a partition begins. Where the middle of a region lies in its first partition there is no such place, and
 //! the region only grows.
 
+use std::collections::HashMap;
+
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::{
-    client::{ServerLoad, Table},
+    client::{Admin, RegionLoad, Table},
     error::Result,
     model::{Partition, PartitionRule, RegionInfo, Scan, TableDescriptor},
 };
@@ -16,13 +19,20 @@ const LIMIT_MIB: u64 = 10 * 1_024;
 /// How far above its limit a region must be: one that was just split, or is about to be, does not count.
 const ABOVE: u64 = 2;
 
+/// What regions have and were asked for, by their full names.
+pub(super) type RegionLoads = HashMap<Bytes, RegionLoad>;
+
+pub(super) fn by_region(regions: impl Iterator<Item = RegionLoad>) -> RegionLoads {
+    regions.map(|load| (load.name.clone(), load)).collect()
+}
+
 /// A region that is much larger than those that HBase splits.
 #[derive(Debug)]
 pub(super) struct Giant {
     pub(super) region: RegionInfo,
     /// What its files take.
     pub(super) mib: u64,
-    /// From how much on HBase splits.
+    /// From how much on HBase splits, unless its servers are told otherwise.
     pub(super) limit_mib: u64,
     /// The first partition that it has rows of.
     pub(super) partition: Partition,
@@ -30,9 +40,11 @@ pub(super) struct Giant {
     pub(super) others: bool,
 }
 
-/// The giants among a table's regions.
+/// The giants among a table's regions. One that HBase can split is none: it may be below a limit that its servers have, or
+/// splits are off.
 pub(super) async fn giants(
-    loads: &[ServerLoad],
+    loads: &RegionLoads,
+    admin: &Admin,
     table: &Table,
     descriptor: &TableDescriptor,
     rule: &PartitionRule,
@@ -42,25 +54,36 @@ pub(super) async fn giants(
     let limit_mib = limit_mib(descriptor);
     let mut giants = Vec::new();
     for region in regions {
-        let mut loads = loads.iter().flat_map(|server| &server.regions);
-        let mib = match loads.find(|load| load.name == region.name) {
-            Some(load) => u64::from(load.store_files_mib),
-            None => continue,
+        let Some(load) = loads.get(&region.name) else {
+            continue;
         };
+        let mib = u64::from(load.store_files_mib);
         if mib < ABOVE * limit_mib.max(1) {
             continue;
         }
-        if let Some((partition, others)) = partitions(region, table, rule, deadline).await? {
-            giants.push(Giant {
-                region: region.clone(),
-                mib,
-                limit_mib,
-                partition,
-                others,
-            });
+        let Some((partition, others)) = partitions(region, table, rule, deadline).await? else {
+            continue;
+        };
+        if others {
+            let middle = admin.until(deadline).split_point(region).await?;
+            if !middle.is_some_and(|middle| is_first(&partition, &middle)) {
+                continue;
+            }
         }
+        giants.push(Giant {
+            region: region.clone(),
+            mib,
+            limit_mib,
+            partition,
+            others,
+        });
     }
     Ok(giants)
+}
+
+/// Whether a region's middle, which the server has moved back to the beginning of a partition, lies in its first one.
+fn is_first(first: &Partition, middle: &Bytes) -> bool {
+    middle <= first.first_key()
 }
 
 fn limit_mib(descriptor: &TableDescriptor) -> u64 {
@@ -93,4 +116,31 @@ async fn partitions(
     let behind = first.key_behind();
     let others = !behind.is_empty() && first_row(Scan::new().start(behind)).await?.is_some();
     Ok(Some((first, others)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_middle_that_was_moved_back_is_in_the_first_partition_or_behind_it() {
+        let delimited = PartitionRule::delimiter("/").unwrap();
+        let first = delimited.partition_of(&"b/1".into());
+        // The server takes the delimiter off.
+        for (middle, is) in [
+            ("b", true),
+            ("b/", true),
+            ("a", true),
+            ("b0", false),
+            ("c", false),
+        ] {
+            assert_eq!(is_first(&first, &middle.into()), is, "{middle}");
+        }
+        let first = PartitionRule::prefix_length(3)
+            .unwrap()
+            .partition_of(&"bbb1".into());
+        for (middle, is) in [("bbb", true), ("bb", true), ("bbc", false)] {
+            assert_eq!(is_first(&first, &middle.into()), is, "{middle}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Asks regions for the endpoint of transactions: by a call, because what a descriptor says proves nothing.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use tokio::time::Instant;
@@ -11,11 +13,11 @@ use crate::{
     txn::probe::{contradiction, is_refused},
 };
 
-/// How many regions are asked at a time.
-const AT_ONCE: usize = 16;
+/// How many regions of one server are asked at a time. Servers are asked side by side: one that hangs delays no other.
+const AT_ONCE: usize = 8;
 
-/// Asks each region, by conditions with nothing under them, and tells whether it honours them. One without the endpoint
-/// answers with [`EndpointMissing`](crate::ErrorKind::EndpointMissing).
+/// Asks each region, by conditions with nothing under them, and tells whether it honours them, in the order of the regions.
+/// One without the endpoint answers with [`EndpointMissing`](crate::ErrorKind::EndpointMissing).
 pub(super) async fn ask<'r>(
     table: &Table,
     descriptor: &TableDescriptor,
@@ -24,12 +26,21 @@ pub(super) async fn ask<'r>(
 ) -> Vec<(&'r TableRegion, Result<bool>)> {
     let family = descriptor.families.first().map(|family| family.name.clone());
     let family = family.unwrap_or_default();
-    let calls: Vec<_> = regions
+    let mut of_servers: HashMap<_, Vec<_>> = HashMap::new();
+    for (at, region) in regions.iter().enumerate() {
+        let call = probe(table.clone(), first_row(&region.region), family.clone(), deadline);
+        let calls = of_servers.entry(&region.server).or_default();
+        calls.push(async move { (at, call.await) });
+    }
+    let of_servers = of_servers
+        .into_values()
+        .map(|calls| stream::iter(calls).buffer_unordered(AT_ONCE));
+    let mut answers: Vec<_> = stream::select_all(of_servers).collect().await;
+    answers.sort_unstable_by_key(|(at, _)| *at);
+    regions
         .iter()
-        .map(|region| probe(table.clone(), first_row(&region.region), family.clone(), deadline))
-        .collect();
-    let answers: Vec<_> = stream::iter(calls).buffered(AT_ONCE).collect().await;
-    regions.iter().zip(answers).collect()
+        .zip(answers.into_iter().map(|(_, answer)| answer))
+        .collect()
 }
 
 async fn probe(table: Table, row: Bytes, family: Bytes, deadline: Instant) -> Result<bool> {

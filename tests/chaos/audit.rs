@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use futures::future::join;
 use hbase_txn::{
-    Connection, RegionSwitch, TableName,
+    Connection, RegionSwitch, ServerLoad, TableName,
     provision::{Finding, Grade, Repair, audit_cluster, audit_table},
 };
+use tokio::time::Instant;
 
 use crate::{
     cluster::{PATIENCE, TestCluster, create_table, drop_table, until},
@@ -100,5 +102,95 @@ async fn a_dead_server_and_regions_that_do_not_answer_are_found_until_they_do() 
     .await;
     let connection = cluster.connect().await;
     cluster.settle(&connection).await;
+    drop_table(&connection, &table).await;
+}
+
+/// A server that hangs keeps its connections: calls to it end with their time alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_costs_an_audit_what_it_has_and_nothing_else() {
+    const TEST: &str = "audit_hung";
+    /// More regions of one server than are asked at a time.
+    const REGIONS: u8 = 72;
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(TEST);
+    let connection = cluster.connect().await;
+    let boundaries: Vec<String> = (1..REGIONS).map(|number| format!("{number:03}")).collect();
+    let table = create_table(&connection, &settings, TEST, &boundaries)
+        .await
+        .unwrap();
+    let other = create_table(&connection, &settings, "audit_other", &[])
+        .await
+        .unwrap();
+    // What is found of the table where nobody hangs.
+    let before = audited(&connection, table.name()).await;
+    let admin = connection.admin();
+    let others = admin
+        .regions(other.name())
+        .await
+        .unwrap()
+        .remove(0)
+        .server
+        .unwrap();
+    let loads = admin.server_loads().await.unwrap();
+    let has_meta = |load: &&ServerLoad| {
+        let mut regions = load.regions.iter();
+        regions.any(|region| region.name.starts_with(b"hbase:meta,"))
+    };
+    let spared = [others.port, loads.iter().find(has_meta).unwrap().server.port];
+    let regions = admin.regions(table.name()).await.unwrap();
+    let server = (1..=3).find(|number| !spared.contains(&cluster.port(*number)));
+    let server = server.unwrap();
+    let port = cluster.port(server);
+    let its: Vec<String> = regions
+        .iter()
+        .filter(|found| found.server.as_ref().unwrap().port == port)
+        .map(|found| String::from_utf8(found.region.encoded_name().to_vec()).unwrap())
+        .collect();
+    assert!(its.len() > 16, "{} regions of {REGIONS}", its.len());
+
+    // Below a server's session, or its regions would be opened elsewhere meanwhile.
+    let timeout = Duration::from_secs(10);
+    let config = cluster.config().with_operation_timeout(timeout);
+    let connection = Connection::builder(config).connect().await.unwrap();
+    let hung = cluster.hang(server);
+    let began = Instant::now();
+    let names = [table.name().clone(), other.name().clone()];
+    let (found, audit) = join(
+        audited(&connection, table.name()),
+        audit_cluster(&connection, &names),
+    )
+    .await;
+    let audit = audit.unwrap();
+    let took = began.elapsed();
+    drop(hung);
+    println!(
+        "{TEST}: {} regions of a server that hangs, {took:.1?} for two audits",
+        its.len()
+    );
+    assert!(took < timeout, "{took:?}");
+    for found in [&found, &audit.findings] {
+        let silent = found
+            .iter()
+            .filter(|finding| finding.finding == "region-unavailable");
+        let silent: Vec<_> = silent.flat_map(|finding| finding.regions.clone()).collect();
+        assert_eq!(silent, its);
+        for finding in &before {
+            assert!(
+                found.iter().any(|found| found.finding == finding.finding),
+                "{finding} is not in {found:?}"
+            );
+        }
+    }
+    assert_eq!(audit.tables, names);
+    until("a sound table", PATIENCE, async || {
+        let found = audit_table(&connection, table.name()).await.ok()?;
+        found
+            .iter()
+            .all(|finding| finding.grade == Grade::Note)
+            .then_some(())
+    })
+    .await;
+    cluster.settle(&connection).await;
+    drop_table(&connection, &other).await;
     drop_table(&connection, &table).await;
 }

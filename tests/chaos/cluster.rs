@@ -7,6 +7,7 @@ use hbase_txn::{
     TableDescriptor, TableName,
     local::{ClusterState, LocalCluster},
 };
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     sync::{Mutex, MutexGuard},
     time::{Instant, sleep},
@@ -23,6 +24,23 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// The column that all tests write.
 pub(crate) const FAMILY: &str = "f";
 pub(crate) const QUALIFIER: &str = "q";
+
+/// Stops a process until this is dropped.
+pub(crate) struct Stopped(Pid);
+
+impl Stopped {
+    pub(crate) fn new(pid: i32) -> Self {
+        let pid = Pid::from_raw(pid).unwrap();
+        kill_process(pid, Signal::STOP).unwrap();
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        kill_process(self.0, Signal::CONT).unwrap();
+    }
+}
 
 /// A local cluster with several region servers, ours until this is dropped.
 pub(crate) struct TestCluster {
@@ -74,6 +92,16 @@ impl TestCluster {
     /// Ends a region server as a power cut would.
     pub(crate) async fn kill(&self, server: u16) {
         self.local.kill(server).await.unwrap();
+    }
+
+    /// Lets a region server hang until what is returned is dropped.
+    pub(crate) fn hang(&self, server: u16) -> Stopped {
+        Stopped::new(self.local.status().unwrap().pids[&format!("region-server-{server}")])
+    }
+
+    /// Where a region server listens.
+    pub(crate) fn port(&self, server: u16) -> u16 {
+        self.local.status().unwrap().ports[&format!("region-server-{server}")]
     }
 
     pub(crate) async fn start(&self, server: u16) {

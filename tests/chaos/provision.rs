@@ -2,6 +2,7 @@
 
 use std::{path::Path, process::Stdio, time::Duration};
 
+use bytes::Bytes;
 use hbase_txn::{
     Connection, FamilyDescriptor, PartitionedTable, Put, TableDescriptor, TableName,
     provision::{Plan, TableFile, audit_table},
@@ -24,7 +25,7 @@ const BOUNDARIES: [&str; 5] = ["20", "40", "60", "80", "a0"];
 /// What an application begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
-    /// The table is missing.
+    /// The table is missing, and so is its namespace.
     Nothing,
     /// It is a plain one, which knows nothing of transactions.
     Plain,
@@ -51,21 +52,32 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(cluster: &TestCluster, connection: &Connection, settings: &Settings, before: Before) -> Self {
-        let name = format!("provision_{}_{:x}", settings.seed, fastrand::u32(..));
-        let folder = tempfile::tempdir().unwrap();
-        let text = format!(
-            "table = '{name}'\npartition = {{prefix_length = 2}}\nlock_family = true\nsplit = {{hex = 6}}\n\
-             family = [{{name = 'f', versions = 3}}, {{name = 'g', ttl = '30d'}}]\n"
-        );
-        std::fs::write(folder.path().join("table.toml"), text).unwrap();
+    fn new(cluster: &TestCluster, connection: &Connection, before: Before) -> Self {
         Self {
             uri: cluster.uri(),
             connection: connection.clone(),
-            folder,
-            name: name.parse().unwrap(),
+            folder: tempfile::tempdir().unwrap(),
+            name: "provision".parse().unwrap(),
             before,
         }
+    }
+
+    /// A table of another name, with a namespace of its own where that is to be made.
+    fn renew(&mut self) {
+        let name = format!("provision_{:x}", fastrand::u64(..));
+        let namespace = match self.before {
+            Before::Nothing => &name,
+            Before::Plain => "default",
+        };
+        self.name = TableName::new(namespace, &name).unwrap();
+        let text = format!(
+            "table = '{}'\npartition = {{prefix_length = 2}}\nlock_family = true\nsplit = {{hex = 6}}\n\
+             family = [{{name = 'f', versions = 3}}, {{name = 'g', ttl = '30d'}}]\n\
+             create_namespace = {}\n",
+            self.name,
+            self.before == Before::Nothing
+        );
+        std::fs::write(self.path(), text).unwrap();
     }
 
     fn path(&self) -> std::path::PathBuf {
@@ -77,11 +89,12 @@ impl Scene {
     }
 
     /// The cluster as it is before an application.
-    async fn set(&self) {
+    async fn set(&mut self) {
         let admin = self.connection.admin().with_operation_timeout(PATIENCE);
         if admin.exists(&self.name).await.unwrap() {
             admin.delete_table(&self.name).await.unwrap();
         }
+        self.renew();
         if self.before == Before::Plain {
             let plain = TableDescriptor::new(self.name.clone()).with_family(FamilyDescriptor::new("f"));
             let keys = BOUNDARIES.map(Into::into);
@@ -139,10 +152,13 @@ impl Scene {
     }
 
     /// Runs it again, and looks: the table is as the file says, proven by use, and another run changes nothing.
-    async fn is_finished_by_another_run(&self, wanted: &TableDescriptor) {
+    async fn is_finished_by_another_run(&self, wanted: &TableDescriptor, boundaries: &[Bytes]) {
         self.apply().await;
         assert_eq!(self.apply().await, ["read-back", "probe"]);
-        assert_eq!(self.descriptor().await, *wanted);
+        let mut wanted = wanted.clone();
+        wanted.name = self.name.clone();
+        assert_eq!(self.descriptor().await, wanted);
+        assert_eq!(self.boundaries().await, boundaries);
         assert_eq!(audit_table(&self.connection, &self.name).await.unwrap(), []);
         let plan = Plan::read(&self.connection, &self.file()).await.unwrap();
         assert!(
@@ -162,6 +178,12 @@ impl Scene {
         }
     }
 
+    /// Where its regions begin.
+    async fn boundaries(&self) -> Vec<Bytes> {
+        let regions = self.connection.admin().regions(&self.name).await.unwrap();
+        regions.into_iter().map(|found| found.region.start_key).collect()
+    }
+
     async fn descriptor(&self) -> TableDescriptor {
         self.connection.admin().descriptor(&self.name).await.unwrap()
     }
@@ -169,14 +191,19 @@ impl Scene {
 
 async fn is_finished_whenever_it_is_killed(before: Before) {
     let cluster = TestCluster::take().await;
-    let settings = Settings::of("provision");
+    let _settings = Settings::of("provision");
     let connection = cluster.connect().await;
-    let scene = Scene::new(&cluster, &connection, &settings, before);
+    let mut scene = Scene::new(&cluster, &connection, before);
     scene.set().await;
     let began = Instant::now();
     let steps = scene.apply().await;
     let took = began.elapsed();
-    let wanted = scene.descriptor().await;
+    let (wanted, boundaries) = (scene.descriptor().await, scene.boundaries().await);
+    assert_eq!(boundaries.len(), 6);
+    assert_eq!(
+        steps.contains(&"create-namespace".to_owned()),
+        before == Before::Nothing
+    );
     println!("{before:?}: {steps:?} in {took:.1?}");
 
     let parts = if is_long() { 40 } else { 4 };
@@ -187,7 +214,7 @@ async fn is_finished_whenever_it_is_killed(before: Before) {
     for moment in moments {
         scene.set().await;
         at_work += u32::from(scene.apply_until(moment).await);
-        scene.is_finished_by_another_run(&wanted).await;
+        scene.is_finished_by_another_run(&wanted, &boundaries).await;
     }
     println!("{before:?}: ended while at work {at_work} times");
     assert!(at_work >= parts / 2, "hardly ever ended while at work");

@@ -1,8 +1,15 @@
-//! A cut partition is repaired while 32 writers commit.
+//! A cut partition is repaired while many writers commit, also by a process that is killed.
 
-use std::time::Duration;
+use std::{process::Stdio, time::Duration};
 
-use hbase_txn::{PartitionedTable, TableDescriptor, provision::Repair};
+use hbase_txn::{
+    Admin, PartitionedTable, TableDescriptor, TableName,
+    provision::{Grade, Repair, audit_table},
+};
+use tokio::{
+    process::{Child, Command},
+    time::sleep,
+};
 
 use crate::{
     cluster::{PATIENCE, TestCluster, create_table_as, drop_table, until},
@@ -18,6 +25,124 @@ const RESTRICTION: &str = "hbase.regionserver.region.split_restriction.type";
 fn of_old(mut descriptor: TableDescriptor) -> TableDescriptor {
     descriptor.attributes.remove(RESTRICTION.as_bytes());
     descriptor
+}
+
+/// Cuts a partition, where the row is one of a writer's many: groups of his lie on both sides.
+async fn cut_at(admin: &Admin, name: &TableName, cut: &str) {
+    until("a split", PATIENCE, async || {
+        let regions = admin.regions(name).await.ok()?;
+        let region = regions
+            .iter()
+            .find(|region| region.region.contains(cut.as_bytes()))?;
+        let split = admin
+            .split_region(&region.region, Some(cut.to_owned().into()))
+            .await;
+        split.ok()
+    })
+    .await;
+}
+
+fn repair_command(cluster: &TestCluster, name: &TableName) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_hbase-txn"))
+        .args([
+            "table",
+            "repair",
+            &name.to_string(),
+            "--within",
+            "3m",
+            "--output",
+            "json",
+        ])
+        .env("HBASE_TXN_CONNECT", cluster.uri())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
+}
+
+/// When a repair is ended with -9.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    After(Duration),
+    /// When the partition is whole: the region that it is in is about to be split.
+    Merged,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repair_that_is_killed_is_finished_by_the_next_and_no_transaction_is_lost_or_halved() {
+    const TEST: &str = "repair_killed";
+    let cluster = TestCluster::take().await;
+    let settings = Settings::of(TEST);
+    let connection = cluster.connect().await;
+    // Two partitions in each region, of which the second is cut.
+    let partitions: Vec<String> = (0..8).map(|number| format!("p{number:02}")).collect();
+    let boundaries: Vec<String> = partitions[2..].iter().step_by(2).cloned().collect();
+    let name = create_table_as(&connection, &settings, TEST, &boundaries, of_old)
+        .await
+        .unwrap();
+    let table = PartitionedTable::open(&connection, name.clone()).await.unwrap();
+    let load = Load {
+        partitions: partitions.clone(),
+        writers: 16,
+        readers: 2,
+        deadline: DEADLINE,
+        may_run_out: true,
+    };
+    let mut workload = Workload::start(&table, &settings, load);
+    let admin = connection.admin().with_operation_timeout(PATIENCE);
+    let repair = Repair::new(&connection, name.clone());
+    let moments = [
+        Moment::After(Duration::ZERO),
+        Moment::After(Duration::from_millis(settings.rng(8).u64(50..500))),
+        Moment::After(Duration::from_secs(2)),
+        Moment::Merged,
+    ];
+    let mut at_work = 0;
+    for (moment, partition) in moments.into_iter().zip(partitions[1..].iter().step_by(2)) {
+        workload.goes_on(50, PATIENCE).await;
+        cut_at(&admin, &name, &format!("{partition}-07-0000003.1")).await;
+        assert_eq!(repair.plan().await.unwrap().len(), 1, "{partition} is not cut");
+        let mut killed = repair_command(&cluster, &name);
+        match moment {
+            Moment::After(delay) => sleep(delay).await,
+            Moment::Merged => {
+                until("a merge", PATIENCE, async || {
+                    repair.plan().await.ok()?.is_empty().then_some(())
+                })
+                .await;
+            }
+        }
+        at_work += u32::from(killed.try_wait().unwrap().is_none());
+        killed.kill().await.unwrap();
+        let output = repair_command(&cluster, &name).wait_with_output().await.unwrap();
+        assert!(output.status.success(), "{moment:?}: {output:?}");
+        assert!(output.stderr.is_empty(), "{output:?}");
+        println!(
+            "{TEST}: {moment:?}: {}",
+            String::from_utf8_lossy(&output.stdout).trim()
+        );
+        assert!(repair.plan().await.unwrap().is_empty(), "{moment:?}");
+        let regions = admin.regions(&name).await.unwrap();
+        let begins = |key: &String| regions.iter().any(|found| found.region.start_key == *key);
+        assert!(boundaries.iter().all(begins), "{regions:?}");
+        // Unless the first run has merged: then nothing tells that there was a boundary.
+        let rejoined = String::from_utf8_lossy(&output.stdout).contains("\"rejoined\":1");
+        assert!(begins(partition) || !rejoined, "{moment:?}: {regions:?}");
+        let found = audit_table(&connection, &name).await.unwrap();
+        assert!(
+            found.iter().all(|finding| finding.grade == Grade::Note),
+            "{moment:?}: {found:?}"
+        );
+        workload.touches_all_partitions(PATIENCE).await;
+    }
+    assert!(at_work >= 2, "hardly ever ended while at work");
+    let done = workload.stop().await;
+    done.history.check(TEST, table.table()).await;
+    println!("{TEST}: {} committed", done.history.count(Told::Committed));
+    drop_table(&connection, &table).await;
+    connection.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,22 +173,13 @@ async fn no_transaction_is_lost_doubled_or_halved_while_a_partition_is_rejoined(
     let mut rng = settings.rng(7);
     for _ in 0..settings.rounds {
         workload.goes_on(100, PATIENCE).await;
-        // Among the rows of one writer, so that groups of his lie on both sides.
         let cut = format!(
             "{}-{:02}-{:07}.1",
             rng.choice(&partitions).unwrap(),
             rng.u8(..32),
             3
         );
-        until("a split", PATIENCE, async || {
-            let regions = admin.regions(&name).await.ok()?;
-            let region = regions
-                .iter()
-                .find(|region| region.region.contains(cut.as_bytes()))?;
-            let split = admin.split_region(&region.region, Some(cut.clone().into())).await;
-            split.ok()
-        })
-        .await;
+        cut_at(&admin, &name, &cut).await;
         assert_eq!(repair.plan().await.unwrap().len(), 1, "{cut} cuts nothing");
         // Others go on; those of the cut partition are told that it is.
         workload.goes_on(100, PATIENCE).await;

@@ -129,6 +129,9 @@ fn a_table_whose_commits_can_be_lost() {
     assert_eq!(names, named(&[("broken", "weak-durability")]));
     mend(&objects[0]);
     assert_eq!(findings(&table, 0).0, []);
+    let weaken = ["table", "alter", &table.0, "--attribute", "DURABILITY=SKIP_WAL"];
+    run(&weaken).refused(1, &["DURABILITY", "a crash loses", "--allow-data-loss"]);
+    assert_eq!(findings(&table, 0).0, []);
 }
 
 #[test]
@@ -281,8 +284,10 @@ fn cut_partitions_are_planned_and_repaired() {
         (&json!("xxx"), &json!("xxx"))
     );
     assert_eq!(plan[0]["regions"].as_array().unwrap().len(), 2);
-    let repair = ["table", "repair", &table.0, "--output", "json"];
-    let done = run(&repair).objects();
+    let repair = ["table", "repair", &table.0, "--output", "json", "--within", "5m"];
+    let done = run(&repair);
+    assert_eq!(done.stderr, "", "nobody watches");
+    let done = done.objects();
     assert_eq!(done, [json!({"table": table.0, "rejoined": 1, "splits": 1})]);
     assert_eq!(run(&repair).objects()[0]["rejoined"], 0);
     assert_eq!(findings(&table, 0).0, []);
@@ -313,6 +318,25 @@ fn a_doctor_looks_at_the_tables_it_is_asked_for() {
     let page = run(&["doctor", &sound.0]);
     assert!(page.code == 0 && page.stdout.starts_with("HBase "), "{page:?}");
     run(&["doctor", &unique_name("absent")]).refused(1, &["no such table"]);
+}
+
+#[test]
+fn a_watch_without_an_answer_asks_again_and_proves_nothing() {
+    let name = unique_name("awaited");
+    for command in [&["doctor", &name][..], &["table", "check", &name]] {
+        let mut watcher = start(&[command, &["--watch", "1s"]].concat());
+        let mut lines = std::io::BufReader::new(watcher.stderr.take().unwrap()).lines();
+        for _ in 0..2 {
+            let complaint = lines.next().unwrap().unwrap();
+            assert!(
+                complaint.contains("no such table") && complaint.contains("asking again"),
+                "{complaint}"
+            );
+        }
+        let pid = rustix::process::Pid::from_child(&watcher);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert_eq!(watcher.wait().unwrap().code(), Some(1), "{command:?}");
+    }
 }
 
 #[test]

@@ -1,16 +1,23 @@
 //! Boundaries that cut partitions are put where partitions begin.
 
-use std::sync::Mutex;
+use std::{sync::Mutex, time::Duration};
 
+use bytes::Bytes;
 use hbase_txn::{
-    ErrorKind, FamilyDescriptor, LockTableOptions, Put, Scan, TableDescriptor,
+    Connection, ErrorKind, FamilyDescriptor, LockTableOptions, PartitionRule, Put, Scan, TableDescriptor,
     provision::{Grade, Repair, audit_cluster, audit_table},
 };
 
 use crate::support::{
     eventually, keys, put, standalone,
-    table::{TestTable, by_three, plain, recorded},
+    table::{TestTable, by_three, plain, recorded, ruled},
 };
+
+/// Where the table's regions begin.
+async fn boundaries(connection: &Connection, table: &TestTable) -> Vec<Bytes> {
+    let regions = table.regions(connection).await.into_iter();
+    regions.map(|region| region.start_key).collect()
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cut_partitions_are_rejoined_and_their_rows_are_all_there() {
@@ -32,13 +39,7 @@ async fn cut_partitions_are_rejoined_and_their_rows_are_all_there() {
         .await
         .unwrap();
     assert_eq!((repaired.rejoined, repaired.splits), (2, 2), "{steps:?}");
-    let boundaries: Vec<_> = table
-        .regions(&connection)
-        .await
-        .into_iter()
-        .map(|region| region.start_key)
-        .collect();
-    assert_eq!(boundaries, ["", "ggg", "xxx", "yyy"]);
+    assert_eq!(boundaries(&connection, &table).await, ["", "ggg", "xxx", "yyy"]);
     assert_eq!(keys(&rows, Scan::new()).await, written);
     assert!(repair.plan().await.unwrap().is_empty());
     assert_eq!(repair.run(|_| {}).await.unwrap().rejoined, 0);
@@ -47,6 +48,28 @@ async fn cut_partitions_are_rejoined_and_their_rows_are_all_there() {
     transaction.put(put("xxxb", "v")).unwrap();
     transaction.put(put("xxxy", "v")).unwrap();
     transaction.commit().await.into_result().unwrap();
+}
+
+/// A split restriction takes the delimiter off a row to split at.
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_by_delimiter_are_rejoined() {
+    let connection = standalone().connect().await;
+    let by_delimiter = |name| ruled(name, &PartitionRule::delimiter("/").unwrap());
+    let table = TestTable::create("repairdelim", by_delimiter, &["a/1", "b", "b/5", "c/", "c/3"]).await;
+    let rows = table.of(&connection);
+    let written = ["a/0", "a/2", "b/1", "b/7", "c/1", "c/4"];
+    for row in written {
+        rows.put(put(row, row)).await.unwrap();
+    }
+    let repair = Repair::new(&connection, table.name.clone()).patience(Duration::from_secs(120));
+    let repaired = repair.run(|_| {}).await.unwrap();
+    assert_eq!(
+        boundaries(&connection, &table).await,
+        ["", "a", "b", "b0", "c/", "c0"]
+    );
+    assert_eq!((repaired.rejoined, repaired.splits), (3, 3));
+    assert!(repair.plan().await.unwrap().is_empty());
+    assert_eq!(keys(&rows, Scan::new()).await, written);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,17 +113,51 @@ async fn a_first_partition_that_is_giant_is_found_and_split_off() {
         "{steps:?}"
     );
     assert_eq!(repair.run(|_| {}).await.unwrap().splits, 1);
-    let boundaries: Vec<_> = table
-        .regions(&connection)
-        .await
-        .into_iter()
-        .map(|region| region.start_key)
-        .collect();
-    assert_eq!(boundaries, ["", "aaa", "aab"]);
+    assert_eq!(boundaries(&connection, &table).await, ["", "aaa", "aab"]);
     // What is left has a region to itself, and no repair helps.
     let giant = eventually("the giant is alone", async || found("partition-giant").await).await;
-    assert!(giant.command.is_none(), "{giant}");
+    let skew = format!("hbase-txn table skew {}", table.name);
+    assert_eq!(giant.command.as_deref(), Some(&*skew), "{giant}");
     assert!(repair.plan().await.unwrap().is_empty());
+}
+
+/// Servers may have a larger limit than the table says, or splits are off.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_region_that_could_be_split_is_no_giant() {
+    let connection = standalone().connect().await;
+    let unsplit = |name| {
+        recorded(name)
+            .with_attribute("MAX_FILESIZE", (2 << 20).to_string())
+            .with_attribute("SPLIT_ENABLED", "false")
+    };
+    let table = TestTable::create("nogiant", unsplit, &["a00"]).await;
+    let rows = table.of(&connection);
+    for number in 0..60 {
+        let put = Put::new(format!("a{number:02}1")).cell("f", "q", vec![7; 100 << 10]);
+        rows.put(put).await.unwrap();
+    }
+    let admin = connection.admin();
+    admin.flush_table(&table.name).await.unwrap();
+    let name = table.regions(&connection).await.remove(1).name;
+    // Servers tell their loads every few seconds.
+    eventually("the region's size is told", async || {
+        let loads = admin.server_loads().await.ok()?;
+        let mut regions = loads.iter().flat_map(|server| &server.regions);
+        regions
+            .any(|load| load.name == name && load.store_files_mib >= 4)
+            .then_some(())
+    })
+    .await;
+    let found = audit_table(&connection, &table.name).await.unwrap();
+    let names: Vec<_> = found.iter().map(|finding| finding.finding).collect();
+    assert_eq!(names, ["splits-disabled"]);
+    assert!(
+        Repair::new(&connection, table.name.clone())
+            .plan()
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,13 +170,7 @@ async fn a_lock_table_is_repaired_by_its_own_rule() {
     let table = TestTable::create("repairlocks", java_made, &["A", "Bcut", "C"]).await;
     let repair = Repair::new(&connection, table.name.clone());
     assert_eq!(repair.run(|_| {}).await.unwrap().rejoined, 1);
-    let boundaries: Vec<_> = table
-        .regions(&connection)
-        .await
-        .into_iter()
-        .map(|region| region.start_key)
-        .collect();
-    assert_eq!(boundaries, ["", "A", "B", "C"]);
+    assert_eq!(boundaries(&connection, &table).await, ["", "A", "B", "C"]);
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ pub use step::{ApplyStep, ApplyWatcher};
 use tokio::time::Instant;
 
 use super::{
+    audit::{Finding, Grade, Name, of_descriptor},
     plan::{Found, Goal, Plan, refusal},
     probe,
 };
@@ -69,8 +70,11 @@ impl Plan {
     /// Before anything is done: [`PartitionCut`](ErrorKind::PartitionCut), [`NamespaceNotFound`](ErrorKind::NamespaceNotFound) and
     /// [`DataLoss`](ErrorKind::DataLoss) as the [`refusals`](Self::refusals) say;
     /// [`Conflict`](ErrorKind::Conflict) when the table was changed since it was planned.
-    /// [`EndpointMissing`](ErrorKind::EndpointMissing) when a region does not load the endpoint. Errors of the calls, which
-    /// say which steps were done.
+    /// [`EndpointMissing`](ErrorKind::EndpointMissing) when a region does not load the endpoint,
+    /// [`ConditionsUnsupported`](ErrorKind::ConditionsUnsupported) when one ignores conditions. When it is done, and the table is
+    /// still not fit for what the file says: [`PartitionCut`](ErrorKind::PartitionCut) by a boundary that came meanwhile,
+    /// [`WeakDurability`](ErrorKind::WeakDurability), [`RecordFamilyMissing`](ErrorKind::RecordFamilyMissing) for a setting by
+    /// which records would be lost; [`InvalidInput`](ErrorKind::InvalidInput) for what else is broken. Errors of the calls, which say which steps were done.
     pub async fn apply(self, connection: &Connection, watcher: &dyn ApplyWatcher) -> Result<Applied> {
         if let Some(error) = refusal::error(self.table(), &self.refusals()) {
             return Err(error);
@@ -204,6 +208,7 @@ impl Application<'_> {
             self.probe(&regions).await?;
             self.is_done(step);
         }
+        self.judge().await?;
         Ok(Applied {
             changed,
             regions: if disabled { 0 } else { regions.len() },
@@ -214,10 +219,11 @@ impl Application<'_> {
     async fn probe(&self, regions: &[TableRegion]) -> Result<()> {
         let deadline = Instant::now() + self.connection.config().operation_timeout();
         let table = self.connection.table(self.plan.table().clone());
-        let mut missing = Vec::new();
+        let (mut missing, mut deaf) = (Vec::new(), Vec::new());
         for (region, answer) in probe::ask(&table, &self.plan.wanted, regions, deadline).await {
             match answer {
-                Ok(_) => {}
+                Ok(true) => {}
+                Ok(false) => deaf.push(region),
                 Err(error) if error.kind() == ErrorKind::EndpointMissing => missing.push((region, error)),
                 Err(error) => {
                     let name = BytesBinary(region.region.encoded_name());
@@ -225,9 +231,42 @@ impl Application<'_> {
                 }
             }
         }
-        match missing.is_empty() || !self.plan.needs_endpoint() {
-            true => Ok(()),
-            false => Err(endpoint_missing(missing, regions.len())),
+        match self.plan.needs_endpoint() {
+            true if !missing.is_empty() => Err(endpoint_missing(missing, regions.len())),
+            true if !deaf.is_empty() => Err(conditions_ignored(&deaf, regions.len())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks once more, now that the rule is at work: what was there before, or came meanwhile, may still stop what the
+    /// table is for.
+    async fn judge(&self) -> Result<()> {
+        let admin = self.connection.admin();
+        let table = self.plan.table();
+        let now = admin.descriptor(table).await?;
+        let broken = of_descriptor(&now, &admin.regions(table).await?).into_iter();
+        let broken: Vec<_> = broken
+            .filter(|finding| finding.grade == Grade::Broken && self.answers_for(finding))
+            .collect();
+        let Some(first) = broken.first() else {
+            return Ok(());
+        };
+        let kind = kind_of(first);
+        let whats: Vec<_> = broken.iter().map(|finding| finding.what.as_str()).collect();
+        Err(Error::new(kind, whats.join("; ")).with_hint(first.mend.clone()))
+    }
+
+    /// A file says what a table is for. Of one that has another descriptor only what was not asked for is wrong with it.
+    fn answers_for(&self, finding: &Finding) -> bool {
+        let wanted_so = [Name::SplitsDisabled, Name::MergesDisabled];
+        match &self.plan.goal {
+            Goal::File(_) => !wanted_so.iter().any(|name| name.text() == finding.finding),
+            Goal::Descriptor(_) => {
+                let before = self.plan.found.iter();
+                let mut before = before.flat_map(|found| of_descriptor(&found.descriptor, &found.regions));
+                kind_of(finding) == ErrorKind::PartitionCut
+                    && !before.any(|before| before.what == finding.what)
+            }
         }
     }
 
@@ -265,19 +304,52 @@ impl Application<'_> {
     }
 }
 
-fn endpoint_missing(missing: Vec<(&TableRegion, Error)>, of: usize) -> Error {
-    let names: Vec<String> = missing
+/// What opening a table with this finding fails with.
+fn kind_of(finding: &Finding) -> ErrorKind {
+    let kinds = [
+        (Name::BoundaryInsidePartition, ErrorKind::PartitionCut),
+        (Name::BoundaryInsideLock, ErrorKind::PartitionCut),
+        (Name::RecordsUnusable, ErrorKind::RecordFamilyMissing),
+        (Name::RuleInvalid, ErrorKind::NoPartitionRule),
+        (Name::RuleMissing, ErrorKind::NoPartitionRule),
+        (Name::VersionFamilyMissing, ErrorKind::FamilyNotFound),
+        (Name::WeakDurability, ErrorKind::WeakDurability),
+    ];
+    let found = kinds.iter().find(|(name, _)| name.text() == finding.finding);
+    found.map_or(ErrorKind::InvalidInput, |(_, kind)| *kind)
+}
+
+fn conditions_ignored(deaf: &[&TableRegion], of: usize) -> Error {
+    Error::new(
+        ErrorKind::ConditionsUnsupported,
+        format!(
+            "conditions are ignored on {} of {of} regions: {}",
+            deaf.len(),
+            named(deaf)
+        ),
+    )
+    .with_hint("upgrade the servers of these regions to HBase 2.4.5 or later")
+}
+
+/// The first of so many regions.
+fn named(regions: &[&TableRegion]) -> String {
+    let names: Vec<String> = regions
         .iter()
         .take(NAMED)
-        .map(|(region, _)| BytesBinary(region.region.encoded_name()).to_string())
+        .map(|region| BytesBinary(region.region.encoded_name()).to_string())
         .collect();
-    let more = if missing.len() > NAMED { ", …" } else { "" };
+    let more = if regions.len() > NAMED { ", …" } else { "" };
+    format!("{}{more}", names.join(", "))
+}
+
+fn endpoint_missing(missing: Vec<(&TableRegion, Error)>, of: usize) -> Error {
+    let regions: Vec<_> = missing.iter().map(|(region, _)| *region).collect();
     let error = Error::new(
         ErrorKind::EndpointMissing,
         format!(
-            "MultiRowMutationEndpoint does not answer on {} of {of} regions: {}{more}",
+            "MultiRowMutationEndpoint does not answer on {} of {of} regions: {}",
             missing.len(),
-            names.join(", ")
+            named(&regions)
         ),
     )
     .with_hint(

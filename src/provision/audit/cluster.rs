@@ -1,15 +1,21 @@
 //! What a cluster says of itself that would stop transactions on any of its tables.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    mem,
+    time::{Duration, SystemTime},
+};
 
 use tokio::{time::Instant, try_join};
 
-use super::finding::Finding;
+use super::{finding::Finding, name::Name};
 use crate::{
     client::{Admin, ClusterInfo, RegionSwitch, ServerLoad},
     error::Result,
     model::{BytesBinary, TableName},
-    provision::command,
+    provision::{
+        command,
+        giant::{RegionLoads, by_region},
+    },
 };
 
 /// How far ahead of ours a server's clock may be before it is told.
@@ -23,7 +29,9 @@ const CONDITIONS: [u32; 3] = [2, 4, 5];
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) info: ClusterInfo,
-    pub(super) loads: Vec<ServerLoad>,
+    /// The servers, without their regions.
+    servers: Vec<ServerLoad>,
+    pub(super) loads: RegionLoads,
     splits: bool,
     merges: bool,
     /// Between these two moments of ours the loads were told.
@@ -40,14 +48,18 @@ impl Cluster {
             admin.is_switched_on(RegionSwitch::Merges),
         )?;
         let asked = SystemTime::now();
-        let loads = admin.server_loads().await?;
+        let mut servers = admin.server_loads().await?;
+        let answered = SystemTime::now();
+        let regions = servers.iter_mut().map(|server| mem::take(&mut server.regions));
+        let loads = by_region(regions.flatten());
         Ok(Self {
             info,
+            servers,
             loads,
             splits,
             merges,
             asked,
-            answered: SystemTime::now(),
+            answered,
         })
     }
 
@@ -73,14 +85,14 @@ impl Cluster {
         if !self.splits {
             findings.push(off(
                 "splits",
-                "splits-switched-off",
+                Name::SplitsSwitchedOff,
                 "regions grow without bound, and none can be split to mend a table",
             ));
         }
         if !self.merges {
             findings.push(off(
                 "merges",
-                "merges-switched-off",
+                Name::MergesSwitchedOff,
                 "a boundary inside a partition can't be removed",
             ));
         }
@@ -97,44 +109,50 @@ impl Cluster {
         let old = numbers.len() == CONDITIONS.len() && numbers[..] < CONDITIONS[..];
         old.then(|| {
             Finding::broken(
-                "version-too-old",
+                Name::VersionTooOld,
                 format!("the master is HBase {version}"),
                 "servers before 2.4.5 ignore conditions and apply what stands under them, so none are sent there",
             )
-            .mended_by_hand("upgrade HBase to 2.4.5 or later")
+            .looked_into_by("hbase version", "upgrade HBase to 2.4.5 or later; each server tells its own version")
         })
     }
 
-    fn dead_servers(&self) -> Option<Finding> {
+    pub(super) fn dead_servers(&self) -> Option<Finding> {
         let dead: Vec<_> = self.info.dead_servers.iter().map(ToString::to_string).collect();
         if dead.is_empty() {
             return None;
         }
         Some(
             Finding::note(
-                "servers-dead",
+                Name::ServersDead,
                 format!("region servers are down: {}", dead.join(", ")),
                 "until their regions are served elsewhere, transactions on them wait",
             )
-            .mended_by_hand("start them, or remove them for good; a server that is up again on its port is no longer listed"),
+            .mended_by(
+                "hbase-daemon.sh start regionserver".to_owned(),
+                "on their hosts, or remove them for good; a server that is up again on its port is no longer listed",
+            ),
         )
     }
 
     /// Clocks that are far from this machine's.
     pub(super) fn clocks(&self) -> Vec<Finding> {
-        let distant = self.loads.iter().filter_map(|load| {
+        let distant = self.servers.iter().filter_map(|load| {
             let distance = self.distance(load.reported?)?;
             Some((load, distance))
         });
         distant
             .map(|(load, distance)| {
                 Finding::note(
-                    "clock-distant",
+                    Name::ClockDistant,
                     format!("the clock of region server {} is {distance} of this machine's", load.server),
                     "records of transactions are stamped ahead by a clock, and are refused where two are 60 s apart; leases \
                      of locks need none of this",
                 )
-                .mended_by_hand("set the clocks right, with NTP say")
+                .mended_by(
+                    "timedatectl set-ntp true".to_owned(),
+                    "on its host, or whatever else sets clocks there",
+                )
             })
             .collect()
     }
@@ -161,7 +179,7 @@ impl Cluster {
         let first = ours.first()?;
         Some(
             Finding::note(
-                "regions-in-transition",
+                Name::RegionsInTransition,
                 format!(
                     "{} of its regions are in transition: {} is {}",
                     ours.len(),
@@ -172,7 +190,8 @@ impl Cluster {
             )
             .of_table(table)
             .in_regions((0..ours.len()).map(name).collect())
-            .mended_by_hand(
+            .looked_into_by(
+                &command::hbck(table),
                 "nothing, if it passes; else look at the master's page and log: hbase hbck -h names what reassigns a region",
             ),
         )
@@ -192,7 +211,8 @@ mod tests {
                 dead_servers: Vec::new(),
                 regions_in_transition: Vec::new(),
             },
-            loads: Vec::new(),
+            servers: Vec::new(),
+            loads: RegionLoads::new(),
             splits: true,
             merges: true,
             asked: now,

@@ -1,10 +1,10 @@
 //! What the regions of a table answer when they are asked for the endpoint.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use tokio::time::Instant;
 
-use super::finding::Finding;
+use super::{finding::Finding, name::Name};
 use crate::{
     client::{Table, TableRegion},
     error::{Error, ErrorKind},
@@ -14,6 +14,9 @@ use crate::{
 
 /// How many regions a sentence names; a finding has them all.
 const NAMED: usize = 5;
+
+/// How long the regions of a table may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the regions of a table answered.
 #[derive(Debug, Default)]
@@ -38,6 +41,7 @@ impl Answers {
         deadline: Instant,
     ) -> Self {
         let mut answers = Self::default();
+        let deadline = patience(deadline);
         for (region, answer) in probe::ask(table, descriptor, regions, deadline).await {
             let name = BytesBinary(region.region.encoded_name()).to_string();
             match answer {
@@ -54,19 +58,25 @@ impl Answers {
         answers
     }
 
+    /// Whether any region did not answer.
+    pub(super) fn any_silent(&self) -> bool {
+        !self.silent.is_empty()
+    }
+
     /// Regions whose rows nobody can reach.
     pub(super) fn unavailable(&self, descriptor: &TableDescriptor) -> Vec<Finding> {
         let silent = self.silent.iter();
         silent
             .map(|(name, range, error)| {
                 Finding::broken(
-                    "region-unavailable",
+                    Name::RegionUnavailable,
                     format!("region {name}, {range}, does not answer: {error}"),
                     "its rows can be neither read nor written",
                 )
                 .of_table(&descriptor.name)
                 .in_regions(vec![name.clone()])
-                .mended_by_hand(
+                .looked_into_by(
+                    &command::hbck(&descriptor.name),
                     "look at the log of its server, and for regions in transition on the master's page",
                 )
             })
@@ -86,7 +96,7 @@ impl Answers {
         }
         if !self.deaf.is_empty() {
             let finding = Finding::broken(
-                "conditions-ignored",
+                Name::ConditionsIgnored,
                 format!("conditions are ignored on {}", place(regions.len(), &self.deaf)),
                 "what stands under a condition would be applied whether or not it holds, so none is sent there",
             );
@@ -94,12 +104,15 @@ impl Answers {
                 finding
                     .of_table(&descriptor.name)
                     .in_regions(self.deaf.clone())
-                    .mended_by_hand("upgrade the servers of these regions to HBase 2.4.5 or later"),
+                    .looked_into_by(
+                        "hbase version",
+                        "upgrade the servers of these regions to HBase 2.4.5 or later; each tells its own version",
+                    ),
             );
         }
         if let Some(refusal) = &self.refusal {
             let finding = Finding::broken(
-                "endpoint-refused",
+                Name::EndpointRefused,
                 format!(
                     "user {user} may not call the endpoint on {}: {}",
                     place(regions.len(), &self.refused),
@@ -111,14 +124,20 @@ impl Answers {
                 finding
                     .of_table(&descriptor.name)
                     .in_regions(self.refused.clone())
-                    .mended_by_hand(format!(
-                        "as an administrator, in HBase's shell: grant '{user}', 'RWXC', '{}'",
-                        descriptor.name
-                    )),
+                    .mended_by(
+                        command::grant(user, &descriptor.name),
+                        "as an administrator of HBase",
+                    ),
             );
         }
         findings
     }
+}
+
+/// Until when regions are waited for: a server that hangs must leave time for the rest.
+pub(super) fn patience(deadline: Instant) -> Instant {
+    let left = deadline.saturating_duration_since(Instant::now());
+    Instant::now() + PATIENCE.min(left / 2)
 }
 
 /// Of a table that is disabled no region answers; whether the endpoint is asked for is all that can be seen.
@@ -130,7 +149,7 @@ pub(super) fn unnamed(descriptor: &TableDescriptor, regions: &[TableRegion]) -> 
 fn missing(descriptor: &TableDescriptor, regions: usize, without: &[String]) -> Finding {
     let name = &descriptor.name;
     let finding = Finding::broken(
-        "endpoint-missing",
+        Name::EndpointMissing,
         format!(
             "MultiRowMutationEndpoint does not answer on {}",
             place(regions, without)
@@ -139,10 +158,10 @@ fn missing(descriptor: &TableDescriptor, regions: usize, without: &[String]) -> 
     );
     let finding = finding.of_table(name).in_regions(without.to_vec());
     if descriptor.names_multi_row_mutation_endpoint() {
-        finding.mended_by_hand(
-            "the table names it, so its servers don't load it: set hbase.coprocessor.enabled and \
-             hbase.coprocessor.user.enabled to true there; or its regions are older than the setting: hbase-txn table disable \
-             and enable",
+        finding.mended_by(
+            command::reopen(name),
+            "the table names it, so its regions are older than that; or its servers don't load it: first set \
+             hbase.coprocessor.enabled and hbase.coprocessor.user.enabled to true there, and restart them",
         )
     } else {
         finding.mended_by(command::alter(name, &["--endpoint"]), "")

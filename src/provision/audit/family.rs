@@ -1,6 +1,6 @@
 //! The settings of one family, as a check reads and mends them.
 
-use super::finding::Finding;
+use super::{finding::Finding, name::Name};
 use crate::{
     model::{FamilyDescriptor, TableDescriptor},
     provision::command,
@@ -14,7 +14,7 @@ pub(super) struct Family<'a> {
 }
 
 impl Family<'_> {
-    pub(super) fn number(&self, attribute: &str) -> Option<u64> {
+    fn number(&self, attribute: &str) -> Option<u64> {
         self.family.attribute(attribute)?.parse().ok()
     }
 
@@ -28,16 +28,76 @@ impl Family<'_> {
         self.family.time_to_live().map(|life| life.as_secs())
     }
 
-    /// What it says of deleted cells, unless that is not to keep them.
-    pub(super) fn keeps_deleted(&self) -> Option<&str> {
+    pub(super) fn older_versions_kept(&self, why: &str) -> Option<Finding> {
+        let versions = self.number("VERSIONS").filter(|versions| *versions > 1)?;
+        Some(self.note(
+            Name::OlderVersionsKept,
+            format!("family {} keeps {versions} versions", self.family),
+            why,
+            ("VERSIONS", "1"),
+            "",
+        ))
+    }
+
+    pub(super) fn min_versions(&self, why: &str) -> Option<Finding> {
+        let versions = self.number("MIN_VERSIONS").filter(|versions| *versions > 0)?;
+        Some(self.note(
+            Name::MinVersions,
+            format!(
+                "family {} keeps at least {versions} versions past its TTL",
+                self.family
+            ),
+            why,
+            ("MIN_VERSIONS", "0"),
+            "",
+        ))
+    }
+
+    pub(super) fn deleted_cells_kept(&self, why: &str) -> Option<Finding> {
         let kept = self.family.attribute("KEEP_DELETED_CELLS")?;
-        (!kept.eq_ignore_ascii_case("false")).then_some(kept)
+        if kept.eq_ignore_ascii_case("false") {
+            return None;
+        }
+        Some(self.note(
+            Name::DeletedCellsKept,
+            format!(
+                "family {} keeps deleted cells (KEEP_DELETED_CELLS {kept})",
+                self.family
+            ),
+            why,
+            ("KEEP_DELETED_CELLS", "FALSE"),
+            "",
+        ))
+    }
+
+    pub(super) fn new_version_behavior(&self, why: &str) -> Option<Finding> {
+        if !self.is_on("NEW_VERSION_BEHAVIOR") {
+            return None;
+        }
+        Some(self.note(
+            Name::NewVersionBehavior,
+            format!("family {} has NEW_VERSION_BEHAVIOR", self.family),
+            why,
+            ("NEW_VERSION_BEHAVIOR", "false"),
+            "",
+        ))
+    }
+
+    pub(super) fn replicated(&self, why: &str, remark: &str) -> Option<Finding> {
+        let scope = self.number("REPLICATION_SCOPE").filter(|scope| *scope > 0)?;
+        Some(self.note(
+            Name::Replicated,
+            format!("family {} is replicated (REPLICATION_SCOPE {scope})", self.family),
+            why,
+            ("REPLICATION_SCOPE", "0"),
+            remark,
+        ))
     }
 
     /// A note, and the command that sets an attribute.
     pub(super) fn note(
         &self,
-        finding: &'static str,
+        name: Name,
         what: String,
         why: &str,
         (attribute, value): (&str, &str),
@@ -45,7 +105,7 @@ impl Family<'_> {
     ) -> Finding {
         let table = &self.table.name;
         let command = command::alter_family(table, self.family, attribute, value);
-        Finding::note(finding, what, why)
+        Finding::note(name, what, why)
             .of_table(table)
             .mended_by(command, remark)
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::name::Name;
 use crate::model::{BytesBinary, Partition, TableName};
 
 /// How grave a finding is.
@@ -40,18 +41,18 @@ pub struct Finding {
     pub why: String,
     /// What mends it, in words.
     pub mend: String,
-    /// The command that does, for a shell; what is to be chosen stands in it in capitals (`--prefix-length N`). None where
-    /// no command of this toolkit does.
+    /// The command that does, for a shell; what is to be chosen stands in it in capitals (`--prefix-length N`). Where none
+    /// can, the one that shows more of it. It may be HBase's own, to be run where `mend` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 
 impl Finding {
-    pub(super) fn new(grade: Grade, finding: &'static str, what: impl Into<String>, why: &str) -> Self {
+    pub(super) fn new(grade: Grade, name: Name, what: impl Into<String>, why: &str) -> Self {
         Self {
             table: None,
             grade,
-            finding,
+            finding: name.text(),
             partition: None,
             regions: Vec::new(),
             what: what.into(),
@@ -61,12 +62,12 @@ impl Finding {
         }
     }
 
-    pub(super) fn broken(finding: &'static str, what: impl Into<String>, why: &str) -> Self {
-        Self::new(Grade::Broken, finding, what, why)
+    pub(super) fn broken(name: Name, what: impl Into<String>, why: &str) -> Self {
+        Self::new(Grade::Broken, name, what, why)
     }
 
-    pub(super) fn note(finding: &'static str, what: impl Into<String>, why: &str) -> Self {
-        Self::new(Grade::Note, finding, what, why)
+    pub(super) fn note(name: Name, what: impl Into<String>, why: &str) -> Self {
+        Self::new(Grade::Note, name, what, why)
     }
 
     #[must_use]
@@ -87,10 +88,11 @@ impl Finding {
         self
     }
 
-    /// What mends it in words, where no command of this toolkit does.
+    /// What mends it in words, where no command does; and the command that shows more of it.
     #[must_use]
-    pub(super) fn mended_by_hand(mut self, how: impl Into<String>) -> Self {
-        self.mend = how.into();
+    pub(super) fn looked_into_by(mut self, command: &str, how: &str) -> Self {
+        self.mend = format!("{how}; {command} shows more");
+        self.command = Some(command.to_owned());
         self
     }
 

@@ -1,6 +1,6 @@
 //! What would let the latches of a table down.
 
-use super::{family::Family, finding::Finding};
+use super::{family::Family, finding::Finding, name::Name};
 use crate::{
     latch::LatchTableOptions,
     model::{PartitionRule, TableDescriptor},
@@ -32,11 +32,24 @@ pub(super) fn findings(descriptor: &TableDescriptor) -> Vec<Finding> {
             family,
         };
         findings.extend(ttl(family));
-        findings.extend(versions(family));
-        findings.extend(min_versions(family));
-        findings.extend(deleted_cells(family));
-        findings.extend(new_version_behavior(family));
-        findings.extend(replication(family));
+        findings.extend(
+            family.older_versions_kept(
+                "an older count of a Java client may show again when a newer one expires",
+            ),
+        );
+        findings.extend(
+            family.min_versions("what is left of latches that nobody asks for any more is never dropped"),
+        );
+        findings.extend(family.deleted_cells_kept(
+            "each latch that is deleted or made anew leaves something behind, and its name becomes slower and slower",
+        ));
+        findings.extend(family.new_version_behavior(
+            "latches that are counted often become slower and slower until the next major compaction; none needs it",
+        ));
+        findings.extend(family.replicated(
+            "replication is asynchronous: what two clusters count at a time in one column is not added up, it is lost",
+            "and let the farms that share latches use one table",
+        ));
     }
     findings
 }
@@ -47,7 +60,7 @@ fn state_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
         return None;
     }
     let finding = Finding::note(
-        "state-family-missing",
+        Name::StateFamilyMissing,
         format!("the table has no family {name}"),
         "a latch that has expired reads as absent, a count whose answer was lost has an unknown outcome, participants are refused",
     );
@@ -61,73 +74,10 @@ fn state_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
 fn ttl(family: Family<'_>) -> Option<Finding> {
     let seconds = family.ttl()?;
     Some(family.note(
-        "family-ttl",
+        Name::FamilyTtl,
         format!("all that family {} has ends after {seconds} s", family.family),
         "no latch of this library can live longer than that, and those of Java clients end early without a word",
         ("TTL", "FOREVER"),
         "",
-    ))
-}
-
-fn versions(family: Family<'_>) -> Option<Finding> {
-    let versions = family.number("VERSIONS").filter(|versions| *versions > 1)?;
-    Some(family.note(
-        "older-versions-kept",
-        format!("family {} keeps {versions} versions", family.family),
-        "an older count of a Java client may show again when a newer one expires",
-        ("VERSIONS", "1"),
-        "",
-    ))
-}
-
-fn min_versions(family: Family<'_>) -> Option<Finding> {
-    let versions = family.number("MIN_VERSIONS").filter(|versions| *versions > 0)?;
-    Some(family.note(
-        "min-versions",
-        format!(
-            "family {} keeps at least {versions} versions past its TTL",
-            family.family
-        ),
-        "what is left of latches that nobody asks for any more is never dropped",
-        ("MIN_VERSIONS", "0"),
-        "",
-    ))
-}
-
-fn deleted_cells(family: Family<'_>) -> Option<Finding> {
-    let kept = family.keeps_deleted()?;
-    Some(family.note(
-        "deleted-cells-kept",
-        format!(
-            "family {} keeps deleted cells (KEEP_DELETED_CELLS {kept})",
-            family.family
-        ),
-        "each latch that is deleted or made anew leaves something behind, and its name becomes slower and slower",
-        ("KEEP_DELETED_CELLS", "FALSE"),
-        "",
-    ))
-}
-
-fn new_version_behavior(family: Family<'_>) -> Option<Finding> {
-    if !family.is_on("NEW_VERSION_BEHAVIOR") {
-        return None;
-    }
-    Some(family.note(
-        "new-version-behavior",
-        format!("family {} has NEW_VERSION_BEHAVIOR", family.family),
-        "latches that are counted often become slower and slower until the next major compaction; none needs it",
-        ("NEW_VERSION_BEHAVIOR", "false"),
-        "",
-    ))
-}
-
-fn replication(family: Family<'_>) -> Option<Finding> {
-    let scope = family.number("REPLICATION_SCOPE").filter(|scope| *scope > 0)?;
-    Some(family.note(
-        "replicated",
-        format!("family {} is replicated (REPLICATION_SCOPE {scope})", family.family),
-        "replication is asynchronous: what two clusters count at a time in one column is not added up, it is lost",
-        ("REPLICATION_SCOPE", "0"),
-        "and let the farms that share latches use one table",
     ))
 }

@@ -3,6 +3,7 @@
 use super::{
     family::Family,
     finding::{Finding, Grade},
+    name::Name,
 };
 use crate::{
     client::TableRegion,
@@ -40,11 +41,24 @@ pub(super) fn findings(descriptor: &TableDescriptor, regions: &[TableRegion]) ->
         };
         let audit = Audit { family, companions };
         findings.extend(audit.ttl());
-        findings.extend(audit.versions());
-        findings.extend(audit.min_versions());
-        findings.extend(audit.deleted_cells());
-        findings.extend(audit.new_version_behavior());
-        findings.extend(audit.replication());
+        findings.extend(family.older_versions_kept(
+            "a lock whose holder died may show an older holder again, when its lease is over and an older one's is not",
+        ));
+        findings.extend(
+            family.min_versions("what is left of locks that nobody asks for any more is never dropped"),
+        );
+        findings.extend(family.deleted_cells_kept(
+            "each release that deletes leaves something behind, and the lock becomes slower and slower",
+        ));
+        findings.extend(family.new_version_behavior(
+            "locks that are acquired often become slower and slower until the next major compaction; only Java clients need \
+             it, against each other",
+        ));
+        findings.extend(audit.java_unprotected());
+        findings.extend(family.replicated(
+            "replication is asynchronous: the same lock, of level xdc too, can be held in each cluster at once",
+            "and let the farms that share locks use one table",
+        ));
     }
     findings
 }
@@ -58,7 +72,7 @@ fn boundaries(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Find
             let lock = LockName::cut_by(boundary)?;
             let key = BytesBinary(lock.key().as_bytes()).to_string();
             let finding = Finding::broken(
-                "boundary-inside-lock",
+                Name::BoundaryInsideLock,
                 format!(
                     "the region boundary {} lies between the two rows of lock {key}",
                     BytesBinary(boundary)
@@ -80,7 +94,7 @@ fn restriction_missing(descriptor: &TableDescriptor) -> Option<Finding> {
         return None;
     }
     let finding = Finding::note(
-        "split-restriction-missing",
+        Name::SplitRestrictionMissing,
         "the table has no split restriction of one byte",
         "a region may be split between the two rows of a lock, which then can't be acquired",
     );
@@ -112,7 +126,7 @@ impl Audit<'_> {
         Some(Finding {
             grade,
             ..self.family.note(
-                "family-ttl",
+                Name::FamilyTtl,
                 format!(
                     "all that family {} has ends after {seconds} s",
                     self.family.family
@@ -124,81 +138,17 @@ impl Audit<'_> {
         })
     }
 
-    fn versions(&self) -> Option<Finding> {
-        let versions = self.family.number("VERSIONS").filter(|versions| *versions > 1)?;
-        Some(self.family.note(
-            "older-versions-kept",
-            format!("family {} keeps {versions} versions", self.family.family),
-            "a lock whose holder died may show an older holder again, when its lease is over and an older one's is not",
-            ("VERSIONS", "1"),
-            "",
-        ))
-    }
-
-    fn min_versions(&self) -> Option<Finding> {
-        let versions = self
-            .family
-            .number("MIN_VERSIONS")
-            .filter(|versions| *versions > 0)?;
-        Some(self.family.note(
-            "min-versions",
-            format!(
-                "family {} keeps at least {versions} versions past its TTL",
-                self.family.family
-            ),
-            "what is left of locks that nobody asks for any more is never dropped",
-            ("MIN_VERSIONS", "0"),
-            "",
-        ))
-    }
-
-    fn deleted_cells(&self) -> Option<Finding> {
-        let kept = self.family.keeps_deleted()?;
-        Some(self.family.note(
-            "deleted-cells-kept",
-            format!(
-                "family {} keeps deleted cells (KEEP_DELETED_CELLS {kept})",
-                self.family.family
-            ),
-            "each release that deletes leaves something behind, and the lock becomes slower and slower",
-            ("KEEP_DELETED_CELLS", "FALSE"),
-            "",
-        ))
-    }
-
-    fn new_version_behavior(&self) -> Option<Finding> {
-        match (self.family.is_on("NEW_VERSION_BEHAVIOR"), self.companions) {
-            (true, _) => Some(self.family.note(
-                "new-version-behavior",
-                format!("family {} has NEW_VERSION_BEHAVIOR", self.family.family),
-                "locks that are acquired often become slower and slower until the next major compaction; only Java clients \
-                 need it, against each other",
-                ("NEW_VERSION_BEHAVIOR", "false"),
-                "",
-            )),
-            (false, true) => Some(self.family.note(
-                "java-unprotected",
-                format!("family {} has no NEW_VERSION_BEHAVIOR", self.family.family),
-                "a Java client that acquires a lock in the millisecond of its release is told that it holds it, and so is \
-                 the next Java client; clients of this library are not",
-                ("NEW_VERSION_BEHAVIOR", "true"),
-                "at the cost of hot locks, if Java clients use it; if none does, a table made with --ours-alone costs less",
-            )),
-            (false, false) => None,
+    fn java_unprotected(&self) -> Option<Finding> {
+        if !self.companions || self.family.is_on("NEW_VERSION_BEHAVIOR") {
+            return None;
         }
-    }
-
-    fn replication(&self) -> Option<Finding> {
-        let scope = self
-            .family
-            .number("REPLICATION_SCOPE")
-            .filter(|scope| *scope > 0)?;
         Some(self.family.note(
-            "replicated",
-            format!("family {} is replicated (REPLICATION_SCOPE {scope})", self.family.family),
-            "replication is asynchronous: the same lock, of level xdc too, can be held in each cluster at once",
-            ("REPLICATION_SCOPE", "0"),
-            "and let the farms that share locks use one table",
+            Name::JavaUnprotected,
+            format!("family {} has no NEW_VERSION_BEHAVIOR", self.family.family),
+            "a Java client that acquires a lock in the millisecond of its release is told that it holds it, and so is the next \
+             Java client; clients of this library are not",
+            ("NEW_VERSION_BEHAVIOR", "true"),
+            "at the cost of hot locks, if Java clients use it; if none does, a table made with --ours-alone costs less",
         ))
     }
 }

@@ -2,11 +2,12 @@
 
 use tokio::time::Instant;
 
-use super::finding::Finding;
+use super::{finding::Finding, name::Name};
 use crate::{
     client::{Connection, Right},
     error::Result,
     model::TableName,
+    provision::command,
 };
 
 /// What a transaction, a lock or a latch needs.
@@ -45,12 +46,10 @@ pub(super) fn unreadable(connection: &Connection, table: &TableName) -> Finding 
 fn missing(connection: &Connection, table: &TableName, what: &str) -> Finding {
     let user = connection.config().user();
     Finding::broken(
-        "rights-missing",
+        Name::RightsMissing,
         format!("user {user} {what}"),
         "what the user asks of it is refused",
     )
     .of_table(table)
-    .mended_by_hand(format!(
-        "as an administrator, in HBase's shell: grant '{user}', 'RWXC', '{table}'"
-    ))
+    .mended_by(command::grant(user, table), "as an administrator of HBase")
 }

@@ -1,19 +1,21 @@
 //! Whether a table states a partition rule, and its boundaries follow it.
 
-use super::finding::Finding;
+use bytes::Bytes;
+
+use super::{finding::Finding, name::Name};
 use crate::{
     client::TableRegion,
     error::Error,
-    model::{BytesBinary, PartitionRule, TableDescriptor, TableName},
+    model::{BytesBinary, Partition, PartitionRule, TableDescriptor, TableName},
     provision::command,
 };
 
 /// No rule at all, or one that HBase takes without a word and does not follow.
 pub(super) fn missing(descriptor: &TableDescriptor, error: &Error) -> Finding {
     let name = if is_attempted(descriptor) {
-        "rule-invalid"
+        Name::RuleInvalid
     } else {
-        "rule-missing"
+        Name::RuleMissing
     };
     let finding = Finding::broken(
         name,
@@ -70,6 +72,14 @@ fn meant(descriptor: &TableDescriptor) -> Option<(&'static str, String)> {
     meant.all(|other| other == first).then_some(first)
 }
 
+/// Says which boundary cuts which partition.
+pub(in crate::provision) fn cut_text(boundary: &Bytes, partition: &Partition) -> String {
+    format!(
+        "the region boundary {} cuts partition {partition} in two",
+        BytesBinary(boundary)
+    )
+}
+
 /// Boundaries between regions that cut a partition in two.
 pub(super) fn boundaries(name: &TableName, rule: &PartitionRule, regions: &[TableRegion]) -> Vec<Finding> {
     let names = |region: &TableRegion| BytesBinary(region.region.encoded_name()).to_string();
@@ -79,11 +89,8 @@ pub(super) fn boundaries(name: &TableName, rule: &PartitionRule, regions: &[Tabl
             let boundary = &after.region.start_key;
             let partition = rule.partition_cut_by(boundary)?;
             let finding = Finding::broken(
-                "boundary-inside-partition",
-                format!(
-                    "the region boundary {} cuts partition {partition} in two",
-                    BytesBinary(boundary)
-                ),
+                Name::BoundaryInsidePartition,
+                cut_text(boundary, &partition),
                 "its rows lie in two regions and can't change together; transactions on it are refused",
             );
             Some(

@@ -1,6 +1,6 @@
 //! Attributes and families of a table that stop transactions, or some of them.
 
-use super::finding::Finding;
+use super::{finding::Finding, name::Name};
 use crate::{
     model::{Durability, TableDescriptor},
     provision::command,
@@ -22,11 +22,11 @@ fn switched_off(descriptor: &TableDescriptor, attribute: &str, what: &'static st
     let off = descriptor.attribute(attribute)?.eq_ignore_ascii_case("false");
     let (name, why) = match what {
         "splits" => (
-            "splits-disabled",
+            Name::SplitsDisabled,
             "its regions grow without bound, and none can be split to mend it",
         ),
         _ => (
-            "merges-disabled",
+            Name::MergesDisabled,
             "a boundary inside a partition can't be removed",
         ),
     };
@@ -47,7 +47,7 @@ fn weak_durability(descriptor: &TableDescriptor) -> Option<Finding> {
         _ => return None,
     };
     let finding = Finding::broken(
-        "weak-durability",
+        Name::WeakDurability,
         format!("the table's durability is {set}"),
         "a crash would lose transactions that were called committed, so the table is not opened for them",
     );
@@ -61,7 +61,7 @@ fn record_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
         return None;
     }
     let finding = Finding::note(
-        "record-family-missing",
+        Name::RecordFamilyMissing,
         format!("the table has no family {family}"),
         "transactions with an id have nowhere to keep their record; those without one need none",
     );
@@ -83,7 +83,7 @@ fn records_unusable(descriptor: &TableDescriptor) -> Option<Finding> {
         Err(_) => command::alter(&descriptor.name, &["--record-family"]),
     };
     let finding = Finding::broken(
-        "records-unusable",
+        Name::RecordsUnusable,
         error.what(),
         "a transaction with an id could be applied again when its record is lost, so the table is not opened for any",
     );
@@ -96,7 +96,7 @@ fn version_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
         return None;
     }
     let finding = Finding::broken(
-        "version-family-missing",
+        Name::VersionFamilyMissing,
         format!(
             "the table's attribute {} promises versions of partitions, and it has no family {family} for them",
             TableDescriptor::PARTITION_VERSION

@@ -3,12 +3,12 @@
 use tokio::time::Instant;
 
 use super::{
-    cluster::Cluster, endpoint, endpoint::Answers, finding::Finding, latch_table, load, lock_table, rights,
-    rule, settings,
+    cluster::Cluster, endpoint, endpoint::Answers, finding::Finding, latch_table, load, lock_table,
+    name::Name, rights, rule, settings,
 };
 use crate::{
     client::{Admin, Connection, TableRegion},
-    error::Result,
+    error::{Error, ErrorKind, Result},
     model::{PartitionRule, TableDescriptor, TableName, TableState},
     provision::command,
 };
@@ -43,13 +43,7 @@ impl Found {
 
     /// What it is for: what is neither for locks nor for latches is taken to be for transactions.
     pub(super) fn purpose(&self) -> Purpose {
-        if lock_table::is_one(&self.descriptor) {
-            Purpose::Locks
-        } else if latch_table::is_one(&self.descriptor) {
-            Purpose::Latches
-        } else {
-            Purpose::Transactions
-        }
+        purpose(&self.descriptor)
     }
 
     /// Whether anything of it says that it is for what this toolkit does.
@@ -64,7 +58,11 @@ impl Found {
                 .any(|family| TableDescriptor::reserves_family(&family.name))
     }
 
-    /// What stops what it is for.
+    /// What stops what it is for. What can't be looked at is a finding, and the rest is looked at.
+    ///
+    /// # Errors
+    ///
+    /// [`TableNotFound`](ErrorKind::TableNotFound) when it has gone away meanwhile.
     pub(super) async fn findings(
         &self,
         connection: &Connection,
@@ -72,27 +70,27 @@ impl Found {
         deadline: Instant,
     ) -> Result<Vec<Finding>> {
         let (descriptor, regions) = (&self.descriptor, &self.regions[..]);
-        let table = connection.table(descriptor.name.clone());
+        let name = &descriptor.name;
+        let (admin, table) = (connection.admin(), connection.table(name.clone()));
         let disabled = matches!(self.state, TableState::Disabled | TableState::Disabling);
         let mut findings = Vec::new();
         let mut answers = Answers::default();
+        let mut failed = Vec::new();
         if disabled {
             findings.push(self.disabled());
         } else {
             answers = Answers::ask(&table, descriptor, regions, deadline).await;
             findings.extend(answers.unavailable(descriptor));
         }
-        findings.extend(cluster.in_transition(&descriptor.name));
-        findings.extend(rights::findings(connection, &descriptor.name, deadline).await?);
+        findings.extend(cluster.in_transition(name));
+        match rights::findings(connection, name, deadline).await {
+            Ok(missing) => findings.extend(missing),
+            Err(error) => failed.push(incomplete(name, "the user's rights", &error)),
+        }
         match self.purpose() {
-            Purpose::Locks => findings.extend(lock_table::findings(descriptor, regions)),
-            Purpose::Latches => findings.extend(latch_table::findings(descriptor)),
+            Purpose::Locks | Purpose::Latches => findings.extend(of_descriptor(descriptor, regions)),
             Purpose::Transactions => {
-                let rule = PartitionRule::from_descriptor(descriptor);
-                match &rule {
-                    Ok(rule) => findings.extend(rule::boundaries(&descriptor.name, rule, regions)),
-                    Err(error) => findings.push(rule::missing(descriptor, error)),
-                }
+                findings.extend(rule_or_cuts(descriptor, regions));
                 match disabled {
                     true => findings.extend(endpoint::unnamed(descriptor, regions)),
                     false => {
@@ -100,10 +98,26 @@ impl Found {
                     }
                 }
                 findings.extend(settings::findings(descriptor));
-                if let (Ok(rule), false) = (&rule, disabled) {
-                    findings
-                        .extend(load::findings(cluster, &table, descriptor, rule, regions, deadline).await?);
-                }
+            }
+        }
+        if let (Purpose::Transactions, Ok(rule), false) = (
+            self.purpose(),
+            PartitionRule::from_descriptor(descriptor),
+            disabled,
+        ) {
+            let by = endpoint::patience(deadline);
+            match load::findings(&cluster.loads, &admin, &table, descriptor, &rule, regions, by).await {
+                Ok(found) => findings.extend(found),
+                Err(error) => failed.push(incomplete(name, "its large regions", &error)),
+            }
+        }
+        let doubtful = answers.any_silent() || !failed.is_empty();
+        findings.extend(failed);
+        if doubtful {
+            // Nothing answers for a table that was dropped.
+            match admin.until(deadline).descriptor(name).await {
+                Err(error) if error.kind() == ErrorKind::TableNotFound => return Err(error),
+                _ => {}
             }
         }
         Ok(findings)
@@ -112,11 +126,58 @@ impl Found {
     fn disabled(&self) -> Finding {
         let name = &self.descriptor.name;
         Finding::broken(
-            "table-disabled",
+            Name::TableDisabled,
             format!("the table is {}", self.state),
             "nothing can be read or written",
         )
         .of_table(name)
         .mended_by(command::of_table("enable", name), "")
     }
+}
+
+fn purpose(descriptor: &TableDescriptor) -> Purpose {
+    if lock_table::is_one(descriptor) {
+        Purpose::Locks
+    } else if latch_table::is_one(descriptor) {
+        Purpose::Latches
+    } else {
+        Purpose::Transactions
+    }
+}
+
+/// What a table's descriptor and boundaries tell, without asking anybody.
+pub(in crate::provision) fn of_descriptor(
+    descriptor: &TableDescriptor,
+    regions: &[TableRegion],
+) -> Vec<Finding> {
+    match purpose(descriptor) {
+        Purpose::Locks => lock_table::findings(descriptor, regions),
+        Purpose::Latches => latch_table::findings(descriptor),
+        Purpose::Transactions => {
+            let mut findings = rule_or_cuts(descriptor, regions);
+            findings.extend(settings::findings(descriptor));
+            findings
+        }
+    }
+}
+
+fn rule_or_cuts(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
+    match PartitionRule::from_descriptor(descriptor) {
+        Ok(rule) => rule::boundaries(&descriptor.name, &rule, regions),
+        Err(error) => vec![rule::missing(descriptor, &error)],
+    }
+}
+
+/// Of what could not be looked at.
+pub(super) fn incomplete(table: &TableName, what: &str, error: &Error) -> Finding {
+    Finding::broken(
+        Name::AuditIncomplete,
+        format!("{what} could not be looked at: {error}"),
+        "what was not looked at may stop transactions, locks or latches",
+    )
+    .of_table(table)
+    .mended_by(
+        command::of_table("check", table),
+        "again, when the cluster answers; --timeout gives it more time",
+    )
 }

@@ -85,6 +85,21 @@ fn of_attribute(change: &Change, found: &TableDescriptor) -> Option<String> {
                 .to_owned(),
         );
     }
+    if name == "DURABILITY" {
+        let weak = |value: &Option<String>| {
+            let value = value.as_deref().unwrap_or_default();
+            ["SKIP_WAL", "ASYNC_WAL"]
+                .iter()
+                .position(|weak| value.eq_ignore_ascii_case(weak))
+        };
+        let weaker = match (weak(&change.from), weak(&change.to)) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(from), Some(to)) => to < from,
+        };
+        return weaker
+            .then(|| "a crash loses what was written last, and transactions are refused".to_owned());
+    }
     if name == TableDescriptor::REPLAY_WINDOW && found.family(TableDescriptor::RECORD_FAMILY).is_some() {
         // A day, where none is set.
         let window = |text: &Option<String>| text.as_deref().map_or(Some(86_400), seconds);

@@ -5,7 +5,7 @@ use crate::{
     client::TableRegion,
     error::{Error, ErrorKind},
     model::{BytesBinary, PartitionRule, TableDescriptor, TableName},
-    provision::command,
+    provision::{audit::cut_text, command},
 };
 
 /// The boundaries that cut a partition of the rule.
@@ -22,17 +22,17 @@ pub(super) fn boundaries(
         .filter_map(|region| {
             let boundary = &region.region.start_key;
             let partition = rule.partition_cut_by(boundary)?;
-            let boundary = BytesBinary(boundary).to_string();
             Some(Refusal {
                 table: table.name.to_string(),
                 file: None,
                 refused: "boundary-inside-partition",
-                what: format!(
-                    "the region boundary {boundary} cuts partition {partition} in two: a partition is to be {rule}"
-                ),
-                boundary: Some(boundary),
+                what: format!("{}: a partition is to be {rule}", cut_text(boundary, &partition)),
+                boundary: Some(BytesBinary(boundary).to_string()),
                 partition: Some(BytesBinary(partition.prefix()).to_string()),
-                mend: format!("take a rule that fits, or first {}", command::repair_by(&table.name, rule)),
+                mend: format!(
+                    "take a rule that fits, or first {}",
+                    command::repair_by(&table.name, rule)
+                ),
             })
         })
         .collect()

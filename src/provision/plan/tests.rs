@@ -117,6 +117,24 @@ fn a_shorter_replay_window_forgets_transactions(
     assert_eq!(plan.changes()[0].loses.is_some(), loses);
 }
 
+#[rstest]
+#[case("SYNC_WAL", "ASYNC_WAL", true)]
+#[case("USE_DEFAULT", "skip_wal", true)]
+#[case("ASYNC_WAL", "SKIP_WAL", true)]
+#[case("SKIP_WAL", "ASYNC_WAL", false)]
+#[case("ASYNC_WAL", "SYNC_WAL", false)]
+#[case("SYNC_WAL", "FSYNC_WAL", false)]
+fn a_weaker_durability_loses_what_a_crash_takes(
+    #[case] before: &'static str,
+    #[case] after: &'static str,
+    #[case] loses: bool,
+) {
+    let of = |durability| file("").descriptor().with_attribute("DURABILITY", durability);
+    let plan = Plan::to_descriptor(&of(after), found(of(before), &[""]));
+    assert_eq!(plan.changes().len(), 1);
+    assert_eq!(plan.changes()[0].loses.is_some(), loses);
+}
+
 #[test]
 fn companions_of_locks_do_not_change_under_running_clients_without_a_word() {
     let options = LockTableOptions::new("l".parse().unwrap()).ours_alone();

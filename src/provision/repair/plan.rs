@@ -32,7 +32,7 @@ pub enum RepairStep {
 }
 
 /// The first partition that is cut, and what rejoins it.
-pub(super) fn first_cut(rule: &PartitionRule, regions: &[RegionInfo]) -> Option<RepairStep> {
+fn first_cut(rule: &PartitionRule, regions: &[RegionInfo]) -> Option<RepairStep> {
     let cut_before = |region: &RegionInfo| rule.partition_cut_by(&region.start_key);
     let boundaries = regions.iter().enumerate().skip(1);
     let (at, partition) = boundaries
@@ -72,11 +72,12 @@ pub(super) fn cuts(rule: &PartitionRule, regions: &[RegionInfo]) -> Vec<RepairSt
 }
 
 /// Where a region that has all of a partition is split, if it has room for others: where the partition begins, or behind
-/// it.
+/// it. Without the delimiter, because a split restriction takes it off: with it the split would land elsewhere, or at the
+/// region's own start.
 fn edge(partition: &Partition, start: &Bytes, end: &Bytes) -> Option<Bytes> {
-    let first = partition.first_key();
-    if start < first {
-        return Some(first.clone());
+    let prefix = partition.prefix();
+    if start < prefix {
+        return Some(prefix.clone());
     }
     let behind = partition.key_behind();
     (!behind.is_empty() && (end.is_empty() || behind < *end)).then_some(behind)
@@ -173,9 +174,22 @@ mod tests {
         assert_eq!(
             told(&rule, &["a/1", "b/1", "b/2", "c/"]),
             [
-                "merge regions , a/1: partition a is cut at a/1; then split at a/",
-                "merge regions a/1, b/1, b/2: partition b is cut at b/1, b/2; then split at b/",
+                "merge regions , a/1: partition a is cut at a/1; then split at a",
+                "merge regions a/1, b/1, b/2: partition b is cut at b/1, b/2; then split at b",
             ]
+        );
+        // Where a region begins there already, with or without the delimiter, the other edge is left.
+        for start in ["a", "a/"] {
+            assert_eq!(
+                told(&rule, &[start, "a/1", "c"]),
+                [format!(
+                    "merge regions {start}, a/1: partition a is cut at a/1; then split at a0"
+                )]
+            );
+        }
+        assert_eq!(
+            told(&rule, &["/1"]),
+            ["merge regions , /1: partition  is cut at /1; then split at 0"]
         );
     }
 

@@ -8,13 +8,14 @@ use tokio::time::Instant;
 use super::plan::{self, RepairStep};
 use crate::{
     client::{Admin, Connection, Pauses, RegionSwitch},
+    config::bounded,
     error::{Error, ErrorKind, Result},
     lock::LockTableOptions,
     model::{PartitionRule, RegionInfo, TableDescriptor, TableName},
     provision::{
         audit::is_lock_table,
         command,
-        giant::{Giant, giants},
+        giant::{Giant, by_region, giants},
     },
 };
 
@@ -86,7 +87,7 @@ impl Repair {
     /// (`hbase.hfile.compaction.discharger.interval`).
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+        self.patience = bounded(patience);
         self
     }
 
@@ -124,7 +125,7 @@ impl Repair {
             .await?;
         let rule = self.rule_of(&descriptor).map_err(blame)?;
         let mut repaired = Repaired::default();
-        while let Some(step) = self.first_cut(&rule).await.map_err(blame)? {
+        while let Some(step) = self.cuts(&rule).await.map_err(blame)?.into_iter().next() {
             self.refuse_if_switched_off(&descriptor).await.map_err(blame)?;
             begin(&step);
             self.rejoin(&rule, &step, &mut repaired).await.map_err(blame)?;
@@ -134,16 +135,15 @@ impl Repair {
             self.refuse_if_switched_off(&descriptor).await.map_err(blame)?;
             begin(&step);
             if let RepairStep::SplitOff { at, .. } = &step {
-                self.split(at).await.map_err(blame)?;
-                repaired.splits += 1;
+                repaired.splits += usize::from(self.split(at).await.map_err(blame)?);
             }
         }
         Ok(repaired)
     }
 
-    async fn first_cut(&self, rule: &PartitionRule) -> Result<Option<RepairStep>> {
+    async fn cuts(&self, rule: &PartitionRule) -> Result<Vec<RepairStep>> {
         let deadline = Instant::now() + self.connection.config().operation_timeout();
-        Ok(plan::first_cut(rule, &self.regions(deadline).await?))
+        Ok(plan::cuts(rule, &self.regions(deadline).await?))
     }
 
     /// Merges what has rows of the partition, as long as it is cut, and splits what that became.
@@ -152,35 +152,49 @@ impl Repair {
             return Ok(());
         };
         let mut attempts = Attempts::new(self.patience);
+        // Where the merged region is split, when a merge was asked for.
+        let mut asked: Option<Option<Bytes>> = None;
+        let mut refusal = None;
         let split_at = loop {
-            let now = self.first_cut(rule).await?;
-            let Some(RepairStep::Rejoin {
-                partition: cut,
-                regions,
-                split_at,
-            }) = now
-            else {
-                return Ok(());
+            let cuts = self.cuts(rule).await?;
+            let cut = cuts.into_iter().find_map(|cut| match cut {
+                RepairStep::Rejoin {
+                    partition: of,
+                    regions,
+                    split_at,
+                } if of == *partition => Some((regions, split_at)),
+                _ => None,
+            });
+            let Some((regions, split_at)) = cut else {
+                // It is whole: by a merge of ours whose answer was lost, or by somebody else's.
+                match asked {
+                    Some(split_at) => break split_at,
+                    None => return Ok(()),
+                }
             };
-            if cut != *partition {
-                return Ok(());
+            if let Some(refusal) = refusal.take() {
+                attempts.again(self, &regions, refusal).await?;
             }
+            asked = Some(split_at.clone());
             match self.admin(attempts.deadline).merge_regions(&regions).await {
                 Ok(()) => break split_at,
-                Err(error) => attempts.again(self, &regions, error).await?,
+                Err(error) => refusal = Some(error),
             }
         };
         repaired.rejoined += 1;
-        if let Some(at) = split_at {
-            self.split(&at).await?;
+        if let Some(at) = split_at
+            && self.split(&at).await?
+        {
             repaired.splits += 1;
         }
         Ok(())
     }
 
-    /// Begins a region at a row, unless one begins there.
-    async fn split(&self, at: &Bytes) -> Result<()> {
+    /// Begins a region at a row, unless one begins there. Whether it was split.
+    async fn split(&self, at: &Bytes) -> Result<bool> {
         let mut attempts = Attempts::new(self.patience);
+        let mut asked = false;
+        let mut refusal = None;
         loop {
             let regions = self.regions(attempts.deadline).await?;
             let Some(region) = regions.into_iter().find(|region| region.contains(at)) else {
@@ -190,13 +204,21 @@ impl Repair {
                 ));
             };
             if region.start_key == *at {
-                return Ok(());
+                // By a split of ours whose answer was lost, or by somebody else's.
+                return Ok(asked);
+            }
+            let region = [region];
+            if let Some(refusal) = refusal.take() {
+                attempts.again(self, &region, refusal).await?;
             }
             let admin = self.admin(attempts.deadline);
-            match admin.split_region(&region, Some(at.clone())).await {
-                Ok(()) => {}
-                Err(error) => attempts.again(self, &[region], error).await?,
+            match admin.split_region(&region[0], Some(at.clone())).await {
+                Ok(()) => return Ok(true),
+                // The table's own restriction moves the row to where the region begins already.
+                Err(error) if is_at_the_start(&error) => return Ok(asked),
+                Err(error) => refusal = Some(error),
             }
+            asked = true;
         }
     }
 
@@ -206,10 +228,12 @@ impl Repair {
         rule: &PartitionRule,
         deadline: Instant,
     ) -> Result<Vec<RepairStep>> {
-        let loads = self.admin(deadline).server_loads().await?;
+        let admin = self.admin(deadline);
+        let loads = admin.server_loads().await?;
+        let loads = by_region(loads.into_iter().flat_map(|server| server.regions));
         let regions = self.regions(deadline).await?;
         let table = self.connection.table(self.table.clone());
-        let giants = giants(&loads, &table, descriptor, rule, regions.iter(), deadline).await?;
+        let giants = giants(&loads, &admin, &table, descriptor, rule, regions.iter(), deadline).await?;
         let steps = giants.into_iter().filter_map(|giant| {
             let Giant {
                 partition,
@@ -321,4 +345,10 @@ impl Attempts {
             false => Err(refusal),
         }
     }
+}
+
+/// Whether the master took the row for the one that the region begins with.
+fn is_at_the_start(error: &Error) -> bool {
+    let remote = error.remote();
+    remote.is_some_and(|remote| remote.message.contains("Split row is equal to startkey"))
 }

@@ -301,6 +301,8 @@ pub struct GetRegionInfoRequest {
     pub region: RegionSpecifier,
     #[prost(bool, optional, tag = "2")]
     pub compaction_state: ::core::option::Option<bool>,
+    #[prost(bool, optional, tag = "3")]
+    pub best_split_row: ::core::option::Option<bool>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetRegionInfoResponse {
@@ -312,6 +314,8 @@ pub struct GetRegionInfoResponse {
         tag = "2"
     )]
     pub compaction_state: ::core::option::Option<i32>,
+    #[prost(bytes = "bytes", optional, tag = "6")]
+    pub best_split_row: ::core::option::Option<::prost::bytes::Bytes>,
 }
 /// Nested message and enum types in `GetRegionInfoResponse`.
 pub mod get_region_info_response {

@@ -11,7 +11,6 @@ use hbase_txn::{
     Config, Connection, Level, LockTableOptions, TableName,
     local::{BootOptions, Home, LocalCluster},
 };
-use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
@@ -19,7 +18,7 @@ use tokio::{
 };
 
 use super::{CLIENT, FARM, locks_of};
-use crate::cluster::{PATIENCE, until};
+use crate::cluster::{PATIENCE, Stopped, until};
 
 /// The shortest lease before whose end the command promises to be through with its program, whatever that does.
 const LEASE: &str = "18s";
@@ -28,23 +27,6 @@ const GRACE: Duration = Duration::from_secs(5);
 const ID: &str = "silent";
 /// It tells its id, and that it was told to end, and goes on.
 const STUBBORN: &str = "trap 'echo told' TERM; echo $$; while :; do sleep 0.05; done";
-
-/// Stops a process until this is dropped.
-struct Stopped(Pid);
-
-impl Stopped {
-    fn new(pid: i32) -> Self {
-        let pid = Pid::from_raw(pid).unwrap();
-        kill_process(pid, Signal::STOP).unwrap();
-        Self(pid)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        kill_process(self.0, Signal::CONT).unwrap();
-    }
-}
 
 #[tokio::test]
 async fn before_a_silent_network_lock_run_ends_its_program_before_the_lease_is_over() {

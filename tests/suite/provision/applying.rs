@@ -1,9 +1,11 @@
 //! What an application makes of a cluster.
 
 use hbase_txn::{
-    Connection, ErrorKind, LatchTableOptions, LockTableOptions, PartitionedTable, Scan, TableName,
-    provision::{TableFile, alter_table, audit_table},
+    Connection, ErrorKind, LatchTableOptions, LockTableOptions, PartitionRule, PartitionedTable, Scan,
+    TableDescriptor, TableName,
+    provision::{Plan, TableFile, alter_table, audit_table},
 };
+use rstest::rstest;
 
 use super::{Steps, apply, by_three, file, is_settled, plan, told, unmade};
 use crate::support::{
@@ -71,6 +73,58 @@ async fn a_plain_table_with_data_is_made_fit_for_transactions_and_keeps_its_data
     transaction.put(put("hhh2", "v")).unwrap();
     assert!(transaction.commit().await.is_committed());
     is_settled(&connection, &file).await;
+}
+
+/// What a file does not name stays, and may be what stops transactions.
+#[rstest]
+#[case::durability("DURABILITY", "ASYNC_WAL", ErrorKind::WeakDurability, "DURABILITY=SYNC_WAL")]
+#[case::window(
+    TableDescriptor::REPLAY_WINDOW,
+    "a day",
+    ErrorKind::RecordFamilyMissing,
+    "replay-window.seconds=86400"
+)]
+#[tokio::test]
+async fn a_table_that_would_not_be_opened_is_not_called_proven(
+    #[case] attribute: &'static str,
+    #[case] value: &'static str,
+    #[case] kind: ErrorKind,
+    #[case] hint: &str,
+) {
+    let connection = connect().await;
+    let spoilt = |name| plain(name).with_attribute(attribute, value);
+    let table = TestTable::create("unfit", spoilt, &[]).await;
+    let file = by_three(&table.name, "");
+    for _ in 0..2 {
+        let plan = plan(&connection, &file).await;
+        let error = plan.apply(&connection, &()).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        says(&error, &[hint, table.name.qualifier()]);
+    }
+    let refused = PartitionedTable::open(&connection, table.name.clone()).await;
+    assert_eq!(refused.unwrap_err().kind(), kind);
+}
+
+/// Until regions are opened with the rule, HBase may split anywhere.
+#[tokio::test]
+async fn a_partition_that_is_cut_between_the_plan_and_its_application_is_told() {
+    let connection = connect().await;
+    let by_file = TestTable::create("cutmeanwhile", with_endpoint, &[]).await;
+    let by_alter = TestTable::create("cutmeanwhile", with_endpoint, &[]).await;
+    let file = by_three(&by_file.name, "");
+    let of_file = plan(&connection, &file).await;
+    let rule = PartitionRule::prefix_length(3).unwrap();
+    let ruled = with_endpoint(by_alter.name.clone()).with_partition_rule(&rule);
+    let of_alter = Plan::read_for(&connection, &ruled).await.unwrap();
+    for (table, plan) in [(&by_file, of_file), (&by_alter, of_alter)] {
+        table.split_at(&connection, "xxxm").await;
+        let error = plan.apply(&connection, &()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PartitionCut, "{error}");
+        says(
+            &error,
+            &["xxxm", "partition xxx", "table repair", table.name.qualifier()],
+        );
+    }
 }
 
 #[tokio::test]
@@ -205,7 +259,7 @@ async fn a_descriptor_of_ones_own_is_applied_and_proven_too() {
     let connection = connect().await;
     let table = TestTable::create("alter", with_endpoint, &["ggg"]).await;
     let found = connection.admin().descriptor(&table.name).await.unwrap();
-    let rule = hbase_txn::PartitionRule::prefix_length(3).unwrap();
+    let rule = PartitionRule::prefix_length(3).unwrap();
     let wanted = found.with_partition_rule(&rule).with_record_family();
     let steps = Steps::default();
     let applied = alter_table(&connection, &wanted, &steps).await.unwrap();

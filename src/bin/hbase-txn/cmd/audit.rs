@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(super) struct Watch {
     /// Ask again every so often, and tell what is new and what is gone, until a signal; the exit status is that of the
-    /// last answer
+    /// last answer, and 1 without one
     #[arg(long, value_name = "EVERY", num_args = 0..=1, default_missing_value = "10s", allow_hyphen_values = true, value_parser = durations::parse)]
     watch: Option<Ranged<Duration>>,
 }
@@ -40,16 +40,24 @@ struct Changed<'a> {
     finding: &'a Finding,
 }
 
+/// What an audit answered.
+pub(super) struct Audited {
+    /// What was looked at, for a person.
+    pub(super) looked_at: Option<String>,
+    pub(super) findings: Vec<Finding>,
+}
+
 impl Watch {
-    /// Audits, and tells what was found; `fine` where that is nothing.
+    /// Audits, and tells what was looked at, if that is known only then, and what was found; `fine` where that is nothing.
     pub(super) async fn run(
         self,
         global: &Global,
         fine: &str,
-        mut audit: impl AsyncFnMut() -> hbase_txn::Result<Vec<Finding>>,
+        mut audit: impl AsyncFnMut() -> hbase_txn::Result<Audited>,
     ) -> Outcome {
         let Some(every) = &self.watch else {
-            let findings = audit().await?;
+            let Audited { looked_at, findings } = audit().await?;
+            tell(global, looked_at)?;
             for finding in &findings {
                 match global.output {
                     Format::Json => output::json(finding)?,
@@ -72,7 +80,8 @@ impl Watch {
         let mut known = None;
         let failure = tokio::select! {
             failure = watch(global, every, fine, audit, &mut known) => failure,
-            () = signals.ending() => return Ok(status(known.as_deref().unwrap_or_default())),
+            // Before the first answer nothing is known to be fine.
+            () = signals.ending() => return Ok(known.as_deref().map_or(Exit::Failed, status)),
         };
         Err(failure)
     }
@@ -83,25 +92,34 @@ async fn watch(
     global: &Global,
     every: Duration,
     fine: &str,
-    mut audit: impl AsyncFnMut() -> hbase_txn::Result<Vec<Finding>>,
+    mut audit: impl AsyncFnMut() -> hbase_txn::Result<Audited>,
     known: &mut Option<Vec<Finding>>,
 ) -> Failure {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let findings = match audit().await {
-            Ok(findings) => findings,
+        let Audited { looked_at, findings } = match audit().await {
+            Ok(audited) => audited,
             Err(error) => {
                 output::complain(&format!("{error}; asking again in {}", durations::shown(every)));
                 continue;
             }
         };
-        let told = tell_changes(global, fine, known.as_deref(), &findings);
+        let looked_at = looked_at.filter(|_| known.is_none());
+        let told =
+            tell(global, looked_at).and_then(|()| tell_changes(global, fine, known.as_deref(), &findings));
         *known = Some(findings);
         if let Err(failure) = told {
             return failure;
         }
+    }
+}
+
+fn tell(global: &Global, looked_at: Option<String>) -> Result<(), Failure> {
+    match looked_at.filter(|_| global.output == Format::Table) {
+        Some(line) => Ok(output::line(&line)?),
+        None => Ok(()),
     }
 }
 

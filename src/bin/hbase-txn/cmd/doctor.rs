@@ -6,12 +6,11 @@ use hbase_txn::{
     provision::{ClusterAudit, audit_cluster},
 };
 
-use super::{Outcome, audit::Watch};
-use crate::{
-    args::{Format, Global},
-    output,
-    progress::Progress,
+use super::{
+    Outcome,
+    audit::{Audited, Watch},
 };
+use crate::{args::Global, output, progress::Progress};
 
 /// Find everything on a cluster that would stop a transaction, a lock or a latch, and say what mends it
 ///
@@ -33,22 +32,21 @@ pub(crate) struct Doctor {
 impl Doctor {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let connection = global.connect().await?;
-        let progress = Progress::on_a_terminal();
+        let mut progress = Progress::on_a_terminal();
         if let Some(progress) = &progress {
             progress.step("asking every region");
         }
-        let first = audit_cluster(&connection, &self.tables).await;
-        if let Some(progress) = &progress {
-            progress.finish();
-        }
-        let first = first?;
-        if global.output == Format::Table {
-            output::line(&summary(&first))?;
-        }
-        let mut first = Some(first);
-        let audit = async || match first.take() {
-            Some(audit) => Ok(audit.findings),
-            None => Ok(audit_cluster(&connection, &self.tables).await?.findings),
+        let audit = async || {
+            let audit = audit_cluster(&connection, &self.tables).await;
+            // Only the first is waited for by a person.
+            if let Some(progress) = progress.take() {
+                progress.finish();
+            }
+            let audit = audit?;
+            Ok(Audited {
+                looked_at: Some(summary(&audit)),
+                findings: audit.findings,
+            })
         };
         self.watch
             .run(global, "nothing stops what they are for", audit)

@@ -5,7 +5,10 @@ use hbase_txn::{TableName, provision::audit_table};
 
 use crate::{
     args::Global,
-    cmd::{Outcome, audit::Watch},
+    cmd::{
+        Outcome,
+        audit::{Audited, Watch},
+    },
 };
 
 /// Find everything that would stop a transaction, a lock or a latch on a table, and say what mends it
@@ -31,7 +34,12 @@ impl Check {
         let connection = global.connect().await?;
         let fine = format!("{}: nothing stops what it is for", self.name);
         self.watch
-            .run(global, &fine, async || audit_table(&connection, &self.name).await)
+            .run(global, &fine, async || {
+                Ok(Audited {
+                    looked_at: None,
+                    findings: audit_table(&connection, &self.name).await?,
+                })
+            })
             .await
     }
 }

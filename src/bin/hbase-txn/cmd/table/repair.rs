@@ -1,5 +1,7 @@
 //! `hbase-txn table repair`.
 
+use std::time::Duration;
+
 use clap::Args;
 use hbase_txn::{
     BytesBinary, RegionInfo, TableName,
@@ -11,9 +13,11 @@ use super::rule::Rule;
 use crate::{
     args::{Format, Global},
     cmd::Outcome,
+    durations,
     exit::Exit,
     output,
     progress::Progress,
+    values::Ranged,
 };
 
 /// Put a table's region boundaries where its partition rule wants them
@@ -35,6 +39,9 @@ pub(crate) struct Repair {
     /// Only tell what is to be done
     #[arg(long)]
     plan: bool,
+    /// How long each step may take: a merge and a split, or a split
+    #[arg(long, value_name = "DURATION", default_value = "10m", allow_hyphen_values = true, value_parser = durations::parse)]
+    within: Ranged<Duration>,
 }
 
 #[derive(Serialize)]
@@ -95,8 +102,9 @@ struct Done {
 
 impl Repair {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let within = self.within.get("--within")?;
         let connection = global.connect().await?;
-        let mut repair = Repairs::new(&connection, self.name.clone());
+        let mut repair = Repairs::new(&connection, self.name.clone()).patience(within);
         if let Some(rule) = self.rule.stated()? {
             repair = repair.by_rule(rule);
         }
@@ -113,9 +121,17 @@ impl Repair {
             }
             return Ok(Exit::Done);
         }
-        let progress = Progress::new();
-        let repaired = repair.run(|step| progress.step(&step.to_string())).await;
-        progress.finish();
+        let progress = Progress::on_a_terminal();
+        let repaired = repair
+            .run(|step| {
+                if let Some(progress) = &progress {
+                    progress.step(&step.to_string());
+                }
+            })
+            .await;
+        if let Some(progress) = &progress {
+            progress.finish();
+        }
         let repaired = repaired?;
         match global.output {
             Format::Json => output::json(&Done {
