@@ -87,7 +87,15 @@ impl Admin {
 
     /// Where its server would split a region by itself: the middle of its largest file, moved back by the table's split
     /// policy and restriction. None where it finds no place, or the region is another one by now.
-    pub(crate) async fn split_point(&self, region: &RegionInfo) -> Result<Option<Bytes>> {
+    ///
+    /// It changes no data; a server that finds no place writes the region's memory to a file and looks again
+    /// (`RSRpcServices.getRegionInfo`).
+    ///
+    /// # Errors
+    ///
+    /// Those of the call: [`TableNotFound`](ErrorKind::TableNotFound), [`DeadlineExceeded`](ErrorKind::DeadlineExceeded), what the
+    /// server refuses.
+    pub async fn split_point(&self, region: &RegionInfo) -> Result<Option<Bytes>> {
         let place = Place {
             cluster: &self.connection.cluster,
             name: "split point",
