@@ -1,6 +1,10 @@
 //! What all locks have in common that one client asks for in one table.
 
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -8,6 +12,7 @@ use tokio::time::Instant;
 use super::{
     owner::LONGEST_HOLDER,
     request::{LONGEST_LEASE, SHORTEST_LEASE},
+    state::LockHolder,
 };
 use crate::{
     error::{Error, Result},
@@ -34,6 +39,27 @@ pub(crate) struct Party {
     turns: KeyedLock<Bytes>,
     /// The locks that tasks of this process hold.
     held: KeyedLock<Bytes>,
+    /// Who has the locks that tasks of this process ask for, as they were told last.
+    refused: Mutex<HashMap<Bytes, LockHolder>>,
+}
+
+/// The one task of its process that asks for a lock, for those who wait behind it.
+pub(super) struct Front<'p> {
+    party: &'p Party,
+    row: &'p Bytes,
+}
+
+impl Front<'_> {
+    /// Who has it.
+    pub(super) fn refused_by(&self, holder: LockHolder) {
+        self.party.refused().insert(self.row.clone(), holder);
+    }
+}
+
+impl Drop for Front<'_> {
+    fn drop(&mut self) {
+        self.party.refused().remove(self.row);
+    }
 }
 
 impl Party {
@@ -50,6 +76,7 @@ impl Party {
             cells_live,
             turns: KeyedLock::new(),
             held: KeyedLock::new(),
+            refused: Mutex::default(),
         })
     }
 
@@ -72,6 +99,20 @@ impl Party {
     pub(crate) async fn turn(&self, row: &Bytes, until: Instant) -> Option<Turn> {
         let turn = self.turns.lock(row.clone()).until(until.into_std()).await;
         turn.ok().map(KeyedGuard::into_owned)
+    }
+
+    /// For a task that has its turn, and begins to ask.
+    pub(super) fn front<'p>(&'p self, row: &'p Bytes) -> Front<'p> {
+        Front { party: self, row }
+    }
+
+    /// Who has a lock, as far as the task knows that asks for it.
+    pub(super) fn known_holder(&self, row: &Bytes) -> Option<LockHolder> {
+        self.refused().get(row).cloned()
+    }
+
+    fn refused(&self) -> MutexGuard<'_, HashMap<Bytes, LockHolder>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The tenure of a task that won a lock.

@@ -94,8 +94,8 @@ impl LockRequest {
         self
     }
 
-    /// How long a lock that is held is waited for; not at all unless said. When that is over a last attempt is made; or a look
-    /// at who holds it, while other tasks of this process come first.
+    /// How long a lock that is held is waited for; not at all unless said. When that is over a last attempt is made, unless
+    /// other tasks of this process come first.
     ///
     /// The time for the calls themselves comes on top: the operation timeout at most.
     pub fn wait(mut self, wait: Duration) -> Self {
@@ -128,14 +128,15 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming the holder, when it was held until the time was over;
+    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming the holder if one was seen, when it was held until the time was
+    ///   over;
     /// - [`InvalidInput`](ErrorKind::InvalidInput) for a lease out of range;
     /// - those of the calls. When an answer was lost, an attempt that won all the same is given back in the background.
     pub async fn acquire(self) -> Result<LockGuard> {
         self.check()?;
         let until = Instant::now() + self.wait;
         let deadline = self.table().deadline() + self.wait;
-        let turn = self.turn(until, deadline).await?;
+        let turn = self.turn(until).await?;
         let guard = self.compete(until, deadline).await?;
         Ok(guard.with_tenure(self.tenure(turn)))
     }
@@ -171,33 +172,20 @@ impl LockRequest {
 
     /// The turn among the tasks of this process. Who does not wait and finds it taken by one that only tries has none: whether
     /// anybody holds the lock, the server knows.
-    pub(super) async fn turn(&self, until: Instant, deadline: Instant) -> Result<Option<Turn>> {
+    pub(super) async fn turn(&self, until: Instant) -> Result<Option<Turn>> {
         let waits = Instant::now() < until;
         if let Some(turn) = self.party.turn(self.row(), until).await {
             return Ok(Some(turn));
         }
-        let error = match (waits, self.party.holds(self.row())) {
-            (true, _) => self.overtaken(deadline).await,
-            (false, true) => self.unavailable("another task of this process holds it"),
-            (false, false) => return Ok(None),
+        let why = match (self.party.holds(self.row()), self.party.known_holder(self.row())) {
+            (true, _) => "another task of this process holds it".to_owned(),
+            (false, _) if !waits => return Ok(None),
+            (false, Some(holder)) => {
+                format!("it is held by {holder}, and other tasks of this process came first")
+            }
+            (false, None) => "other tasks of this process wait for it, and came first".to_owned(),
         };
-        Err(self.blame(error))
-    }
-
-    /// The error of one whose turn did not come in time. Who holds the lock, the server knows.
-    async fn overtaken(&self, deadline: Instant) -> Error {
-        const OTHERS: &str = "other tasks of this process wait for it, and came first";
-        match self.place.look(deadline).await {
-            Ok(sights) => match sights.iter().find_map(Sight::occupant) {
-                Some(occupant) => {
-                    self.unavailable(&format!("it is held by {}; {OTHERS}", LockHolder::of(occupant)))
-                }
-                None => self.unavailable(OTHERS),
-            },
-            Err(error) => self
-                .unavailable(&format!("{OTHERS}; and who holds it could not be read"))
-                .with_source(error),
-        }
+        Err(self.blame(self.unavailable(&why)))
     }
 
     pub(super) fn tenure(&self, turn: Option<Turn>) -> Tenure {
@@ -213,6 +201,8 @@ impl LockRequest {
 
     async fn try_until(&self, until: Instant, deadline: Instant) -> Result<LockGuard> {
         let mut pauses = Pauses::growing(SHORTEST_PAUSE, LONGEST_PAUSE);
+        // Who does not wait has no turn, and nobody behind it.
+        let front = (Instant::now() < until).then(|| self.party.front(self.row()));
         loop {
             let refusal = match self.attempt(deadline).await {
                 Ok(Tried::Won(guard)) if guard.is_held() => return Ok(guard),
@@ -222,6 +212,13 @@ impl LockRequest {
                 Err(error) if error.is_outcome_unknown() => Err(error),
                 Err(error) => return Err(error),
             };
+            let occupant = refusal
+                .as_ref()
+                .ok()
+                .and_then(|sights| sights.iter().find_map(Sight::occupant));
+            if let Some((front, occupant)) = front.as_ref().zip(occupant) {
+                front.refused_by(LockHolder::of(occupant));
+            }
             self.until_worth_trying(refusal, &mut pauses, until, deadline)
                 .await?;
         }

@@ -73,7 +73,7 @@ impl LockSet {
         let ordered: Vec<&LockRequest> = by_order.values().map(|index| &requests[*index]).collect();
         let mut turns = Vec::with_capacity(ordered.len());
         for request in &ordered {
-            turns.push(request.turn(until, deadline).await?);
+            turns.push(request.turn(until).await?);
         }
         let guards = match try_all(&ordered, deadline).await? {
             Ok(guards) => guards,
