@@ -143,7 +143,7 @@ impl Latch {
     /// Waits until the latch is reached, has ended otherwise, or the time is over.
     ///
     /// All that wait through the clones of one manager are served by one task, which ends with the last of them. It asks
-    /// for a few latches every 25 to 60 ms, and for at most 33,000 latches a second.
+    /// for a few latches every 25 to 60 ms, and for at most 20,000 latches a second.
     ///
     /// # Errors
     ///

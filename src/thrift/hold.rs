@@ -390,7 +390,8 @@ impl Place {
             held: grip.held,
             fencing: 0,
             since: Moment::now(),
-            end: Moment::now().after(ttl.into()),
+            // Nobody tells when it began: what is gone a moment later is over, and was not removed.
+            end: Moment::now(),
             longest: ttl,
         };
         self.vacate(&hold, deadline).await
