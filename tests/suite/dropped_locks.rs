@@ -50,6 +50,20 @@ async fn acquire(locks: &LockManager, id: &str) -> LockGuard {
     within(SOON, acquired).await.unwrap()
 }
 
+/// Polls an acquire so many times, drops it, and sees that both sides get the lock then. Whether it was done before.
+async fn drop_acquire(locks: &LockManager, others: &LockManager, id: &str, times: usize) -> bool {
+    let request = locks.lock(Level::Xdc, id).unwrap().ttl(LEASE);
+    let done = polled(request.acquire(), times).await;
+    let over = done.is_some();
+    if let Some(guard) = done {
+        assert!(guard.unwrap().release().await.unwrap().is_released());
+    }
+    assert!(acquire(others, id).await.release().await.unwrap().is_released());
+    // Nor does the turn among the tasks of the process stay behind.
+    assert!(acquire(locks, id).await.release().await.unwrap().is_released());
+    over
+}
+
 #[tokio::test]
 async fn a_dropped_acquire_leaves_no_lock_held() {
     let other = connect().await;
@@ -58,17 +72,7 @@ async fn a_dropped_acquire_leaves_no_lock_held() {
         let others = manager(&other, &table).await;
         at_every_wait(async |times, connection| {
             let id = format!("acquire-{times}");
-            let locks = manager(&connection, &table).await;
-            let request = locks.lock(Level::Xdc, &id).unwrap().ttl(LEASE);
-            let done = polled(request.acquire(), times).await;
-            let over = done.is_some();
-            if let Some(guard) = done {
-                assert!(guard.unwrap().release().await.unwrap().is_released());
-            }
-            assert!(acquire(&others, &id).await.release().await.unwrap().is_released());
-            // Nor does the turn among the tasks of the process stay behind.
-            assert!(acquire(&locks, &id).await.release().await.unwrap().is_released());
-            over
+            drop_acquire(&manager(&connection, &table).await, &others, &id, times).await
         })
         .await;
     }
@@ -90,16 +94,7 @@ async fn a_dropped_acquire_over_a_longer_lease_leaves_no_lock_held() {
                 .acquire()
                 .await;
             assert!(longer.unwrap().release().await.unwrap().is_released());
-            let locks = manager(&connection, &table).await;
-            let request = locks.lock(Level::Xdc, &id).unwrap().ttl(LEASE);
-            let done = polled(request.acquire(), times).await;
-            let over = done.is_some();
-            if let Some(guard) = done {
-                assert!(guard.unwrap().release().await.unwrap().is_released());
-            }
-            assert!(acquire(&others, &id).await.release().await.unwrap().is_released());
-            assert!(acquire(&locks, &id).await.release().await.unwrap().is_released());
-            over
+            drop_acquire(&manager(&connection, &table).await, &others, &id, times).await
         })
         .await;
     }
