@@ -57,6 +57,12 @@ impl RegionInfo {
         }
     }
 
+    /// The encoded name as people read it, and as HBase's shell takes it.
+    #[must_use]
+    pub fn encoded_text(&self) -> String {
+        BytesBinary(self.encoded_name()).to_string()
+    }
+
     /// Whether two regions have rows in common.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let before = |end: &Bytes, start: &Bytes| !end.is_empty() && end <= start;

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     client::{Connection, TableRegion},
     error::{Error, ErrorKind, Result},
-    model::{BytesBinary, TableDescriptor, TableState},
+    model::{TableDescriptor, TableState},
 };
 
 /// How often a table may appear while it is being made before that is no coincidence any more.
@@ -226,7 +226,7 @@ impl Application<'_> {
                 Ok(false) => deaf.push(region),
                 Err(error) if error.kind() == ErrorKind::EndpointMissing => missing.push((region, error)),
                 Err(error) => {
-                    let name = BytesBinary(region.region.encoded_name());
+                    let name = region.region.encoded_text();
                     return Err(error.at_operation(format!("asking region {name}")));
                 }
             }
@@ -336,7 +336,7 @@ fn named(regions: &[&TableRegion]) -> String {
     let names: Vec<String> = regions
         .iter()
         .take(NAMED)
-        .map(|region| BytesBinary(region.region.encoded_name()).to_string())
+        .map(|region| region.region.encoded_text())
         .collect();
     let more = if regions.len() > NAMED { ", …" } else { "" };
     format!("{}{more}", names.join(", "))

@@ -11,7 +11,7 @@ use super::{finding::Finding, name::Name};
 use crate::{
     client::{Admin, ClusterInfo, RegionSwitch, ServerLoad},
     error::Result,
-    model::{BytesBinary, TableName},
+    model::TableName,
     provision::{
         command,
         giant::{RegionLoads, by_region},
@@ -175,7 +175,7 @@ impl Cluster {
         let ours: Vec<_> = regions
             .filter(|transition| transition.region.table == *table)
             .collect();
-        let name = |index: usize| BytesBinary(ours[index].region.encoded_name()).to_string();
+        let name = |index: usize| ours[index].region.encoded_text();
         let first = ours.first()?;
         Some(
             Finding::note(

@@ -8,7 +8,7 @@ use super::{finding::Finding, name::Name};
 use crate::{
     client::{Table, TableRegion},
     error::{Error, ErrorKind},
-    model::{BytesBinary, TableDescriptor},
+    model::TableDescriptor,
     provision::{command, probe},
 };
 
@@ -43,7 +43,7 @@ impl Answers {
         let mut answers = Self::default();
         let deadline = patience(deadline);
         for (region, answer) in probe::ask(table, descriptor, regions, deadline).await {
-            let name = BytesBinary(region.region.encoded_name()).to_string();
+            let name = region.region.encoded_text();
             match answer {
                 Ok(true) => {}
                 Ok(false) => answers.deaf.push(name),

@@ -6,7 +6,7 @@ use super::{finding::Finding, name::Name};
 use crate::{
     client::{Admin, RegionLoad, Table, TableRegion},
     error::Result,
-    model::{BytesBinary, PartitionRule, RegionInfo, TableDescriptor},
+    model::{PartitionRule, RegionInfo, TableDescriptor},
     provision::{
         command,
         giant::{Giant, RegionLoads, giants},
@@ -46,7 +46,7 @@ fn told(giant: &Giant, table: &Table, own_limit: bool) -> Finding {
         true => "",
         false => " unless its servers are told otherwise (hbase.hregion.max.filesize)",
     };
-    let name = encoded_name(&giant.region);
+    let name = giant.region.encoded_text();
     let Giant {
         partition,
         mib,
@@ -97,7 +97,7 @@ fn hot(loads: &RegionLoads, regions: &[TableRegion]) -> Option<Finding> {
     if loaded.len() < REGIONS || total < REQUESTS || *most <= total / 2 {
         return None;
     }
-    let name = encoded_name(busiest);
+    let name = busiest.encoded_text();
     Some(
         Finding::note(
             Name::RegionHot,
@@ -112,10 +112,6 @@ fn hot(loads: &RegionLoads, regions: &[TableRegion]) -> Option<Finding> {
         )
         .in_regions(vec![name]),
     )
-}
-
-fn encoded_name(region: &RegionInfo) -> String {
-    BytesBinary(region.encoded_name()).to_string()
 }
 
 #[cfg(test)]

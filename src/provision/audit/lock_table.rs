@@ -64,7 +64,7 @@ pub(super) fn findings(descriptor: &TableDescriptor, regions: &[TableRegion]) ->
 }
 
 fn boundaries(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
-    let names = |region: &TableRegion| BytesBinary(region.region.encoded_name()).to_string();
+    let names = |region: &TableRegion| region.region.encoded_text();
     let neighbours = regions.iter().zip(regions.iter().skip(1));
     neighbours
         .filter_map(|(before, after)| {

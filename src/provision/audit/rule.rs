@@ -82,7 +82,7 @@ pub(in crate::provision) fn cut_text(boundary: &Bytes, partition: &Partition) ->
 
 /// Boundaries between regions that cut a partition in two.
 pub(super) fn boundaries(name: &TableName, rule: &PartitionRule, regions: &[TableRegion]) -> Vec<Finding> {
-    let names = |region: &TableRegion| BytesBinary(region.region.encoded_name()).to_string();
+    let names = |region: &TableRegion| region.region.encoded_text();
     let neighbours = regions.iter().zip(regions.iter().skip(1));
     neighbours
         .filter_map(|(before, after)| {

@@ -85,7 +85,7 @@ fn edge(partition: &Partition, start: &Bytes, end: &Bytes) -> Option<Bytes> {
 
 impl fmt::Display for RepairStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |region: &RegionInfo| BytesBinary(region.encoded_name()).to_string();
+        let name = |region: &RegionInfo| region.encoded_text();
         match self {
             Self::Rejoin {
                 partition,

@@ -123,7 +123,7 @@ fn page(descriptor: &TableDescriptor, state: TableState, regions: &[TableRegion]
         ["region", "range", "server"],
         regions.iter().map(|TableRegion { region, server, .. }| {
             [
-                BytesBinary(region.encoded_name()).to_string(),
+                region.encoded_text(),
                 region.range_text(),
                 server
                     .as_ref()

@@ -64,7 +64,7 @@ enum StepObject {
 
 impl From<&RepairStep> for StepObject {
     fn from(step: &RepairStep) -> Self {
-        let name = |region: &RegionInfo| BytesBinary(region.encoded_name()).to_string();
+        let name = |region: &RegionInfo| region.encoded_text();
         match step {
             RepairStep::Rejoin {
                 partition,

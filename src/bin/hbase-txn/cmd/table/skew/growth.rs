@@ -196,7 +196,7 @@ fn difference(now: u64, before: u64) -> i64 {
 }
 
 fn region_key(region: &RegionSkew) -> String {
-    BytesBinary(region.region.encoded_name()).to_string()
+    region.region.encoded_text()
 }
 
 /// A row of its own has the same prefix as a partition may have. Its key is followed by what no key is written with.

@@ -163,7 +163,7 @@ fn of_bucket(bucket: &SizeBucket) -> Object {
 }
 
 fn name(skew: &RegionSkew) -> String {
-    BytesBinary(skew.region.encoded_name()).to_string()
+    skew.region.encoded_text()
 }
 
 impl From<&Growth> for GrowthObject {
