@@ -49,7 +49,7 @@
 //!   use [`KeyedLock::lock_all`], which takes a key that is named twice once.
 //! - Who holds one key while waiting for another can be waited for in a circle. `lock_all` can't, among its own.
 //! - `lock(key).await` and `blocking()` have no deadline of their own: they end with the holder before them.
-//! - Order is that of taking a place in the queue: a future takes one when it is polled for the first time; a thread, if nobody
+//! - Order is that of taking a place in the queue: a future takes one when it is polled for the first time, a thread, if nobody
 //!   waits yet, after it has let others run for a moment.
 //! - A map is for one process. Locks between processes need a table.
 //!
