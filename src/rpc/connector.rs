@@ -1,11 +1,12 @@
 //! How a server is dialled.
 
-use std::{fmt, io};
+use std::{fmt, io, net::SocketAddr, time::Duration};
 
-use futures::future::BoxFuture;
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
+    net::{TcpStream, lookup_host},
+    time::sleep,
 };
 
 use crate::{config::HostPort, wire::connection_header::Service};
@@ -87,18 +88,88 @@ pub trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
 
-/// Dials by TCP: resolves the name, tries its addresses in turn.
+/// Dials by TCP: resolves the name, and tries its addresses in their order. An address that is silent does not keep the next
+/// one waiting for longer than a quarter of a second (RFC 8305, "connection attempt delay"); the first that answers is taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpConnector;
+
+const PATIENCE: Duration = Duration::from_millis(250);
 
 impl Connector for TcpConnector {
     fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
         let HostPort { host, port } = target.address.clone();
         Box::pin(async move {
-            let stream = TcpStream::connect((host.as_str(), port)).await?;
+            let addresses = lookup_host((host.as_str(), port)).await?;
+            let stream = first_of(addresses.collect(), TcpStream::connect).await?;
             // Requests are written together where they queue up; a lone one must not wait for more.
             stream.set_nodelay(true)?;
             Ok(Box::new(stream) as Box<dyn Io>)
         })
+    }
+}
+
+/// What the first address gives that answers; the error of the last one when none does.
+async fn first_of<T, D: Future<Output = io::Result<T>>>(
+    addresses: Vec<SocketAddr>,
+    dial: impl Fn(SocketAddr) -> D,
+) -> io::Result<T> {
+    let mut addresses = addresses.into_iter();
+    let mut dialled = FuturesUnordered::new();
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    loop {
+        dialled.extend(addresses.next().map(&dial));
+        tokio::select! {
+            answer = dialled.next() => match answer {
+                Some(Ok(stream)) => return Ok(stream),
+                Some(Err(error)) => failure = error,
+                None => return Err(failure),
+            },
+            () = sleep(PATIENCE), if addresses.len() > 0 => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Port 1 is silent, port 2 refuses at once, any other answers after a second.
+    async fn dial(address: SocketAddr) -> io::Result<u16> {
+        match address.port() {
+            1 => pending().await,
+            2 => Err(io::ErrorKind::ConnectionRefused.into()),
+            port => {
+                sleep(Duration::from_secs(1)).await;
+                Ok(port)
+            }
+        }
+    }
+
+    fn at(ports: &[u16]) -> Vec<SocketAddr> {
+        let ports = ports.iter();
+        ports.map(|port| ([127, 0, 0, 1], *port).into()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_is_dead_keeps_nobody_from_the_next() {
+        let began = Instant::now();
+        assert_eq!(first_of(at(&[2, 2, 5]), dial).await.unwrap(), 5);
+        assert_eq!(began.elapsed(), Duration::from_secs(1));
+        assert_eq!(first_of(at(&[1, 2, 1, 5]), dial).await.unwrap(), 5);
+        assert_eq!(began.elapsed(), Duration::from_secs(2) + 2 * PATIENCE);
+        // One that is only slow is not overtaken by those behind it.
+        assert_eq!(first_of(at(&[5, 6, 7]), dial).await.unwrap(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_address_that_answers_is_an_error_of_the_last() {
+        let refused = first_of(at(&[2, 2]), dial).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let none = first_of(Vec::new(), dial).await.unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::NotFound);
     }
 }
