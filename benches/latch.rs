@@ -9,7 +9,7 @@
 //! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench latch`.
 //!
 //! Ten are told within 100 ms, 10,000 within a second; each look is one call for each server, and 1,250 latches; at most 20,000
-//! latches a second are looked at; waiting takes at most a fifth of a core; else the exit status is 1. With `-- --short`, fewer and no judgement.
+//! latches a second are looked at; waiting takes at most a fifth of a core; nothing of it is left afterwards; else the exit status is 1. With `-- --short`, fewer and no judgement.
 
 mod setup;
 #[path = "../tests/support/spy.rs"]
@@ -24,6 +24,7 @@ use hbase_txn::{
     Connection, Latch, LatchManager, LatchManagerOptions, LatchTableOptions, Level, TableName, WaitOutcome,
 };
 use tokio::{
+    runtime::Handle,
     task::JoinHandle,
     time::{Instant, sleep},
 };
@@ -97,6 +98,12 @@ async fn measure(connection: &Connection, name: &TableName, length: &Length) -> 
             .await
     };
     let (here, there) = (latches(&watched).await?, latches(connection).await?);
+    // What both connections have open is there from the beginning.
+    Awaited::begin(&here, &there, "first", 10)
+        .await?
+        .count_down()
+        .await?;
+    let before = Running::now()?;
 
     let mut longest = Duration::ZERO;
     for round in 0..length.rounds {
@@ -143,8 +150,28 @@ async fn measure(connection: &Connection, name: &TableName, length: &Length) -> 
     let calls = spy.multi_calls();
     sleep(Duration::from_secs(1)).await;
     let after = spy.multi_calls() - calls;
-    println!("when nobody waits: {after} calls in a second, none is asked for");
-    Ok(passed && longest <= MANY_WITHIN && after == 0)
+    let left = Running::now()?;
+    println!(
+        "when nobody waits: {after} calls in a second, none is asked for; {} tasks and {} threads, at most {} and {} are asked for",
+        left.tasks, left.threads, before.tasks, before.threads
+    );
+    let none_left = left.tasks <= before.tasks && left.threads <= before.threads;
+    Ok(passed && longest <= MANY_WITHIN && after == 0 && none_left)
+}
+
+/// What goes on in this process.
+struct Running {
+    tasks: usize,
+    threads: usize,
+}
+
+impl Running {
+    fn now() -> Result<Self, Failure> {
+        Ok(Self {
+            tasks: Handle::current().metrics().num_alive_tasks(),
+            threads: std::fs::read_dir("/proc/self/task")?.count(),
+        })
+    }
 }
 
 /// Latches, and who waits for them.
