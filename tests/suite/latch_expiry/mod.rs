@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use crate::support::{
     connect,
     latch_rows::{latch_manager, latch_row, latch_table},
+    table::TestTable,
 };
 use model::Event;
 use sequence::{CLIENT, Players, Sequence};
@@ -21,8 +22,9 @@ use sequence::{CLIENT, Players, Sequence};
 const COUNT: &str = "HBASE_TXN_TEST_LATCH_ORDERS";
 const SEED: &str = "HBASE_TXN_TEST_SEED";
 const SHORT: usize = 224;
-/// As many of one schedule as there are at a time: with more, latches would end before it is their time.
-const MOST: usize = 12;
+/// So many of one schedule at a time in the first round; twice as many after a round in which none was late, half as many
+/// after one in which latches ended before it was their time.
+const FIRST: usize = 12;
 /// Where of eight places the flush and the expiry are.
 const SCHEDULES: usize = 8 * 7;
 /// The orders of the six other events.
@@ -80,14 +82,16 @@ async fn run(has_state: bool) {
             plans
         })
         .collect();
+    let mut stage = Stage::new(has_state).await;
     let (mut done, mut late, mut in_vain, mut complaints) = (0, 0, 0, Vec::new());
+    let mut most = FIRST;
     while plans.iter().any(|plans| !plans.is_empty()) {
         let round: Vec<Vec<_>> = plans
             .iter_mut()
-            .map(|plans| plans.drain(..plans.len().min(MOST)).collect())
+            .map(|plans| plans.drain(..plans.len().min(most)).collect())
             .collect();
-        let before = done;
-        let sequences = side_by_side(&round, has_state).await;
+        let (done_before, late_before) = (done, late);
+        let sequences = stage.side_by_side(&round).await;
         for ((plans, round), sequences) in plans.iter_mut().zip(round).zip(sequences) {
             for (plan, mut sequence) in round.into_iter().zip(sequences) {
                 complaints.append(&mut sequence.complaints);
@@ -100,7 +104,12 @@ async fn run(has_state: bool) {
                 }
             }
         }
-        in_vain = if done == before { in_vain + 1 } else { 0 };
+        println!("{done} orders, {late} too late; {most} of each schedule at a time");
+        in_vain = if done == done_before { in_vain + 1 } else { 0 };
+        most = match late == late_before {
+            true => most * 2,
+            false => most.div_ceil(2),
+        };
         assert!(
             in_vain < 3,
             "three rounds in which all were too late: the machine is too slow"
@@ -119,37 +128,59 @@ async fn run(has_state: bool) {
     assert_eq!(done, count.div_ceil(SCHEDULES).min(2 * OTHERS) * SCHEDULES);
 }
 
-/// One round, on a table of its own: what became of each plan of each schedule.
-async fn side_by_side(plans: &[Vec<(Level, usize)>], has_state: bool) -> Vec<Vec<Sequence>> {
-    let connection = connect().await;
-    let table = latch_table(&connection, "orders", SCHEDULES, has_state).await;
-    let players = Players {
-        here: latch_manager(&connection, &table.name, CLIENT, "fra").await,
-        there: latch_manager(&connection, &table.name, CLIENT, "sgp").await,
-        data: table.of(&connection).with_expiry(),
-        calls: Semaphore::new(16),
-    };
-    let regions = table.regions(&connection).await;
-    let wanted: usize = plans.iter().map(Vec::len).sum();
-    let mut sequences: Vec<Vec<Sequence>> = (0..SCHEDULES).map(|_| Vec::new()).collect();
-    let mut number = 0;
-    while sequences.iter().map(Vec::len).sum::<usize>() < wanted {
-        number += 1;
-        let id = number.to_string();
-        let row = latch_row(CLIENT, &id);
-        let region = regions.iter().position(|region| region.contains(&row)).unwrap();
-        if let Some((level, others)) = plans[region].get(sequences[region].len()) {
-            let events = order(schedule(region), *others);
-            sequences[region].push(Sequence::new(id, *level, events, has_state));
+/// A table, each schedule in a region of its own, and who works on it.
+struct Stage {
+    regions: Vec<RegionInfo>,
+    players: Players,
+    has_state: bool,
+    /// The ids that were used.
+    ids: usize,
+    _table: TestTable,
+}
+
+impl Stage {
+    async fn new(has_state: bool) -> Self {
+        let connection = connect().await;
+        let table = latch_table(&connection, "orders", SCHEDULES, has_state).await;
+        let players = Players {
+            here: latch_manager(&connection, &table.name, CLIENT, "fra").await,
+            there: latch_manager(&connection, &table.name, CLIENT, "sgp").await,
+            data: table.of(&connection).with_expiry(),
+            calls: Semaphore::new(16),
+        };
+        Self {
+            regions: table.regions(&connection).await,
+            players,
+            has_state,
+            ids: 0,
+            _table: table,
         }
     }
-    let runs = regions
-        .iter()
-        .zip(&mut sequences)
-        .enumerate()
-        .map(|(number, (region, sequences))| in_region(&players, number, region, sequences));
-    join_all(runs).await;
-    sequences
+
+    /// What became of each plan of each schedule, with new latches.
+    async fn side_by_side(&mut self, plans: &[Vec<(Level, usize)>]) -> Vec<Vec<Sequence>> {
+        let wanted: usize = plans.iter().map(Vec::len).sum();
+        let mut sequences: Vec<Vec<Sequence>> = (0..SCHEDULES).map(|_| Vec::new()).collect();
+        while sequences.iter().map(Vec::len).sum::<usize>() < wanted {
+            self.ids += 1;
+            let id = self.ids.to_string();
+            let row = latch_row(CLIENT, &id);
+            let region = self
+                .regions
+                .iter()
+                .position(|region| region.contains(&row))
+                .unwrap();
+            if let Some((level, others)) = plans[region].get(sequences[region].len()) {
+                let events = order(schedule(region), *others);
+                sequences[region].push(Sequence::new(id, *level, events, self.has_state));
+            }
+        }
+        let regions = self.regions.iter().zip(&mut sequences).enumerate();
+        let players = &self.players;
+        let runs = regions.map(|(number, (region, sequences))| in_region(players, number, region, sequences));
+        join_all(runs).await;
+        sequences
+    }
 }
 
 async fn in_region(players: &Players, number: usize, region: &RegionInfo, sequences: &mut [Sequence]) {

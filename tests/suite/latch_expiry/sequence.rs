@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Debug,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use hbase_txn::{Cell, Error, Get, Increment, Latch, LatchManager, Level, Table, WaitOutcome};
@@ -157,12 +157,15 @@ impl Sequence {
                 self.cells(players).await
             };
             let short = u64::try_from(SHORT.as_millis()).unwrap();
-            let ends = |cell: &Cell| cell.expires_at().is_some_and(|at| at <= cell.timestamp + short);
-            if !cells.iter().any(ends) {
-                return;
-            }
+            let ends = |at: &u64, cell: &Cell| *at <= cell.timestamp + short;
+            let last = cells
+                .iter()
+                .filter_map(|cell| cell.expires_at().filter(|at| ends(at, cell)));
+            let Some(last) = last.max() else { return };
             assert!(Instant::now() < deadline, "{} does not end: {cells:?}", self.id);
-            sleep(Duration::from_millis(200)).await;
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            let left = Duration::from_millis(last).saturating_sub(now);
+            sleep(left.max(Duration::from_millis(200))).await;
         }
     }
 
