@@ -85,15 +85,11 @@ pub(super) async fn compete<C: Contender>(
     let times = Times { until, deadline };
     let waits = Instant::now() < until;
     let mut waiting = Waiting::new(until, LONGEST_PAUSE);
-    let (mut seen, mut turn, mut tries) = (None, None, 0);
+    let (mut seen, mut turn, mut front, mut tries) = (None, None, None, 0);
     loop {
         if turn.is_none() && waits && (alone || tries > 0 || row.is_awaited()) {
-            turn = row.turn(until).await;
-            if turn.is_none() {
-                return Err(unavailable(
-                    "other tasks of this process wait for it, and came first".to_owned(),
-                ));
-            }
+            turn = row.turn(until).await.map_err(unavailable)?;
+            front = turn.is_some().then(|| row.front());
         }
         let failed = match contender.try_once(&mut seen, times).await {
             Ok(Tried::Won(guard)) if alone => return Ok(guard.with_tenure(row.tenure(turn))),
@@ -107,8 +103,12 @@ pub(super) async fn compete<C: Contender>(
             Err(error) if error.is_outcome_unknown() => Some(error),
             Err(error) => return Err(error),
         };
+        let why = contender.unavailable(seen.as_ref());
+        if let (Some(front), None) = (&front, &failed) {
+            front.refused(why.clone());
+        }
         if !waiting.goes_on().await {
-            return Err(failed.unwrap_or_else(|| unavailable(contender.unavailable(seen.as_ref()))));
+            return Err(failed.unwrap_or_else(|| unavailable(why)));
         }
         tries = 1;
         seen = Some(row.look(deadline).await?);
@@ -129,8 +129,8 @@ macro_rules! lease_options {
             self
         }
 
-        /// How long it is waited for; not at all unless said. One attempt is made at least. The time for the calls
-        /// themselves comes on top: the operation timeout at most.
+        /// How long it is waited for; not at all unless said. One attempt is made at least, unless other tasks of this
+        /// process come first. The time for the calls themselves comes on top: the operation timeout at most.
         pub fn wait(mut self, wait: std::time::Duration) -> Self {
             self.request = self.request.wait(wait);
             self

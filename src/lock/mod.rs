@@ -63,11 +63,12 @@ pub(crate) use {
     lasting::Lasting,
     layout::{ALONE, FAMILY, FENCING, LockRows, MARKER, OWNER},
     owner::{HeldBy, Millis, Owner},
-    party::{Party, Turn, default_holder},
+    party::{Front, Party, Tenure, default_holder},
     place::FENCING_TTL,
     release::LONG_REST,
     request::{DEFAULT_LEASE, check_margin, margin},
     sight::{Grip, Remains, Sight},
+    state::refusal,
     term::Term,
 };
 

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use super::{
     owner::LONGEST_HOLDER,
     request::{LONGEST_LEASE, SHORTEST_LEASE},
-    state::LockHolder,
 };
 use crate::{
     error::{Error, Result},
@@ -39,26 +38,26 @@ pub(crate) struct Party {
     turns: KeyedLock<Bytes>,
     /// The locks that tasks of this process hold.
     held: KeyedLock<Bytes>,
-    /// Who has the locks that tasks of this process ask for, as they were told last.
-    refused: Mutex<HashMap<Bytes, LockHolder>>,
+    /// Why there is none to be had of the locks that tasks of this process ask for, as those were told last.
+    refusals: Mutex<HashMap<Bytes, String>>,
 }
 
 /// The one task of its process that asks for a lock, for those who wait behind it.
-pub(super) struct Front<'p> {
+pub(crate) struct Front<'p> {
     party: &'p Party,
     row: &'p Bytes,
 }
 
 impl Front<'_> {
-    /// Who has it.
-    pub(super) fn refused_by(&self, holder: LockHolder) {
-        self.party.refused().insert(self.row.clone(), holder);
+    /// Why it did not get it.
+    pub(crate) fn refused(&self, why: String) {
+        self.party.refusals().insert(self.row.clone(), why);
     }
 }
 
 impl Drop for Front<'_> {
     fn drop(&mut self) {
-        self.party.refused().remove(self.row);
+        self.party.refusals().remove(self.row);
     }
 }
 
@@ -76,7 +75,7 @@ impl Party {
             cells_live,
             turns: KeyedLock::new(),
             held: KeyedLock::new(),
-            refused: Mutex::default(),
+            refusals: Mutex::default(),
         })
     }
 
@@ -95,28 +94,34 @@ impl Party {
         self.turns.is_locked(row.clone())
     }
 
-    /// The turn of one task of this process for a lock; none when another has it until then.
-    pub(crate) async fn turn(&self, row: &Bytes, until: Instant) -> Option<Turn> {
+    /// The turn of one task of this process for a lock, or why it came to none until then. Who does not wait and finds the
+    /// turn taken by one that does not hold the lock goes without: whether anybody holds it, the server knows.
+    pub(crate) async fn turn(&self, row: &Bytes, until: Instant) -> Result<Option<Turn>, String> {
+        let waits = Instant::now() < until;
         let turn = self.turns.lock(row.clone()).until(until.into_std()).await;
-        turn.ok().map(KeyedGuard::into_owned)
+        if let Ok(turn) = turn {
+            return Ok(Some(turn.into_owned()));
+        }
+        let refusal = self.refusals().get(row).cloned();
+        match refusal {
+            _ if self.holds(row) => Err("another task of this process holds it".to_owned()),
+            _ if !waits => Ok(None),
+            Some(why) => Err(format!("{why}, and other tasks of this process came first")),
+            None => Err("other tasks of this process wait for it, and came first".to_owned()),
+        }
     }
 
     /// For a task that has its turn, and begins to ask.
-    pub(super) fn front<'p>(&'p self, row: &'p Bytes) -> Front<'p> {
+    pub(crate) fn front<'p>(&'p self, row: &'p Bytes) -> Front<'p> {
         Front { party: self, row }
     }
 
-    /// Who has a lock, as far as the task knows that asks for it.
-    pub(super) fn known_holder(&self, row: &Bytes) -> Option<LockHolder> {
-        self.refused().get(row).cloned()
-    }
-
-    fn refused(&self) -> MutexGuard<'_, HashMap<Bytes, LockHolder>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    fn refusals(&self) -> MutexGuard<'_, HashMap<Bytes, String>> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The tenure of a task that won a lock.
-    pub(super) fn tenure(&self, row: &Bytes, turn: Option<Turn>) -> Tenure {
+    pub(crate) fn tenure(&self, row: &Bytes, turn: Option<Turn>) -> Tenure {
         Tenure {
             _turn: turn,
             _held: self.held.try_lock(row.clone()).map(KeyedGuard::into_owned),
@@ -124,7 +129,7 @@ impl Party {
     }
 
     /// Whether a task of this process holds the lock.
-    pub(super) fn holds(&self, row: &Bytes) -> bool {
+    fn holds(&self, row: &Bytes) -> bool {
         self.held.is_locked(row.clone())
     }
 }

@@ -17,7 +17,7 @@ use super::{
     party::{Party, Tenure, Turn},
     place::Place,
     sight::{Occupant, Sight},
-    state::LockHolder,
+    state::refusal,
 };
 use crate::{
     client::{Pauses, Table},
@@ -170,22 +170,10 @@ impl LockRequest {
         (self.table().name().clone(), self.row().clone())
     }
 
-    /// The turn among the tasks of this process. Who does not wait and finds it taken by one that only tries has none: whether
-    /// anybody holds the lock, the server knows.
+    /// The turn among the tasks of this process; none for one that goes without.
     pub(super) async fn turn(&self, until: Instant) -> Result<Option<Turn>> {
-        let waits = Instant::now() < until;
-        if let Some(turn) = self.party.turn(self.row(), until).await {
-            return Ok(Some(turn));
-        }
-        let why = match (self.party.holds(self.row()), self.party.known_holder(self.row())) {
-            (true, _) => "another task of this process holds it".to_owned(),
-            (false, _) if !waits => return Ok(None),
-            (false, Some(holder)) => {
-                format!("it is held by {holder}, and other tasks of this process came first")
-            }
-            (false, None) => "other tasks of this process wait for it, and came first".to_owned(),
-        };
-        Err(self.blame(self.unavailable(&why)))
+        let turn = self.party.turn(self.row(), until).await;
+        turn.map_err(|why| self.blame(self.unavailable(&why)))
     }
 
     pub(super) fn tenure(&self, turn: Option<Turn>) -> Tenure {
@@ -204,7 +192,7 @@ impl LockRequest {
         // Who does not wait has no turn, and nobody behind it.
         let front = (Instant::now() < until).then(|| self.party.front(self.row()));
         loop {
-            let refusal = match self.attempt(deadline).await {
+            let seen = match self.attempt(deadline).await {
                 Ok(Tried::Won(guard)) if guard.is_held() => return Ok(guard),
                 Ok(Tried::Won(guard)) => Err(guard.lost_early()),
                 Ok(Tried::Lost(sights)) => Ok(sights),
@@ -212,14 +200,14 @@ impl LockRequest {
                 Err(error) if error.is_outcome_unknown() => Err(error),
                 Err(error) => return Err(error),
             };
-            let occupant = refusal
+            let occupant = seen
                 .as_ref()
                 .ok()
                 .and_then(|sights| sights.iter().find_map(Sight::occupant));
             if let Some((front, occupant)) = front.as_ref().zip(occupant) {
-                front.refused_by(LockHolder::of(occupant));
+                front.refused(refusal(occupant));
             }
-            self.until_worth_trying(refusal, &mut pauses, until, deadline)
+            self.until_worth_trying(seen, &mut pauses, until, deadline)
                 .await?;
         }
     }
@@ -228,7 +216,7 @@ impl LockRequest {
     /// what was seen then, or as it failed.
     async fn until_worth_trying(
         &self,
-        mut refusal: Result<Vec<Sight>>,
+        mut last: Result<Vec<Sight>>,
         pauses: &mut Pauses,
         until: Instant,
         deadline: Instant,
@@ -236,15 +224,15 @@ impl LockRequest {
         loop {
             let now = Instant::now();
             if now >= until {
-                return Err(refusal.map_or_else(|error| error, |sights| self.held_by(&sights)));
+                return Err(last.map_or_else(|error| error, |sights| self.held_by(&sights)));
             }
             sleep_until(until.min(now + pauses.next())).await;
             let is_held_by_java = |seen: &Result<Vec<Sight>>| seen.as_ref().is_ok_and(|it| is_foreign(it));
-            if is_held_by_java(&refusal) {
+            if is_held_by_java(&last) {
                 // An attempt would take the companion row and give it back each time, for nothing; a look is cheaper.
-                refusal = Ok(self.place.look(deadline).await?);
+                last = Ok(self.place.look(deadline).await?);
             }
-            if !is_held_by_java(&refusal) {
+            if !is_held_by_java(&last) {
                 return Ok(());
             }
         }
@@ -307,7 +295,7 @@ impl LockRequest {
 
     fn held_by(&self, sights: &[Sight]) -> Error {
         match sights.iter().find_map(Sight::occupant) {
-            Some(occupant) => self.unavailable(&format!("it is held by {}", LockHolder::of(occupant))),
+            Some(occupant) => self.unavailable(&refusal(occupant)),
             None => self.unavailable("it was held when it was tried, and is free again"),
         }
     }

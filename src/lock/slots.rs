@@ -20,7 +20,7 @@ use super::{
     layout::{DEFINITION, FAMILY, LockRows, SlotColumn},
     manager::LockManager,
     owner::LockToken,
-    party::{Party, Tenure, Turn},
+    party::{Front, Party, Tenure, Turn},
     place::Place,
     request::{LockRequest, Tried, attempt},
     sight::Sight,
@@ -102,9 +102,14 @@ impl SlotRow {
         }
     }
 
-    /// The turn among the tasks of this process; none when another has it until then.
-    pub(crate) async fn turn(&self, until: Instant) -> Option<Turn> {
+    /// The turn among the tasks of this process, or why this one came to none until then.
+    pub(crate) async fn turn(&self, until: Instant) -> Result<Option<Turn>, String> {
         self.party.turn(&self.row, until).await
+    }
+
+    /// For a task that has the turn, and begins to ask.
+    pub(crate) fn front(&self) -> Front<'_> {
+        self.party.front(&self.row)
     }
 
     /// What a task keeps that is alone in what it has of the row.

@@ -60,6 +60,11 @@ pub enum LockLoss {
     Unknown,
 }
 
+/// Why nobody else can have what this one has.
+pub(crate) fn refusal(occupant: Occupant) -> String {
+    format!("it is held by {}", LockHolder::of(occupant))
+}
+
 impl LockHolder {
     pub(crate) fn of(occupant: Occupant) -> Self {
         match occupant {

@@ -2,12 +2,16 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::{
+    sync::MutexGuard,
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
 
 use super::hold::{Hold, Place};
 use crate::{
     error::{Error, ErrorKind, Result},
-    lock::{self, Kept, LockLoss, LockToken, Moment, ReleaseOutcome, Term, Turn},
+    lock::{self, Kept, LockLoss, LockToken, Moment, ReleaseOutcome, Tenure, Term},
 };
 
 /// A lock that is held through a gateway until it is released, its lease is over, or it is lost.
@@ -29,8 +33,7 @@ struct Held {
     fencing: u64,
     /// Whoever changes the hold has it meanwhile.
     hold: tokio::sync::Mutex<Hold>,
-    /// With its turn among the tasks of this process.
-    term: Term<Turn>,
+    term: Term<Tenure>,
 }
 
 impl ThriftLockGuard {
@@ -54,9 +57,9 @@ impl ThriftLockGuard {
         Self { held, keeper }
     }
 
-    /// Keeps the turn among the tasks of this process, as long as the lock is held.
-    pub(super) fn with_turn(self, turn: Turn) -> Self {
-        self.held.term.keep(turn);
+    /// Keeps this among the tasks of this process as long as the lock is held.
+    pub(super) fn with_tenure(self, tenure: Tenure) -> Self {
+        self.held.term.keep(tenure);
         self
     }
 
@@ -129,7 +132,7 @@ impl ThriftLockGuard {
     pub async fn release(self) -> Result<ReleaseOutcome> {
         self.keeper.abort();
         let deadline = self.held.place.rows.connection.deadline();
-        let hold = self.held.hold.lock().await;
+        let hold = self.held.hold(deadline).await?;
         if self.held.term.is_released() {
             return Ok(ReleaseOutcome::Released);
         }
@@ -164,6 +167,17 @@ impl Drop for ThriftLockGuard {
 }
 
 impl Held {
+    /// What changes it has it meanwhile: a renewal, until that is through.
+    async fn hold(&self, deadline: Instant) -> Result<MutexGuard<'_, Hold>> {
+        timeout_at(deadline, self.hold.lock()).await.map_err(|_| {
+            let error = Error::new(
+                ErrorKind::DeadlineExceeded,
+                "a renewal that was on its way did not end in time",
+            );
+            self.blame(error.with_retryable(true))
+        })
+    }
+
     fn lost_error(&self, loss: &LockLoss) -> Error {
         self.blame(Error::new(
             ErrorKind::LockLost,
@@ -192,7 +206,7 @@ impl Kept for Held {
     }
 
     async fn renew(&self, deadline: Instant) -> Result<()> {
-        let mut hold = self.hold.lock().await;
+        let mut hold = self.hold(deadline).await?;
         if let Some(loss) = self.term.loss() {
             return Err(self.lost_error(&loss));
         }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     client::Pauses,
     error::{Error, ErrorKind, Result},
-    lock::{self, DEFAULT_LEASE, HeldBy, Lasting, LockHolder, LockToken, Millis, Party, Sight, Turn},
+    lock::{self, DEFAULT_LEASE, Front, HeldBy, Lasting, LockToken, Millis, Party, Sight, refusal},
 };
 
 /// The pauses between two looks at a lock that is held.
@@ -73,7 +73,8 @@ impl ThriftLockRequest {
         self
     }
 
-    /// How long a lock that is held is waited for; not at all unless said. One attempt is made at least.
+    /// How long a lock that is held is waited for; not at all unless said. One attempt is made at least, unless other tasks
+    /// of this process come first.
     ///
     /// The time for the calls themselves comes on top: the operation timeout at most.
     pub fn wait(mut self, wait: Duration) -> Self {
@@ -109,12 +110,13 @@ impl ThriftLockRequest {
         self.check().map_err(blame)?;
         let until = Instant::now() + self.wait;
         let deadline = self.place.rows.connection.deadline() + self.wait;
-        let turn = self.party.turn(self.place.lock.lock_row(), until).await;
-        let turn: Turn = turn
-            .ok_or_else(|| unavailable("another task of this process holds it or waits for it"))
-            .map_err(blame)?;
-        let guard = self.try_until(until, deadline).await.map_err(blame)?;
-        Ok(guard.with_turn(turn))
+        let row = self.place.lock.lock_row();
+        let turn = self.party.turn(row, until).await;
+        let turn = turn.map_err(|why| blame(unavailable(&why)))?;
+        let front = turn.is_some().then(|| self.party.front(row));
+        let won = self.try_until(until, deadline, front.as_ref()).await;
+        let guard = won.map_err(blame)?;
+        Ok(guard.with_tenure(self.party.tenure(row, turn)))
     }
 
     /// Acquires the lock if it is free; none if it is held. It does not wait for it, whatever [`wait`](Self::wait) says.
@@ -130,10 +132,15 @@ impl ThriftLockRequest {
         }
     }
 
-    async fn try_until(&self, until: Instant, deadline: Instant) -> Result<ThriftLockGuard> {
+    async fn try_until(
+        &self,
+        until: Instant,
+        deadline: Instant,
+        front: Option<&Front<'_>>,
+    ) -> Result<ThriftLockGuard> {
         let mut pauses = Pauses::growing(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
-            let mut refusal = match self.attempt(deadline).await {
+            let mut last = match self.attempt(deadline).await {
                 Ok(Tried::Won(guard)) if guard.is_held() => return Ok(guard),
                 Ok(Tried::Won(_)) => Err(over()),
                 Ok(Tried::Lost(sights)) => Ok(sights),
@@ -142,9 +149,16 @@ impl ThriftLockRequest {
                 Err(error) => return Err(error),
             };
             loop {
+                let occupant = last
+                    .as_ref()
+                    .ok()
+                    .and_then(|sights| sights.iter().find_map(Sight::occupant));
+                if let Some((front, occupant)) = front.zip(occupant) {
+                    front.refused(refusal(occupant));
+                }
                 let now = Instant::now();
                 if now >= until {
-                    return Err(refusal.map_or_else(|error| error, |sights| held_by(&sights)));
+                    return Err(last.map_or_else(|error| error, |sights| held_by(&sights)));
                 }
                 sleep_until(until.min(now + pauses.next())).await;
                 // An attempt may take a row and give it back again; a look is cheaper.
@@ -152,7 +166,7 @@ impl ThriftLockRequest {
                 if sights.iter().all(|sight| sight.occupant().is_none()) {
                     break;
                 }
-                refusal = Ok(sights);
+                last = Ok(sights);
             }
         }
     }
@@ -220,7 +234,7 @@ enum Tried {
 
 fn held_by(sights: &[Sight]) -> Error {
     match sights.iter().find_map(Sight::occupant) {
-        Some(occupant) => unavailable(&format!("it is held by {}", LockHolder::of(occupant))),
+        Some(occupant) => unavailable(&refusal(occupant)),
         None => unavailable("it was held when it was tried, and is free again"),
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     support::{
         connect,
         lock_rows::lock_manager,
+        says,
         table::{SharedTable, TestTable},
         within,
     },
@@ -168,4 +169,21 @@ async fn a_dropped_campaign_leaves_no_leader() {
         over
     })
     .await;
+}
+
+#[tokio::test]
+async fn one_that_waits_behind_others_of_its_process_is_told_who_leads() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let other = election(&connection, &table, "queue").await;
+    let one = election(&connection, &table, "queue").await;
+    let leadership = lead(&other).await;
+    let wait = |wait| one.campaign().wait(wait).lead();
+    let error = tokio::select! {
+        biased;
+        first = wait(SOON) => panic!("{first:?}"),
+        second = wait(Duration::from_secs(3)) => second.unwrap_err(),
+    };
+    assert_eq!(error.kind(), ErrorKind::LockUnavailable);
+    says(&error, &["tester", "came first", "LEAD#DC#fra#elect#queue"]);
+    assert!(leadership.resign().await.unwrap().is_released());
 }

@@ -165,7 +165,7 @@ async fn one_that_waits_behind_others_of_its_process_is_told_the_holder_too() {
     let error = tokio::select! {
         biased;
         first = wait(2 * LEASE) => panic!("{first:?}"),
-        second = wait(Duration::from_millis(300)) => second.unwrap_err(),
+        second = wait(Duration::from_secs(3)) => second.unwrap_err(),
     };
     assert_eq!(error.kind(), ErrorKind::LockUnavailable);
     says(&error, &["held by tester", "came first", "DC#fra#queue#q"]);

@@ -70,6 +70,31 @@ async fn a_gateways_client_and_a_native_one_exclude_each_other() {
 }
 
 #[tokio::test]
+async fn one_that_waits_behind_others_of_its_process_is_told_the_holder() {
+    let _gateway = GATEWAY.read().await;
+    let (connection, gateway) = (connect().await, gateway().await);
+    let table = lock_table(&connection, "thrift", 1, false).await;
+    let native = lock_manager(&connection, &table.name, "queue").await;
+    let visitor = locks_of(&gateway, &table.name, "queue", false).await;
+    let wait = |wait| visitor.lock(Level::Dc, "q").unwrap().wait(wait).acquire();
+    let guard = try_natively(&native, "q", LEASE).await.unwrap();
+    let error = tokio::select! {
+        biased;
+        first = wait(2 * LEASE) => panic!("{first:?}"),
+        second = wait(Duration::from_secs(3)) => second.unwrap_err(),
+    };
+    assert_eq!(error.kind(), ErrorKind::LockUnavailable);
+    says(&error, &["held by tester", "came first", "DC#fra#queue#q"]);
+    assert!(guard.release().await.unwrap().is_released());
+
+    let guard = try_lock(&visitor, "q", LEASE).await.unwrap();
+    let error = wait(Duration::from_millis(50)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockUnavailable);
+    says(&error, &["another task of this process holds it"]);
+    assert!(guard.release().await.unwrap().is_released());
+}
+
+#[tokio::test]
 async fn a_token_releases_what_the_other_kind_of_client_holds() {
     let _gateway = GATEWAY.read().await;
     let (connection, gateway) = (connect().await, gateway().await);
