@@ -158,6 +158,9 @@ impl Chore {
     }
 }
 
+const GOES_ON: &str = "a compaction that has begun goes on by itself. Allow more time; or see whether compactions are switched \
+                       off, for the table (COMPACTION_ENABLED) or on the server";
+
 /// A row, by which the region that has it is addressed, and what an error says of it.
 #[derive(Clone, Copy)]
 struct Place<'a> {
@@ -197,9 +200,7 @@ impl Place<'_> {
                 return Ok(region);
             }
             if !pauses.wait_before(self.deadline).await {
-                return Err(self.not_in_time(
-                    &region,
-                    "could not be flushed",
+                return Err(self.not_in_time(&region, "could not be flushed").with_hint(
                     "it may be closing, busy with other flushes, or of a table that is read-only",
                 ));
             }
@@ -213,6 +214,20 @@ impl Place<'_> {
     /// until they have ended; and they have been done when the files of before are gone. Files also go by minor
     /// compactions, several of which keep markers where a major one drops them: a round that sees one does not count.
     async fn major_compact(&self) -> Result<RegionInfo> {
+        let mut was_asked_for = false;
+        let compacted = self.until_compacted(&mut was_asked_for).await;
+        compacted.map_err(|error| match (was_asked_for, error.kind()) {
+            // The call that failed may only have looked; what was asked for before goes on.
+            (true, ErrorKind::DeadlineExceeded) => {
+                error.with_effect(Effect::Unknown).with_better_hint(GOES_ON)
+            }
+            (true, _) => error.with_effect(Effect::Unknown),
+            (false, ErrorKind::DeadlineExceeded) => error.with_hint(GOES_ON),
+            (false, _) => error,
+        })
+    }
+
+    async fn until_compacted(&self, was_asked_for: &mut bool) -> Result<RegionInfo> {
         let mut pauses = Pauses::polling();
         let mut round: Option<Round> = None;
         loop {
@@ -224,6 +239,7 @@ impl Place<'_> {
                         return Ok(region);
                     }
                     self.request_major_compaction().await?;
+                    *was_asked_for = true;
                     round = Some(Round {
                         region,
                         files,
@@ -242,12 +258,7 @@ impl Place<'_> {
                 _ => {}
             }
             if !pauses.wait_before(self.deadline).await {
-                return Err(self.not_in_time(
-                    &region,
-                    "was not compacted",
-                    "a compaction that has begun goes on by itself. Allow more time; or see whether compactions are \
-                     switched off, for the table (COMPACTION_ENABLED) or on the server",
-                ));
+                return Err(self.not_in_time(&region, "was not compacted"));
             }
         }
     }
@@ -325,11 +336,10 @@ impl Place<'_> {
         }
     }
 
-    fn not_in_time(&self, region: &RegionInfo, what: &str, hint: &'static str) -> Error {
+    fn not_in_time(&self, region: &RegionInfo, what: &str) -> Error {
         let what = format!("region {} {what} in time", BytesBinary(&region.name));
         Error::new(ErrorKind::DeadlineExceeded, what)
             .with_effect(Effect::Unknown)
-            .with_hint(hint)
             .at_operation(self.name)
             .at_table(self.table)
     }

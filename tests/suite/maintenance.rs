@@ -10,7 +10,9 @@ use hbase_txn::{
 };
 
 use crate::support::{
-    connect, put, rows, says,
+    connect,
+    forwarder::Forwarder,
+    put, rows, says,
     spy::Spy,
     standalone,
     table::{TestTable, plain, unique_name},
@@ -178,11 +180,39 @@ async fn a_compaction_that_is_switched_off_ends_at_the_deadline_and_says_why() {
     let table = TestTable::create("never", never, &[]).await;
     table.of(&connection).put(put("a", "v")).await.unwrap();
     connection.admin().flush_table(&table.name).await.unwrap();
-    let admin = connection.admin().with_operation_timeout(Duration::from_secs(2));
+    let admin = connection.admin().with_operation_timeout(Duration::from_secs(5));
     let error = admin.major_compact_table(&table.name).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
     assert!(error.is_outcome_unknown());
     says(&error.hint().unwrap(), &["COMPACTION_ENABLED"]);
+}
+
+/// The call that has no answer may only have looked.
+#[tokio::test]
+async fn what_becomes_of_a_compaction_that_was_asked_for_is_unknown_at_the_deadline() {
+    let table = TestTable::create("asked", plain, &[]).await;
+    // First the state and the files are looked at, then it is asked for, and the state looked at again.
+    for (answered, was_asked_for) in [(0, false), (1, false), (3, true)] {
+        let forwarder = Forwarder::to(standalone().status.ports["region-server"]).await;
+        let connection = Connection::builder(standalone().config())
+            .connector(Spy::with_detour_for(ServiceKind::Admin, forwarder.port))
+            .connect()
+            .await
+            .unwrap();
+        table.of(&connection).put(put("a", "v")).await.unwrap();
+        let region = table.regions(&connection).await.remove(0);
+        connection.admin().flush_region(&region).await.unwrap();
+        let admin = connection.admin().with_operation_timeout(Duration::from_secs(3));
+        forwarder.stop_behind(answered);
+        let error = admin.major_compact_region(&region).await.unwrap_err();
+        assert!(forwarder.has_stopped(), "{answered}: {error}");
+        assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{answered}: {error}");
+        assert_eq!(error.is_outcome_unknown(), was_asked_for, "{answered}: {error}");
+        says(&error, &["major compaction", table.name.qualifier()]);
+        if was_asked_for {
+            says(&error.hint().unwrap(), &["goes on by itself"]);
+        }
+    }
 }
 
 /// A connection serves one service, and a call for another one would be refused.

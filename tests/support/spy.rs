@@ -31,8 +31,8 @@ struct Calls {
 pub(crate) struct Spy {
     dials: Arc<Mutex<Vec<DialTarget>>>,
     calls: Arc<Calls>,
-    /// Where servers' ports lead instead.
-    detour: Option<u16>,
+    /// Where servers' ports lead instead, for what.
+    detour: Option<(ServiceKind, u16)>,
 }
 
 impl Calls {
@@ -52,8 +52,13 @@ impl Calls {
 impl Spy {
     /// Leads every connection for rows to this port of this machine.
     pub(crate) fn with_detour(port: u16) -> Self {
+        Self::with_detour_for(ServiceKind::Client, port)
+    }
+
+    /// Leads every connection for one service to this port of this machine.
+    pub(crate) fn with_detour_for(service: ServiceKind, port: u16) -> Self {
         Self {
-            detour: Some(port),
+            detour: Some((service, port)),
             ..Self::default()
         }
     }
@@ -85,7 +90,7 @@ impl Connector for Spy {
     fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
         self.dials.lock().unwrap().push(target.clone());
         let address = match self.detour {
-            Some(port) if target.service == ServiceKind::Client => ("127.0.0.1".to_owned(), port),
+            Some((service, port)) if target.service == service => ("127.0.0.1".to_owned(), port),
             _ => (target.address.host.clone(), target.address.port),
         };
         let calls = Arc::clone(&self.calls);
