@@ -68,6 +68,11 @@ impl Hold {
         self.end.left().is_zero()
     }
 
+    /// Whether the last lease is over that is known to have arrived: what is gone then may have ended with it.
+    fn may_be_over(&self) -> bool {
+        self.is_over() || self.since.after(self.held.ttl.into()).left().is_zero()
+    }
+
     fn mark(&self) -> Bytes {
         mark(self.held.token)
     }
@@ -373,14 +378,21 @@ impl Place {
 
     /// Gives back what a token of another process has. None when it had the lock.
     pub(super) async fn release(&self, token: LockToken, deadline: Instant) -> Result<Option<LockLoss>> {
-        let sights = self.look(deadline).await?;
+        let mut sights = self.look(deadline).await?;
+        let mark = mark(token);
         let grips = || sights.iter().filter_map(|sight| sight.grip(token));
         let Some(grip) = grips().max_by_key(|grip| grip.held.ttl) else {
+            // A renewal that came too late for one row has left its mark on the other.
+            for (row, sight) in self.lock.rows.iter().zip(&sights).rev() {
+                if let Some(at) = sight.marked(&mark) {
+                    self.clear(row, at, deadline).await.map_err(unknown)?;
+                }
+            }
+            forget_own(token, &mut sights);
             return Ok(Some(loss(token, true, &sights)));
         };
         let ttl = grip.held.ttl;
         // Of what lies under a hold through a gateway its owner cells tell; of another, or of a part, nobody knows.
-        let mark = mark(token);
         let horizons = sights.iter().map(|sight| {
             sight.marked(&mark)?;
             sight.grip(token).map(|grip| horizon(&grip.before()))
@@ -399,7 +411,7 @@ impl Place {
 
     fn loss(&self, hold: &Hold, mut sights: Vec<Sight>) -> LockLoss {
         forget_own(hold.held.token, &mut sights);
-        loss(hold.held.token, hold.is_over(), &sights)
+        loss(hold.held.token, hold.may_be_over(), &sights)
     }
 }
 

@@ -190,9 +190,10 @@ async fn a_compaction_that_is_switched_off_ends_at_the_deadline_and_says_why() {
 /// The call that has no answer may only have looked.
 #[tokio::test]
 async fn what_becomes_of_a_compaction_that_was_asked_for_is_unknown_at_the_deadline() {
-    let table = TestTable::create("asked", plain, &[]).await;
     // First the state and the files are looked at, then it is asked for, and the state looked at again.
     for (answered, was_asked_for) in [(0, false), (1, false), (3, true)] {
+        // Of its own: several files are compacted whether anybody asks or not.
+        let table = TestTable::create("asked", plain, &[]).await;
         let forwarder = Forwarder::to(standalone().status.ports["region-server"]).await;
         let connection = Connection::builder(standalone().config())
             .connector(Spy::with_detour_for(ServiceKind::Admin, forwarder.port))

@@ -94,6 +94,47 @@ async fn one_that_waits_behind_others_of_its_process_is_told_the_holder() {
     assert!(guard.release().await.unwrap().is_released());
 }
 
+/// The lock row's lease is renewed before it is over, the companion row's no more.
+#[tokio::test]
+async fn a_renewal_that_is_too_late_for_one_row_tells_that_it_expired_and_keeps_nobody_out() {
+    const LEASE: Duration = Duration::from_secs(4);
+    let _gateway = GATEWAY.read().await;
+    let connection = connect().await;
+    let forwarder = Forwarder::to(port()).await;
+    let gateway = ThriftConnection::connect(format!("127.0.0.1:{}", forwarder.port))
+        .await
+        .unwrap();
+    let table = lock_table(&connection, "thrift-late", 1, false).await;
+    let native = lock_manager(&connection, &table.name, "late").await;
+    let visitor = locks_of(&gateway, &table.name, "late", false).await;
+    let guard = try_lock(&visitor, "a", LEASE).await.unwrap();
+    let over = Instant::now() + LEASE;
+    eventually("half of the lease is over", async || {
+        (guard.remaining() < LEASE / 2).then_some(())
+    })
+    .await;
+    let asked = forwarder.asked();
+    forwarder.hold(true);
+    let delayed = async {
+        eventually("the lease is over", async || {
+            (Instant::now() > over).then_some(())
+        })
+        .await;
+        assert_eq!(forwarder.asked(), asked + 1, "one row at a time");
+        forwarder.hold(false);
+    };
+    let (renewed, ()) = tokio::join!(guard.renew(), delayed);
+    let error = renewed.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LockLost);
+    says(&error, &[&LockLoss::Expired.to_string()]);
+    // Its lock row is held for another lease, by nobody who is known.
+    assert!(native.show(Level::Dc, "a").await.unwrap().holder.is_some());
+    let told = visitor.release(Level::Dc, "a", guard.leave()).await.unwrap();
+    assert_eq!(told, ReleaseOutcome::Lost(LockLoss::Expired));
+    assert_eq!(native.show(Level::Dc, "a").await.unwrap().holder, None);
+    assert!(try_natively(&native, "a", LEASE).await.is_some());
+}
+
 #[tokio::test]
 async fn a_token_releases_what_the_other_kind_of_client_holds() {
     let _gateway = GATEWAY.read().await;
