@@ -105,15 +105,21 @@ impl<'a, K: Eq + Clone> Acquire<'a, K> {
         }
     }
 
+    #[inline]
+    fn is_taken_alone(&self) -> bool {
+        let place = self.place();
+        place.shard().take_lone(&place.name, self.mode)
+    }
+
     /// Looks a few times more whether the key is there, which costs a task less than to be queued and woken. Nobody is
     /// overtaken: where one waits, no id stands alone.
     #[cold]
     fn look(&self) -> bool {
-        let place = self.place();
-        (0..LOOKS).any(|_| {
-            spin_loop();
-            place.shard().take_lone(&place.name, self.mode)
-        })
+        self.place().shard().has_lone_id()
+            && (0..LOOKS).any(|_| {
+                spin_loop();
+                self.is_taken_alone()
+            })
     }
 
     /// Takes a place in the queue, or has somebody else woken there; whether the key is there instead.
@@ -191,7 +197,13 @@ impl<'a, K: Eq + Clone> Future for Acquire<'a, K> {
         let ready = match &self.waiter {
             Some(waiter) if waiter.wakes(context.waker()) => waiter.is_admitted(),
             Some(_) => self.queue(Sleeper::Task(context.waker().clone())),
-            None => self.is_taken() || self.look() || self.queue(Sleeper::Task(context.waker().clone())),
+            None => {
+                // Before the entry is made for whoever stands alone.
+                self.is_taken_alone()
+                    || self.look()
+                    || self.is_taken()
+                    || self.queue(Sleeper::Task(context.waker().clone()))
+            }
         };
         match ready {
             true => Poll::Ready(self.finish()),
