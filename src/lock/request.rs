@@ -200,12 +200,9 @@ impl LockRequest {
                 Err(error) if error.is_outcome_unknown() => Err(error),
                 Err(error) => return Err(error),
             };
-            let occupant = seen
-                .as_ref()
-                .ok()
-                .and_then(|sights| sights.iter().find_map(Sight::occupant));
-            if let Some((front, occupant)) = front.as_ref().zip(occupant) {
-                front.refused(refusal(occupant));
+            let why = seen.as_deref().ok().and_then(refusal);
+            if let Some((front, why)) = front.as_ref().zip(why) {
+                front.refused(why);
             }
             self.until_worth_trying(seen, &mut pauses, until, deadline)
                 .await?;
@@ -294,8 +291,8 @@ impl LockRequest {
     }
 
     fn held_by(&self, sights: &[Sight]) -> Error {
-        match sights.iter().find_map(Sight::occupant) {
-            Some(occupant) => self.unavailable(&refusal(occupant)),
+        match refusal(sights) {
+            Some(why) => self.unavailable(&why),
             None => self.unavailable("it was held when it was tried, and is free again"),
         }
     }

@@ -60,9 +60,10 @@ pub enum LockLoss {
     Unknown,
 }
 
-/// Why nobody else can have what this one has.
-pub(crate) fn refusal(occupant: Occupant) -> String {
-    format!("it is held by {}", LockHolder::of(occupant))
+/// Why a lock whose rows look so can't be had. None when it is free.
+pub(crate) fn refusal(sights: &[Sight]) -> Option<String> {
+    let occupant = sights.iter().find_map(Sight::occupant)?;
+    Some(format!("it is held by {}", LockHolder::of(occupant)))
 }
 
 impl LockHolder {

@@ -149,12 +149,9 @@ impl ThriftLockRequest {
                 Err(error) => return Err(error),
             };
             loop {
-                let occupant = last
-                    .as_ref()
-                    .ok()
-                    .and_then(|sights| sights.iter().find_map(Sight::occupant));
-                if let Some((front, occupant)) = front.zip(occupant) {
-                    front.refused(refusal(occupant));
+                let why = last.as_deref().ok().and_then(refusal);
+                if let Some((front, why)) = front.zip(why) {
+                    front.refused(why);
                 }
                 let now = Instant::now();
                 if now >= until {
@@ -233,8 +230,8 @@ enum Tried {
 }
 
 fn held_by(sights: &[Sight]) -> Error {
-    match sights.iter().find_map(Sight::occupant) {
-        Some(occupant) => unavailable(&refusal(occupant)),
+    match refusal(sights) {
+        Some(why) => unavailable(&why),
         None => unavailable("it was held when it was tried, and is free again"),
     }
 }
