@@ -1,12 +1,11 @@
 //! Transactions of one partition side by side: they wait in the client, and share calls.
 
 use futures::future::join_all;
-use hbase_txn::{Connection, OpenOptions, Outcome, PartitionedTable, Scan};
+use hbase_txn::{OpenOptions, Outcome, PartitionedTable, Scan};
 
 use crate::support::{
-    keys, put,
+    keys, put, spied,
     spy::Spy,
-    standalone,
     table::{SharedTable, TestTable, by_three},
 };
 
@@ -14,12 +13,7 @@ static TABLE: SharedTable = SharedTable::new("admission", by_three, &[]);
 
 /// An open table whose calls of endpoints are counted.
 async fn counted(table: &TestTable, options: OpenOptions) -> (PartitionedTable, Spy) {
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     (table.open_with(&connection, options).await, spy)
 }
 

@@ -13,7 +13,7 @@ use rstest::rstest;
 use crate::{
     proxy::{Action, Proxy},
     support::{
-        connect,
+        connect, connect_by,
         latch_rows::{latch_manager, latch_row, latch_table},
         says, standalone,
         table::TestTable,
@@ -139,11 +139,7 @@ async fn a_generation_that_is_not_full_in_time_is_broken_and_the_next_begins() {
 #[tokio::test]
 async fn arrivals_whose_answers_are_lost_count_once() {
     let proxy = Proxy::new();
-    let connection = Connection::builder(standalone().config())
-        .connector(proxy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let connection = connect_by(proxy.clone(), standalone().config()).await;
     let table = latch_table(&connection, "barrier_lost", 1, true).await;
     let barrier = barrier(&connection, &table, "b").await;
     barrier.create(2, HOUR).await.unwrap();

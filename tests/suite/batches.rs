@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use hbase_txn::{Delete, ErrorKind, OpenOptions, Put, Scan};
 
 use crate::support::{
-    connect, keys, put, rows, says,
-    spy::Spy,
-    standalone,
+    connect, keys, put, rows, says, spied,
     table::{SharedTable, TestTable, by_three},
 };
 
@@ -65,12 +63,7 @@ async fn each_group_has_an_outcome_of_its_own() {
 
 #[tokio::test]
 async fn explaining_sends_nothing_and_tells_groups_regions_sizes_and_refusals() {
-    let spy = Spy::default();
-    let connection = hbase_txn::Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
     let sent = spy.endpoint_calls();

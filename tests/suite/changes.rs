@@ -8,9 +8,7 @@ use hbase_txn::{
 use rstest::rstest;
 
 use crate::support::{
-    connect, keys, put, says,
-    spy::Spy,
-    standalone,
+    connect, keys, put, says, spied,
     table::{TestTable, by_three, ruled},
 };
 
@@ -155,12 +153,7 @@ async fn a_table_whose_commits_could_be_lost_is_refused_unless_that_is_allowed(
 
 #[tokio::test]
 async fn a_family_that_was_dropped_under_an_open_client_fails_the_whole_transaction() {
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     let two = |name| by_three(name).with_family(hbase_txn::FamilyDescriptor::new("g"));
     let table = TestTable::create("family", two, &[]).await;
     let opened = table.open(&connection).await;

@@ -6,9 +6,7 @@ use hbase_txn::{
 };
 
 use crate::support::{
-    connect, put,
-    spy::Spy,
-    standalone,
+    connect, put, spied,
     table::{SharedTable, plain},
     value,
 };
@@ -86,12 +84,7 @@ async fn a_change_is_made_exactly_when_its_condition_holds() {
 
 #[tokio::test]
 async fn all_mutations_are_made_or_none_in_one_call() {
-    let spy = Spy::default();
-    let connection = hbase_txn::Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection);
     table.put(put("all", "old")).await.unwrap();
@@ -141,12 +134,7 @@ async fn of_many_who_want_the_same_one_is_told_that_it_has_it() {
 
 #[tokio::test]
 async fn what_can_not_be_one_conditional_change_is_refused_before_it_is_sent() {
-    let spy = Spy::default();
-    let connection = hbase_txn::Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     let table = connection.table("nowhere_to_be_found".parse().unwrap());
     let absent = || Condition::absent("r", "f", "q");
     let cell = |value: &'static str| put("r", value);

@@ -7,12 +7,12 @@ use std::{
 };
 
 use futures::future::{BoxFuture, join_all};
-use hbase_txn::{Connection, Connector, DialTarget, ErrorKind, Get, Io, Scan, ServiceKind, TcpConnector};
+use hbase_txn::{Connector, DialTarget, ErrorKind, Get, Io, Scan, ServiceKind, TcpConnector};
 
 use crate::support::{
-    connect, eventually,
+    connect, connect_by, eventually, forwarded,
     forwarder::Forwarder,
-    keys, put,
+    keys, put, spied,
     spy::Spy,
     standalone,
     table::{SharedTable, plain},
@@ -21,18 +21,9 @@ use crate::support::{
 
 static TABLE: SharedTable = SharedTable::new("client", plain, &["m"]);
 
-async fn spied(spy: &Spy) -> Connection {
-    Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap()
-}
-
 #[tokio::test]
 async fn one_connection_carries_a_thousand_outstanding_calls() {
-    let spy = Spy::default();
-    let connection = spied(&spy).await;
+    let (connection, spy) = spied().await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection);
     let row = |number: usize| format!("t{number:04}");
@@ -52,8 +43,7 @@ async fn one_connection_carries_a_thousand_outstanding_calls() {
 #[tokio::test]
 async fn a_hundred_calls_of_a_client_that_knows_nothing_share_what_one_looks_up() {
     let shared = TABLE.get().await;
-    let spy = Spy::default();
-    let connection = spied(&spy).await;
+    let (connection, spy) = spied().await;
     let table = shared.of(&connection);
     let before = spy.scan_calls();
     // Of both regions.
@@ -104,7 +94,7 @@ async fn a_connector_leads_connections_where_it_wants() {
     let cluster = standalone();
     let forwarder = Forwarder::to(cluster.status.ports["region-server"]).await;
     let spy = Spy::with_detour(forwarder.port);
-    let connection = spied(&spy).await;
+    let connection = connect_by(spy.clone(), standalone().config()).await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection);
     table.put(put("forward", "v")).await.unwrap();
@@ -119,13 +109,8 @@ async fn a_connector_leads_connections_where_it_wants() {
 #[tokio::test]
 async fn reads_survive_a_connection_that_falls_silent_or_speaks_nonsense() {
     let cluster = standalone();
-    let forwarder = Forwarder::to(cluster.status.ports["region-server"]).await;
     let config = cluster.config().with_read_timeout(Duration::from_millis(500));
-    let connection = Connection::builder(config)
-        .connector(Spy::with_detour(forwarder.port))
-        .connect()
-        .await
-        .unwrap();
+    let (connection, forwarder) = forwarded(config).await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection);
     table.put(put("survive", "v")).await.unwrap();
@@ -165,11 +150,7 @@ impl Connector for Panicking {
 
 #[tokio::test]
 async fn a_connector_that_panics_once_is_a_failed_dial_and_is_asked_again() {
-    let connection = Connection::builder(standalone().config())
-        .connector(Panicking::default())
-        .connect()
-        .await
-        .unwrap();
+    let connection = connect_by(Panicking::default(), standalone().config()).await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection);
     table.put(put("panic", "v")).await.unwrap();

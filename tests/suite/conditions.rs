@@ -1,14 +1,11 @@
 //! Conditions: what a rejection says, and that no server is believed before it was tried.
 
 use hbase_txn::{
-    Comparison, Condition, Connection, ErrorKind, Filter, OpenOptions, Outcome, PartitionedTable, Put,
-    Rejection,
+    Comparison, Condition, ErrorKind, Filter, OpenOptions, Outcome, PartitionedTable, Put, Rejection,
 };
 
 use crate::support::{
-    connect, put,
-    spy::Spy,
-    standalone,
+    connect, put, spied,
     table::{SharedTable, by_three},
 };
 
@@ -145,12 +142,7 @@ async fn a_transaction_of_conditions_alone_is_an_assertion() {
 
 #[tokio::test]
 async fn each_server_is_tried_once_before_its_conditions_are_believed() {
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
     let opened = spy.endpoint_calls();

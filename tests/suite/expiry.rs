@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Cell, Connection, Get, Increment, Put, Row, Scan, ServiceKind, Table};
+use hbase_txn::{Cell, Get, Increment, Put, Row, Scan, ServiceKind, Table};
 
 use crate::support::{
-    connect, rows,
-    spy::Spy,
-    standalone,
+    connect, rows, spied,
     table::{SharedTable, plain},
 };
 
@@ -110,12 +108,7 @@ async fn a_scan_says_it_for_each_cell() {
 
 #[tokio::test]
 async fn tables_that_ask_share_one_connection_more() {
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     let shared = TABLE.get().await;
     let plain = shared.of(&connection);
     plain.get(Get::new("none")).await.unwrap();

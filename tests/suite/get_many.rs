@@ -7,9 +7,7 @@ use hbase_txn::{Connection, ErrorKind, Get, Table};
 use tokio::time::Instant;
 
 use crate::support::{
-    connect,
-    forwarder::Forwarder,
-    put, says,
+    connect, forwarded, put, says, spied,
     spy::Spy,
     standalone,
     table::{TestTable, plain},
@@ -56,12 +54,7 @@ async fn check_all(table: &Table) {
 }
 
 async fn watched() -> (Spy, Connection) {
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     (spy, connection)
 }
 
@@ -114,12 +107,7 @@ async fn few_rows_are_one_call_and_none_are_none() {
 #[tokio::test]
 async fn the_deadline_ends_it_where_the_server_is_silent_and_a_dropped_one_harms_nobody() {
     let cluster = standalone();
-    let forwarder = Forwarder::to(cluster.status.ports["region-server"]).await;
-    let connection = Connection::builder(cluster.config())
-        .connector(Spy::with_detour(forwarder.port))
-        .connect()
-        .await
-        .unwrap();
+    let (connection, forwarder) = forwarded(cluster.config()).await;
     let shared = TestTable::create("silent", plain, &["b"]).await;
     let table = shared.of(&connection);
     table.put(put("a", "v")).await.unwrap();

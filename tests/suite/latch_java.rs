@@ -1,6 +1,6 @@
 //! Clients of the Java library and of this one on the same latches.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
@@ -312,22 +312,7 @@ async fn the_table_that_is_made_for_latches_is_javas_but_for_the_second_family_a
     let both = ["C", "S"].map(|family| (family.to_owned(), counts.clone()));
     assert_eq!(made.families, both.into());
     for made in [made, bare] {
-        let added: BTreeMap<_, _> = made
-            .attributes
-            .iter()
-            .filter(|(key, value)| theirs.attributes.get(*key) != Some(*value))
-            .map(|(key, value)| (key.as_str(), value.as_str()))
-            .collect();
-        let whole_buckets = [
-            (
-                "SPLIT_POLICY",
-                "org.apache.hadoop.hbase.regionserver.KeyPrefixRegionSplitPolicy",
-            ),
-            ("KeyPrefixRegionSplitPolicy.prefix_length", "1"),
-            ("hbase.regionserver.region.split_restriction.type", "KeyPrefix"),
-            ("hbase.regionserver.region.split_restriction.prefix_length", "1"),
-        ];
-        assert_eq!(added, BTreeMap::from(whole_buckets));
+        made.adds_whole_buckets_to(&theirs);
     }
     // And Java takes it as it is.
     let latch = JavaLatch {

@@ -11,11 +11,9 @@ use hbase_txn::{
 use crate::{
     proxy::{Action, Proxy},
     support::{
-        connect, eventually,
+        connect, connect_by, eventually,
         latch_rows::{latch_manager, latch_row, latch_table},
-        says,
-        spy::Spy,
-        standalone,
+        says, spied, standalone,
         table::TestTable,
         within,
     },
@@ -344,12 +342,7 @@ async fn l7_one_task_looks_for_all_who_wait_with_one_call_at_a_time_and_none_whe
     const LATCHES: usize = 60;
     /// The shortest pause between two looks.
     const PAUSE: Duration = Duration::from_millis(25);
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     let farms = Farms::new(&connect().await, "l7", true).await;
     let here = latch_manager(&connection, &farms.table.name, CLIENT, "fra").await;
     let latches: Vec<Latch> = (0..LATCHES)
@@ -421,11 +414,7 @@ async fn behind(proxy: &Proxy) -> Connection {
         .with_write_timeout(Duration::from_millis(300))
         .with_read_timeout(Duration::from_secs(2))
         .with_operation_timeout(Duration::from_secs(8));
-    Connection::builder(config)
-        .connector(proxy.clone())
-        .connect()
-        .await
-        .unwrap()
+    connect_by(proxy.clone(), config).await
 }
 
 /// Does this to the second call: the one that changes something.

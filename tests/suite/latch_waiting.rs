@@ -16,10 +16,8 @@ use tokio::{
 };
 
 use crate::support::{
-    connect, eventually,
-    forwarder::Forwarder,
+    connect, eventually, forwarded,
     latch_rows::{latch_manager, latch_row, latch_table},
-    spy::Spy,
     standalone,
     table::TestTable,
     within,
@@ -186,13 +184,8 @@ async fn who_waits_for_a_moment_is_not_kept_by_a_silent_server() {
         .init(1, HOUR)
         .await
         .unwrap();
-    let forwarder = Forwarder::to(standalone().status.ports["region-server"]).await;
     let config = standalone().config().with_operation_timeout(TIMEOUT);
-    let connection = Connection::builder(config)
-        .connector(Spy::with_detour(forwarder.port))
-        .connect()
-        .await
-        .unwrap();
+    let (connection, forwarder) = forwarded(config).await;
     let latches = latch_manager(&connection, &table.name, "svc", "fra").await;
     let latch = latches.latch(Level::Dc, "one").unwrap();
     let moment = Duration::from_millis(10);

@@ -15,9 +15,7 @@ use crate::support::{
     connect, eventually,
     latch_rows::{latch_manager, latch_row, latch_table},
     leftovers::Leftovers,
-    rows, says,
-    spy::Spy,
-    standalone,
+    rows, says, spied,
     table::TestTable,
     within,
 };
@@ -376,9 +374,7 @@ async fn who_waits_for_a_latch_that_is_deleted_is_told_what_can_be_known() {
         let (_table, here, _) = farms(&connection, "deleted", has_state).await;
         let deleted = latch(&here, Level::Dc, "deleted");
         deleted.init(1, HOUR).await.unwrap();
-        let spy = Spy::default();
-        let watching = Connection::builder(standalone().config()).connector(spy.clone());
-        let watching = watching.connect().await.unwrap();
+        let (watching, spy) = spied().await;
         let theirs = latch_manager(&watching, here.table(), "svc", "fra").await;
         let theirs = latch(&theirs, Level::Dc, "deleted");
         let before = spy.multi_calls();
@@ -414,21 +410,13 @@ fn waiting_leaves_nothing_behind() {
         let ours = Arc::new(latch(&here, Level::Dc, "one"));
         ours.init(1, HOUR).await.unwrap();
         leftovers.begin();
-        let waiting: Vec<_> = (0..20)
+        let waiting = (0..20)
             .map(|_| {
                 let latch = Arc::clone(&ours);
                 tokio::spawn(async move { latch.wait(PATIENCE).await })
             })
             .collect();
-        eventually("all wait", async || {
-            // One more than those who wait.
-            (leftovers.tasks() > waiting.len()).then_some(())
-        })
-        .await;
-        for waiting in waiting {
-            waiting.abort();
-            assert!(waiting.await.unwrap_err().is_cancelled());
-        }
+        leftovers.abandon(waiting).await;
         leftovers.none().await;
         assert_eq!(ours.count_down(1).await.unwrap().left, 0);
         assert_eq!(ours.wait(PATIENCE).await.unwrap(), WaitOutcome::Reached);

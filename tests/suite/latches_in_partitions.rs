@@ -12,7 +12,7 @@ use hbase_txn::{
 use crate::{
     proxy::{Action, Proxy},
     support::{
-        connect, eventually,
+        connect, connect_by, eventually,
         latch_rows::{latch_manager, latch_table},
         put, says, standalone,
         table::{SharedTable, TestTable, by_three},
@@ -327,11 +327,7 @@ async fn a_latch_that_has_expired_refuses_the_transaction() {
 #[tokio::test]
 async fn lost_answers_are_unknown_or_found_out_and_count_once() {
     let proxy = Proxy::new();
-    let connection = Connection::builder(standalone().config())
-        .connector(proxy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let connection = connect_by(proxy.clone(), standalone().config()).await;
     let shared = &SHARED.get().await;
     let (table, latches) = client(&connection, shared).await;
     let parts = latch(&latches, "los", "parts", 100).await;
@@ -395,11 +391,7 @@ async fn lost_answers_are_unknown_or_found_out_and_count_once() {
 #[tokio::test]
 async fn a_commit_that_arrives_late_does_not_count_on_what_has_changed_since() {
     let proxy = Proxy::new();
-    let connection = Connection::builder(standalone().config())
-        .connector(proxy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let connection = connect_by(proxy.clone(), standalone().config()).await;
     let shared = &SHARED.get().await;
     let (table, latches) = client(&connection, shared).await;
     let parts = latch(&latches, "lat", "parts", 5).await;

@@ -12,9 +12,8 @@ use hbase_txn::{
 use tokio::time::Instant;
 
 use crate::support::{
-    connect, eventually,
+    connect, eventually, spied,
     spy::Spy,
-    standalone,
     table::{SharedTable, TestTable},
 };
 
@@ -39,12 +38,7 @@ async fn manager(connection: &Connection, table: &TestTable) -> LockManager {
 }
 
 async fn watched() -> (Spy, Connection) {
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     (spy, connection)
 }
 

@@ -1,6 +1,6 @@
 //! Clients of the Java library and of this one on the same locks.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
@@ -251,28 +251,7 @@ async fn the_table_that_is_made_for_locks_is_javas_but_for_what_keeps_rows_of_on
     );
     assert_eq!(ours_now.start_keys, theirs.start_keys);
     assert_eq!(ours_now.families, theirs.families);
-    let added: BTreeMap<_, _> = ours_now
-        .attributes
-        .iter()
-        .filter(|(key, value)| theirs.attributes.get(*key) != Some(*value))
-        .map(|(key, value)| (key.as_str(), value.as_str()))
-        .collect();
-    let whole_buckets = [
-        (
-            "SPLIT_POLICY",
-            "org.apache.hadoop.hbase.regionserver.KeyPrefixRegionSplitPolicy",
-        ),
-        ("KeyPrefixRegionSplitPolicy.prefix_length", "1"),
-        ("hbase.regionserver.region.split_restriction.type", "KeyPrefix"),
-        ("hbase.regionserver.region.split_restriction.prefix_length", "1"),
-    ];
-    assert_eq!(added, BTreeMap::from(whole_buckets));
-    assert!(
-        theirs
-            .attributes
-            .keys()
-            .all(|key| ours_now.attributes.contains_key(key))
-    );
+    ours_now.adds_whole_buckets_to(&theirs);
 
     // And Java takes it as it is.
     let lock = java_lock(&ours.name, "DC");

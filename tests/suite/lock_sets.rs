@@ -9,15 +9,14 @@ use std::{
 };
 
 use hbase_txn::{
-    Connection, ErrorKind, Level, LockGuard, LockLoss, LockManager, LockRequest, LockSet, LockTableOptions,
+    ErrorKind, Level, LockGuard, LockLoss, LockManager, LockRequest, LockSet, LockTableOptions,
     PartitionLocks, TableDescriptor, TableName,
 };
 
 use crate::support::{
     connect, eventually,
     lock_rows::{lock_manager, lock_row, lock_table},
-    spy::Spy,
-    standalone,
+    spied,
     table::{SharedTable, TestTable, by_three},
     within,
 };
@@ -201,12 +200,7 @@ async fn locks_of_one_region_are_taken_in_one_call_and_those_of_several_in_one_e
             })
             .collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let spy = Spy::default();
-        let connection = Connection::builder(standalone().config())
-            .connector(spy.clone())
-            .connect()
-            .await
-            .unwrap();
+        let (connection, spy) = spied().await;
         let locks = lock_manager(&connection, &table.name, "spread").await;
         let others = lock_manager(&other, &table.name, "spread").await;
         for _ in 0..2 {

@@ -10,7 +10,7 @@ use hbase_txn::{
 use crate::{
     proxy::{Action, Proxy},
     support::{
-        connect, eventually, says, standalone,
+        connect, connect_by, eventually, says, standalone,
         table::{SharedTable, TestTable},
         within,
     },
@@ -177,11 +177,11 @@ async fn who_may_have_won_is_told_that_it_is_given_back() {
     let table = &SHARED.get().await;
     let proxy = Proxy::new();
     let config = standalone().config();
-    let behind = Connection::builder(config.with_operation_timeout(Duration::from_secs(3)))
-        .connector(proxy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let behind = connect_by(
+        proxy.clone(),
+        config.with_operation_timeout(Duration::from_secs(3)),
+    )
+    .await;
     let locks = manager(&behind, table, "unknown").await;
     let guard = try_lock(&locks, "u", LEASE).await.unwrap();
     proxy.once("Multi", Action::CutBeforeAnswer);
@@ -244,11 +244,11 @@ async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
         let others = manager(&other, table, "trying").await;
         let proxy = Proxy::new();
         let config = standalone().config();
-        let behind = Connection::builder(config.with_operation_timeout(Duration::from_secs(5)))
-            .connector(proxy.clone())
-            .connect()
-            .await
-            .unwrap();
+        let behind = connect_by(
+            proxy.clone(),
+            config.with_operation_timeout(Duration::from_secs(5)),
+        )
+        .await;
         let locks = manager(&behind, table, "trying").await;
         let guard = try_lock(&locks, "t", LEASE).await.expect("nobody has it");
         assert!(guard.release().await.unwrap().is_released());

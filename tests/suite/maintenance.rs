@@ -10,9 +10,9 @@ use hbase_txn::{
 };
 
 use crate::support::{
-    connect,
+    connect, connect_by,
     forwarder::Forwarder,
-    put, rows, says,
+    put, rows, says, spied,
     spy::Spy,
     standalone,
     table::{TestTable, plain, unique_name},
@@ -195,11 +195,11 @@ async fn what_becomes_of_a_compaction_that_was_asked_for_is_unknown_at_the_deadl
         // Of its own: several files are compacted whether anybody asks or not.
         let table = TestTable::create("asked", plain, &[]).await;
         let forwarder = Forwarder::to(standalone().status.ports["region-server"]).await;
-        let connection = Connection::builder(standalone().config())
-            .connector(Spy::with_detour_for(ServiceKind::Admin, forwarder.port))
-            .connect()
-            .await
-            .unwrap();
+        let connection = connect_by(
+            Spy::with_detour_for(ServiceKind::Admin, forwarder.port),
+            standalone().config(),
+        )
+        .await;
         table.of(&connection).put(put("a", "v")).await.unwrap();
         let region = table.regions(&connection).await.remove(0);
         connection.admin().flush_region(&region).await.unwrap();
@@ -219,12 +219,7 @@ async fn what_becomes_of_a_compaction_that_was_asked_for_is_unknown_at_the_deadl
 /// A connection serves one service, and a call for another one would be refused.
 #[tokio::test]
 async fn what_region_servers_are_told_goes_over_a_connection_of_its_own() {
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     let table = TestTable::create("service", plain, &["m"]).await;
     for _ in 0..2 {
         connection.admin().flush_table(&table.name).await.unwrap();

@@ -19,8 +19,7 @@ use crate::{
     support::{
         connect, eventually,
         lock_rows::lock_manager,
-        spy::Spy,
-        standalone,
+        spied,
         table::{SharedTable, TestTable},
         within,
     },
@@ -215,12 +214,7 @@ async fn no_reader_is_beside_a_writer_among_many_who_come_and_go() {
 #[tokio::test]
 async fn reading_costs_one_call_and_so_does_writing_where_nobody_reads() {
     let table = TABLE.get().await;
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     let lock = lock(&connection, &table, "cost").await;
     for request in [lock.read(), lock.read(), lock.write()] {
         let before = spy.multi_calls();

@@ -5,8 +5,6 @@ use rstest::rstest;
 
 use crate::support::{
     connect, keys, put, says,
-    spy::Spy,
-    standalone,
     table::{TestTable, by_three, by_three_of_old, ruled, with_endpoint},
 };
 
@@ -88,12 +86,7 @@ async fn a_table_opens_by_its_rule_however_that_is_written(
 
 #[tokio::test]
 async fn a_bare_prefix_locates_its_partition_without_any_such_row() {
-    let spy = Spy::default();
-    let connection = hbase_txn::Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let connection = connect().await;
     let table = TestTable::create("bare", by_three, &["mmm", "xxx"]).await;
     let opened = table.open(&connection).await;
     for (prefix, region) in [("aaa", "[-∞, mmm)"), ("mmm", "[mmm, xxx)"), ("xxx", "[xxx, ∞)")] {

@@ -19,11 +19,9 @@ use tokio::task::JoinSet;
 use crate::{
     dropped::{at_every_wait, polled},
     support::{
-        connect, eventually,
-        forwarder::Forwarder,
+        connect, eventually, forwarded,
         lock_rows::lock_manager,
-        spy::Spy,
-        standalone,
+        spied, standalone,
         table::{SharedTable, TestTable},
         within,
     },
@@ -376,12 +374,7 @@ async fn permits_are_never_exceeded_by_many_who_come_and_go() {
 #[tokio::test]
 async fn a_free_permit_costs_one_call_to_take_and_one_to_give_back() {
     let table = TABLE.get().await;
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     let semaphore = create(&connection, &table, "cost", 64).await;
     for count in [1, 10] {
         let before = spy.multi_calls();
@@ -430,13 +423,8 @@ async fn a_dropped_acquire_that_waits_leaves_no_permit_held() {
 async fn a_semaphore_is_created_within_one_operation_timeout_or_not_at_all() {
     const TIMEOUT: Duration = Duration::from_secs(4);
     let table = TABLE.get().await;
-    let forwarder = Forwarder::to(standalone().status.ports["region-server"]).await;
     let config = standalone().config().with_operation_timeout(TIMEOUT);
-    let connection = Connection::builder(config)
-        .connector(Spy::with_detour(forwarder.port))
-        .connect()
-        .await
-        .unwrap();
+    let (connection, forwarder) = forwarded(config).await;
     let locks = locks(&connection, &table).await;
     let absent = Semaphore::open(&locks, Level::Dc, "silent").await.unwrap_err();
     assert_eq!(absent.kind(), ErrorKind::SemaphoreAbsent);

@@ -5,15 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use hbase_txn::{
-    Append, Condition, Connection, Delete, ErrorKind, FamilyDescriptor, Get, Increment, OpenOptions,
-    PartitionRule, PartitionedTable, Put, Row, Scan, TableDescriptor, TableName, Transaction, TransactionId,
+    Append, Condition, Delete, ErrorKind, FamilyDescriptor, Get, Increment, OpenOptions, PartitionRule,
+    PartitionedTable, Put, Row, Scan, TableDescriptor, TableName, Transaction, TransactionId,
 };
 use rstest::rstest;
 
 use crate::support::{
-    connect, eventually,
-    forwarder::Forwarder,
-    keys, put, rows, says,
+    connect, eventually, forwarded, keys, put, rows, says, spied,
     spy::Spy,
     standalone,
     table::{SharedTable, TestTable, by_three, by_three_without_endpoint, plain},
@@ -39,16 +37,6 @@ fn without_endpoint() -> OpenOptions {
 }
 
 /// A client whose calls are counted.
-async fn spied() -> (Connection, Spy) {
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
-    (connection, spy)
-}
-
 async fn open(table: &TestTable) -> (PartitionedTable, Spy) {
     let (connection, spy) = spied().await;
     (table.open_with(&connection, without_endpoint()).await, spy)
@@ -298,12 +286,7 @@ async fn a_trial_leaves_nothing_that_stays() {
 async fn a_trial_whose_answer_is_lost_leaves_no_doubt_about_the_transaction() {
     let cluster = standalone();
     let shared = TABLE.get().await;
-    let forwarder = Forwarder::to(cluster.status.ports["region-server"]).await;
-    let connection = Connection::builder(cluster.config())
-        .connector(Spy::with_detour(forwarder.port))
-        .connect()
-        .await
-        .unwrap();
+    let (connection, forwarder) = forwarded(cluster.config()).await;
     let timeout = Duration::from_secs(2);
     let table = shared
         .open_with(&connection, without_endpoint())

@@ -2,7 +2,10 @@
 
 use std::{fs, thread, time::Duration};
 
-use tokio::runtime::{Builder, Handle};
+use tokio::{
+    runtime::{Builder, Handle},
+    task::JoinHandle,
+};
 
 use super::eventually;
 
@@ -51,6 +54,15 @@ impl Leftovers {
             (self.tasks() == 0 && self.threads() == 1).then_some(())
         })
         .await;
+    }
+
+    /// Aborts tasks of the work when all of them wait for one that waits on their behalf.
+    pub(crate) async fn abandon<T>(&self, waiting: Vec<JoinHandle<T>>) {
+        eventually("all wait", async || (self.tasks() > waiting.len()).then_some(())).await;
+        for waiting in waiting {
+            waiting.abort();
+            assert!(waiting.await.is_err_and(|error| error.is_cancelled()));
+        }
     }
 
     fn threads(&self) -> usize {

@@ -35,9 +35,11 @@ use std::{
 };
 
 use hbase_txn::{
-    Config, Connection, Get, Put, ResultScanner, Row, Scan, Table,
+    Config, Connection, Connector, Get, Put, ResultScanner, Row, Scan, Table,
     local::{HBaseVersion, LocalCluster},
 };
+
+use self::{forwarder::Forwarder, spy::Spy};
 
 /// The name of the standalone cluster that the suite runs on.
 const STANDALONE: &str = "HBASE_TXN_TEST_STANDALONE";
@@ -140,6 +142,28 @@ impl Cluster {
 /// A client of the suite's cluster.
 pub(crate) async fn connect() -> Connection {
     standalone().connect().await
+}
+
+/// A client that dials by this connector.
+pub(crate) async fn connect_by(connector: impl Connector, config: Config) -> Connection {
+    Connection::builder(config)
+        .connector(connector)
+        .connect()
+        .await
+        .unwrap()
+}
+
+/// A client of the suite's cluster, and what it does on the wire.
+pub(crate) async fn spied() -> (Connection, Spy) {
+    let spy = Spy::default();
+    (connect_by(spy.clone(), standalone().config()).await, spy)
+}
+
+/// A client of the suite's cluster whose connections for rows lead through a forwarder.
+pub(crate) async fn forwarded(config: Config) -> (Connection, Forwarder) {
+    let forwarder = Forwarder::to(standalone().status.ports["region-server"]).await;
+    let connection = connect_by(Spy::with_detour(forwarder.port), config).await;
+    (connection, forwarder)
 }
 
 /// Asks again and again until there is an answer; fails when there is none in half a minute.

@@ -6,7 +6,8 @@ use hbase_txn::{Config, Connection, ErrorKind, Get};
 use rstest::rstest;
 
 use crate::support::{
-    forwarder::{Forwarder, nobody, stranger},
+    connect_by, forwarded,
+    forwarder::{nobody, stranger},
     put, says,
     spy::Spy,
     standalone,
@@ -124,11 +125,7 @@ async fn a_region_server_that_is_none_is_an_error_in_time_with_stage_host_and_at
         .config()
         .with_operation_timeout(deadline)
         .with_read_timeout(Duration::from_millis(700));
-    let connection = Connection::builder(config)
-        .connector(Spy::with_detour(peer.port().await))
-        .connect()
-        .await
-        .unwrap();
+    let connection = connect_by(Spy::with_detour(peer.port().await), config).await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection);
     let error = within(deadline, table.get(Get::new("r"))).await.unwrap_err();
@@ -140,12 +137,7 @@ async fn a_region_server_that_is_none_is_an_error_in_time_with_stage_host_and_at
 async fn a_server_that_falls_silent_ends_a_read_in_time_and_a_write_as_unknown() {
     let deadline = Duration::from_secs(2);
     let cluster = standalone();
-    let forwarder = Forwarder::to(cluster.status.ports["region-server"]).await;
-    let connection = Connection::builder(cluster.config().with_operation_timeout(deadline))
-        .connector(Spy::with_detour(forwarder.port))
-        .connect()
-        .await
-        .unwrap();
+    let (connection, forwarder) = forwarded(cluster.config().with_operation_timeout(deadline)).await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection);
     table.put(put("silent", "1")).await.unwrap();

@@ -2,15 +2,11 @@
 
 use std::time::Duration;
 
-use hbase_txn::{
-    Append, Connection, Delete, Durability, ErrorKind, Increment, Mutation, OpenOptions, Put, Scan, Table,
-};
+use hbase_txn::{Append, Delete, Durability, ErrorKind, Increment, Mutation, OpenOptions, Put, Scan, Table};
 use rstest::rstest;
 
 use crate::support::{
-    connect, put, rows, says,
-    spy::Spy,
-    standalone,
+    connect, put, rows, says, spied,
     table::{SharedTable, TestTable, by_three},
 };
 
@@ -76,16 +72,6 @@ fn refused() -> Vec<(Mutation, ErrorKind, &'static [&'static str])> {
             &["row bad1", "out of range"],
         ),
     ]
-}
-
-async fn spied() -> (Connection, Spy) {
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
-    (connection, spy)
 }
 
 async fn nothing_was_written(table: &Table, prefix: &'static str) {

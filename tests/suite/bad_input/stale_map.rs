@@ -1,22 +1,15 @@
 //! A client's map of regions that is no longer true.
 
-use hbase_txn::{Connection, ErrorKind, OpenOptions, Scan};
+use hbase_txn::{ErrorKind, OpenOptions, Scan};
 
 use crate::support::{
-    connect, keys, put, says,
-    spy::Spy,
-    standalone,
+    connect, keys, put, says, spied,
     table::{TestTable, by_three_of_old},
 };
 
 #[tokio::test]
 async fn a_cut_behind_an_open_clients_back_is_its_own_error_and_nothing_is_sent() {
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     let elsewhere = connect().await;
     let table = TestTable::create("stalecut", by_three_of_old, &[]).await;
     let opened = table.open(&connection).await;

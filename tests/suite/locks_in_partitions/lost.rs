@@ -7,18 +7,14 @@ use hbase_txn::{Condition, Connection, ErrorKind, LockLoss, Outcome, Partitioned
 use super::{LEASE, SHARED, client, held, is_free};
 use crate::{
     proxy::{Action, Proxy},
-    support::{connect, eventually, put, says, standalone, value, within},
+    support::{connect, connect_by, eventually, put, says, standalone, value, within},
 };
 
 const COMMIT: &str = "ExecService";
 const SOON: Duration = Duration::from_secs(2);
 
 async fn behind(proxy: &Proxy) -> Connection {
-    Connection::builder(standalone().config())
-        .connector(proxy.clone())
-        .connect()
-        .await
-        .unwrap()
+    connect_by(proxy.clone(), standalone().config()).await
 }
 
 /// The first transactions of a client try what the server can do, by calls of their own.
@@ -147,8 +143,7 @@ async fn what_waits_for_a_commit_that_nobody_polls_ends_in_time() {
     let table = &SHARED.get().await;
     let proxy = Proxy::new();
     let config = standalone().config().with_operation_timeout(SOON);
-    let connection = Connection::builder(config).connector(proxy.clone());
-    let connection = connection.connect().await.unwrap();
+    let connection = connect_by(proxy.clone(), config).await;
     let (table, locks) = client(&connection, table).await;
     try_server(&table, "unp").await;
     let guard = held(locks.lock("unp", "l").unwrap()).await;

@@ -13,7 +13,7 @@ use std::{
 
 use futures::future::{BoxFuture, join};
 use hbase_txn::{
-    Connection, Connector, DialTarget, ErrorKind, Io, TableName,
+    Connector, DialTarget, ErrorKind, Io, TableName,
     provision::{ApplyStep, ApplyWatcher, Plan, audit_table},
 };
 use rstest::rstest;
@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use super::{apply, by_three, is_settled, plan, unmade};
-use crate::support::{connect, says, standalone, table::TestTable, table::plain, within};
+use crate::support::{connect, connect_by, says, standalone, table::TestTable, table::plain, within};
 
 /// Enough to make a table on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -133,11 +133,7 @@ async fn a_cluster_that_goes_away_half_way_is_told_with_what_was_done_and_the_ne
 ) {
     let line = Line::default();
     let config = standalone().config().with_operation_timeout(DEADLINE);
-    let connection = Connection::builder(config.with_read_timeout(Duration::from_secs(1)))
-        .connector(line.clone())
-        .connect()
-        .await
-        .unwrap();
+    let connection = connect_by(line.clone(), config.with_read_timeout(Duration::from_secs(1))).await;
     let table = match is_there {
         true => TestTable::create("away", plain, &["8"]).await,
         false => unmade("away"),
@@ -175,11 +171,7 @@ async fn a_cluster_that_goes_away_half_way_is_told_with_what_was_done_and_the_ne
 async fn a_cluster_that_goes_away_before_the_plan_is_told_with_the_place_in_the_file() {
     let line = Line::default();
     let config = standalone().config().with_operation_timeout(DEADLINE);
-    let connection = Connection::builder(config)
-        .connector(line.clone())
-        .connect()
-        .await
-        .unwrap();
+    let connection = connect_by(line.clone(), config).await;
     let table = unmade("away");
     let file = by_three(&table.name, "");
     line.0.store(Away::Refusing as u8, Ordering::SeqCst);

@@ -555,20 +555,13 @@ fn waiting_through_a_gateway_leaves_nothing_behind() {
         let ours = sides.visitor(Level::Dc, "one");
         ours.init(1, HOUR).await.unwrap();
         leftovers.begin();
-        let waiting: Vec<_> = (0..20)
+        let waiting = (0..20)
             .map(|_| {
                 let latch = ours.clone();
                 tokio::spawn(async move { latch.wait(PATIENCE).await })
             })
             .collect();
-        eventually("all wait", async || {
-            (leftovers.tasks() > waiting.len()).then_some(())
-        })
-        .await;
-        for waiting in waiting {
-            waiting.abort();
-            assert!(waiting.await.unwrap_err().is_cancelled());
-        }
+        leftovers.abandon(waiting).await;
         leftovers.none().await;
         assert_eq!(ours.count_down(1).await.unwrap().left, 0);
         assert_eq!(ours.wait(PATIENCE).await.unwrap(), WaitOutcome::Reached);

@@ -25,6 +25,15 @@ use crate::support::{
 
 const LEASE: Duration = Duration::from_secs(20);
 
+/// A lock table, and the locks of one client there, natively and through the gateway.
+async fn sides(client: &str, ours_alone: bool) -> (TestTable, LockManager, ThriftLockManager) {
+    let connection = connect().await;
+    let table = lock_table(&connection, "thrift", 2, ours_alone).await;
+    let native = lock_manager(&connection, &table.name, client).await;
+    let visitor = locks_of(&gateway().await, &table.name, client, ours_alone).await;
+    (table, native, visitor)
+}
+
 async fn try_natively(locks: &LockManager, id: &str, ttl: Duration) -> Option<LockGuard> {
     let request = locks.lock(Level::Dc, id).unwrap().ttl(ttl);
     request.try_acquire().await.unwrap()
@@ -33,11 +42,8 @@ async fn try_natively(locks: &LockManager, id: &str, ttl: Duration) -> Option<Lo
 #[tokio::test]
 async fn a_gateways_client_and_a_native_one_exclude_each_other() {
     let _gateway = GATEWAY.read().await;
-    let (connection, gateway) = (connect().await, gateway().await);
     for ours_alone in [false, true] {
-        let table = lock_table(&connection, "thrift", 2, ours_alone).await;
-        let native = lock_manager(&connection, &table.name, "exclude").await;
-        let visitor = locks_of(&gateway, &table.name, "exclude", ours_alone).await;
+        let (_table, native, visitor) = sides("exclude", ours_alone).await;
         let mut last = 0;
         for _ in 0..10 {
             let guard = try_lock(&visitor, "a", LEASE).await.expect("it is free");
@@ -72,10 +78,7 @@ async fn a_gateways_client_and_a_native_one_exclude_each_other() {
 #[tokio::test]
 async fn one_that_waits_behind_others_of_its_process_is_told_the_holder() {
     let _gateway = GATEWAY.read().await;
-    let (connection, gateway) = (connect().await, gateway().await);
-    let table = lock_table(&connection, "thrift", 1, false).await;
-    let native = lock_manager(&connection, &table.name, "queue").await;
-    let visitor = locks_of(&gateway, &table.name, "queue", false).await;
+    let (_table, native, visitor) = sides("queue", false).await;
     let wait = |wait| visitor.lock(Level::Dc, "q").unwrap().wait(wait).acquire();
     let guard = try_natively(&native, "q", LEASE).await.unwrap();
     let error = tokio::select! {
@@ -138,10 +141,7 @@ async fn a_renewal_that_is_too_late_for_one_row_tells_that_it_expired_and_keeps_
 #[tokio::test]
 async fn a_token_releases_what_the_other_kind_of_client_holds() {
     let _gateway = GATEWAY.read().await;
-    let (connection, gateway) = (connect().await, gateway().await);
-    let table = lock_table(&connection, "thrift", 1, false).await;
-    let native = lock_manager(&connection, &table.name, "tokens").await;
-    let visitor = locks_of(&gateway, &table.name, "tokens", false).await;
+    let (_table, native, visitor) = sides("tokens", false).await;
 
     let token = try_lock(&visitor, "a", LEASE).await.unwrap().leave();
     assert!(try_natively(&native, "a", LEASE).await.is_none());
@@ -203,11 +203,8 @@ async fn a_java_marker_keeps_out_and_a_java_release_is_told() {
 #[tokio::test]
 async fn a_lease_through_a_gateway_ends_and_a_renewed_one_does_not() {
     let _gateway = GATEWAY.read().await;
-    let (connection, gateway) = (connect().await, gateway().await);
     for ours_alone in [false, true] {
-        let table = lock_table(&connection, "thrift", 1, ours_alone).await;
-        let native = lock_manager(&connection, &table.name, "leases").await;
-        let visitor = locks_of(&gateway, &table.name, "leases", ours_alone).await;
+        let (_table, native, visitor) = sides("leases", ours_alone).await;
         // A busy machine takes long for the calls of an attempt, and renews late.
         let lease = Duration::from_secs(6);
         let request = visitor.lock(Level::Dc, "renewed").unwrap().ttl(lease).renewed();
@@ -249,10 +246,7 @@ async fn a_lease_through_a_gateway_ends_and_a_renewed_one_does_not() {
 #[tokio::test]
 async fn who_waits_through_a_gateway_gets_it_when_it_is_released() {
     let _gateway = GATEWAY.read().await;
-    let (connection, gateway) = (connect().await, gateway().await);
-    let table = lock_table(&connection, "thrift", 1, false).await;
-    let native = lock_manager(&connection, &table.name, "waits").await;
-    let visitor = locks_of(&gateway, &table.name, "waits", false).await;
+    let (_table, native, visitor) = sides("waits", false).await;
     let held = try_natively(&native, "a", LEASE).await.unwrap();
     let request = visitor.lock(Level::Dc, "a").unwrap().wait(LEASE);
     let waiting = tokio::spawn(request.acquire());
@@ -271,10 +265,7 @@ async fn who_waits_through_a_gateway_gets_it_when_it_is_released() {
 #[tokio::test]
 async fn attempts_that_are_dropped_leave_no_lock() {
     let _gateway = GATEWAY.read().await;
-    let (connection, gateway) = (connect().await, gateway().await);
-    let table = lock_table(&connection, "thrift", 1, false).await;
-    let native = lock_manager(&connection, &table.name, "dropped").await;
-    let visitor = locks_of(&gateway, &table.name, "dropped", false).await;
+    let (_table, native, visitor) = sides("dropped", false).await;
     for round in 0..20 {
         let attempt = tokio::spawn(visitor.lock(Level::Dc, "a").unwrap().ttl(LEASE).acquire());
         tokio::time::sleep(Duration::from_micros(400 * round)).await;

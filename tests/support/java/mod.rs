@@ -96,6 +96,28 @@ pub(crate) struct Cycle {
     pub(crate) leave: u64,
 }
 
+impl JavaDescriptor {
+    /// Asserts that what this table has beyond the other's attributes keeps a bucket's rows in one region, and no more.
+    pub(crate) fn adds_whole_buckets_to(&self, other: &Self) {
+        for key in other.attributes.keys() {
+            assert!(self.attributes.contains_key(key), "{key} is missing");
+        }
+        let is_added = |(key, value): &(&String, &String)| other.attributes.get(*key) != Some(*value);
+        let added = self.attributes.iter().filter(is_added);
+        let added: BTreeMap<_, _> = added.map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let whole_buckets = [
+            (
+                "SPLIT_POLICY",
+                "org.apache.hadoop.hbase.regionserver.KeyPrefixRegionSplitPolicy",
+            ),
+            ("KeyPrefixRegionSplitPolicy.prefix_length", "1"),
+            ("hbase.regionserver.region.split_restriction.type", "KeyPrefix"),
+            ("hbase.regionserver.region.split_restriction.prefix_length", "1"),
+        ];
+        assert_eq!(added, BTreeMap::from(whole_buckets));
+    }
+}
+
 impl JavaSide {
     /// Starts the program, which is built first if need be.
     pub(crate) async fn start(cluster: &Cluster) -> Self {
