@@ -46,7 +46,8 @@ impl LockTableOptions {
     }
 
     /// Protects Java clients from each other: without it, one that acquires a lock in the millisecond in which another
-    /// released it is told that it holds the lock, and the next is told so too.
+    /// released it is told that it holds the lock, and the next is told so too. So is, with it as without, one whose request
+    /// is on its way for longer than a client of this library acquires and releases the lock.
     ///
     /// It is HBase's `NEW_VERSION_BEHAVIOR` on the family. Locks that are acquired often become slower and slower by it, until
     /// the next major compaction. Clients of this library do not need it.

@@ -4,16 +4,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
 use hbase_txn::{
-    Connection, Delete, ErrorKind, Level, LockGuard, LockLoss, LockManager, LockManagerOptions,
+    Condition, Connection, Delete, ErrorKind, Level, LockGuard, LockLoss, LockManager, LockManagerOptions,
     LockTableOptions, LockToken, Put, ReleaseOutcome, SHORTEST_LEASE, Scan, TableDescriptor, TableName,
 };
 
 use crate::support::{
     connect,
     lock_rows::{lock_manager, lock_row},
-    rows, says,
-    spy::Spy,
-    standalone,
+    rows, says, spied,
     table::{SharedTable, TestTable},
 };
 
@@ -76,6 +74,47 @@ async fn w1_a_lock_that_is_acquired_at_once_after_a_release_is_held_by_one() {
             assert!(is_refused(&one, "a").await);
             release(guard).await;
         }
+    }
+}
+
+/// A Java client puts at the time of its own clock, and believes what a check-and-put says.
+#[tokio::test]
+async fn w1_a_delete_hides_no_java_lock_from_those_who_are_protected_a_whole_hold_of_ours_does() {
+    let connection = connect().await;
+    for protected in [false, true] {
+        let table = TestTable::unmade("w1-java");
+        let options = LockTableOptions::new(table.name.clone()).regions(1);
+        let options = if protected {
+            options.protect_java()
+        } else {
+            options
+        };
+        assert!(options.create(&connection.admin()).await.unwrap());
+        let (locks, rows) = (
+            lock_manager(&connection, &table.name, "w1").await,
+            table.of(&connection),
+        );
+        let java_acquires = async |id, at| {
+            let row = lock_row("w1", id);
+            let put = Put::new(row.clone()).cell_at("D", "L", at, "M").ttl(LEASE);
+            rows.check_and_mutate(Condition::absent(row, "D", "L"), [put.into()])
+                .await
+                .unwrap()
+        };
+
+        // Within the millisecond of a release.
+        let at = millis(SystemTime::now());
+        let release_of_java = Delete::new(lock_row("w1", "deleted")).timestamp(at);
+        rows.delete(release_of_java).await.unwrap();
+        assert!(java_acquires("deleted", at).await);
+        assert_eq!(java_acquires("deleted", at).await, !protected);
+        assert_eq!(is_refused(&locks, "deleted").await, protected);
+
+        // On its way for longer than one of ours acquires and releases.
+        let at = millis(SystemTime::now()) - 1;
+        release(acquire(&locks, "overtaken", LEASE).await).await;
+        assert!(java_acquires("overtaken", at).await);
+        assert!(!is_refused(&locks, "overtaken").await);
     }
 }
 
@@ -261,12 +300,7 @@ async fn w7_a_hot_lock_leaves_no_more_behind_after_hundreds_of_cycles_than_after
 
 #[tokio::test]
 async fn w8_waiting_ends_at_its_deadline_and_many_who_wait_ask_as_often_as_one() {
-    let spy = Spy::default();
-    let connection = Connection::builder(standalone().config())
-        .connector(spy.clone())
-        .connect()
-        .await
-        .unwrap();
+    let (connection, spy) = spied().await;
     let table = SHARED.get().await;
     let (one, other) = two(&connect().await, &table, "w8").await;
     let held = acquire(&other, "a", LEASE).await;

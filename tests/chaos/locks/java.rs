@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hbase_txn::{Condition, Connection, Delete, Put, Table, TableName};
+use hbase_txn::{Cell, CellKind, Condition, Connection, Delete, Get, Put, Scan, Table, TableName};
 
 use super::{CLIENT, FARM};
 
@@ -23,15 +23,41 @@ impl JavaOwner {
         }
     }
 
-    /// Whether it believes that it has the lock.
-    pub(super) async fn try_acquire(&self) -> bool {
+    /// The timestamp of its marker, if it believes that it has the lock.
+    pub(super) async fn try_acquire(&self) -> Option<u64> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let now = u64::try_from(now.as_millis()).unwrap();
         let put = Put::new(self.row.clone())
             .cell("D", "L", "M")
-            .timestamp(u64::try_from(now.as_millis()).unwrap())
+            .timestamp(now)
             .ttl(TTL);
         let free = Condition::absent(self.row.clone(), "D", "L");
-        self.table.check_and_mutate(free, [put.into()]).await.unwrap()
+        let acquired = self.table.check_and_mutate(free, [put.into()]).await.unwrap();
+        acquired.then_some(now)
+    }
+
+    /// Whether its marker lies under one of a later time: somebody else held the lock and gave it back while its request
+    /// was on its way. Nothing else may hide it.
+    pub(super) async fn is_overtaken(&self, marker: u64) -> bool {
+        let get = Get::new(self.row.clone()).column("D", "L");
+        let seen = self.table.get(get).await.unwrap();
+        let is_its_own = |cell: &Cell| cell.timestamp == marker && cell.value == "M";
+        if seen.is_some_and(|row| row.cells().iter().any(is_its_own)) {
+            return false;
+        }
+        let scan = Scan::new()
+            .start(self.row.clone())
+            .stop_inclusive(self.row.clone());
+        let mut stored = self.table.scan(scan.raw()).unwrap();
+        let stored = stored.next().await.unwrap().expect("what it put");
+        let is_later =
+            |cell: &Cell| cell.kind == CellKind::Put && cell.qualifier == "L" && cell.timestamp > marker;
+        assert!(
+            stored.cells().iter().any(is_later),
+            "hidden by a delete: {marker}, {:?}",
+            stored.cells()
+        );
+        true
     }
 
     pub(super) async fn release(&self) {

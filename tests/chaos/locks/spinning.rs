@@ -21,7 +21,7 @@ use super::{
     java::JavaOwner,
     request,
 };
-use crate::settings::Settings;
+use crate::{cluster::PATIENCE, settings::Settings};
 
 /// How long an owner is inside.
 const SECTION: Duration = Duration::from_millis(2);
@@ -40,6 +40,9 @@ struct Load {
     java: usize,
     /// How often locks are acquired: by ours, where there are any.
     cycles: usize,
+    /// Whether the table protects Java-style owners. Then only a hold that overtook its request can hide an owner's lock;
+    /// such an owner is counted and kept out, or it would release the locks of others, who would do the same in their turn.
+    protected: bool,
 }
 
 /// What became of it.
@@ -49,6 +52,7 @@ struct Done {
     overlaps: Overlaps,
     /// How often one of ours found when it released that a Java-style owner had taken its lock row.
     robbed: usize,
+    overtaken: usize,
     history: History,
 }
 
@@ -67,6 +71,7 @@ struct Shared {
     ours: AtomicUsize,
     java: AtomicUsize,
     robbed: AtomicUsize,
+    overtaken: AtomicUsize,
 }
 
 impl Shared {
@@ -94,6 +99,7 @@ async fn spin(rig: &Rig, load: Load) -> Done {
         ours: AtomicUsize::new(0),
         java: AtomicUsize::new(0),
         robbed: AtomicUsize::new(0),
+        overtaken: AtomicUsize::new(0),
     });
     let mut owners = JoinSet::new();
     for lock in 0..load.locks {
@@ -121,6 +127,7 @@ async fn spin(rig: &Rig, load: Load) -> Done {
         java: shared.java.load(Ordering::Relaxed),
         overlaps: shared.arena.overlaps(),
         robbed: shared.robbed.load(Ordering::Relaxed),
+        overtaken: shared.overtaken.load(Ordering::Relaxed),
         history: shared.history.clone(),
     };
     println!(
@@ -135,6 +142,28 @@ async fn spin(rig: &Rig, load: Load) -> Done {
         done.overlaps,
         done.robbed
     );
+    if load.protected {
+        println!("{} Java-style owners overtaken, and kept out", done.overtaken);
+    }
+    done
+}
+
+/// What protects Java clients makes each cycle of a hot lock slower than the one before, until the next major compaction.
+async fn spin_while_compacted(rig: &Rig, load: Load) -> Done {
+    let admin = rig.connection.admin().with_operation_timeout(PATIENCE);
+    let compactions = AtomicUsize::new(0);
+    let compacting = async {
+        loop {
+            admin.flush_table(&rig.name).await.unwrap();
+            admin.major_compact_table(&rig.name).await.unwrap();
+            compactions.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let done = tokio::select! {
+        done = spin(rig, load) => done,
+        () = compacting => unreachable!("compactions go on"),
+    };
+    println!("{} major compactions meanwhile", compactions.into_inner());
     done
 }
 
@@ -159,15 +188,19 @@ async fn spin_ours(shared: Arc<Shared>, locks: LockManager, lock: usize, owner: 
 
 async fn spin_java(shared: Arc<Shared>, java: JavaOwner, lock: usize, owner: Owner) {
     while !shared.is_over() {
-        if java.try_acquire().await {
-            shared.arena.enter(lock, owner);
-            sleep(SECTION).await;
-            shared.arena.leave(lock, owner);
-            shared.java.fetch_add(1, Ordering::Relaxed);
-            java.release().await;
-        } else {
+        let Some(marker) = java.try_acquire().await else {
             sleep(JAVA_RETRY).await;
+            continue;
+        };
+        if shared.load.protected && java.is_overtaken(marker).await {
+            shared.overtaken.fetch_add(1, Ordering::Relaxed);
+            continue;
         }
+        shared.arena.enter(lock, owner);
+        sleep(SECTION).await;
+        shared.arena.leave(lock, owner);
+        shared.java.fetch_add(1, Ordering::Relaxed);
+        java.release().await;
     }
 }
 
@@ -183,6 +216,7 @@ async fn four_owners_of_ours_on_each_of_64_locks_never_overlap() {
             ours: 4,
             java: 0,
             cycles: Settings::cycles(50_000, 1_000_000) / 2,
+            protected: false,
         };
         let done = spin(&rig, load).await;
         done.check();
@@ -196,29 +230,40 @@ async fn four_owners_of_ours_on_each_of_64_locks_never_overlap() {
 async fn two_of_ours_never_overlap_whatever_java_style_owners_do_on_the_same_locks() {
     const TEST: &str = "locks_with_java";
     let settings = Settings::of(TEST);
-    // What protects Java clients makes each cycle of a hot lock slower than the one before.
-    for (sort, part) in [(Sort::WithCompanions, 50), (Sort::ProtectJava, 250)] {
-        let rig = Rig::new(TEST, &settings, sort).await;
-        println!("{TEST}: {sort:?}");
-        let load = Load {
-            locks: 16,
-            ours: 2,
-            java: 2,
-            cycles: Settings::cycles(50_000, 1_000_000) / part,
-        };
-        let done = spin(&rig, load).await;
-        done.check();
-        assert!(done.java > 0, "no Java-style owner ever got in");
-        match sort {
-            // Nobody is inside beside anybody, so nobody takes a row away that is not his.
-            Sort::ProtectJava => {
-                assert_eq!(done.overlaps, Overlaps::default());
-                assert_eq!(done.robbed, 0);
-            }
-            _ => assert!(done.robbed > 0, "no Java-style owner was in anybody's way"),
-        }
-        rig.end().await;
-    }
+    let rig = Rig::new(TEST, &settings, Sort::WithCompanions).await;
+    let load = Load {
+        locks: 16,
+        ours: 2,
+        java: 2,
+        cycles: Settings::cycles(50_000, 1_000_000) / 50,
+        protected: false,
+    };
+    let done = spin(&rig, load).await;
+    done.check();
+    assert!(done.java > 0, "no Java-style owner ever got in");
+    assert!(done.robbed > 0, "no Java-style owner was in anybody's way");
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_overlaps_where_java_is_protected_but_those_whose_requests_were_overtaken() {
+    const TEST: &str = "locks_protected";
+    let settings = Settings::of(TEST);
+    let rig = Rig::new(TEST, &settings, Sort::ProtectJava).await;
+    let load = Load {
+        locks: 16,
+        ours: 2,
+        java: 2,
+        cycles: Settings::cycles(50_000, 1_000_000) / 250,
+        protected: true,
+    };
+    let done = spin_while_compacted(&rig, load).await;
+    done.check();
+    assert!(done.java > 0, "no Java-style owner ever got in");
+    assert_eq!(done.overlaps, Overlaps::default());
+    // Nobody is inside beside anybody, so nobody takes a row away that is not his.
+    assert_eq!(done.robbed, 0);
+    rig.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -231,6 +276,7 @@ async fn java_style_owners_let_two_of_ours_in_where_there_are_no_companions() {
         ours: 4,
         java: 2,
         cycles: 1_000,
+        protected: false,
     };
     // One cycle of a thousand, or of a few thousands.
     let (mut robbed, mut overlaps) = (0, 0);
@@ -257,6 +303,7 @@ async fn java_style_owners_alone_overlap_so_that_the_harness_is_known_to_see_it(
         ours: 0,
         java: 4,
         cycles: Settings::cycles(50_000, 1_000_000) / 25,
+        protected: false,
     };
     let done = spin(&rig, load).await;
     assert!(done.overlaps.java_in_java > 0, "the harness is blind");
