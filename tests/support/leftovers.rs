@@ -44,7 +44,7 @@ impl Leftovers {
     }
 
     /// How many tasks run besides those that ran at the beginning.
-    pub(crate) fn tasks(&self) -> usize {
+    fn tasks(&self) -> usize {
         alive().saturating_sub(self.tasks)
     }
 
