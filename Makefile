@@ -1,15 +1,18 @@
 # The front door. `make demo` and `make test` are all that most people need.
-.PHONY: help demo check test test-docker chaos bench fuzz deny
+.PHONY: help demo check test test-docker chaos bench fuzz deny oldest-rust package
 
 help:
 	@echo "make demo    the classic example on a real HBase, which it sets up"
 	@echo "make check   what needs no server: lints, unit and property tests, documentation"
 	@echo "make test    everything, on clusters that it starts and ends"
+	@echo "make test SUITE=locks  tests of one theme, or of several, on a cluster that stays up"
 	@echo "make test-docker  the smoke suite in a container of coprocessor/Dockerfile; on Debian as root it installs what it needs"
 	@echo "make chaos   the tests under faults, and others of great counts, in full (CHAOS_SEED, CHAOS_ROUNDS, CHAOS_COMMITS, CHAOS_CYCLES)"
 	@echo "make bench   what records, group commit, a hot partition and locks cost, on a cluster that it starts and ends (20 minutes behind the build)"
 	@echo "make fuzz    every decoder under a fuzzer (FUZZ_SECONDS=60 each; needs nightly Rust and cargo-fuzz)"
 	@echo "make deny    licences and bans of dependencies (needs cargo-deny)"
+	@echo "make oldest-rust  a build with the oldest supported Rust, which it installs by rustup"
+	@echo "make package  every crate packed as it would be published, and built from its own files"
 
 demo:
 	@scripts/demo
@@ -18,7 +21,7 @@ check:
 	@scripts/check
 
 test:
-	@scripts/test
+	@scripts/test $(if $(SUITE),suite $(SUITE))
 
 test-docker:
 	@scripts/test-docker
@@ -39,3 +42,11 @@ fuzz:
 
 deny:
 	@cargo deny --all-features check bans licenses sources
+
+oldest-rust:
+	@rust=$$(sed -n 's/^rust-version = "\(.*\)"$$/\1/p' Cargo.toml) && \
+	rustup toolchain install "$$rust" --profile minimal && \
+	cargo "+$$rust" build --locked --workspace --all-features
+
+package:
+	@scripts/package

@@ -1,15 +1,17 @@
 //! Does a hot partition slow the others down?
 //!
-//! 256 writers commit transactions that all have one row in common, while others commit at an even pace to partitions of their
-//! own; their 99th percentile is what counts. It is compared with the same load where each writer has a partition of its
-//! own, and shown without admission, where the writers wait for the row on the server's handlers.
+//! 256 writers commit transactions that all have one row in common, while others commit at an even
+//! pace to partitions of their own; their 99th percentile is what counts. It is compared with the
+//! same load where each writer has a partition of its own, and shown without admission, where the
+//! writers wait for the row on the server's handlers.
 //!
 //!     make bench
 //!
-//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench hot_partition`.
+//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench
+//! hot_partition`.
 //!
-//! The median of the rounds' ratios must be at most 1.5; else the exit status is 1. With `-- --short`, one short round and
-//! no judgement.
+//! The median of the rounds' ratios must be at most 1.5; else the exit status is 1. With `-- --short`,
+//! one short round and no judgement.
 
 mod setup;
 
@@ -153,9 +155,9 @@ async fn write(
     while Instant::now() < end {
         pace.tick().await;
         let began = Instant::now();
-        let mut transaction = table.at(prefix.clone())?;
+        let mut transaction = table.transaction(prefix.clone());
         for row in rows.iter() {
-            transaction.put(Put::new(row.clone()).cell("f", "q", "v"))?;
+            transaction = transaction.put(Put::new(row.clone()).cell("f", "q", "v"));
         }
         transaction.commit().await.into_result()?;
         times.push(began.elapsed());

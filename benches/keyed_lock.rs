@@ -1,15 +1,15 @@
 //! How often a second can an id be locked and unlocked?
 //!
-//! 16 ids, nothing under the lock, by 1, 2 and 8 threads: ours beside HBase's own `IdLock`, which a Java program of ours runs
-//! (`benches/java/keyed_lock`; Maven fetches its jar), and beside the crate `lockable`; also by eight tasks on each of as many
-//! threads. All take turns in five rounds.
+//! 16 ids, nothing under the lock, by 1, 2 and 8 threads: ours beside HBase's own `IdLock`, which a
+//! Java program of ours runs (`benches/java/keyed_lock`; Maven fetches its jar), and beside the
+//! crate `lockable`; also by eight tasks on each of as many threads. All take turns in five rounds.
 //!
 //!     make bench
 //!
 //! or, without a cluster: `cargo bench --all-features --bench keyed_lock`.
 //!
-//! The median must be at least twice that of HBase, and at least that of `lockable`, with threads and with tasks; else the
-//! exit status is 1. With `-- --short`, one short round and no judgement.
+//! The median must be at least twice that of HBase, and at least that of `lockable`, with threads
+//! and with tasks; else the exit status is 1. With `-- --short`, one short round and no judgement.
 
 mod setup;
 
@@ -27,7 +27,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use hbase_txn::keyed_lock::IdLock;
+use hbase_keyed_lock::IdLock;
 use lockable::LockPool;
 
 use self::setup::{Failure, is_short, median};
@@ -128,7 +128,8 @@ fn lockables(threads: usize, length: Duration) -> f64 {
     })
 }
 
-/// Millions a second that the tasks of so many threads do. A task does a batch, lets others run, and begins anew.
+/// Millions a second that the tasks of so many threads do. A task does a batch, lets others run,
+/// and starts again.
 fn with_tasks<B: Future<Output = ()> + Send>(
     threads: usize,
     length: Duration,
@@ -203,7 +204,7 @@ struct HBase {
 
 impl HBase {
     fn start() -> Result<Self, Failure> {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/java/keyed_lock");
+        let program = Path::new(env!("REPOSITORY")).join("benches/java/keyed_lock");
         let jars = Path::new(env!("CARGO_TARGET_TMPDIR")).join("keyed_lock");
         let fetched = Command::new("mvn")
             .args(["-q", "-B", "-Dstyle.color=never", "-f"])

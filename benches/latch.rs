@@ -1,15 +1,19 @@
-//! How soon is who waits for a latch told, and what does waiting cost while nothing happens?
+//! How soon is a waiter of a latch notified, and what does waiting cost while nothing happens?
 //!
-//! Ten latches that are awaited in one process are counted down by another client, again and again; then 10,000 at once. How long
-//! each waiter is told after the answer to the last count-down of his latch, the longest of all. And while 10,000 are awaited and
-//! nobody counts: the calls that are made for it, and the processor time of this process.
+//! One process waits for ten latches, which another client counts down, again and again; then for
+//! 10,000 at once. Measured is the longest time from the answer to the last count-down of a latch
+//! until its waiter is notified. And while 10,000 are awaited and no client counts: the calls that
+//! are made for it, and the processor time of this process.
 //!
 //!     make bench
 //!
-//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench latch`.
+//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench
+//! latch`.
 //!
-//! Ten are told within 100 ms, 10,000 within a second; each look is one call for each server, and 1,250 latches; at most 20,000
-//! latches a second are looked at; waiting takes at most a fifth of a core; nothing of it is left afterwards; else the exit status is 1. With `-- --short`, fewer and no judgement.
+//! Ten are told within 100 ms, 10,000 within a second; each look is one call for each server, and
+//! 1,250 latches; at most 20,000 latches a second are looked at; waiting takes at most a fifth of a
+//! core; nothing of it is left afterwards; else the exit status is 1. With `-- --short`, fewer and
+//! no judgement.
 
 mod setup;
 #[path = "../tests/support/spy.rs"]
@@ -21,7 +25,8 @@ use std::{process::ExitCode, time::Duration};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use hbase_txn::{
-    Connection, Latch, LatchManager, LatchManagerOptions, LatchTableOptions, Level, TableName, WaitOutcome,
+    Connection, Level, TableName,
+    latch::{Latch, LatchManager, LatchManagerOptions, LatchTableOptions, WaitOutcome},
 };
 use tokio::{
     runtime::Handle,
@@ -40,7 +45,7 @@ const AT_ONCE: usize = 32;
 /// How many latches are asked for in one call.
 const ONE_CALL: usize = 1_250;
 /// The longest pause between two looks at a few latches is less, the shortest not.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(25);
+const MIN_PAUSE: Duration = Duration::from_millis(25);
 const FEW_WITHIN: Duration = Duration::from_millis(100);
 const MANY_WITHIN: Duration = Duration::from_secs(1);
 const CORE_SHARE: f64 = 0.2;
@@ -72,7 +77,7 @@ async fn main() -> Result<ExitCode, Failure> {
     let bench = Bench::begin("latch").await?;
     let name: TableName = format!("bench_latches_{:08x}", fastrand::u32(..)).parse()?;
     let admin = bench.connection.admin();
-    LatchTableOptions::new(name.clone())
+    LatchTableOptions::from(name.clone())
         .regions(8)
         .create(&admin)
         .await?;
@@ -118,7 +123,7 @@ async fn measure(connection: &Connection, name: &TableName, length: &Length) -> 
     let few = Awaited::begin(&here, &there, "idle", 10).await?;
     let (share, looks) = idle(&spy, length.idle).await?;
     few.count_down().await?;
-    let most = length.idle.div_duration_f64(SHORTEST_PAUSE);
+    let most = length.idle.div_duration_f64(MIN_PAUSE);
     println!(
         "10 while nothing happens: {looks} calls in {:?}, at most {most:.0} is asked for; {:.1} % of a core, at most {:.0} % is asked for",
         length.idle,
@@ -212,7 +217,8 @@ impl Awaited {
         Ok(Self { latches, waiting })
     }
 
-    /// Counts all down, and waits for who waits: how long one was told after the answer to the count-down.
+    /// Counts all down, and waits for the waiters: the longest time from the answer to the
+    /// count-down until the notification.
     async fn count_down(self) -> Result<Duration, Failure> {
         let began = Instant::now();
         let counted: Vec<Instant> = stream::iter(&self.latches)

@@ -1,22 +1,26 @@
 //! What does a lock cost, and does one that is taken again and again become slower?
 //!
-//! One owner acquires and releases the same lock 30,000 times: the median of the last thousand cycles is compared with that
-//! of the second thousand. And uncontended acquisitions take turns with conditional puts of one row on the same table. Both
-//! on a table of our own, and on one that is shared with Java clients, where a lock has a companion row.
+//! One owner acquires and releases the same lock 30,000 times: the median of the last thousand
+//! cycles is compared with that of the second thousand. And uncontended acquisitions take turns
+//! with conditional puts of one row on the same table. Both on a table of our own, and on one that
+//! is shared with Java clients, where a lock has a companion row.
 //!
 //!     make bench
 //!
-//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench lock`.
+//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench
+//! lock`.
 //!
-//! The late cycles may take 1.5 times as long as the early ones; an acquisition 1.5 times as long as a conditional put, 2.2
-//! times with the companion row; else the exit status is 1. With `-- --short`, a few cycles and no judgement.
+//! The late cycles may take 1.5 times as long as the early ones; an acquisition 1.5 times as long
+//! as a conditional put, 2.2 times with the companion row; else the exit status is 1. With `-- --short`,
+//! a few cycles and no judgement.
 
 mod setup;
 
 use std::{process::ExitCode, time::Duration};
 
 use hbase_txn::{
-    Condition, Connection, Level, LockManager, LockManagerOptions, LockTableOptions, Put, Table, TableName,
+    Condition, Connection, Level, Put, Table, TableName,
+    lock::{LockManager, LockManagerOptions, LockTableOptions},
 };
 use tokio::time::Instant;
 
@@ -36,7 +40,7 @@ struct Sort {
 const SORTS: [Sort; 2] = [
     Sort {
         name: "ours alone",
-        options: LockTableOptions::ours_alone,
+        options: LockTableOptions::without_java_clients,
         allowed: 1.5,
     },
     Sort {
@@ -77,7 +81,7 @@ async fn main() -> Result<ExitCode, Failure> {
     for sort in &SORTS {
         let name: TableName = format!("bench_locks_{:08x}", fastrand::u32(..)).parse()?;
         let admin = bench.connection.admin();
-        let options = LockTableOptions::new(name.clone()).regions(1);
+        let options = LockTableOptions::from(name.clone()).regions(1);
         (sort.options)(options).create(&admin).await?;
         let measured = measure(&bench.connection, &name, sort, &length).await;
         admin.delete_table(&name).await?;
@@ -99,7 +103,7 @@ async fn measure(
     let locks = LockManagerOptions::new("bench")
         .open(connection, name.clone())
         .await?;
-    let table = connection.table(name.clone());
+    let table = connection.table(name)?;
     // The region's location, the connection, the server's code.
     uncontended(&locks, &table, length.calls).await?;
     let mut seen = Vec::new();

@@ -1,15 +1,18 @@
 //! What does a record cost, and what does group commit spare?
 //!
-//! Transactions of ten rows without a record, with one under an id of its own, and with one under the caller's id (whose
-//! record is read first, in a call more), from one task and from 16, each in a partition of its own. And transactions of one
-//! row, from 64 tasks in one partition, with admission, which sends those that queue up in one call, and without.
+//! Transactions of ten rows without a record, with one under an id of its own, and with one under
+//! the caller's id (whose record is read first, in a call more), from one task and from 16, each in
+//! a partition of its own. And transactions of one row, from 64 tasks in one partition, with
+//! admission, which sends those that queue up in one call, and without.
 //!
 //!     make bench
 //!
-//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench record_cost`.
+//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench
+//! record_cost`.
 //!
-//! The rounds of all sorts take turns. Shown are the medians of the rounds, and the median of each round's ratio to
-//! the first sort. Nothing is judged, but every commit must succeed. With `-- --short`, one short round.
+//! The rounds of all sorts take turns. Shown are the medians of the rounds, and the median of each
+//! round's ratio to the first sort. Nothing is judged, but every commit must succeed. With `-- --short`,
+//! one short round.
 
 mod setup;
 
@@ -33,7 +36,7 @@ struct Sort {
     table: PartitionedTable,
     rows: usize,
     partitions: Partitions,
-    prepare: fn(&mut Transaction),
+    prepare: fn(Transaction) -> Transaction,
 }
 
 #[derive(Clone, Copy)]
@@ -74,12 +77,10 @@ async fn measure(bench: &Bench, rounds: usize, length: Duration) -> Result<(), F
         prepare,
     };
     let sorts = [
-        recorded("no record", |_| {}),
-        recorded("an id of its own", |transaction| {
-            transaction.recorded();
-        }),
+        recorded("no record", |transaction| transaction),
+        recorded("an id of its own", |transaction| transaction.recorded()),
         recorded("the caller's id", |transaction| {
-            transaction.id(TransactionId::unique());
+            transaction.id(TransactionId::unique())
         }),
     ];
     for tasks in [1, 16] {
@@ -92,7 +93,7 @@ async fn measure(bench: &Bench, rounds: usize, length: Duration) -> Result<(), F
         table,
         rows: 1,
         partitions: Partitions::One,
-        prepare: |_| {},
+        prepare: |transaction| transaction,
     };
     let sorts = [
         grouped("without admission", unadmitted),
@@ -190,12 +191,11 @@ async fn write(sort: Sort, task: usize, end: Instant) -> Result<Vec<Duration>, F
     let mut times = Vec::new();
     while Instant::now() < end {
         let began = Instant::now();
-        let mut transaction = sort.table.at(prefix.clone())?;
+        let mut transaction = sort.table.transaction(prefix.clone());
         for row in &rows {
-            transaction.put(Put::new(row.clone()).cell("f", "q", &VALUE[..]))?;
+            transaction = transaction.put(Put::new(row.clone()).cell("f", "q", &VALUE[..]));
         }
-        (sort.prepare)(&mut transaction);
-        transaction.commit().await.into_result()?;
+        (sort.prepare)(transaction).commit().await.into_result()?;
         times.push(began.elapsed());
     }
     Ok(times)

@@ -1,4 +1,5 @@
-//! Audited counter: every change of a number leaves a row that says what it was, and none is counted twice.
+//! Audited counter: every change of a number leaves a row that says what it was, and none is
+//! counted twice.
 //!
 //! | row | cell | |
 //! |---|---|---|
@@ -9,16 +10,14 @@
 //!
 //! **Invariant.** The number is the sum of its audit rows, in every snapshot.
 //!
-//! **When something goes wrong.** Nothing is read, so nobody is in anybody's way: there are no conflicts. The answer was lost, or the
-//! caller died: it sends the same change again. For a day (the table's replay window) the record answers that it was
-//! applied; after that, for ever, the audit row does.
+//! **When something goes wrong.** Nothing is read, so nobody is in anybody's way: there are no
+//! conflicts. The answer was lost, or the caller died: it sends the same change again. For a day
+//! (the table's replay window) the record answers that it was applied; after that, for ever, the
+//! audit row does.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example audited_counter`
 
-use hbase_txn::{
-    Condition, Connection, Increment, Outcome, PartitionRule, PartitionedTable, Put, Result, TableName,
-    TransactionId,
-};
+use hbase_txn::{Condition, Connection, Increment, Outcome, PartitionRule, PartitionedTable, Put, Result};
 
 mod support;
 
@@ -41,19 +40,16 @@ pub async fn apply(
     change: &Change,
 ) -> Result<bool> {
     let audit_row = format!("{tenant}/audit/{counter}/{}", change.id);
-    let mut transaction = counters.at(tenant.to_owned())?;
-    transaction.id(TransactionId::new(format!("{counter}/{}", change.id))?);
-    transaction.condition(Condition::absent(audit_row.clone(), "f", "amount"))?;
-    transaction.increment(Increment::new(format!("{tenant}/counter/{counter}")).column(
-        "f",
-        "value",
-        change.amount,
-    ))?;
-    transaction.put(
-        Put::new(audit_row)
-            .cell("f", "amount", change.amount.to_string())
-            .cell("f", "by", change.by.clone()),
-    )?;
+    let transaction = counters
+        .transaction(tenant)
+        .id(format!("{counter}/{}", change.id))
+        .condition(Condition::absent(&audit_row, "f", "amount"))
+        .increment(Increment::new(format!("{tenant}/counter/{counter}")).column("f", "value", change.amount))
+        .put(
+            Put::new(audit_row)
+                .cell("f", "amount", change.amount)
+                .cell("f", "by", &change.by),
+        );
     match transaction.commit().await {
         // Its record is forgotten, and its audit row is there.
         Outcome::Rejected(_) => Ok(false),
@@ -67,23 +63,24 @@ pub async fn apply(
 ///
 /// When they don't.
 pub async fn checked(counters: &PartitionedTable, tenant: &str, counter: &str) -> Result<(i64, usize)> {
-    let snapshot = counters.snapshot(tenant.to_owned()).await?;
-    let value = support::counter(snapshot.value(format!("{tenant}/counter/{counter}"), "f", "value"));
+    let snapshot = counters.snapshot(tenant).await?;
+    let value = snapshot.get(format!("{tenant}/counter/{counter}"), "f", "value")?;
+    let value: i64 = value.unwrap_or(0);
     // '0' is the byte behind '/': all rows that begin with the text before it.
     let rows = snapshot.range(
         format!("{tenant}/audit/{counter}/"),
         format!("{tenant}/audit/{counter}0"),
     );
-    let amounts = rows.iter().filter_map(|row| row.value("f", "amount"));
-    let sum: i64 = amounts
-        .map(|amount| support::text(amount).parse::<i64>().expect("a number"))
-        .sum();
+    let amounts = rows
+        .iter()
+        .filter_map(|row| row.get::<i64>("f", "amount").transpose());
+    let sum = amounts.sum::<Result<i64, _>>()?;
     assert_eq!(value, sum, "the counter is not the sum of its audit rows");
     Ok((value, rows.len()))
 }
 
 /// Eight tasks count, and send every change twice, as callers do who got no answer.
-pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
+pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let counters = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
     let (_, before) = checked(&counters, "acme", "visits").await?;
     let run_id = support::run_id();
@@ -119,7 +116,7 @@ pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let connection = support::connect().await?;
-    run(&connection, &"pattern_audited_counter".parse()?).await?;
+    run(&connection, "pattern_audited_counter").await?;
     connection.close().await;
     Ok(())
 }

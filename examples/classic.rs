@@ -1,13 +1,13 @@
-//! The classic example: rows of one prefix change together; rows of several prefixes are grouped; a transaction over
-//! two prefixes is refused.
+//! The classic example: rows of one prefix change together; rows of several prefixes are grouped; a
+//! transaction over two prefixes is refused.
 //!
 //! `make demo` starts a local HBase and runs this. On a cluster of your own:
-//! `HBASE_TXN_CONNECT=hbase+zk://host:2181/hbase cargo run --example classic`. It makes the table `classic`, or uses the
-//! one that is there.
+//! `HBASE_TXN_CONNECT=hbase+zk://host:2181/hbase cargo run --example classic`. It makes the table
+//! `classic`, or uses the one that is there.
 
 use hbase_txn::{
-    BytesBinary, Connection, Delete, ErrorKind, FamilyDescriptor, PartitionRule, PartitionedTable, Put,
-    Result, Scan, Table, TableDescriptor, TableName,
+    BytesBinary, Connection, Delete, ErrorKind, FamilyDescriptor, Outcome, PartitionRule, PartitionedTable,
+    Put, Result, Scan, Table, TableDescriptor,
 };
 
 #[tokio::main]
@@ -17,11 +17,10 @@ async fn main() -> Result<()> {
     let cluster = connection.admin().cluster_info().await?;
     println!("HBase {} at {uri}\n", cluster.version);
 
-    let name: TableName = "classic".parse()?;
-    make_table(&connection, &name).await?;
-    let table = PartitionedTable::open(&connection, name.clone()).await?;
+    make_table(&connection, "classic").await?;
+    let table = PartitionedTable::open(&connection, "classic").await?;
     println!(
-        "Table {name}: a partition is all rows that share {}.",
+        "Table classic: a partition is all rows that share {}.",
         table.rule()
     );
     println!("Opening it proved that the endpoint answers and that no region boundary cuts a partition.\n");
@@ -35,10 +34,11 @@ async fn main() -> Result<()> {
         .await?;
     println!("   The rows of partition xxx before it:");
     print_rows(table.table(), Scan::prefix("xxx")).await?;
-    let mut transaction = table.at("xxx")?;
-    transaction.put(Put::new("xxxabc").cell("f", "q", "one"))?;
-    transaction.put(Put::new("xxx123").cell("f", "q", "two"))?;
-    transaction.delete(Delete::new("xxxzzz"))?;
+    let transaction = table
+        .transaction("xxx")
+        .put(Put::new("xxxabc").cell("f", "q", "one"))
+        .put(Put::new("xxx123").cell("f", "q", "two"))
+        .delete(Delete::new("xxxzzz"));
     println!("   put xxxabc, put xxx123, delete xxxzzz");
     println!("   {}", transaction.commit().await);
     println!("   The rows of partition xxx after it:");
@@ -46,15 +46,14 @@ async fn main() -> Result<()> {
 
     println!("\n2. A batch of any rows; each partition's group is a transaction of its own:");
     let mut batch = table.batch();
-    for (row, value) in [
+    let rows = [
         ("aaa1", "a"),
         ("bbb1", "b"),
         ("ccc1", "c"),
         ("aaa2", "a"),
         ("bbb2", "b"),
-    ] {
-        batch.put(Put::new(row).cell("f", "q", value));
-    }
+    ];
+    batch.extend(rows.map(|(row, value)| Put::new(row).cell("f", "q", value)));
     println!("   explained, before anything is sent:");
     for group in batch.explain().await?.groups {
         println!("     {group}");
@@ -64,16 +63,16 @@ async fn main() -> Result<()> {
         println!("     {}", group.outcome);
     }
 
-    println!("\n3. A transaction over two prefixes is refused when the second is added:");
-    let mut transaction = table.at("xxx")?;
-    transaction.put(Put::new("xxxabc").cell("f", "q", "never written"))?;
-    match transaction.put(Put::new("yyy1").cell("f", "q", "never written")) {
-        Err(error) if error.kind() == ErrorKind::OtherPartition => {
-            println!("   {error}");
-            println!("   It was never committed, so nothing was sent to the server.\n");
-        }
-        Err(error) => return Err(error),
-        Ok(_) => unreachable!("rows of two partitions can't be in one transaction"),
+    println!("\n3. A transaction over two prefixes is invalid, and nothing of it is sent to the server:");
+    let outcome = table
+        .transaction("xxx")
+        .put(Put::new("xxxabc").cell("f", "q", "never written"))
+        .put(Put::new("yyy1").cell("f", "q", "never written"))
+        .commit()
+        .await;
+    match outcome {
+        Outcome::Invalid(error) if error.kind() == ErrorKind::OtherPartition => println!("   {error}\n"),
+        other => unreachable!("rows of two partitions can't be in one transaction: {other}"),
     }
 
     println!("4. All rows, read back in one scan:");
@@ -100,17 +99,17 @@ async fn print_rows(table: &Table, scan: Scan) -> Result<()> {
     Ok(())
 }
 
-/// Makes the table, with a rule that keeps three-byte prefixes together and the endpoint that applies transactions.
-async fn make_table(connection: &Connection, name: &TableName) -> Result<()> {
+/// Makes the table, with a rule that keeps three-byte prefixes together and the endpoint that
+/// applies transactions.
+async fn make_table(connection: &Connection, name: &str) -> Result<()> {
     if connection.admin().exists(name).await? {
         return Ok(());
     }
-    let descriptor = TableDescriptor::new(name.clone())
+    let descriptor = TableDescriptor::new(name)?
         .with_family(FamilyDescriptor::new("f"))
         .with_partition_rule(&PartitionRule::prefix_length(3)?)
         .with_multi_row_mutation_endpoint();
-    connection
-        .admin()
-        .create_table(&descriptor, &["bbb".into(), "mmm".into()])
-        .await
+    let split_keys = ["bbb".into(), "mmm".into()];
+    connection.admin().create_table(&descriptor, &split_keys).await?;
+    Ok(())
 }

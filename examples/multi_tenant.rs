@@ -1,4 +1,5 @@
-//! Multi-tenant rows: each tenant is a partition, can't reach another one's rows, and keeps within its quota.
+//! Multi-tenant rows: each tenant is a partition, can't reach another one's rows, and keeps within
+//! its quota.
 //!
 //! | row | cell | |
 //! |---|---|---|
@@ -8,21 +9,24 @@
 //!
 //! A partition is the bytes before the first `/`: no tenant's name has one.
 //!
-//! **Conditions.** Storing: the document is absent, and what is left is enough for it. Removing: the body is as it was read.
+//! **Conditions.** Storing: the document is absent, and what is left is enough for it. Removing:
+//! the body is as it was read.
 //!
-//! **Invariant.** In every snapshot `f:left` and the sizes of all documents together are `f:granted`, and nothing is below zero.
+//! **Invariant.** In every snapshot `f:left` and the sizes of all documents together are
+//! `f:granted`, and nothing is below zero.
 //!
-//! **When something goes wrong.** Two documents want the last room: one is rejected, by name of the condition. A row of another tenant is
-//! refused when it is added, and nothing is sent. A batch over tenants is one transaction for each, and one outcome for each:
-//! no tenant waits for another, and a failure of one stays its own. Lost answers: with a record the commit is
-//! sent again, and is applied once.
+//! **When something goes wrong.** Two documents want the last room: one is rejected, by name of the
+//! condition. A row of another tenant is refused when it is added, and nothing is sent. A batch
+//! over tenants is one transaction for each, and one outcome for each: no tenant waits for another,
+//! and a failure of one stays its own. Lost answers: with a record the commit is sent again, and is
+//! applied once.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example multi_tenant`
 
 use bytes::Bytes;
 use hbase_txn::{
     Comparison, Condition, Connection, Delete, ErrorKind, Get, Increment, Outcome, PartitionRule,
-    PartitionedTable, Put, Result, TableName,
+    PartitionedTable, Put, Result,
 };
 
 mod support;
@@ -45,16 +49,16 @@ const IS_NEW: &str = "the document is new";
 pub async fn store(table: &PartitionedTable, tenant: &str, name: &str, body: Bytes) -> Result<Stored> {
     let (quota, document) = (format!("{tenant}/quota"), format!("{tenant}/document/{name}"));
     let size = body.len() as i64;
-    // Counters that are not negative compare byte by byte as their numbers do. Nothing is read, so two that store at once are
-    // not in each other's way.
-    let enough = size.to_be_bytes().to_vec();
-    let fits = Condition::compare(quota.clone(), "f", "left", Comparison::GreaterOrEqual, enough);
-    let mut storing = table.at(tenant.to_owned())?;
-    storing.recorded();
-    storing.condition(Condition::absent(document.clone(), "f", "body").label(IS_NEW))?;
-    storing.condition(fits)?;
-    storing.put(Put::new(document).cell("f", "body", body))?;
-    storing.increment(Increment::new(quota).column("f", "left", -size))?;
+    // Counters that are not negative compare byte by byte as their numbers do. Nothing is read, so
+    // two that store at once are not in each other's way.
+    let fits = Condition::compare(&quota, "f", "left", Comparison::GreaterOrEqual, size);
+    let storing = table
+        .transaction(tenant)
+        .recorded()
+        .condition(Condition::absent(&document, "f", "body").label(IS_NEW))
+        .condition(fits)
+        .put(Put::new(document).cell("f", "body", body))
+        .increment(Increment::new(quota).column("f", "left", -size));
     match storing.commit().await {
         Outcome::Rejected(rejection) => {
             let exists = rejection.failed.iter().any(|failed| failed.label == IS_NEW);
@@ -67,15 +71,16 @@ pub async fn store(table: &PartitionedTable, tenant: &str, name: &str, body: Byt
 /// Removes a document, and gives its size back; tells whether it was this call that did.
 pub async fn remove(table: &PartitionedTable, tenant: &str, name: &str) -> Result<bool> {
     let document = format!("{tenant}/document/{name}");
-    let row = table.table().get(Get::new(document.clone())).await?;
+    let row = table.table().get(Get::new(&document)).await?;
     let Some(body) = row.as_ref().and_then(|row| row.value("f", "body")) else {
         return Ok(false);
     };
-    let mut removal = table.at(tenant.to_owned())?;
-    removal.recorded();
-    removal.condition(Condition::equal(document.clone(), "f", "body", body.clone()))?;
-    removal.delete(Delete::new(document))?;
-    removal.increment(Increment::new(format!("{tenant}/quota")).column("f", "left", body.len() as i64))?;
+    let removal = table
+        .transaction(tenant)
+        .recorded()
+        .condition(Condition::equal(&document, "f", "body", body))
+        .delete(Delete::new(document))
+        .increment(Increment::new(format!("{tenant}/quota")).column("f", "left", body.len() as i64));
     match removal.commit().await {
         Outcome::Rejected(_) => Ok(false),
         other => other.into_result().map(|_| true),
@@ -85,11 +90,11 @@ pub async fn remove(table: &PartitionedTable, tenant: &str, name: &str) -> Resul
 /// Grants each tenant so many bytes more. One batch, and a transaction of its own for each.
 pub async fn grant(table: &PartitionedTable, tenants: &[&str], bytes: u32) -> Result<()> {
     let mut batch = table.batch();
-    for tenant in tenants {
+    batch.extend(tenants.iter().map(|tenant| {
         let quota = Increment::new(format!("{tenant}/quota"));
         let bytes = i64::from(bytes);
-        batch.increment(quota.column("f", "granted", bytes).column("f", "left", bytes));
-    }
+        quota.column("f", "granted", bytes).column("f", "left", bytes)
+    }));
     for group in batch.commit().await {
         println!("granted {bytes} bytes: {}", group.outcome);
         group.outcome.into_result()?;
@@ -97,21 +102,25 @@ pub async fn grant(table: &PartitionedTable, tenants: &[&str], bytes: u32) -> Re
     Ok(())
 }
 
-/// What a tenant has left of its quota, and how many documents it has, after a check that both agree.
+/// What a tenant has left of its quota, and how many documents it has, after a check that both
+/// agree.
 ///
 /// # Panics
 ///
 /// When they don't.
 pub async fn checked(table: &PartitionedTable, tenant: &str) -> Result<(i64, usize)> {
-    let snapshot = table.snapshot(tenant.to_owned()).await?;
-    let quota = |qualifier| support::counter(snapshot.value(format!("{tenant}/quota"), "f", qualifier));
+    let snapshot = table.snapshot(tenant).await?;
+    let quota = |qualifier| -> Result<i64> {
+        let value = snapshot.get(format!("{tenant}/quota"), "f", qualifier)?;
+        Ok(value.unwrap_or(0))
+    };
     let bodies: Vec<_> = snapshot
         .rows()
         .iter()
         .filter_map(|row| row.value("f", "body"))
         .collect();
     let used: usize = bodies.iter().map(|body| body.len()).sum();
-    let (granted, left) = (quota("granted"), quota("left"));
+    let (granted, left) = (quota("granted")?, quota("left")?);
     assert_eq!(
         left + used as i64,
         granted,
@@ -122,7 +131,7 @@ pub async fn checked(table: &PartitionedTable, tenant: &str) -> Result<(i64, usi
 }
 
 /// Three tenants store documents until there is no room, and one tries to reach another.
-pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
+pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let table = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
     let tenants = ["acme", "globex", "initech"];
     grant(&table, &tenants, 10_000).await?;
@@ -144,10 +153,10 @@ pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
         println!("{tenant} has {documents} documents, and {left} bytes left");
     }
 
-    let mut transaction = table.at("acme")?;
-    match transaction.put(Put::new("globex/document/plans").cell("f", "body", "ours now")) {
-        Err(error) if error.kind() == ErrorKind::OtherPartition => println!("{error}"),
-        _ => unreachable!("a row of another tenant can't be in the transaction"),
+    let intrusion = Put::new("globex/document/plans").cell("f", "body", "ours now");
+    match table.transaction("acme").put(intrusion).commit().await {
+        Outcome::Invalid(error) if error.kind() == ErrorKind::OtherPartition => println!("{error}"),
+        other => unreachable!("a row of another tenant can't be in the transaction: {other}"),
     }
     Ok(())
 }
@@ -155,7 +164,7 @@ pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let connection = support::connect().await?;
-    run(&connection, &"pattern_multi_tenant".parse()?).await?;
+    run(&connection, "pattern_multi_tenant").await?;
     connection.close().await;
     Ok(())
 }

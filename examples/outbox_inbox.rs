@@ -1,4 +1,5 @@
-//! Outbox and inbox: money moves between two partitions, which no transaction can do, in three that can be repeated.
+//! Outbox and inbox: money moves between two partitions, which no transaction can do, in three that
+//! can be repeated.
 //!
 //! | row | cell | |
 //! |---|---|---|
@@ -12,16 +13,19 @@
 //! | `deliver` | payee | credit, and an inbox mark, if there is no mark | of the message |
 //! | `forget` | payer | removes the outbox row | none: it may be done again |
 //!
-//! **Conditions.** A debit: the balance is not less than it. A delivery: the inbox has no mark of the message.
+//! **Conditions.** A debit: the balance is not less than it. A delivery: the inbox has no mark of
+//! the message.
 //!
-//! **Invariant.** Balances and undelivered outbox rows together are always the same sum; each message is credited once.
+//! **Invariant.** Balances and undelivered outbox rows together are always the same sum; each
+//! message is credited once.
 //!
-//! **When something goes wrong.** Any step may be repeated, by any process, at any time: `send` and `deliver` are answered by their
-//! record (for a day), a delivery later on by its mark. Who dies between two steps leaves an outbox row, and the next relay
-//! goes on from there. So a mark must outlive every outbox row of its message, and every relay that has read one.
+//! **When something goes wrong.** Any step may be repeated, by any process, at any time: `send` and
+//! `deliver` are answered by their record (for a day), a delivery later on by its mark. Who dies
+//! between two steps leaves an outbox row, and the next relay goes on from there. So a mark must
+//! outlive every outbox row of its message, and every relay that has read one.
 //!
-//! A delivery here can't be refused. Where it can, the payee's transaction puts the refusal into *its* outbox, and the money comes
-//! back the same way, as a message of its own.
+//! A delivery here can't be refused. Where it can, the payee's transaction puts the refusal into *its*
+//! outbox, and the money comes back the same way, as a message of its own.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example outbox_inbox`
 
@@ -29,7 +33,7 @@ use std::time::Duration;
 
 use hbase_txn::{
     Comparison, Condition, Connection, Delete, Increment, Outcome, PartitionRule, PartitionedTable, Put,
-    Result, Row, Scan, TableName, TransactionId,
+    Result, Row, Scan,
 };
 
 mod support;
@@ -47,28 +51,29 @@ pub struct Message {
     pub cents: u32,
 }
 
-/// Takes the money from the payer and puts it into the outbox. Tells whether there was enough; once there was, every
-/// further call says so too, and takes nothing.
+/// Takes the money from the payer and puts it into the outbox. Tells whether there was enough; once
+/// there was, every further call says so too, and takes nothing.
 pub async fn send(bank: &PartitionedTable, message: &Message) -> Result<bool> {
     let Message { id, from, to, cents } = message;
     let balance = format!("{from}/balance");
     // Counters that are not negative compare byte by byte as their numbers do.
-    let enough = i64::from(*cents).to_be_bytes().to_vec();
-    let mut debit = bank.at(from.clone())?;
-    debit.id(TransactionId::new(id.clone())?);
-    debit.condition(Condition::compare(
-        balance.clone(),
-        "f",
-        "cents",
-        Comparison::GreaterOrEqual,
-        enough,
-    ))?;
-    debit.increment(Increment::new(balance).column("f", "cents", -i64::from(*cents)))?;
-    debit.put(
-        Put::new(format!("{from}/outbox/{id}"))
-            .cell("f", "to", to.clone())
-            .cell("f", "cents", cents.to_string()),
-    )?;
+    let enough = i64::from(*cents);
+    let debit = bank
+        .transaction(from)
+        .id(id)
+        .condition(Condition::compare(
+            &balance,
+            "f",
+            "cents",
+            Comparison::GreaterOrEqual,
+            enough,
+        ))
+        .increment(Increment::new(balance).column("f", "cents", -enough))
+        .put(
+            Put::new(format!("{from}/outbox/{id}"))
+                .cell("f", "to", to)
+                .cell("f", "cents", enough),
+        );
     match debit.commit().await {
         Outcome::Rejected(_) => Ok(false),
         other => other.into_result().map(|_| true),
@@ -79,15 +84,16 @@ pub async fn send(bank: &PartitionedTable, message: &Message) -> Result<bool> {
 pub async fn deliver(bank: &PartitionedTable, message: &Message) -> Result<bool> {
     let Message { id, from, to, cents } = message;
     let mark = format!("{to}/inbox/{id}");
-    let mut credit = bank.at(to.clone())?;
-    credit.id(TransactionId::new(id.clone())?);
-    credit.condition(Condition::absent(mark.clone(), "f", "cents"))?;
-    credit.increment(Increment::new(format!("{to}/balance")).column("f", "cents", i64::from(*cents)))?;
-    credit.put(
-        Put::new(mark)
-            .cell("f", "from", from.clone())
-            .cell("f", "cents", cents.to_string()),
-    )?;
+    let credit = bank
+        .transaction(to)
+        .id(id)
+        .condition(Condition::absent(&mark, "f", "cents"))
+        .increment(Increment::new(format!("{to}/balance")).column("f", "cents", i64::from(*cents)))
+        .put(
+            Put::new(mark)
+                .cell("f", "from", from)
+                .cell("f", "cents", i64::from(*cents)),
+        );
     match credit.commit().await {
         // Its record is forgotten, and its mark is there.
         Outcome::Rejected(_) => Ok(false),
@@ -98,58 +104,61 @@ pub async fn deliver(bank: &PartitionedTable, message: &Message) -> Result<bool>
 /// Removes the outbox row of a message that was delivered.
 pub async fn forget(bank: &PartitionedTable, message: &Message) -> Result<()> {
     let row = format!("{}/outbox/{}", message.from, message.id);
-    bank.table().delete(Delete::new(row)).await
+    Ok(bank.table().delete(Delete::new(row)).await?)
 }
 
-/// Delivers what is in an account's outbox. Any number of relays may run at once, and be killed anywhere.
+/// Delivers what is in an account's outbox. Any number of relays may run at once, and be killed
+/// anywhere.
 pub async fn relay(bank: &PartitionedTable, from: &str) -> Result<()> {
     let mut outbox = bank.table().scan(Scan::prefix(format!("{from}/outbox/")))?;
     while let Some(row) = outbox.next().await? {
-        let message = message(from, &row);
+        let message = message(from, &row)?;
         deliver(bank, &message).await?;
         forget(bank, &message).await?;
     }
     Ok(())
 }
 
-fn message(from: &str, row: &Row) -> Message {
-    let value = |qualifier| {
-        row.value("f", qualifier)
-            .map_or_else(String::new, |value| support::text(value))
-    };
-    Message {
+fn message(from: &str, row: &Row) -> Result<Message> {
+    let cents = row.get::<i64>("f", "cents")?;
+    Ok(Message {
         id: support::text(&row.key()[from.len() + "/outbox/".len()..]),
-        from: from.to_owned(),
-        to: value("to"),
-        cents: value("cents").parse().expect("an outbox row has an amount"),
-    }
+        from: from.into(),
+        to: row.get("f", "to")?.unwrap_or_default(),
+        cents: cents
+            .and_then(|cents| cents.try_into().ok())
+            .expect("an outbox row has an amount"),
+    })
 }
 
 /// Opens an account, unless it is there.
 pub async fn open(bank: &PartitionedTable, name: &str, cents: i64) -> Result<()> {
     let row = format!("{name}/balance");
-    let mut opening = bank.at(name.to_owned())?;
-    opening.recorded();
-    opening.condition(Condition::absent(row.clone(), "f", "cents"))?;
-    opening.put(Put::new(row).cell("f", "cents", cents.to_be_bytes().to_vec()))?;
+    let opening = bank
+        .transaction(name)
+        .recorded()
+        .condition(Condition::absent(&row, "f", "cents"))
+        .put(Put::new(row).cell("f", "cents", cents));
     match opening.commit().await {
         Outcome::Rejected(_) => Ok(()),
         other => other.into_result().map(drop),
     }
 }
 
-/// The money in accounts and on its way between them, and how many messages are; right while nobody changes anything:
-/// partitions have no moment in common.
+/// The money in accounts and on its way between them, and how many messages are; right while nobody
+/// changes anything: partitions have no moment in common.
 pub async fn total(bank: &PartitionedTable, names: &[&str]) -> Result<(i64, usize)> {
     let mut accounts = Vec::new();
     for name in names {
-        accounts.push(bank.snapshot((*name).to_owned()).await?);
+        accounts.push(bank.snapshot(name).await?);
     }
     let (mut cents, mut on_their_way) = (0, 0);
     for (name, account) in names.iter().zip(&accounts) {
-        cents += support::counter(account.value(format!("{name}/balance"), "f", "cents"));
+        cents += account
+            .get::<i64>(format!("{name}/balance"), "f", "cents")?
+            .unwrap_or(0);
         for row in account.range(format!("{name}/outbox/"), format!("{name}/outbox0")) {
-            let message = message(name, row);
+            let message = message(name, row)?;
             let mark = format!("{}/inbox/{}", message.to, message.id);
             // One with a mark has arrived, although nobody has forgotten it yet.
             if accounts.iter().all(|account| account.row(&mark).is_none()) {
@@ -161,8 +170,9 @@ pub async fn total(bank: &PartitionedTable, names: &[&str]) -> Result<(i64, usiz
     Ok((cents, on_their_way))
 }
 
-/// Three payers send ten messages each, while their relays are killed again and again; then a last relay finishes.
-pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
+/// Three payers send ten messages each, while their relays are killed again and again; then a last
+/// relay finishes.
+pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let bank = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
     let names = ["alice", "bob", "carol"];
     for name in names {
@@ -176,8 +186,8 @@ pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
         for number in 0..10 {
             let message = Message {
                 id: format!("{run_id}-{payer}-{number}"),
-                from: names[payer].to_owned(),
-                to: names[(payer + 1) % names.len()].to_owned(),
+                from: names[payer].into(),
+                to: names[(payer + 1) % names.len()].into(),
                 cents: fastrand::u32(1..2_000),
             };
             send(&bank, &message).await?;
@@ -203,7 +213,7 @@ pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let connection = support::connect().await?;
-    run(&connection, &"pattern_outbox_inbox".parse()?).await?;
+    run(&connection, "pattern_outbox_inbox").await?;
     connection.close().await;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Partition owner: one worker at a time owns a shard, keeps its state in memory, and writes without looking.
+//! Partition owner: one worker at a time owns a shard, keeps its state in memory, and writes
+//! without looking.
 //!
 //! | row | cell | |
 //! |---|---|---|
@@ -6,25 +7,28 @@
 //! | | `f:term` | the fencing number of the owner who wrote it |
 //! | `SHARD/head` | `f:length` | how many entries there are |
 //!
-//! **Conditions.** None on the data: what the next number is, the owner knows. Each write is fenced by the owner's lock, which lives
-//! in the partition; so HBase refuses whatever an owner writes that is owner no more.
+//! **Conditions.** None on the data: what the next number is, the owner knows. Each write is fenced
+//! by the owner's lock, which lives in the partition; so HBase refuses whatever an owner writes
+//! that is owner no more.
 //!
-//! **Invariant.** The log is numbered from 1 to its length without a gap, and terms never fall: no owner wrote after the next one
-//! had begun.
+//! **Invariant.** The log is numbered from 1 to its length without a gap, and terms never fall: no
+//! owner wrote after the next one had begun.
 //!
-//! **When something goes wrong.** The owner dies: its lease ends, and the next one reads the head. It stands still for a while, or an
-//! operator moves the shard to another: its next write is rejected, and it stops. The answer of a write is lost for good: the
-//! owner does not know its own log any more, gives the shard up, and whoever owns it next reads what is there.
+//! **When something goes wrong.** The owner dies: its lease ends, and the next one reads the head.
+//! It stands still for a while, or an operator moves the shard to another: its next write is
+//! rejected, and it stops. The answer of a write is lost for good: the owner does not know its own
+//! log any more, gives the shard up, and whoever owns it next reads what is there.
 //!
-//! Without `fenced_by` a lock would not be enough: between the owner's look at its lease and HBase's write any time may pass.
+//! Without `fenced_by` a lock would not be enough: between the owner's look at its lease and
+//! HBase's write any time may pass.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example partition_owner`
 
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, Get, LockGuard, Outcome, PartitionLocks, PartitionRule, PartitionedTable, Put, Result,
-    TableName,
+    Connection, Get, Outcome, PartitionRule, PartitionedTable, Put, Result,
+    lock::{LockGuard, PartitionLocks},
 };
 
 mod support;
@@ -41,7 +45,7 @@ pub struct Owner<'a> {
     shard: String,
     guard: LockGuard,
     /// The length of the log: nobody else changes it.
-    length: u64,
+    length: i64,
 }
 
 impl<'a> Owner<'a> {
@@ -52,46 +56,50 @@ impl<'a> Owner<'a> {
         shard: &str,
         patience: Duration,
     ) -> Result<Self> {
-        let request = locks.lock(shard.to_owned(), OWNER)?.ttl(LEASE).wait(patience);
-        Self::with(shards, shard, request.renewed().acquire().await?).await
+        let request = locks.lock(shard, OWNER)?.ttl(LEASE).wait(patience);
+        Self::with(shards, shard, request.auto_renew().acquire().await?).await
     }
 
-    /// Begins with a lock that is held: what is there now stays so, as no write of an earlier owner is applied any more.
+    /// Begins with a lock that is held: what is there now stays so, as no write of an earlier owner
+    /// is applied any more.
     pub async fn with(shards: &'a PartitionedTable, shard: &str, guard: LockGuard) -> Result<Self> {
         let head = shards.table().get(Get::new(head(shard))).await?;
-        let length = head.and_then(|row| row.value("f", "length").map(|value| number(value)));
+        let length = head.map_or(Ok(None), |row| row.get("f", "length"))?;
         Ok(Self {
             shards,
-            shard: shard.to_owned(),
+            shard: shard.into(),
             guard,
             length: length.unwrap_or(0),
         })
     }
 
-    /// Writes the next entry, and tells its number; none when somebody else owns the shard by now, and nothing was written.
-    pub async fn append(&mut self, entry: &str) -> Result<Option<u64>> {
+    /// Writes the next entry, and tells its number; none when somebody else owns the shard by now,
+    /// and nothing was written.
+    pub async fn append(&mut self, entry: &str) -> Result<Option<i64>> {
         self.write(entry, false).await
     }
 
     /// Writes a last entry and gives the shard back, both or neither.
-    pub async fn finish(mut self, entry: &str) -> Result<Option<u64>> {
+    pub async fn finish(mut self, entry: &str) -> Result<Option<i64>> {
         self.write(entry, true).await
     }
 
-    async fn write(&mut self, entry: &str, is_last: bool) -> Result<Option<u64>> {
+    async fn write(&mut self, entry: &str, is_last: bool) -> Result<Option<i64>> {
         let next = self.length + 1;
-        let mut transaction = self.shards.at(self.shard.clone())?;
-        transaction.recorded();
-        match is_last {
-            true => transaction.release_lock(&self.guard)?,
-            false => transaction.fenced_by(&self.guard)?,
+        let transaction = self
+            .shards
+            .transaction(&self.shard)
+            .put(
+                Put::new(format!("{}/log/{next:08}", self.shard))
+                    .cell("f", "entry", entry)
+                    .cell("f", "term", format!("{:020}", self.guard.fencing())),
+            )
+            .put(Put::new(head(&self.shard)).cell("f", "length", next))
+            .recorded();
+        let transaction = match is_last {
+            true => transaction.release_lock(&self.guard),
+            false => transaction.fenced_by(&self.guard),
         };
-        transaction.put(
-            Put::new(format!("{}/log/{next:08}", self.shard))
-                .cell("f", "entry", entry.to_owned())
-                .cell("f", "term", format!("{:020}", self.guard.fencing())),
-        )?;
-        transaction.put(Put::new(head(&self.shard)).cell("f", "length", next.to_string()))?;
         match transaction.commit().await {
             Outcome::Rejected(_) => Ok(None),
             other => {
@@ -107,20 +115,14 @@ fn head(shard: &str) -> String {
     format!("{shard}/head")
 }
 
-fn number(value: &[u8]) -> u64 {
-    support::text(value).parse().expect("a number")
-}
-
 /// The entries of a shard, in their order, at one moment.
 ///
 /// # Panics
 ///
 /// When a number is missing or one too many, or an owner wrote after the next one had begun.
 pub async fn checked(shards: &PartitionedTable, shard: &str) -> Result<Vec<String>> {
-    let snapshot = shards.snapshot(shard.to_owned()).await?;
-    let length = snapshot
-        .value(head(shard), "f", "length")
-        .map_or(0, |value| number(value));
+    let snapshot = shards.snapshot(shard).await?;
+    let length: i64 = snapshot.get(head(shard), "f", "length")?.unwrap_or(0);
     let rows = snapshot.range(format!("{shard}/log/"), format!("{shard}/log0"));
     let numbers: Vec<String> = rows.iter().map(|row| support::text(row.key())).collect();
     let expected: Vec<String> = (1..=length)
@@ -138,8 +140,9 @@ pub async fn checked(shards: &PartitionedTable, shard: &str) -> Result<Vec<Strin
     Ok(cell("entry"))
 }
 
-/// Three workers share the work on one shard; an operator takes it away from its owner now and then.
-pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
+/// Three workers share the work on one shard; an operator takes it away from its owner now and
+/// then.
+pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let shards = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
     let before = checked(&shards, "mail").await?.len();
     let work = async |worker: usize| -> Result<usize> {
@@ -189,7 +192,7 @@ pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let connection = support::connect().await?;
-    run(&connection, &"pattern_partition_owner".parse()?).await?;
+    run(&connection, "pattern_partition_owner").await?;
     connection.close().await;
     Ok(())
 }

@@ -1,8 +1,9 @@
-//! Time buckets: the events of an hour, with a summary that is always right, and that is final once the hour is closed.
+//! Time buckets: the events of an hour, with a summary that is always right, and that is final once
+//! the hour is closed.
 //!
 //! | row | cell | |
 //! |---|---|---|
-//! | `HOUR/event/EVENT` | `f:size` | an event |
+//! | `HOUR/event/EVENT` | `f:size` | an event, and its size as an `i64` |
 //! | `HOUR/summary` | `f:events`, `f:size` | how many there are, and the sum of their sizes: counters |
 //! | | `f:closed` | there once the bucket is closed |
 //!
@@ -10,14 +11,16 @@
 //!
 //! **Conditions.** Adding: the bucket is not closed, and the event is not there.
 //!
-//! **Invariant.** In every snapshot the summary is that of the events; after `close` has returned it is for ever the same.
+//! **Invariant.** In every snapshot the summary is that of the events; after `close` has returned
+//! it is for ever the same.
 //!
-//! **When something goes wrong.** Additions read nothing, so they are in nobody's way. One that comes too late is rejected: put it into the
-//! present bucket, or let it go. Lost answers and dead callers: add the event again, with the same name. Closing again
-//! is harmless.
+//! **When something goes wrong.** Additions read nothing, so they are in nobody's way. One that
+//! comes too late is rejected: put it into the present bucket, or let it go. Lost answers and dead
+//! callers: add the event again, with the same name. Closing again is harmless.
 //!
-//! All events of an hour go to one region, and through one transaction after the other. For more than a region can take, put
-//! a shard in front: `3-2026112204`, one bucket for each shard, and add up their summaries when all are closed.
+//! All events of an hour go to one region, and through one transaction after the other. For more
+//! than a region can take, put a shard in front: `3-2026112204`, one bucket for each shard, and add
+//! up their summaries when all are closed.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example time_buckets`
 
@@ -25,7 +28,6 @@ use std::time::{Duration, SystemTime};
 
 use hbase_txn::{
     Condition, Connection, Increment, Outcome, PartitionRule, PartitionedTable, Put, Result, Snapshot,
-    TableName, TransactionId,
 };
 
 mod support;
@@ -57,17 +59,19 @@ const IS_OPEN: &str = "the bucket is open";
 
 /// Adds an event to a bucket, once for each name.
 pub async fn add(buckets: &PartitionedTable, hour: &str, event: &str, size: u32) -> Result<Added> {
+    let size = i64::from(size);
     let (summary, row) = (format!("{hour}/summary"), format!("{hour}/event/{event}"));
-    let mut transaction = buckets.at(hour.to_owned())?;
-    transaction.id(TransactionId::new(event.to_owned())?);
-    transaction.condition(Condition::absent(row.clone(), "f", "size"))?;
-    transaction.condition(Condition::absent(summary.clone(), "f", "closed").label(IS_OPEN))?;
-    transaction.put(Put::new(row).cell("f", "size", size.to_string()))?;
-    transaction.increment(Increment::new(summary).column("f", "events", 1).column(
-        "f",
-        "size",
-        i64::from(size),
-    ))?;
+    let transaction = buckets
+        .transaction(hour)
+        .id(event)
+        .condition(Condition::absent(&row, "f", "size"))
+        .condition(Condition::absent(&summary, "f", "closed").label(IS_OPEN))
+        .put(Put::new(row).cell("f", "size", size))
+        .increment(
+            Increment::new(summary)
+                .column("f", "events", 1)
+                .column("f", "size", size),
+        );
     match transaction.commit().await {
         Outcome::Committed(committed) if committed.replayed => Ok(Added::Before),
         // An event that is there comes first: it was in time.
@@ -81,9 +85,10 @@ pub async fn add(buckets: &PartitionedTable, hour: &str, event: &str, size: u32)
 
 /// Closes a bucket, and tells its final summary.
 pub async fn close(buckets: &PartitionedTable, hour: &str) -> Result<Summary> {
-    let mut transaction = buckets.at(hour.to_owned())?;
-    transaction.recorded();
-    transaction.put(Put::new(format!("{hour}/summary")).cell("f", "closed", "yes"))?;
+    let transaction = buckets
+        .transaction(hour)
+        .recorded()
+        .put(Put::new(format!("{hour}/summary")).cell("f", "closed", true));
     transaction.commit().await.into_result()?;
     summary(buckets, hour).await
 }
@@ -94,18 +99,16 @@ pub async fn close(buckets: &PartitionedTable, hour: &str) -> Result<Summary> {
 ///
 /// When they don't.
 pub async fn summary(buckets: &PartitionedTable, hour: &str) -> Result<Summary> {
-    let bucket: Snapshot = buckets.snapshot(hour.to_owned()).await?;
-    let value = |qualifier| bucket.value(format!("{hour}/summary"), "f", qualifier);
+    let bucket: Snapshot = buckets.snapshot(hour).await?;
+    let row = format!("{hour}/summary");
     let said = Summary {
-        events: support::counter(value("events")),
-        size: support::counter(value("size")),
-        closed: value("closed").is_some(),
+        events: bucket.get(&row, "f", "events")?.unwrap_or(0),
+        size: bucket.get(&row, "f", "size")?.unwrap_or(0),
+        closed: bucket.get(&row, "f", "closed")?.unwrap_or(false),
     };
     let sizes = bucket.range(format!("{hour}/event/"), format!("{hour}/event0"));
-    let sizes = sizes.iter().filter_map(|row| row.value("f", "size"));
-    let sizes: Vec<i64> = sizes
-        .map(|size| support::text(size).parse().expect("a size"))
-        .collect();
+    let sizes = sizes.iter().filter_map(|row| row.get("f", "size").transpose());
+    let sizes: Vec<i64> = sizes.collect::<Result<_, _>>()?;
     assert_eq!((said.events, said.size), (sizes.len() as i64, sizes.iter().sum()));
     Ok(said)
 }
@@ -127,7 +130,7 @@ pub fn hour_of(time: SystemTime) -> String {
 }
 
 /// Eight tasks add events while the bucket of an earlier hour is closed.
-pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
+pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let buckets = support::open(connection, table, &PartitionRule::prefix_length(10)?).await?;
     // Any hour of the past, so that the next run finds an open one.
     let past = SystemTime::now() - Duration::from_secs(3_600 * fastrand::u64(1..200_000));
@@ -170,7 +173,7 @@ pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let connection = support::connect().await?;
-    run(&connection, &"pattern_time_buckets".parse()?).await?;
+    run(&connection, "pattern_time_buckets").await?;
     connection.close().await;
     Ok(())
 }

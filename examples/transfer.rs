@@ -2,32 +2,34 @@
 //!
 //! | row | cell | |
 //! |---|---|---|
-//! | `TENANT/account/NAME` | `f:cents` | the balance, as decimal text |
+//! | `TENANT/account/NAME` | `f:cents` | the balance, an `i64` |
 //!
 //! A partition is a tenant: the bytes before the first `/`.
 //!
-//! **Conditions.** None by hand. `update` reads both balances, and what it read are the conditions under which it writes.
+//! **Conditions.** None by hand. `update` reads both balances, and what it read are the conditions
+//! under which it writes.
 //!
 //! **Invariant.** No balance is below zero, and the sum is the same in every snapshot.
 //!
-//! **When something goes wrong.** Another transfer changed one of the balances meanwhile: the closure runs again, with the
-//! new ones. The answer was lost: the update finds out by its record whether it was applied. The caller died, or got an
-//! error: it asks again, with the same request id, and the money moves once.
+//! **When something goes wrong.** Another transfer changed one of the balances meanwhile: the
+//! closure runs again, with the new ones. The answer was lost: the update finds out by its record
+//! whether it was applied. The caller died, or got an error: it asks again, with the same request
+//! id, and the money moves once.
 //!
-//! `update` reads the whole partition, which is right for a tenant of thousands of rows. For larger ones read the two
-//! cells, and write under conditions on them, as `unique_index` does.
+//! `update` reads the whole partition, which is right for a tenant of thousands of rows. For larger
+//! ones read the two cells, and write under conditions on them, as `unique_index` does.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example transfer`
 
-use bytes::Bytes;
 use hbase_txn::{
-    Condition, Connection, Outcome, PartitionRule, PartitionedTable, Put, Result, TableName, TransactionId,
+    Condition, Connection, Outcome, PartitionRule, PartitionedTable, Put, Result, TransactionId,
     UpdateOptions, UpdateView,
 };
 
 mod support;
 
-/// The application's error: a closure of `update` may fail with any type that takes this package's errors.
+/// The application's error: a closure of `update` may fail with any type that takes this package's
+/// errors.
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How a transfer ended.
@@ -53,7 +55,7 @@ pub async fn transfer(
 ) -> Result<Transfer, AnyError> {
     let once = UpdateOptions::new().id(request.clone());
     let updated = bank
-        .update_with(tenant.to_owned(), once, |view| {
+        .update_with(tenant, once, |view| {
             let (Some(payer), Some(payee)) = (balance(view, tenant, from)?, balance(view, tenant, to)?)
             else {
                 return Ok(Transfer::NoAccount);
@@ -61,10 +63,11 @@ pub async fn transfer(
             let Some(left) = payer.checked_sub(cents) else {
                 return Ok(Transfer::NotEnough);
             };
-            // A view does not show what is added to it: paying oneself would end in `payee + cents`.
+            // A view does not show what is added to it: paying oneself would end in `payee +
+            // cents`.
             if from != to {
-                view.put(account(tenant, from, left))?;
-                view.put(account(tenant, to, payee + cents))?;
+                view.put(account(tenant, from, left)?)?;
+                view.put(account(tenant, to, payee + cents)?)?;
             }
             Ok::<_, AnyError>(Transfer::Done)
         })
@@ -72,45 +75,45 @@ pub async fn transfer(
     Ok(updated.into_value().unwrap_or(Transfer::DoneBefore))
 }
 
-/// The balance of an account; none when it is not there. What can't be read is an error, and not zero.
+/// The balance of an account; none when it is not there. What can't be read is an error, and not
+/// zero.
 fn balance(view: &mut UpdateView<'_>, tenant: &str, name: &str) -> Result<Option<u64>, AnyError> {
-    let value = view.value(format!("{tenant}/account/{name}"), "f", "cents")?;
-    value.map(parse).transpose()
+    let cents = view.get::<i64>(format!("{tenant}/account/{name}"), "f", "cents")?;
+    Ok(cents.map(u64::try_from).transpose()?)
 }
 
-fn account(tenant: &str, name: &str, cents: u64) -> Put {
-    Put::new(format!("{tenant}/account/{name}")).cell("f", "cents", cents.to_string())
-}
-
-fn parse(value: &Bytes) -> Result<u64, AnyError> {
-    Ok(std::str::from_utf8(value)?.parse()?)
+fn account(tenant: &str, name: &str, cents: u64) -> Result<Put, AnyError> {
+    let cents = i64::try_from(cents)?;
+    Ok(Put::new(format!("{tenant}/account/{name}")).cell("f", "cents", cents))
 }
 
 /// Opens an account, unless it is there.
-pub async fn open(bank: &PartitionedTable, tenant: &str, name: &str, cents: u64) -> Result<()> {
-    let put = account(tenant, name, cents);
-    let mut opening = bank.at(tenant.to_owned())?;
-    opening.recorded();
-    opening.condition(Condition::absent(put.row().clone(), "f", "cents"))?;
-    opening.put(put)?;
+pub async fn open(bank: &PartitionedTable, tenant: &str, name: &str, cents: u64) -> Result<(), AnyError> {
+    let put = account(tenant, name, cents)?;
+    let opening = bank
+        .transaction(tenant)
+        .recorded()
+        .condition(Condition::absent(put.row(), "f", "cents"))
+        .put(put);
     match opening.commit().await {
         Outcome::Rejected(_) => Ok(()),
-        other => other.into_result().map(drop),
+        other => Ok(other.into_result().map(drop)?),
     }
 }
 
 /// All balances of a tenant as they are at one moment, by row.
 pub async fn balances(bank: &PartitionedTable, tenant: &str) -> Result<Vec<(String, u64)>, AnyError> {
-    let snapshot = bank.snapshot(tenant.to_owned()).await?;
+    let snapshot = bank.snapshot(tenant).await?;
     let balance = |row: &hbase_txn::Row| {
-        let value = row.value("f", "cents").ok_or("an account without a balance")?;
-        Ok((support::text(row.key()), parse(value)?))
+        let cents: Option<i64> = row.get("f", "cents")?;
+        let cents = cents.ok_or("an account without a balance")?;
+        Ok((support::text(row.key()), cents.try_into()?))
     };
     snapshot.rows().iter().map(balance).collect()
 }
 
 /// Eight tasks pay each other at random.
-pub async fn run(connection: &Connection, table: &TableName) -> Result<(), AnyError> {
+pub async fn run(connection: &Connection, table: &str) -> Result<(), AnyError> {
     let bank = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
     let names = ["alice", "bob", "carol", "dave"];
     for name in names {
@@ -147,7 +150,7 @@ pub async fn run(connection: &Connection, table: &TableName) -> Result<(), AnyEr
 #[tokio::main]
 async fn main() -> Result<(), AnyError> {
     let connection = support::connect().await?;
-    run(&connection, &"pattern_transfer".parse()?).await?;
+    run(&connection, "pattern_transfer").await?;
     connection.close().await;
     Ok(())
 }

@@ -5,14 +5,15 @@
 //! | `TENANT/user/USER` | `f:email` | the user |
 //! | `TENANT/email/EMAIL` | `f:user` | the index: whose e-mail it is |
 //!
-//! **Conditions.** A new e-mail's index row is absent; the user is as it was read (absent, or with the old e-mail). All rows are
-//! written by one transaction.
+//! **Conditions.** A new e-mail's index row is absent; the user is as it was read (absent, or with
+//! the old e-mail). All rows are written by one transaction.
 //!
 //! **Invariant.** Users and index rows match one to one, in every snapshot.
 //!
-//! **When something goes wrong.** The e-mail is taken: the rejection names the condition, and shows the cell that was found, so
-//! whose it is. The user was changed meanwhile: it is read again. The answer was lost: with `recorded()` the commit is
-//! sent again, and is applied once. The caller died: all rows were written, or none; asking again is harmless.
+//! **When something goes wrong.** The e-mail is taken: the rejection names the condition, and shows
+//! the cell that was found, so whose it is. The user was changed meanwhile: it is read again. The
+//! answer was lost: with `recorded()` the commit is sent again, and is applied once. The caller
+//! died: all rows were written, or none; asking again is harmless.
 //!
 //! Only the rows in question are read, so a tenant may have any number of users.
 //!
@@ -21,7 +22,6 @@
 use bytes::Bytes;
 use hbase_txn::{
     Condition, Connection, Delete, Get, Outcome, PartitionRule, PartitionedTable, Put, Rejection, Result,
-    TableName,
 };
 
 mod support;
@@ -51,19 +51,21 @@ pub async fn set_email(users: &PartitionedTable, tenant: &str, user: &str, email
         if old.as_deref() == Some(email) {
             return Ok(EmailSet::Done);
         }
-        let mut change = users.at(tenant.to_owned())?;
-        change.condition(Condition::absent(index_row(email), "f", "user").label(IS_FREE))?;
-        change.condition(match &old {
-            None => Condition::absent(user_row.clone(), "f", "email"),
-            Some(old) => Condition::equal(user_row.clone(), "f", "email", old.clone()),
-        })?;
-        if let Some(old) = &old {
-            change.delete(Delete::new(index_row(old)))?;
-        }
-        change.put(Put::new(index_row(email)).cell("f", "user", user.to_owned()))?;
-        change.put(Put::new(user_row.clone()).cell("f", "email", email.to_owned()))?;
-        // The user's cell is overwritten: a clock that went back must not hide the new e-mail behind the old one.
-        change.recorded().guard_timestamps();
+        let change = users
+            .transaction(tenant)
+            .condition(Condition::absent(index_row(email), "f", "user").label(IS_FREE))
+            .put(Put::new(index_row(email)).cell("f", "user", user))
+            .put(Put::new(&user_row).cell("f", "email", email))
+            // The user's cell is overwritten: a clock that went back must not hide the new e-mail
+            // behind the old one.
+            .recorded()
+            .guard_timestamps();
+        let change = match &old {
+            None => change.condition(Condition::absent(&user_row, "f", "email")),
+            Some(old) => change
+                .condition(Condition::equal(&user_row, "f", "email", old))
+                .delete(Delete::new(index_row(old))),
+        };
         match change.commit().await {
             Outcome::Rejected(rejection) => match owner(&rejection) {
                 Some(other) if other != user => return Ok(EmailSet::TakenBy(other)),
@@ -76,9 +78,8 @@ pub async fn set_email(users: &PartitionedTable, tenant: &str, user: &str, email
 }
 
 async fn email_of(users: &PartitionedTable, user_row: &str) -> Result<Option<String>> {
-    let row = users.table().get(Get::new(user_row.to_owned())).await?;
-    let email = row.as_ref().and_then(|row| row.value("f", "email"));
-    Ok(email.map(|email| support::text(email)))
+    let row = users.table().get(Get::new(user_row)).await?;
+    Ok(row.map_or(Ok(None), |row| row.get("f", "email"))?)
 }
 
 /// Who has the e-mail, if that is why nothing was changed.
@@ -93,11 +94,11 @@ fn owner(rejection: &Rejection) -> Option<String> {
 ///
 /// When it does not.
 pub async fn checked_users(users: &PartitionedTable, tenant: &str) -> Result<Vec<(String, String)>> {
-    let snapshot = users.snapshot(tenant.to_owned()).await?;
+    let snapshot = users.snapshot(tenant).await?;
     let pairs = |kind: &str, qualifier: &str| {
         let prefix = format!("{tenant}/{kind}/");
         let pair = |row: &hbase_txn::Row| {
-            let name = support::text(row.key()).strip_prefix(&prefix)?.to_owned();
+            let name = support::text(row.key()).strip_prefix(&prefix)?.into();
             Some((name, support::text(row.value("f", qualifier)?)))
         };
         snapshot.rows().iter().filter_map(pair).collect::<Vec<_>>()
@@ -113,7 +114,7 @@ pub async fn checked_users(users: &PartitionedTable, tenant: &str) -> Result<Vec
 }
 
 /// Eight users want four e-mails, and change their minds.
-pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
+pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let users = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
     let wish = async |number: usize| {
         let user = format!("user{number}");
@@ -142,7 +143,7 @@ pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let connection = support::connect().await?;
-    run(&connection, &"pattern_unique_index".parse()?).await?;
+    run(&connection, "pattern_unique_index").await?;
     connection.close().await;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Work queue: jobs are taken by the oldest first, each is done once, and none is lost with its worker.
+//! Work queue: jobs are taken by the oldest first, each is done once, and none is lost with its
+//! worker.
 //!
 //! | row | cell | |
 //! |---|---|---|
@@ -7,18 +8,22 @@
 //! | `QUEUE/done/JOB` | `f:result` | a job that was done |
 //! | `QUEUE/count` | `f:done` | how many were, a counter |
 //!
-//! **Conditions.** Claiming: the job is there, and its lease is the one that was seen (none, or one that is over).
-//! Finishing: the lease is still one's own.
+//! **Conditions.** Claiming: the job is there, and its lease is the one that was seen (none, or one
+//! that is over). Finishing: the lease is still one's own.
 //!
-//! **Invariant.** A job is in `job` or in `done`, never in both or neither; `f:done` is the number of rows in `done`.
+//! **Invariant.** A job is in `job` or in `done`, never in both or neither; `f:done` is the number
+//! of rows in `done`.
 //!
-//! **When something goes wrong.** Two workers want one job: one is rejected, and takes the next. A worker dies, or the answer of its
-//! claim is lost: the lease ends, and another one takes the job. A worker is slow: its finishing is rejected, as the job has
-//! another lease. Clocks that differ make leases longer or shorter, and nothing else.
+//! **When something goes wrong.** Two workers want one job: one is rejected, and takes the next. A
+//! worker dies, or the answer of its claim is lost: the lease ends, and another one takes the job.
+//! A worker is slow: its finishing is rejected, as the job has another lease. Clocks that differ
+//! make leases longer or shorter, and nothing else.
 //!
-//! What `finish` writes is written once. What a worker does *elsewhere* may happen twice, as with every lease.
+//! What `finish` writes is written once. What a worker does *elsewhere* may happen twice, as with
+//! every lease.
 //!
-//! `update` would be the wrong tool: it depends on all that it reads, so each claim would be in the way of all others.
+//! `update` would be the wrong tool: it depends on all that it reads, so each claim would be in the
+//! way of all others.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example work_queue`
 
@@ -26,8 +31,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hbase_txn::{
-    Condition, Connection, Delete, Increment, Outcome, PartitionRule, PartitionedTable, Put, Result, Scan,
-    TableName, TransactionId,
+    Condition, Connection, Delete, Increment, IntoValue, Outcome, PartitionRule, PartitionedTable, Put,
+    Result, Scan, TransactionId,
 };
 
 mod support;
@@ -47,14 +52,15 @@ pub async fn enqueue(
     queues: &PartitionedTable,
     queue: &str,
     job: &str,
-    payload: impl Into<Bytes>,
+    payload: impl IntoValue,
 ) -> Result<bool> {
     let row = format!("{queue}/job/{job}");
-    let mut transaction = queues.at(queue.to_owned())?;
-    transaction.id(TransactionId::new(job.to_owned())?);
-    transaction.condition(Condition::absent(row.clone(), "f", "payload"))?;
-    transaction.condition(Condition::absent(format!("{queue}/done/{job}"), "f", "result"))?;
-    transaction.put(Put::new(row).cell("f", "payload", payload))?;
+    let transaction = queues
+        .transaction(queue)
+        .id(job)
+        .condition(Condition::absent(&row, "f", "payload"))
+        .condition(Condition::absent(format!("{queue}/done/{job}"), "f", "result"))
+        .put(Put::new(row).cell("f", "payload", payload));
     match transaction.commit().await {
         Outcome::Rejected(_) => Ok(false),
         other => other.into_result().map(|committed| !committed.replayed),
@@ -64,7 +70,7 @@ pub async fn enqueue(
 /// Takes the oldest job that is free, for a time; none when none is.
 pub async fn claim(queues: &PartitionedTable, queue: &str, time: Duration) -> Result<Option<Claim>> {
     let jobs = format!("{queue}/job/");
-    let mut scanner = queues.table().scan(Scan::prefix(jobs.clone()).batch_rows(32))?;
+    let mut scanner = queues.table().scan(Scan::prefix(&jobs).caching(32))?;
     while let Some(row) = scanner.next().await? {
         let (Some(payload), seen) = (row.value("f", "payload"), row.value("f", "lease")) else {
             continue;
@@ -75,14 +81,15 @@ pub async fn claim(queues: &PartitionedTable, queue: &str, time: Duration) -> Re
         }
         // The claim's own name makes each lease another value, also of the same worker.
         let lease = format!("{}/{}", millis(SystemTime::now() + time), TransactionId::unique());
-        let mut take = queues.at(queue.to_owned())?;
-        take.recorded();
-        take.condition(Condition::present(row.key().clone(), "f", "payload"))?;
-        take.condition(match seen {
-            None => Condition::absent(row.key().clone(), "f", "lease"),
-            Some(seen) => Condition::equal(row.key().clone(), "f", "lease", seen.clone()),
-        })?;
-        take.put(Put::new(row.key().clone()).cell("f", "lease", lease.clone()))?;
+        let take = queues
+            .transaction(queue)
+            .recorded()
+            .condition(Condition::present(row.key(), "f", "payload"))
+            .condition(match seen {
+                None => Condition::absent(row.key(), "f", "lease"),
+                Some(seen) => Condition::equal(row.key(), "f", "lease", seen),
+            })
+            .put(Put::new(row.key()).cell("f", "lease", &lease));
         match take.commit().await {
             Outcome::Committed(_) => {
                 return Ok(Some(Claim {
@@ -99,21 +106,22 @@ pub async fn claim(queues: &PartitionedTable, queue: &str, time: Duration) -> Re
     Ok(None)
 }
 
-/// Removes a job and keeps its result; false, and nothing is written, when the lease was over and another worker has taken
-/// the job.
+/// Removes a job and keeps its result; false, and nothing is written, when the lease was over and
+/// another worker has taken the job.
 pub async fn finish(
     queues: &PartitionedTable,
     queue: &str,
     claim: &Claim,
-    result: impl Into<Bytes>,
+    result: impl IntoValue,
 ) -> Result<bool> {
     let row = format!("{queue}/job/{}", claim.job);
-    let mut transaction = queues.at(queue.to_owned())?;
-    transaction.recorded();
-    transaction.condition(Condition::equal(row.clone(), "f", "lease", claim.lease.clone()))?;
-    transaction.delete(Delete::new(row))?;
-    transaction.put(Put::new(format!("{queue}/done/{}", claim.job)).cell("f", "result", result))?;
-    transaction.increment(Increment::new(format!("{queue}/count")).column("f", "done", 1))?;
+    let transaction = queues
+        .transaction(queue)
+        .recorded()
+        .condition(Condition::equal(&row, "f", "lease", &claim.lease))
+        .delete(Delete::new(row))
+        .put(Put::new(format!("{queue}/done/{}", claim.job)).cell("f", "result", result))
+        .increment(Increment::new(format!("{queue}/count")).column("f", "done", 1));
     match transaction.commit().await {
         Outcome::Rejected(_) => Ok(false),
         other => other.into_result().map(|_| true),
@@ -130,20 +138,23 @@ fn millis(time: SystemTime) -> String {
     format!("{:013}", since.as_millis())
 }
 
-/// The names of the jobs that are to be done, and of those that are done, at one moment, after a check that each is one of both.
+/// The names of the jobs that are to be done, and of those that are done, at one moment, after a
+/// check that each is one of both.
 ///
 /// # Panics
 ///
 /// When it is not, or was counted otherwise.
 pub async fn checked(queues: &PartitionedTable, queue: &str) -> Result<(Vec<String>, Vec<String>)> {
-    let snapshot = queues.snapshot(queue.to_owned()).await?;
+    let snapshot = queues.snapshot(queue).await?;
     let names = |kind: &str| -> Vec<String> {
         let rows = snapshot.range(format!("{queue}/{kind}/"), format!("{queue}/{kind}0"));
         let skip = format!("{queue}/{kind}/").len();
         rows.iter().map(|row| support::text(&row.key()[skip..])).collect()
     };
     let (waiting, done) = (names("job"), names("done"));
-    let counted = support::counter(snapshot.value(format!("{queue}/count"), "f", "done"));
+    let counted = snapshot
+        .get::<i64>(format!("{queue}/count"), "f", "done")?
+        .unwrap_or(0);
     assert_eq!(
         counted,
         done.len() as i64,
@@ -157,7 +168,7 @@ pub async fn checked(queues: &PartitionedTable, queue: &str) -> Result<(Vec<Stri
 }
 
 /// Four workers do twenty jobs; now and then one dies with a job in its hands.
-pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
+pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let queues = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
     let (_, before) = checked(&queues, "mail").await?;
     let run_id = support::run_id();
@@ -193,7 +204,7 @@ pub async fn run(connection: &Connection, table: &TableName) -> Result<()> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let connection = support::connect().await?;
-    run(&connection, &"pattern_work_queue".parse()?).await?;
+    run(&connection, "pattern_work_queue").await?;
     connection.close().await;
     Ok(())
 }

@@ -1,137 +1,134 @@
 //! Transactions over rows that share a key prefix, on Apache HBase.
 //!
-//! HBase promises atomicity for one row. Rows that share a key prefix can be kept in one region, and a region can
-//! apply many rows at once: so a prefix is a *partition* in which real transactions are possible. This library speaks
-//! HBase's own RPC, without a JVM or a gateway:
+//! HBase changes one row atomically. Rows that share a key prefix can be kept in one region, and a
+//! region can change many rows at once: so a prefix is a *partition* in which transactions are
+//! possible. This library speaks HBase's own RPC, without a JVM or a gateway.
 //!
-//! - [`Connection`], [`Table`], [`ResultScanner`], [`Admin`]: a native asynchronous client;
-//! - [`PartitionedTable`], [`Transaction`], [`Batch`]: rows grouped by partition, each group applied as a whole or not
-//!   at all, under [`Condition`]s, with an [`Outcome`] that is never a guess and can be settled when an answer was lost;
-//! - [`Snapshot`], [`PartitionedTable::update`]: a partition as it is at one moment, and changes that depend on it;
-//! - [`LockManager`], [`LockGuard`], [`PartitionLocks`]: distributed locks with leases and fencing numbers, beside a Java
-//!   library's or inside a transaction; [`keyed_lock`]: locks by key in one process;
-//! - [`LatchManager`], [`Latch`], [`PartitionLatches`]: counts that others wait for to be counted down, beside a Java
-//!   library's or inside a transaction;
-//! - [`Semaphore`], [`ReadWriteLock`], [`Election`]: permits, many readers or one writer, one leader, of all processes and
-//!   with the leases and fencing numbers of locks;
-//! - [`Connector`]: how servers are dialled, for tunnels and for tests.
-//!
-//! # Which to use
-//!
-//! Rows that must change together share a prefix: [`PartitionedTable::at`]. Only if something is so:
-//! [`Transaction::condition`]. Depending on what is there: [`PartitionedTable::update`]. Once, however often it is sent:
-//! [`Transaction::id`]. Many rows, each partition for itself: [`PartitionedTable::batch`]. A partition is read by
-//! [`PartitionedTable::snapshot`], never by several gets. Single rows, and all other reads: [`Table`].
+//! | to | use |
+//! |---|---|
+//! | change rows that share a prefix together | [`PartitionedTable::transaction`] |
+//! | change them only if a condition holds | [`Transaction::condition`] |
+//! | change them depending on what is stored | [`PartitionedTable::update`] |
+//! | apply a change once, however often it is sent | [`Transaction::id`] |
+//! | change many rows, each partition by itself | [`PartitionedTable::batch`] |
+//! | read a partition at one moment | [`PartitionedTable::snapshot`] |
+//! | read and write single rows, scan | [`Table`], [`ResultScanner`] |
+//! | create and change tables | [`Admin`] |
+//! | exclude other processes | [`lock`] |
+//! | wait until a count is zero, or for other parties | [`latch`] |
+//! | limit concurrency, read or write, elect a leader | [`coordination`] |
+//! | exclude other tasks of this process | [`hbase_keyed_lock`] |
+//! | dial servers in another way | [`Connector`] |
 //!
 //! # Promises
 //!
-//! - **Never a silent wrong answer.** What can't be atomic is refused before it is sent; an outcome that is not known
-//!   is called [`Outcome::Unknown`], and nothing is sent twice that could be applied twice.
-//! - **Never a hang.** Every future of this library ends within its deadline (one minute, unless [`Config`] says
-//!   otherwise) or is dropped without harm to any other; the [`Error`] says how far it got.
+//! - **Never a silent wrong answer.** A transaction that can't be atomic is not sent. A lost answer
+//!   is [`Outcome::Unknown`], and no request that could be applied twice is sent twice.
+//! - **Never a hang.** Every future ends within its deadline, one minute by default ([`Config`]),
+//!   and may be dropped at any await point. The [`Error`] names the stage that it reached.
 //!
 //! # Example
 //!
 //! ```no_run
-//! use hbase_txn::{Connection, Delete, PartitionedTable, Put};
+//! use hbase_txn::{Condition, Connection, Delete, Increment, PartitionedTable, Put};
 //!
 //! # async fn example() -> hbase_txn::Result<()> {
 //! let connection = Connection::connect("hbase+zk://127.0.0.1:2181/hbase").await?;
-//! let orders = PartitionedTable::open(&connection, "orders".parse()?).await?;
+//! let orders = PartitionedTable::open(&connection, "orders").await?;
 //!
-//! let mut transaction = orders.at("xxx")?;
-//! transaction.put(Put::new("xxxabc").cell("f", "q", "1"))?;
-//! transaction.put(Put::new("xxx123").cell("f", "q", "2"))?;
-//! transaction.delete(Delete::new("xxxzzz"))?;
-//! let committed = transaction.commit().await.into_result()?;
+//! let outcome = orders
+//!     .transaction("xxx")
+//!     .put(Put::new("xxxabc").cell("f", "state", "new").cell("f", "total", 1250i64))
+//!     .increment(Increment::new("xxxsum").column("f", "orders", 1))
+//!     .delete(Delete::new("xxxzzz"))
+//!     .condition(Condition::absent("xxxabc", "f", "state"))
+//!     .id("request-4711")
+//!     .commit()
+//!     .await;
+//!
+//! let committed = outcome.into_result()?;
 //! assert_eq!(committed.rows, 3);
 //! # Ok(()) }
 //! ```
+//!
+//! # Names and values
+//!
+//! Row keys, families and qualifiers are text or bytes of any kind ([`IntoBytes`]), names of tables
+//! are text ([`IntoTableName`]). Values are text, bytes, numbers, `bool`s or UUIDs, in the encoding
+//! of HBase's `Bytes` class ([`IntoValue`]): `Put::new("xxxabc").cell("f", "total", 1250i64)`
+//! writes one, and [`row.get::<i64>("f", "total")?`](Row::get) reads it.
 //!
 //! # Features
 //!
 //! | feature | what it adds |
 //! |---|---|
 //! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
-//! | `local` | [`local`](https://docs.rs/hbase-txn): a real HBase on this machine, for tests |
-//! | `thrift` | `ThriftConnection`, `ThriftLockManager`, `ThriftLatchManager`: locks and latches through a Thrift gateway, for those who can't reach HBase itself |
-//! | `provision` | [`provision`](https://docs.rs/hbase-txn): tables planned from files, audited, repaired |
-//! | `cli` | the command `hbase-txn` |
+//! | `thrift` | the module `thrift`: locks and latches through a Thrift gateway, without a connection to HBase |
+//! | `uuid` | UUIDs as the values of cells |
 
 #![cfg_attr(not(test), deny(missing_docs))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod client;
-mod cluster;
-mod config;
-mod coordination;
+pub mod coordination;
 mod error;
-#[cfg(any(test, feature = "fuzzing"))]
-#[doc(hidden)]
-pub mod fuzzing;
-pub mod keyed_lock;
-mod latch;
-#[cfg(feature = "local")]
-pub mod local;
-mod lock;
-mod model;
-#[cfg(feature = "provision")]
-pub mod provision;
-mod rpc;
+mod java_layout;
+pub mod latch;
+pub mod lock;
+mod random;
+mod table_descriptor;
 #[cfg(feature = "thrift")]
-mod thrift;
+#[cfg_attr(docsrs, doc(cfg(feature = "thrift")))]
+pub mod thrift;
 mod txn;
-mod wire;
 
-#[cfg(feature = "thrift")]
-pub use crate::thrift::{
-    ThriftConnection, ThriftConnectionBuilder, ThriftLatch, ThriftLatchManager, ThriftLatchManagerOptions,
-    ThriftLockGuard, ThriftLockManager, ThriftLockManagerOptions, ThriftLockRequest,
+pub use error::{ClientErrorKind, Error, ErrorKind, Result};
+pub use hbase_client::{
+    Admin, Append, BytesBinary, Cell, CellKind, ClusterAddress, ClusterInfo, Comparator, Comparison,
+    Condition, Config, Connection, ConnectionBuilder, Connector, Delete, DialTarget, Durability, Effect,
+    EndpointCall, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment,
+    IntoBytes, IntoTableName, IntoValue, Io, Mutation, Partition, PartitionRule, Permission, Put,
+    RegionInTransition, RegionInfo, RegionLoad, RemoteException, ResultScanner, Row, Scan, ServerLoad,
+    ServerName, ServiceKind, Table, TableDescriptor, TableName, TableRegion, TableState, TcpConnector,
+    TimeRange, parse_bytes_binary,
 };
-pub use client::{
-    Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, RegionInTransition, RegionLoad,
-    RegionSwitch, ResultScanner, Right, ServerLoad, Table, TableRegion,
-};
-pub use config::{ClusterAddress, Config, HostPort};
-pub use coordination::{
-    Campaign, Election, Leader, Leadership, PermitHolder, PermitRequest, ReadWriteInfo, ReadWriteLock,
-    ReadWriteRequest, Semaphore, SemaphoreInfo,
-};
-pub use error::{Effect, Error, ErrorKind, RemoteException, Result};
-pub use latch::{
-    Arrival, Barrier, BarrierInfo, BarrierOutcome, Counted, LONGEST_LATCH, Latch, LatchInfo, LatchManager,
-    LatchManagerOptions, LatchName, LatchState, LatchTableOptions, MOST_PARTIES, PartitionLatches,
-    SHORTEST_LATCH, WaitOutcome,
-};
-pub use lock::{
-    LONGEST_LEASE, LockGuard, LockHolder, LockInfo, LockLoss, LockManager, LockManagerOptions, LockName,
-    LockRequest, LockSet, LockTableOptions, LockToken, PartitionLocks, PendingLock, ReleaseOutcome,
-    SHORTEST_LEASE,
-};
-pub use model::{
-    Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Delete, Durability,
-    FamilyDescriptor, Filter, Get, Increment, Level, Mutation, Partition, PartitionRule, Put, RegionInfo,
-    Row, Scan, ServerName, TableDescriptor, TableName, TableState, TimeRange, parse_bytes_binary,
-};
-pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
+pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
+pub use table_descriptor::{TableDescriptorExt, usable_descriptor};
 pub use txn::{
-    Batch, Committed, ExplainedGroup, Explanation, FailedCondition, GroupOutcome, OpenOptions, Outcome,
-    PartitionedTable, Recorded, Rejection, Settled, Snapshot, SnapshotOptions, Transaction, TransactionId,
-    Unsettled, UpdateOptions, UpdateView, Updated,
+    Batch, Committed, ExplainedGroup, Explanation, FailedCondition, GroupOutcome, OpenOptions, Operation,
+    Outcome, PartitionedTable, Recorded, Rejection, Settled, Snapshot, SnapshotOptions, Transaction,
+    TransactionId, Unsettled, UpdateOptions, UpdateView, Updated, honours_conditions,
 };
 
-/// The examples of these pages are compiled like all others.
+// The examples of these pages are compiled like all others; `architecture` checks that no page is
+// missing. Some need the feature `thrift`.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
 #[cfg(doctest)]
+#[doc = include_str!("../docs/coordination.md")]
+struct Coordination;
+
+#[cfg(all(doctest, feature = "thrift"))]
+#[doc = include_str!("../docs/latches.md")]
+struct Latches;
+
+#[cfg(all(doctest, feature = "thrift"))]
+#[doc = include_str!("../docs/locks.md")]
+struct Locks;
+
+#[cfg(doctest)]
 #[doc = include_str!("../docs/migrating.md")]
 struct Migrating;
 
-#[cfg(all(doctest, feature = "provision"))]
+#[cfg(doctest)]
 #[doc = include_str!("../docs/provisioning.md")]
 struct Provisioning;
 
-#[cfg(all(doctest, feature = "provision"))]
+#[cfg(doctest)]
 #[doc = include_str!("../docs/skew.md")]
 struct HowSpread;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/transactions.md")]
+struct Transactions;

@@ -1,14 +1,16 @@
-//! The number of crates that users get with the library stays small, and none of ours runs at build time.
+//! The number of crates that users get with each crate of the workspace stays small, and none of
+//! ours runs at build time.
 
 #![allow(clippy::unwrap_used)]
 
-use std::{collections::BTreeSet, path::Path, process::Command};
+use std::{collections::BTreeSet, process::Command};
 
-/// The crates of a normal build with these features, without this package itself.
-fn crates(features: &[&str]) -> BTreeSet<String> {
-    let output = Command::new(env!("CARGO"))
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args([
+use serde_json::Value;
+
+/// The crates of others in a normal build of this one with these arguments.
+fn crates(package: &str, arguments: &[&str]) -> BTreeSet<String> {
+    let output = cargo(
+        &[
             "tree",
             "--edges",
             "normal",
@@ -16,9 +18,27 @@ fn crates(features: &[&str]) -> BTreeSet<String> {
             "none",
             "--format",
             "{p}",
-            "--offline",
-        ])
-        .args(features)
+            "--package",
+            package,
+        ],
+        arguments,
+    );
+    let crates: BTreeSet<_> = output
+        .lines()
+        .map(|line| line.trim_end_matches(" (*)").to_owned())
+        // Crates of the workspace have their folder behind the version.
+        .filter(|line| !line.is_empty() && !line.contains("(/"))
+        .collect();
+    println!("{package} {}: {} crates", arguments.join(" "), crates.len());
+    crates
+}
+
+fn cargo(arguments: &[&str], more: &[&str]) -> String {
+    let output = Command::new(env!("CARGO"))
+        .current_dir(env!("REPOSITORY"))
+        .args(arguments)
+        .args(more)
+        .arg("--offline")
         .output()
         .unwrap();
     assert!(
@@ -26,45 +46,88 @@ fn crates(features: &[&str]) -> BTreeSet<String> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| line.trim_end_matches(" (*)").to_owned())
-        .filter(|line| !line.is_empty() && !line.starts_with("hbase-txn "))
-        .collect()
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn assert_at_most(bound: usize, crates: &BTreeSet<String>) {
+    assert!(crates.len() <= bound, "{} crates: {crates:#?}", crates.len());
+}
+
+/// The crates that `more` has and `less` does not.
+fn brought(more: &BTreeSet<String>, less: &BTreeSet<String>) -> BTreeSet<String> {
+    assert!(less.is_subset(more));
+    more.difference(less).cloned().collect()
+}
+
+const LEAST: &[&str] = &["--no-default-features"];
+
+#[test]
+fn keyed_lock_brings_only_tokio() {
+    let names: Vec<_> = crates("hbase-keyed-lock", &[])
+        .iter()
+        .map(|line| line.split(' ').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["pin-project-lite", "tokio"]);
 }
 
 #[test]
-fn the_library_stays_small() {
-    let (default, least) = (crates(&[]), crates(&["--no-default-features"]));
-    println!(
-        "default features: {} crates; without: {}",
-        default.len(),
-        least.len()
-    );
-    assert!(default.len() <= 115, "{} crates: {default:#?}", default.len());
-    assert!(least.len() <= 45, "{} crates: {least:#?}", least.len());
+fn client_stays_small() {
+    let (default, least) = (crates("hbase-client", &[]), crates("hbase-client", LEAST));
+    assert_at_most(108, &default);
+    assert_at_most(42, &least);
     assert!(least.is_subset(&default));
 }
 
-/// The one generated client for Thrift's first API brings Thrift's whole library, servers included.
 #[test]
-fn the_gateways_client_brings_a_dozen_crates() {
-    let least = crates(&["--no-default-features"]);
-    let thrift = crates(&["--no-default-features", "--features", "thrift"]);
-    let brought: BTreeSet<_> = thrift.difference(&least).collect();
-    assert!(brought.len() <= 13, "{} crates: {brought:#?}", brought.len());
+fn transactions_bring_little_beside_the_client() {
+    let (default, least) = (crates("hbase-txn", &[]), crates("hbase-txn", LEAST));
+    assert_at_most(110, &default);
+    assert_at_most(43, &least);
+    assert_at_most(3, &brought(&default, &crates("hbase-client", &[])));
+    assert_at_most(3, &brought(&least, &crates("hbase-client", LEAST)));
+}
+
+/// The generated client for the first API of HBase's gateway depends on the whole Thrift library,
+/// servers included.
+#[test]
+fn thrift_brings_a_dozen_crates() {
+    let least = crates("hbase-txn", LEAST);
+    let thrift = crates("hbase-txn", &["--no-default-features", "--features", "thrift"]);
+    assert_at_most(13, &brought(&thrift, &least));
 }
 
 #[test]
 fn table_files_bring_a_handful_of_crates() {
-    let least = crates(&["--no-default-features"]);
-    let provision = crates(&["--no-default-features", "--features", "provision"]);
-    let brought: BTreeSet<_> = provision.difference(&least).collect();
-    assert!(brought.len() <= 8, "{} crates: {brought:#?}", brought.len());
+    let provision = crates("hbase-provision", &[]);
+    assert_at_most(12, &brought(&provision, &crates("hbase-txn", LEAST)));
 }
 
 #[test]
-fn there_is_no_build_script() {
-    assert!(!Path::new(env!("CARGO_MANIFEST_DIR")).join("build.rs").exists());
+fn local_clusters_bring_a_handful_of_crates() {
+    let local = crates("hbase-local", &[]);
+    assert_at_most(9, &brought(&local, &crates("hbase-client", &[])));
+}
+
+#[test]
+fn command_stays_small() {
+    assert_at_most(150, &crates("hbase-txn-cli", &[]));
+}
+
+#[test]
+fn no_crate_has_a_build_script() {
+    let metadata: Value =
+        serde_json::from_str(&cargo(&["metadata", "--no-deps", "--format-version", "1"], &[])).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    assert!(packages.len() >= 6);
+    for package in packages {
+        let targets = package["targets"].as_array().unwrap();
+        let kinds = targets
+            .iter()
+            .flat_map(|target| target["kind"].as_array().unwrap());
+        assert!(
+            kinds.into_iter().all(|kind| kind != "custom-build"),
+            "{}",
+            package["name"]
+        );
+    }
 }

@@ -285,7 +285,7 @@ fn everything_listens_on_loopback(status: &Value) {
 }
 
 #[test]
-fn an_interrupted_up_is_brought_in_order_and_two_at_once_make_one_cluster() {
+fn interrupted_up_is_repaired_and_two_at_once_boot_one() {
     let cluster = Cluster::new("interrupted");
     let mut interrupted = cluster.start(&["up"]);
     wait_for("the start of Java", || cluster.pid_file("standalone").exists());
@@ -305,8 +305,8 @@ fn an_interrupted_up_is_brought_in_order_and_two_at_once_make_one_cluster() {
     assert_ne!(pid, leftover);
     assert!(!is_alive(leftover));
 
-    // Its pid file names a stranger now, with the stranger's own start time: it is left alone, and the cluster's
-    // process is found all the same.
+    // Its pid file names a stranger now, with the stranger's own start time: it is left alone, and
+    // the cluster's process is found all the same.
     let mut stranger = Stranger::new();
     fs::write(cluster.pid_file("standalone"), stranger.record()).unwrap();
     assert_eq!(cluster.status().0, 3);
@@ -317,7 +317,7 @@ fn an_interrupted_up_is_brought_in_order_and_two_at_once_make_one_cluster() {
 }
 
 #[test]
-fn a_thrift_gateway_is_started_beside_a_cluster_dies_and_comes_back() {
+fn thrift_gateway_starts_dies_and_comes_back() {
     let cluster = Cluster::new("gateway");
     cluster.run(&["up"]).uri();
     let (_, before) = cluster.status();
@@ -457,7 +457,7 @@ fn what_is_missing_or_taken_is_named_with_what_to_do() {
     let taken = cluster.run(&["up", "--set", &format!("hbase.master.port={port}")]);
     assert_eq!(taken.code, 1);
     assert!(
-        taken.stderr.contains(&port.to_string()) && taken.stderr.contains("listens there already"),
+        taken.stderr.contains(&port.to_string()) && taken.stderr.contains("another process listens there"),
         "{taken:?}"
     );
 

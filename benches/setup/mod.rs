@@ -4,8 +4,9 @@
 
 use std::{error, fmt, time::Duration};
 
+use hbase_local::LocalCluster;
 use hbase_txn::{
-    Config, Connection, FamilyDescriptor, PartitionRule, TableDescriptor, TableName, local::LocalCluster,
+    Config, Connection, FamilyDescriptor, PartitionRule, TableDescriptor, TableDescriptorExt, TableName,
 };
 
 /// The name of a local cluster.
@@ -13,7 +14,8 @@ const CLUSTER: &str = "HBASE_TXN_BENCH_CLUSTER";
 
 pub(crate) type Failure = Box<dyn error::Error + Send + Sync>;
 
-/// A table on the cluster of the bench: partitions by the first three bytes, the family `f`, and that of records.
+/// A table on the cluster of the bench: partitions by the first three bytes, the family `f`, and
+/// that of records.
 pub(crate) struct Bench {
     pub(crate) connection: Connection,
     pub(crate) table: TableName,
@@ -29,7 +31,7 @@ impl Bench {
             .ok_or("the cluster does not run")?;
         let connection = Connection::builder(Config::from_uri(&uri)?).connect().await?;
         let table: TableName = format!("bench_{what}_{:08x}", fastrand::u32(..)).parse()?;
-        let descriptor = TableDescriptor::new(table.clone())
+        let descriptor = TableDescriptor::from(table.clone())
             .with_family(FamilyDescriptor::new("f"))
             .with_partition_rule(&PartitionRule::prefix_length(3)?)
             .with_multi_row_mutation_endpoint()

@@ -1,28 +1,29 @@
-//! What the patterns share: where HBase is, a table to work on, and reading counters.
+//! What the patterns share: where HBase is, a table to work on, and rows as text.
 
 #![allow(dead_code, reason = "every example has this module, and uses a part of it")]
 
-use bytes::Bytes;
 use hbase_txn::{
-    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Result, TableDescriptor, TableName,
+    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Result, TableDescriptor,
+    TableDescriptorExt,
 };
 
 /// Connects to the cluster that `HBASE_TXN_CONNECT` names.
 pub(crate) async fn connect() -> Result<Connection> {
     let uri = std::env::var("HBASE_TXN_CONNECT").unwrap_or_else(|_| "hbase+zk://127.0.0.1:2181/hbase".into());
-    Connection::connect(&uri).await
+    Ok(Connection::connect(&uri).await?)
 }
 
 /// Opens the table, and makes it first where it is not there.
 pub(crate) async fn open(
     connection: &Connection,
-    name: &TableName,
+    name: &str,
     rule: &PartitionRule,
 ) -> Result<PartitionedTable> {
     if !connection.admin().exists(name).await? {
-        // A row that is deleted, and put again within the same millisecond, would stay deleted without this.
+        // A row that is deleted, and put again within the same millisecond, would stay deleted
+        // without this.
         let family = FamilyDescriptor::new("f").with_attribute("NEW_VERSION_BEHAVIOR", "true");
-        let descriptor = TableDescriptor::new(name.clone())
+        let descriptor = TableDescriptor::new(name)?
             .with_family(family)
             .with_record_family()
             .with_lock_family()
@@ -30,19 +31,7 @@ pub(crate) async fn open(
             .with_multi_row_mutation_endpoint();
         connection.admin().create_table(&descriptor, &[]).await?;
     }
-    PartitionedTable::open(connection, name.clone()).await
-}
-
-/// The number in a cell that increments change: eight bytes, big-endian. A cell that is absent is 0.
-///
-/// # Panics
-///
-/// On a cell that is no counter.
-pub(crate) fn counter(value: Option<&Bytes>) -> i64 {
-    value.map_or(0, |value| {
-        let bytes = value[..].try_into().expect("a counter has eight bytes");
-        i64::from_be_bytes(bytes)
-    })
+    PartitionedTable::open(connection, name).await
 }
 
 /// Something that no earlier run has used: the time.

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| hbase_txn::fuzzing::exception(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| hbase_client::fuzzing::exception(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| hbase_txn::fuzzing::region_info(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| hbase_client::fuzzing::region_info(data));

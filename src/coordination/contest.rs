@@ -1,36 +1,37 @@
-//! Waiting for something that others hold.
+//! Waiting for permits, readers, writers and leaders.
 
 use std::time::Duration;
 
+use hbase_client::low_level::Pauses;
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    client::Pauses,
     error::{Error, ErrorKind, Result},
     lock::{LockGuard, LockRequest, SlotRow, SlotsSeen},
 };
 
-/// The pauses between two looks at what is held.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// How often others may come first, where there is room, before there is a pause.
+/// The pauses between two reads of the row.
+pub(super) const MIN_PAUSE: Duration = Duration::from_millis(2);
+pub(super) const MAX_PAUSE: Duration = Duration::from_millis(500);
+/// How often an attempt is repeated without a pause if others came first and there is room.
 const AT_ONCE: usize = 8;
 
-/// Who wants a hold of a row.
+/// A request for a hold of a row.
 pub(super) trait Contender: Sync {
-    /// Tries once, by what was seen last, and notes what is seen. Without a call where that says that there is no room.
+    /// Tries once, by the last state of the row, and records the new one. Makes no call if there is
+    /// no room.
     fn try_once(
         &self,
         seen: &mut Option<SlotsSeen>,
         times: Times,
-    ) -> impl Future<Output = Result<Tried>> + Send;
+    ) -> impl Future<Output = Result<ContestOutcome>> + Send;
 
-    /// Why there is none to be had, as it was last seen.
+    /// Returns why the hold is not available, as the row was last read.
     fn unavailable(&self, seen: Option<&SlotsSeen>) -> String;
 }
 
-/// How one try ended.
-pub(super) enum Tried {
+/// The outcome of one try.
+pub(super) enum ContestOutcome {
     Won(LockGuard),
     /// Others came first, and there is room still.
     Again,
@@ -38,14 +39,14 @@ pub(super) enum Tried {
     Full,
 }
 
-/// Until when is waited, and when every call must be over.
+/// The end of the wait, and the deadline of every call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) until: Instant,
     pub(super) deadline: Instant,
 }
 
-/// Waits with pauses that grow, until it is time to stop.
+/// Pauses that grow, until the wait is over.
 pub(super) struct Waiting {
     pauses: Pauses,
     until: Instant,
@@ -53,28 +54,30 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new(until: Instant, longest: Duration) -> Self {
-        let longest = longest.min(LONGEST_PAUSE);
+        let longest = longest.min(MAX_PAUSE);
         Self {
-            pauses: Pauses::growing(SHORTEST_PAUSE.min(longest), longest),
+            pauses: Pauses::growing(MIN_PAUSE.min(longest), longest),
             until,
         }
     }
 
-    /// Waits for a part of the way; false, at once, when it is time to stop.
+    /// Pauses. Returns false at once if the wait is over.
     pub(super) async fn goes_on(&mut self) -> bool {
         let now = Instant::now();
         if now >= self.until {
             return false;
         }
-        sleep_until(self.until.min(now + self.pauses.next())).await;
+        sleep_until(self.until.min(now + self.pauses.next_pause())).await;
         true
     }
 }
 
-/// Competes for a hold: the tasks of this process that wait do so in their order, one of them asking at a time.
+/// Competes for a hold: the waiting tasks of this process take turns in their order, and one of
+/// them polls at a time.
 ///
-/// Who comes when none of them waits needs no turn for a first try, unless it is `alone` in what it wants: then it keeps the
-/// turn as long as it holds, and those behind it ask no server meanwhile. Who does not wait does not queue up either.
+/// A task that comes when none waits needs no turn for a first try, unless at most one hold is
+/// possible (`alone`): then it keeps the turn while it holds, and the tasks behind it make no
+/// calls. A task that does not wait does not queue.
 pub(super) async fn compete<C: Contender>(
     contender: &C,
     row: &SlotRow,
@@ -84,34 +87,36 @@ pub(super) async fn compete<C: Contender>(
     let (until, deadline) = request.begin()?;
     let times = Times { until, deadline };
     let waits = Instant::now() < until;
-    let mut waiting = Waiting::new(until, LONGEST_PAUSE);
-    let (mut seen, mut turn, mut front, mut tries) = (None, None, None, 0);
+    let mut waiting = Waiting::new(until, MAX_PAUSE);
+    let (mut seen, mut turn, mut first_waiter, mut tries) = (None, None, None, 0);
     loop {
         if turn.is_none() && waits && (alone || tries > 0 || row.is_awaited()) {
             turn = row.turn(until).await.map_err(unavailable)?;
-            front = turn.is_some().then(|| row.front());
+            first_waiter = turn.is_some().then(|| row.first_waiter());
         }
         let failed = match contender.try_once(&mut seen, times).await {
-            Ok(Tried::Won(guard)) if alone => return Ok(guard.with_tenure(row.tenure(turn))),
-            Ok(Tried::Won(guard)) => return Ok(guard),
-            Ok(Tried::Again) if tries < AT_ONCE => {
+            Ok(ContestOutcome::Won(guard)) if alone => {
+                return Ok(guard.with_local_claim(row.local_claim(turn)));
+            }
+            Ok(ContestOutcome::Won(guard)) => return Ok(guard),
+            Ok(ContestOutcome::Again) if tries < AT_ONCE => {
                 tries += 1;
                 continue;
             }
-            Ok(Tried::Again | Tried::Full) => None,
-            // What the attempt may have won is watched, and the next has a token of its own.
+            Ok(ContestOutcome::Again | ContestOutcome::Full) => None,
+            // The attempt, which may have won, is watched, and the next has a token of its own.
             Err(error) if error.is_outcome_unknown() => Some(error),
             Err(error) => return Err(error),
         };
         let why = contender.unavailable(seen.as_ref());
-        if let (Some(front), None) = (&front, &failed) {
-            front.refused(why.clone());
+        if let (Some(first_waiter), None) = (&first_waiter, &failed) {
+            first_waiter.refused(why.clone());
         }
         if !waiting.goes_on().await {
             return Err(failed.unwrap_or_else(|| unavailable(why)));
         }
         tries = 1;
-        seen = Some(row.look(deadline).await?);
+        seen = Some(row.read(deadline).await?);
     }
 }
 
@@ -119,25 +124,19 @@ fn unavailable(why: String) -> Error {
     Error::new(ErrorKind::LockUnavailable, why).with_retryable(true)
 }
 
-/// The ways to ask for a lease that all requests have.
+/// The options of a lease that all requests have.
 macro_rules! lease_options {
     () => {
-        /// The lease: how long it is held unless it is renewed or released; 30 s unless said. Whole milliseconds, from 100 ms
-        /// to 30 days, and not longer than the TTL of the table's family.
+        /// Sets the lease: how long it is held unless it is renewed or released; 30 s unless
+        /// specified. Whole milliseconds, from 100 ms to 30 days, and not longer than the TTL of
+        /// the table's family.
         pub fn ttl(mut self, lease: std::time::Duration) -> Self {
             self.request = self.request.ttl(lease);
             self
         }
 
-        /// How long it is waited for; not at all unless said. One attempt is made at least, unless other tasks of this
-        /// process come first. The time for the calls themselves comes on top: the operation timeout at most.
-        pub fn wait(mut self, wait: std::time::Duration) -> Self {
-            self.request = self.request.wait(wait);
-            self
-        }
-
-        /// How much earlier than the server this side counts a lease as over; see
-        /// [`LockRequest::skew_margin`](crate::LockRequest::skew_margin).
+        /// Sets how much earlier than the server this client counts a lease as expired; see
+        /// [`LockRequest::skew_margin`](crate::lock::LockRequest::skew_margin).
         pub fn skew_margin(mut self, margin: std::time::Duration) -> Self {
             self.request = self.request.skew_margin(margin);
             self
@@ -145,7 +144,20 @@ macro_rules! lease_options {
     };
 }
 
-pub(super) use lease_options;
+/// The wait of requests that do not wait unless it is specified.
+macro_rules! wait_option {
+    () => {
+        /// Sets how long to wait; no time unless specified. At least one attempt is made, unless
+        /// other tasks of this process come first. The calls themselves may take the operation
+        /// timeout in addition.
+        pub fn wait(mut self, wait: std::time::Duration) -> Self {
+            self.request = self.request.wait(wait);
+            self
+        }
+    };
+}
+
+pub(super) use {lease_options, wait_option};
 
 #[cfg(test)]
 mod tests {
@@ -154,13 +166,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn pauses_grow_and_the_last_one_ends_when_it_is_time_to_stop() {
         let began = Instant::now();
-        let mut waiting = Waiting::new(began + Duration::from_secs(3), LONGEST_PAUSE);
+        let mut waiting = Waiting::new(began + Duration::from_secs(3), MAX_PAUSE);
         let mut number = 0;
         while waiting.goes_on().await {
             number += 1;
         }
         assert!((10..30).contains(&number), "{number}");
         assert_eq!(began.elapsed().as_secs(), 3);
-        assert!(!Waiting::new(began, LONGEST_PAUSE).goes_on().await);
+        assert!(!Waiting::new(began, MAX_PAUSE).goes_on().await);
     }
 }

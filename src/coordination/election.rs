@@ -2,43 +2,85 @@
 
 use std::{fmt, time::Duration};
 
-use super::contest::{LONGEST_PAUSE, Waiting, lease_options};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use hbase_client::{
+    BytesBinary,
+    low_level::{Pauses, TableCalls},
+};
+use tokio::time::sleep;
+
+use super::contest::{MAX_PAUSE, MIN_PAUSE, lease_options};
 use crate::{
-    error::{Error, ErrorKind, Result},
-    lock::{LockGuard, LockHolder, LockLoss, LockManager, LockRequest, ReleaseOutcome, SlotRow, SlotsSeen},
-    model::{BytesBinary, Level},
+    error::{Error, Result},
+    java_layout::Level,
+    lock::{
+        LockGuard, LockHolder, LockLoss, LockManager, LockRequest, LockToken, MAX_LEASE, ReleaseOutcome,
+        SlotRow, SlotsSeen,
+    },
 };
 
 const KIND: &str = "LEAD";
 const SLOT: &str = "leader";
 
-/// An election: of all who campaign, one leads at a time, and each who does has a higher term than all before.
+/// A leader election: among all candidates at most one leads at a time, and each leadership has a
+/// higher term than all earlier ones.
 ///
-/// A leadership is a lock with a lease that is renewed, and so what is said of [`LockGuard`] is true of it: who was stopped for
-/// longer than its lease may believe for a moment that it leads. What only the leader may do carries the
-/// [term](Leadership::term), and whoever is told refuses lower ones.
+/// A leadership is a lock whose lease is renewed in the background, with the limits of a
+/// [`LockGuard`]: a process that is stopped for longer than its lease may still believe for a
+/// moment that it leads. Pass the [term](Leadership::term) with everything that only the leader may
+/// do, and let the receiver refuse lower terms.
 ///
 /// Cheap to clone; clones share everything.
 ///
-/// # Example
+/// # Examples
+///
+/// Run a task on one process at a time. It is cancelled when the leadership is lost, and started
+/// again after the next election that this process wins:
 ///
 /// ```no_run
-/// # async fn example(locks: hbase_txn::LockManager) -> hbase_txn::Result<()> {
+/// # async fn example(locks: hbase_txn::lock::LockManager) -> hbase_txn::Result<()> {
+/// # async fn schedule_jobs(_term: u64) {}
 /// use std::time::Duration;
-/// use hbase_txn::{Election, Level};
+/// use hbase_txn::{Level, coordination::Election};
 ///
 /// let election = Election::new(&locks, Level::Dc, "scheduler")?;
-/// let leadership = election
+/// election
 ///     .campaign()
 ///     .ttl(Duration::from_secs(10))
-///     .wait(Duration::from_secs(3_600))
-///     .lead()
+///     .lead_while(async |leadership| schedule_jobs(leadership.term()).await)
 ///     .await?;
+/// # Ok(()) }
+/// ```
+///
+/// Lead once, and stop when the leadership is lost:
+///
+/// ```no_run
+/// # async fn example(election: hbase_txn::coordination::Election) -> hbase_txn::Result<()> {
+/// let leadership = election.campaign().lead().await?;
 /// tokio::select! {
 ///     loss = leadership.lost() => eprintln!("stop: {loss}"),
-///     () = async { /* what only the leader may do, with leadership.term() */ } => {}
+///     () = async { /* the leader's work, with leadership.term() */ } => {}
 /// }
 /// leadership.resign().await?;
+/// # Ok(()) }
+/// ```
+///
+/// Follow the leader:
+///
+/// ```no_run
+/// # async fn example(election: hbase_txn::coordination::Election) -> hbase_txn::Result<()> {
+/// use futures::TryStreamExt;
+///
+/// let mut changes = election.changes();
+/// while let Some(leader) = changes.try_next().await? {
+///     match leader {
+///         Some(leader) => println!("{} leads", leader.holder),
+///         None => println!("no leader"),
+///     }
+/// }
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
@@ -46,7 +88,7 @@ pub struct Election {
     row: SlotRow,
 }
 
-/// Who wants to lead, and for how long it waits.
+/// A candidacy that has not been sent yet.
 #[derive(Clone)]
 #[must_use = "a campaign does nothing until lead is called"]
 pub struct Campaign {
@@ -54,86 +96,137 @@ pub struct Campaign {
     request: LockRequest,
 }
 
-/// The leadership that was won, until it is resigned or lost.
+/// A leadership that was won, until it is resigned or lost.
 ///
-/// Dropping it resigns in the background, as well as can be.
+/// Dropping it resigns in the background; if that fails, the leadership ends with its lease.
 #[must_use = "a leadership that is not bound to a name is resigned at once"]
 pub struct Leadership {
     guard: LockGuard,
 }
 
-/// Who leads.
+/// The leader of an election at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
-    /// Who, since when, and until when unless it renews.
+    /// The leading process, the start of its leadership, and its lease.
     pub holder: LockHolder,
-    /// Its term. None when it has led for more than 400 days.
+    /// Its term, or `None` if it has led for more than 400 days.
     pub term: Option<u64>,
 }
 
+/// What [`Election::changes`] yielded last, and its pauses since then.
+struct Observer {
+    election: Election,
+    /// The token of the last leader. `None` before the first item.
+    known: Option<Option<LockToken>>,
+    pauses: Pauses,
+    /// Whether the next read follows a pause.
+    is_paused: bool,
+}
+
 impl Election {
-    /// An election; nothing is sent, and nothing need exist before.
+    /// Names an election. Sends nothing; an election needs no creation.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an id that is empty or too long, and for one of one farm where no farm was
-    /// named.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the id is empty or too
+    /// long, or if the level needs a farm and the manager has none.
     pub fn new(locks: &LockManager, level: Level, id: &str) -> Result<Self> {
         Ok(Self {
             row: locks.slot_row(KIND, level, id)?,
         })
     }
 
-    /// Its key: `LEAD#` and the name that a lock of this level, farm, client and id has.
+    /// Returns the key: `LEAD#` and the name that a lock of this level, farm, client and id has.
     #[must_use]
     pub fn key(&self) -> &str {
         self.row.key()
     }
 
-    /// Asks to lead; nothing is sent yet.
+    /// Starts a campaign; nothing is sent until [`lead`](Campaign::lead),
+    /// [`try_lead`](Campaign::try_lead) or [`lead_while`](Campaign::lead_while) is awaited.
     pub fn campaign(&self) -> Campaign {
         Campaign {
             election: self.clone(),
-            request: self.row.request(&[SLOT.to_owned()]).renewed(),
+            request: self.row.request(&[SLOT.to_owned()]).wait(MAX_LEASE).auto_renew(),
         }
     }
 
-    /// Who leads; none when nobody does.
+    /// Reads the current leader. Returns `None` if there is none.
     ///
     /// # Errors
     ///
-    /// Those of the call.
+    /// Returns an error if the call fails.
     pub async fn leader(&self) -> Result<Option<Leader>> {
-        let seen = self.row.look(self.row.table().deadline()).await;
-        Ok(leader(seen.map_err(|error| self.blame(error))?))
+        let seen = self.row.read(self.row.table().deadline()).await;
+        Ok(leader(seen.map_err(|error| self.in_context(error))?))
     }
 
-    /// Waits until somebody else leads than was known, or another time, or nobody; but no longer than this. Tells who leads
-    /// then: the same when nothing has changed.
+    /// Returns a stream of leaders: the current one first, then each change, `None` while there is
+    /// no leader.
     ///
-    /// The server is asked again and again, with pauses that grow to half a second: of a leadership that comes and goes in between
-    /// nothing is told.
+    /// The stream polls the server, with pauses that grow to half a second while nothing changes.
+    /// A leadership that begins and ends between two polls is not seen. The stream never ends; a
+    /// failed poll is an `Err` item, after which the stream may be polled again.
+    ///
+    /// # Cancel safety
+    ///
+    /// `next` may be dropped and called again: no change is lost.
+    #[must_use = "a stream does nothing unless it is polled"]
+    pub fn changes(&self) -> BoxStream<'static, Result<Option<Leader>>> {
+        let observer = Observer {
+            election: self.clone(),
+            known: None,
+            pauses: pauses(),
+            is_paused: false,
+        };
+        stream::unfold(observer, async |mut observer| {
+            let change = observer.next().await;
+            Some((change, observer))
+        })
+        .boxed()
+    }
+
+    /// Revokes the leadership with this token, as read in [`Leader::holder`], and returns the
+    /// evicted leader. Returns `None`, and changes nothing, if the token does not lead any more.
+    ///
+    /// The evicted leader notices at its next renewal or resignation; its work continues until
+    /// then. The forced release is logged as a warning with the holder's name and token.
     ///
     /// # Errors
     ///
-    /// Those of the calls.
-    pub async fn changed(&self, known: Option<&Leader>, wait: Duration) -> Result<Option<Leader>> {
-        let until = tokio::time::Instant::now() + wait.min(crate::lock::LONGEST_LEASE);
-        let mut waiting = Waiting::new(until, LONGEST_PAUSE);
-        let token = |leader: Option<&Leader>| leader.map(|leader| leader.holder.token);
-        loop {
-            let now = self.leader().await?;
-            if token(now.as_ref()) != token(known) || !waiting.goes_on().await {
-                return Ok(now);
-            }
-        }
+    /// Returns an error if a call fails, within the operation timeout.
+    pub async fn force_release(&self, token: LockToken) -> Result<Option<LockHolder>> {
+        let evicted = self.row.evict(token).await;
+        evicted.map_err(|error| self.in_context(error))
     }
 
-    fn blame(&self, error: Error) -> Error {
+    fn in_context(&self, error: Error) -> Error {
         error
             .at_operation(format!("election {}", BytesBinary(self.key().as_bytes())))
             .at_table(self.row.table().name())
+    }
+}
+
+fn pauses() -> Pauses {
+    Pauses::growing(MIN_PAUSE, MAX_PAUSE)
+}
+
+impl Observer {
+    /// Polls until the leader changes, or a poll fails.
+    async fn next(&mut self) -> Result<Option<Leader>> {
+        loop {
+            if self.is_paused {
+                sleep(self.pauses.next_pause()).await;
+            }
+            self.is_paused = true;
+            let leader = self.election.leader().await?;
+            let token = leader.as_ref().and_then(|leader| leader.holder.token);
+            if self.known.replace(token) != Some(token) {
+                self.pauses = pauses();
+                return Ok(leader);
+            }
+        }
     }
 }
 
@@ -145,46 +238,116 @@ fn leader(seen: SlotsSeen) -> Option<Leader> {
 impl Campaign {
     lease_options!();
 
-    /// Leads as soon as nobody else does. The lease is renewed in the background as long as the leadership lives.
+    /// Limits how long the campaign waits for the leadership; 30 days unless specified.
     ///
-    /// Of several tasks of one process, one asks the server at a time. A future that is dropped leaves no leadership behind.
+    /// The calls themselves may take the operation timeout in addition.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.request = self.request.wait(wait);
+        self
+    }
+
+    /// Waits until no other process leads, and leads. The lease is renewed in the background while
+    /// the leadership lives.
+    ///
+    /// An outage does not end the campaign: its calls are repeated until the [wait](Self::wait) is
+    /// over. Of several tasks of one process, one polls the server at a time.
     ///
     /// # Errors
     ///
-    /// [`LockUnavailable`](ErrorKind::LockUnavailable), naming the leader, when there was one until the time was over;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a lease out of range; those of the calls.
+    /// - [`LockUnavailable`](crate::ErrorKind::LockUnavailable), naming the leader, if another
+    ///   process leads until the [wait](Self::wait) is over;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the lease is out of range;
+    /// - the error of a call that fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves no leadership behind.
     pub async fn lead(self) -> Result<Leadership> {
-        let Self { election, request } = self;
-        match request.acquire().await {
-            Ok(guard) => Ok(Leadership { guard }),
-            Err(error) if error.kind() == ErrorKind::LockUnavailable => Err(error.with_hint(format!(
-                "hbase-txn elect show {} shows who leads",
-                election.row.table().name()
-            ))),
-            Err(error) => Err(error),
+        let guard = self.request.acquire().await?;
+        Ok(Leadership { guard })
+    }
+
+    /// Tries once to lead. Returns `None` if another process leads, whatever
+    /// [`wait`](Self::wait) specifies.
+    ///
+    /// # Errors
+    ///
+    /// As [`lead`](Self::lead), without [`LockUnavailable`](crate::ErrorKind::LockUnavailable).
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves no leadership behind.
+    pub async fn try_lead(self) -> Result<Option<Leadership>> {
+        let guard = self.request.try_acquire().await?;
+        Ok(guard.map(|guard| Leadership { guard }))
+    }
+
+    /// Runs `work` while this process leads, and returns its output. If the leadership is lost
+    /// first, drops the future of `work`, campaigns again, and calls `work` again with the next
+    /// leadership.
+    ///
+    /// The leadership is resigned when `work` completes. If that fails, a warning is logged, and
+    /// the leadership ends with its lease. The output does not prove that this process led to the
+    /// end: see [`Leadership::term`].
+    ///
+    /// A future is dropped at an `.await`. Work that blocks its thread, and tasks that it spawned,
+    /// go on.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a campaign, as [`lead`](Self::lead) does. The [wait](Self::wait) starts
+    /// again with each campaign. Errors of `work` are part of its output and end the call.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the future of `work` is dropped, and the leadership is resigned in
+    /// the background.
+    pub async fn lead_while<T>(self, mut work: impl AsyncFnMut(&Leadership) -> T) -> Result<T> {
+        loop {
+            let leadership = self.clone().lead().await?;
+            let output = tokio::select! {
+                biased;
+                loss = leadership.lost() => {
+                    tracing::warn!(election = %self.election.key(), %loss, "leadership lost");
+                    None
+                }
+                output = work(&leadership) => Some(output),
+            };
+            let Some(output) = output else {
+                continue;
+            };
+            match leadership.guard.release().await {
+                Ok(ReleaseOutcome::Released) => {}
+                Ok(ReleaseOutcome::Lost(loss)) => {
+                    tracing::warn!(election = %self.election.key(), %loss, "leadership lost before it was resigned");
+                }
+                Err(error) => tracing::warn!(election = %self.election.key(), %error, "cannot resign"),
+            }
+            return Ok(output);
         }
     }
 }
 
 impl Leadership {
-    /// The term: a number that is higher than that of every leadership before.
+    /// Returns the term: a number that is higher than that of every earlier leadership.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.guard.fencing()
     }
 
-    /// Whether this leads still: by this machine's clock the lease is not over, and no renewal was refused.
+    /// Returns whether this process leads: its lease has not expired by this machine's clock, and
+    /// no renewal was refused.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.guard.is_held()
     }
 
-    /// Waits until this leads no more; see [`LockGuard::lost`].
+    /// Waits until the leadership is lost; see [`LockGuard::lost`].
     pub async fn lost(&self) -> LockLoss {
         self.guard.lost().await
     }
 
-    /// Gives the leadership back, and tells whether this led until now.
+    /// Resigns, and returns whether the leadership was held until now.
     ///
     /// # Errors
     ///
@@ -193,12 +356,12 @@ impl Leadership {
         self.guard.release().await
     }
 
-    /// The lock that the leadership is.
+    /// Returns the lock that the leadership consists of.
     pub fn guard(&self) -> &LockGuard {
         &self.guard
     }
 
-    /// The lock that the leadership is, to be held as one.
+    /// Converts the leadership into its lock.
     pub fn into_guard(self) -> LockGuard {
         self.guard
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    contest::{Contender, Times, Tried, compete, lease_options},
+    contest::{Contender, ContestOutcome, Times, compete, lease_options, wait_option},
     semaphore::Semaphore,
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     lock::{LockGuard, LockRequest, SlotsSeen},
 };
 
-/// Permits that are asked for.
+/// A request for permits.
 #[derive(Clone)]
 #[must_use = "a request does nothing until acquire is called"]
 pub struct PermitRequest {
@@ -30,44 +30,41 @@ impl PermitRequest {
     }
 
     lease_options!();
+    wait_option!();
 
-    /// Renews the lease in the background, each time a third of it is over, as long as the guard lives.
-    pub fn renewed(mut self) -> Self {
-        self.request = self.request.renewed();
+    /// Renews the lease in the background, each time a third of it is over, as long as the guard
+    /// lives.
+    pub fn auto_renew(mut self) -> Self {
+        self.request = self.request.auto_renew();
         self
     }
 
-    /// Acquires the permits. The guard is that of a lock: its [number](LockGuard::fencing) is higher than that of every
-    /// permit of this semaphore that was handed out before this one was asked for.
+    /// Acquires the permits. The guard is that of a lock: its [number](LockGuard::fencing) is
+    /// higher than that of every permit of this semaphore that was handed out before this one was
+    /// asked for.
     ///
-    /// The tasks of one process that have to wait queue up in their order, and the first of them alone asks the server. A
-    /// future that is dropped leaves no permit behind.
+    /// The tasks of one process that have to wait queue up in their order, and the first of them
+    /// alone asks the server. A future that is dropped leaves no permit behind.
     ///
     /// # Errors
     ///
-    /// - [`LockUnavailable`](ErrorKind::LockUnavailable) when there were not enough free ones until the time was over;
-    /// - [`InvalidInput`](ErrorKind::InvalidInput) for no permits, for more than there are, and for a lease out of range;
+    /// - [`LockUnavailable`](ErrorKind::LockUnavailable) when there were not enough free ones until
+    ///   the time was over;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for no permits, for more than there
+    ///   are, and for a lease out of range;
     /// - [`SemaphoreAbsent`](ErrorKind::SemaphoreAbsent) when it was deleted meanwhile;
-    /// - those of the calls. When an answer was lost, an attempt that won all the same is given back in the background.
+    /// - those of the calls. When an answer was lost, an attempt that won all the same is given
+    ///   back in the background.
     pub async fn acquire(self) -> Result<LockGuard> {
-        let won = match self.check(Semaphore::MOST_PERMITS) {
+        let won = match self.check(Semaphore::MAX_PERMITS) {
             Ok(()) => compete(&self, self.semaphore.row(), &self.request, false).await,
             Err(error) => Err(error),
         };
-        won.map_err(|error| {
-            let error = match error.kind() {
-                ErrorKind::LockUnavailable => error.with_hint(format!(
-                    "hbase-txn semaphore show {} shows who holds permits",
-                    self.semaphore.row().table().name()
-                )),
-                _ => error,
-            };
-            self.semaphore.blame(error)
-        })
+        won.map_err(|error| self.semaphore.in_context(error))
     }
 
-    /// Acquires the permits if they are free; none if they are not. It does not wait for them, whatever [`wait`](Self::wait)
-    /// says.
+    /// Acquires the permits if they are free; none if they are not. It does not wait for them,
+    /// whatever [`wait`](Self::wait) says.
     ///
     /// # Errors
     ///
@@ -90,8 +87,8 @@ impl PermitRequest {
         )))
     }
 
-    /// Free slots by chance, so that those who come at once seldom want the same; none when there are not enough. In order, so
-    /// that of two who do, mostly one gets all.
+    /// Free slots by chance, so that those who come at once seldom want the same; none when there
+    /// are not enough. In order, so that of two who do, mostly one gets all.
     fn choose(&self, permits: u32, seen: &SlotsSeen) -> Option<Vec<String>> {
         if taken(seen).saturating_add(self.count) > permits {
             return None;
@@ -105,20 +102,20 @@ impl PermitRequest {
 }
 
 impl Contender for PermitRequest {
-    async fn try_once(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<Tried> {
+    async fn try_once(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<ContestOutcome> {
         let semaphore = &self.semaphore;
         let permits = match seen {
             Some(seen) => semaphore.note(seen)?,
             // There may be more than it was last seen; that is found out before this is refused.
             None if self.count > semaphore.permits() => {
-                semaphore.note(seen.insert(semaphore.row().look(times.deadline).await?))?
+                semaphore.note(seen.insert(semaphore.row().read(times.deadline).await?))?
             }
             None => semaphore.permits(),
         };
         self.check(permits)?;
         let none = SlotsSeen::default();
         let Some(slots) = self.choose(permits, seen.as_ref().unwrap_or(&none)) else {
-            return Ok(Tried::Full);
+            return Ok(ContestOutcome::Full);
         };
         let attempt = semaphore.row().attempt(&self.request, &slots, times.deadline);
         let (guard, behind) = attempt.await?;
@@ -126,17 +123,17 @@ impl Contender for PermitRequest {
         *seen = Some(behind);
         let Some(guard) = guard else {
             permits?;
-            return Ok(Tried::Again);
+            return Ok(ContestOutcome::Again);
         };
-        // There may be fewer permits by now, of which more are held than there are; or none any more; or the answer took
-        // too long.
+        // There may be fewer permits by now, of which more are held than there are; or none any
+        // more; or the answer took too long.
         let fits = |permits: u32| held <= permits && slots.iter().all(|slot| number(slot) < Some(permits));
         if permits.as_ref().is_ok_and(|permits| fits(*permits)) && guard.is_held() {
-            return Ok(Tried::Won(guard));
+            return Ok(ContestOutcome::Won(guard));
         }
         let _ = guard.release().await?;
         permits?;
-        Ok(Tried::Again)
+        Ok(ContestOutcome::Again)
     }
 
     fn unavailable(&self, seen: Option<&SlotsSeen>) -> String {
@@ -164,7 +161,7 @@ pub(super) fn taken(seen: &SlotsSeen) -> u32 {
 /// Which slot it is; none of a stranger's.
 fn number(slot: &str) -> Option<u32> {
     let number = slot.parse::<u32>().ok()?;
-    (number < Semaphore::MOST_PERMITS).then_some(number)
+    (number < Semaphore::MAX_PERMITS).then_some(number)
 }
 
 impl fmt::Debug for PermitRequest {

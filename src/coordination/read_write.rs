@@ -2,43 +2,48 @@
 
 use std::fmt;
 
-use super::contest::{Contender, Times, Tried, Waiting, compete, lease_options};
+use hbase_client::{BytesBinary, low_level::TableCalls};
+
+use super::contest::{Contender, ContestOutcome, Times, Waiting, compete, lease_options, wait_option};
 use crate::{
     error::{Error, ErrorKind, Result},
-    lock::{LockGuard, LockHolder, LockManager, LockRequest, SlotRow, SlotsSeen},
-    model::{BytesBinary, Level},
+    java_layout::Level,
+    lock::{LockGuard, LockHolder, LockManager, LockRequest, LockToken, SlotRow, SlotsSeen},
 };
 
 const KIND: &str = "RW";
 const WRITER: &str = "w";
 /// In front of a reader's number.
 const READER: &str = "r";
-/// Readers choose among at least so many slots: few come to the same one at once, and the row stays short.
+/// Readers choose among at least so many slots: few come to the same one at once, and the row stays
+/// short.
 const FEWEST_SLOTS: usize = 16;
 
-/// A lock that many may hold for reading, or one for writing, of all processes.
+/// A cluster-wide lock that many may hold for reading, or one for writing.
 ///
-/// Each hold is one of a lock: a lease by the server's clock, a token, a [fencing number](LockGuard::fencing). A writer's number is
-/// higher than those of all who read or wrote before, a reader's higher than those of all who wrote before. A holder that dies
-/// leaves its hold to its lease.
+/// Each hold is one of a lock: a lease by the server's clock, a token, a [fencing
+/// number](LockGuard::fencing). A writer's number is higher than those of all who read or wrote
+/// before, a reader's higher than those of all who wrote before. A holder that dies leaves its hold
+/// to its lease.
 ///
-/// A writer that waits keeps new readers out, so that it comes in when those are gone who are inside. There is no way from
-/// reading to writing, or back, without a release: two readers that both wanted to write would wait for each other.
+/// A writer that waits keeps new readers out, so that it comes in when those are gone who are
+/// inside. There is no way from reading to writing, or back, without a release: two readers that
+/// both wanted to write would wait for each other.
 ///
 /// Cheap to clone; clones share everything.
 ///
 /// # Example
 ///
 /// ```no_run
-/// # async fn example(locks: hbase_txn::LockManager) -> hbase_txn::Result<()> {
+/// # async fn example(locks: hbase_txn::lock::LockManager) -> hbase_txn::Result<()> {
 /// use std::time::Duration;
-/// use hbase_txn::{Level, ReadWriteLock};
+/// use hbase_txn::{Level, coordination::ReadWriteLock};
 ///
 /// let schema = ReadWriteLock::new(&locks, Level::Dc, "schema")?;
-/// let reading = schema.read().wait(Duration::from_secs(5)).renewed().acquire().await?;
-/// // … what may not be while somebody writes …
+/// let reading = schema.read().wait(Duration::from_secs(5)).auto_renew().acquire().await?;
+/// // … read; no process writes meanwhile …
 /// reading.release().await?;
-/// let writing = schema.write().wait(Duration::from_secs(60)).renewed().acquire().await?;
+/// let writing = schema.write().wait(Duration::from_secs(60)).auto_renew().acquire().await?;
 /// // … what only one may do, with writing.fencing() …
 /// writing.release().await?;
 /// # Ok(()) }
@@ -48,21 +53,21 @@ pub struct ReadWriteLock {
     row: SlotRow,
 }
 
-/// A read/write lock as it was found.
+/// The state of a read/write lock at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadWriteInfo {
-    /// Its key: `RW#` and the name that a lock of this level, farm, client and id has.
+    /// Returns its key: `RW#` and the name that a lock of this level, farm, client and id has.
     pub key: String,
-    /// Who writes, or waits with the writer's place until there are no readers.
+    /// The writer, or a process that has the writer's slot and waits until there are no readers.
     pub writer: Option<LockHolder>,
-    /// Who reads, since longest first.
+    /// The readers, the longest first.
     pub readers: Vec<LockHolder>,
     /// The highest fencing number so far; attempts that came to nothing raise it too.
     pub fencing: Option<u64>,
 }
 
-/// A hold of a [`ReadWriteLock`] that is asked for.
+/// A request for a [`ReadWriteLock`].
 #[derive(Clone)]
 #[must_use = "a request does nothing until acquire is called"]
 pub struct ReadWriteRequest {
@@ -73,32 +78,32 @@ pub struct ReadWriteRequest {
 
 impl ReadWriteLock {
     /// The most who may read at a time.
-    pub const MOST_READERS: usize = 1_024;
+    pub const MAX_READERS: usize = 1_024;
 
-    /// A lock; nothing is sent, and nothing need exist before.
+    /// Names a lock. Sends nothing; a lock needs no creation.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an id that is empty or too long, and for one of one farm where no farm was
-    /// named.
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an id that is empty or too long,
+    /// and for one of one farm where no farm was named.
     pub fn new(locks: &LockManager, level: Level, id: &str) -> Result<Self> {
         Ok(Self {
             row: locks.slot_row(KIND, level, id)?,
         })
     }
 
-    /// Its key: `RW#` and the name that a lock of this level, farm, client and id has.
+    /// Returns its key: `RW#` and the name that a lock of this level, farm, client and id has.
     #[must_use]
     pub fn key(&self) -> &str {
         self.row.key()
     }
 
-    /// Asks to read; nothing is sent yet.
+    /// Creates a request to read; sends nothing.
     pub fn read(&self) -> ReadWriteRequest {
         self.request(false)
     }
 
-    /// Asks to write; nothing is sent yet.
+    /// Creates a request to write; sends nothing.
     pub fn write(&self) -> ReadWriteRequest {
         self.request(true)
     }
@@ -111,14 +116,14 @@ impl ReadWriteLock {
         }
     }
 
-    /// Who reads and who writes.
+    /// Reads the readers and the writer.
     ///
     /// # Errors
     ///
-    /// Those of the call.
+    /// Returns an error if the call fails.
     pub async fn show(&self) -> Result<ReadWriteInfo> {
-        let seen = self.row.look(self.row.table().deadline()).await;
-        let mut seen = seen.map_err(|error| blame(&self.row, error))?;
+        let seen = self.row.read(self.row.table().deadline()).await;
+        let mut seen = seen.map_err(|error| in_context(&self.row, error))?;
         let writer = seen.held.remove(WRITER);
         let mut readers: Vec<LockHolder> = seen.held.into_values().collect();
         readers.sort_by_key(|holder| holder.since);
@@ -129,43 +134,57 @@ impl ReadWriteLock {
             fencing: seen.number,
         })
     }
+
+    /// Revokes the hold of the reader or writer with this token, as seen in [`ReadWriteInfo`], and
+    /// returns the holder. Returns `None`, and changes nothing, if the token does not hold the lock
+    /// anymore.
+    ///
+    /// A writer that still waits for readers loses its place, and takes it again until its wait is
+    /// over.
+    ///
+    /// The holder notices at its next renewal or release; its work continues until then. The forced
+    /// release is logged as a warning with the holder's name and token.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a call fails, within the operation timeout.
+    pub async fn force_release(&self, token: LockToken) -> Result<Option<LockHolder>> {
+        let evicted = self.row.evict(token).await;
+        evicted.map_err(|error| in_context(&self.row, error))
+    }
 }
 
 impl ReadWriteRequest {
     lease_options!();
+    wait_option!();
 
-    /// Renews the lease in the background, each time a third of it is over, as long as the guard lives.
-    pub fn renewed(mut self) -> Self {
-        self.request = self.request.renewed();
+    /// Renews the lease in the background, each time a third of it is over, as long as the guard
+    /// lives.
+    pub fn auto_renew(mut self) -> Self {
+        self.request = self.request.auto_renew();
         self
     }
 
     /// Acquires the lock, for reading or writing.
     ///
-    /// A writer takes its place first, and then waits until those who read are gone; when its time is over or its future is
-    /// dropped before that, it gives the place back. So also an attempt that does not wait may keep readers out for a moment.
+    /// A writer takes its place first, and then waits until those who read are gone; when its time
+    /// is over or its future is dropped before that, it gives the place back. So also an attempt
+    /// that does not wait may keep readers out for a moment.
     ///
     /// # Errors
     ///
-    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming who holds it, when it was not to be had until the time was
-    ///   over, or 1,024 read already;
-    /// - [`InvalidInput`](ErrorKind::InvalidInput) for a lease out of range;
-    /// - those of the calls. When an answer was lost, an attempt that won all the same is given back in the background.
+    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming who holds it, when it was not to
+    ///   be had until the time was over, or 1,024 read already;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a lease out of range;
+    /// - those of the calls. When an answer was lost, an attempt that won all the same is given
+    ///   back in the background.
     pub async fn acquire(self) -> Result<LockGuard> {
         let won = compete(&self, &self.row, &self.request, self.writes).await;
-        won.map_err(|error| {
-            let error = match error.kind() {
-                ErrorKind::LockUnavailable => error.with_hint(format!(
-                    "hbase-txn rwlock show {} shows who holds it",
-                    self.row.table().name()
-                )),
-                _ => error,
-            };
-            blame(&self.row, error)
-        })
+        won.map_err(|error| in_context(&self.row, error))
     }
 
-    /// Acquires the lock if it is free for that; none if it is not. It does not wait, whatever [`wait`](Self::wait) says.
+    /// Acquires the lock if it is free for that; none if it is not. It does not wait, whatever
+    /// [`wait`](Self::wait) says.
     ///
     /// # Errors
     ///
@@ -178,57 +197,65 @@ impl ReadWriteRequest {
         }
     }
 
-    async fn try_to_read(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<Tried> {
+    async fn try_to_read(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<ContestOutcome> {
         let none = SlotsSeen::default();
         let before = seen.as_ref().unwrap_or(&none);
         if has_writer(before) {
-            return Ok(Tried::Full);
+            return Ok(ContestOutcome::Full);
         }
-        let among = (2 * before.held.len()).clamp(FEWEST_SLOTS, ReadWriteLock::MOST_READERS);
+        let among = (2 * before.held.len()).clamp(FEWEST_SLOTS, ReadWriteLock::MAX_READERS);
         let slots = (0..among).map(|slot| format!("{READER}{slot}"));
         let mut free = fastrand::choose_multiple(slots.filter(|slot| !before.held.contains_key(slot)), 1);
         let Some(slot) = free.pop() else {
-            return Ok(Tried::Full);
+            return Ok(ContestOutcome::Full);
         };
         let (guard, behind) = self.row.attempt(&self.request, &[slot], times.deadline).await?;
         let writer = has_writer(&behind);
         *seen = Some(behind);
         match guard {
             // A writer that comes later sees this reader; one that is there may not have.
-            Some(guard) if !writer && guard.is_held() => return Ok(Tried::Won(guard)),
+            Some(guard) if !writer && guard.is_held() => return Ok(ContestOutcome::Won(guard)),
             Some(guard) => drop(guard.release().await?),
             None => {}
         }
-        Ok(if writer { Tried::Full } else { Tried::Again })
+        Ok(if writer {
+            ContestOutcome::Full
+        } else {
+            ContestOutcome::Again
+        })
     }
 
-    async fn try_to_write(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<Tried> {
+    async fn try_to_write(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<ContestOutcome> {
         if seen.as_ref().is_some_and(has_writer) {
-            return Ok(Tried::Full);
+            return Ok(ContestOutcome::Full);
         }
         let slots = [WRITER.to_owned()];
         let (guard, behind) = self.row.attempt(&self.request, &slots, times.deadline).await?;
         let behind = seen.insert(behind);
         let Some(guard) = guard else {
-            return Ok(Tried::Full);
+            return Ok(ContestOutcome::Full);
         };
         let mut waiting = Waiting::new(times.until, self.request.longest_pause());
         while has_readers(behind) {
             if !waiting.goes_on().await {
                 let _ = guard.release().await?;
-                // What is told is who reads.
+                // The error names the readers.
                 behind.held.remove(WRITER);
-                return Ok(Tried::Full);
+                return Ok(ContestOutcome::Full);
             }
             if !keep(&guard).await? {
-                return Ok(Tried::Again);
+                return Ok(ContestOutcome::Again);
             }
-            *behind = self.row.look(times.deadline).await?;
+            *behind = self.row.read(times.deadline).await?;
+            if behind.held.get(WRITER).and_then(|writer| writer.token) != Some(guard.token()) {
+                // Its place was revoked, and another writer may have it.
+                return Ok(ContestOutcome::Again);
+            }
         }
         // The lease is to begin now, or nearly.
         Ok(match keep(&guard).await? {
-            true => Tried::Won(guard),
-            false => Tried::Again,
+            true => ContestOutcome::Won(guard),
+            false => ContestOutcome::Again,
         })
     }
 }
@@ -243,7 +270,7 @@ async fn keep(guard: &LockGuard) -> Result<bool> {
 }
 
 impl Contender for ReadWriteRequest {
-    async fn try_once(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<Tried> {
+    async fn try_once(&self, seen: &mut Option<SlotsSeen>, times: Times) -> Result<ContestOutcome> {
         match self.writes {
             true => self.try_to_write(seen, times).await,
             false => self.try_to_read(seen, times).await,
@@ -269,12 +296,13 @@ fn has_writer(seen: &SlotsSeen) -> bool {
     seen.held.contains_key(WRITER)
 }
 
-/// Whether somebody reads: whoever has a slot that is not the writer's, also one of a program that we do not know.
+/// Whether there is a reader: a slot other than the writer's is held, also one of a program that
+/// we do not know.
 fn has_readers(seen: &SlotsSeen) -> bool {
     seen.held.keys().any(|slot| slot != WRITER)
 }
 
-fn blame(row: &SlotRow, error: Error) -> Error {
+fn in_context(row: &SlotRow, error: Error) -> Error {
     error
         .at_operation(format!("read/write lock {}", BytesBinary(row.key().as_bytes())))
         .at_table(row.table().name())

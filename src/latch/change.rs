@@ -1,75 +1,78 @@
-//! Changing a latch: plan on what was seen, write if nothing has changed, judge by what is seen then.
+//! Changing a latch: plan on what was seen, write if nothing has changed, judge by what is seen
+//! then.
 
+use hbase_client::{Effect, low_level::Pauses};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
     layout::Cells,
+    location::{LatchChangeOutcome, LatchLocation},
     note::ChangeId,
-    place::{Made, Place},
-    plan::{self, Leaves, Plan, Step, Wish},
-    sight::{Count, Participants, Sight},
-    state::Counted,
+    observation::{Count, LatchObservation, Participants},
+    plan::{self, LatchOperation, Leaves, Plan, Step},
+    state::LatchCount,
 };
 use crate::{
-    client::Pauses,
-    error::{Effect, Error, ErrorKind, Result},
-    model::Level,
+    error::{Error, ErrorKind, Result},
+    java_layout::Level,
 };
 
 /// What is known of a change that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    Made,
+    Applied,
     /// It was not, and no copy of it that is still on its way can be.
-    NotMade,
-    /// Nothing was changed yet since it was planned, so it may be sent again: of all copies one at most is made.
+    NotApplied,
+    /// Nothing was changed yet since it was planned, so it may be sent again: of all copies one at
+    /// most is made.
     Open,
     /// Too much has happened since.
     Unknown,
 }
 
-impl Place {
+impl LatchLocation {
     /// Makes the change that is wished for.
     ///
     /// # Errors
     ///
-    /// When what is there does not allow it, and those of the calls. If the outcome is unknown, it may have been made.
-    pub(super) async fn change(&self, wish: &Wish, deadline: Instant) -> Result<Counted> {
-        let participants = wish.participants();
+    /// When what is there does not allow it, and those of the calls. If the outcome is unknown, it
+    /// may have been made.
+    pub(super) async fn change(&self, operation: &LatchOperation, deadline: Instant) -> Result<LatchCount> {
+        let participants = operation.participants();
         let change = ChangeId::unique();
         let mut pauses = Pauses::after_conflicts();
         let mut lost = None;
-        let mut sight = self.look(participants, deadline).await?;
+        let mut observation = self.read(participants, deadline).await?;
         loop {
-            if let Some(step) = plan::settle(&self.cells, &sight) {
-                sight = self.settle(step, participants, deadline).await?;
+            if let Some(step) = plan::settle(&self.cells, &observation) {
+                observation = self.settle(step, participants, deadline).await?;
                 if !pauses.wait_before(deadline).await {
                     return Err(lost.unwrap_or_else(contended));
                 }
                 continue;
             }
-            let Some(plan) = plan::plan(&self.cells, wish, change, &sight)? else {
-                return counted(&sight, false);
+            let Some(plan) = plan::plan(&self.cells, operation, change, &observation)? else {
+                return counted(&observation, false);
             };
             let (verdict, after) = self
-                .carry_out(&plan, &sight, participants, &mut lost, deadline)
+                .carry_out(&plan, &observation, participants, &mut lost, deadline)
                 .await?;
-            if matches!(verdict, Verdict::Made) {
+            if matches!(verdict, Verdict::Applied) {
                 // What is left of a latch that is over by now tells nothing.
                 return match after.deadline(self.cells.level) {
                     Some(_) => counted(&after, true),
-                    None => Ok(Counted {
+                    None => Ok(LatchCount {
                         left: plan.left,
                         counted: true,
                     }),
                 };
             }
-            sight = after;
+            observation = after;
             let now = Instant::now();
             if now >= deadline {
                 return Err(lost.unwrap_or_else(contended));
             }
-            sleep_until(deadline.min(now + pauses.next())).await;
+            sleep_until(deadline.min(now + pauses.next_pause())).await;
         }
     }
 
@@ -78,16 +81,19 @@ impl Place {
     /// # Errors
     ///
     /// As [`change`](Self::change).
-    pub(super) async fn init(&self, wish: &Wish, deadline: Instant) -> Result<()> {
-        self.change(wish, deadline).await?;
+    pub(super) async fn init(&self, operation: &LatchOperation, deadline: Instant) -> Result<()> {
+        self.change(operation, deadline).await?;
         if self.cells.level == Level::Dc || self.cells.note.is_some() {
             return Ok(());
         }
-        // Nothing that both write tells one farm of another that begins at the same moment. Each writes and then looks, so one
-        // of them at least sees the other.
-        let sight = self.look(Participants::None, deadline).await?;
+        // Nothing that both write tells one farm of another that begins at the same moment. Each
+        // writes and then looks, so one of them at least sees the other.
+        let observation = self.read(Participants::None, deadline).await?;
         let is_contested = |count: &Count| count.qualifier != self.cells.own && count.value >= 0;
-        match (sight.counts.iter().any(is_contested), sight.own(&self.cells)) {
+        match (
+            observation.counts.iter().any(is_contested),
+            observation.own(&self.cells),
+        ) {
             (true, Some(own)) => {
                 self.forget(own, deadline).await?;
                 Err(Error::new(
@@ -101,36 +107,43 @@ impl Place {
     }
 
     /// Writes what another client has noted, if that is still so, and reads the latch behind it.
-    async fn settle(&self, step: Step, participants: Participants<'_>, deadline: Instant) -> Result<Sight> {
+    async fn settle(
+        &self,
+        step: Step,
+        participants: Participants<'_>,
+        deadline: Instant,
+    ) -> Result<LatchObservation> {
         match self.make(&[step], participants, deadline).await {
             Ok(made) => Ok(made.after),
-            // Whoever comes to it, it is the same: nothing of one's own was changed so far.
+            // It does not matter which client clears it: nothing of this change was written yet.
             Err(error) => Err(error.with_effect(Effect::None)),
         }
     }
 
-    /// Makes one planned change, and sends it again as long as nobody knows whether it was made; and what was seen last.
+    /// Applies one planned change, and sends it again while its outcome is unknown;
+    /// and what was seen last.
     async fn carry_out(
         &self,
         plan: &Plan,
-        base: &Sight,
+        base: &LatchObservation,
         participants: Participants<'_>,
         lost: &mut Option<Error>,
         deadline: Instant,
-    ) -> Result<(Verdict, Sight)> {
+    ) -> Result<(Verdict, LatchObservation)> {
         let mut pauses = Pauses::after_conflicts();
         loop {
             let error = match self.make(&plan.steps, participants, deadline).await {
-                Ok(Made { processed, after }) => {
+                Ok(LatchChangeOutcome { processed, after }) => {
                     let verdict = match (judge(&self.cells, plan, base, &after), &*lost) {
-                        // No other copy was made before this one, and none can be behind it; but what was written may be hidden.
+                        // No other copy was made before this one, and none can be behind it; but
+                        // what was written may be hidden.
                         (Verdict::Open | Verdict::Unknown, _) if processed => {
-                            match is_in_sight(&self.cells, plan, &after) {
-                                true => Verdict::Made,
-                                false => Verdict::NotMade,
+                            match is_visible(&self.cells, plan, &after) {
+                                true => Verdict::Applied,
+                                false => Verdict::NotApplied,
                             }
                         }
-                        (Verdict::Unknown, None) => Verdict::NotMade,
+                        (Verdict::Unknown, None) => Verdict::NotApplied,
                         (Verdict::Unknown, Some(_)) => return Err(lost.take().unwrap_or_else(contended)),
                         (verdict, _) => verdict,
                     };
@@ -141,8 +154,8 @@ impl Place {
             };
             tracing::debug!(%error, "the answer to a change of a latch was lost");
             lost.get_or_insert(error);
-            sleep_until(deadline.min(Instant::now() + pauses.next())).await;
-            let Ok(seen) = self.look(participants, deadline).await else {
+            sleep_until(deadline.min(Instant::now() + pauses.next_pause())).await;
+            let Ok(seen) = self.read(participants, deadline).await else {
                 return Err(lost.take().unwrap_or_else(contended));
             };
             match judge(&self.cells, plan, base, &seen) {
@@ -154,9 +167,9 @@ impl Place {
     }
 }
 
-/// Whether the count is there that this change has written, or one that was written on it; or the latch that it has changed
-/// is over. A delete marker of the same moment may hide it.
-fn is_in_sight(cells: &Cells, plan: &Plan, seen: &Sight) -> bool {
+/// Whether the count is there that this change has written, or one that was written on it; or the
+/// latch that it has changed is over. A delete marker of the same moment may hide it.
+fn is_visible(cells: &Cells, plan: &Plan, seen: &LatchObservation) -> bool {
     match (plan.leaves, seen.own(cells)) {
         (Leaves::Nothing, _) | (Leaves::Count, Some(_)) => true,
         (Leaves::CountFrom(timestamp), Some(own)) => own.seen.timestamp >= timestamp,
@@ -166,7 +179,7 @@ fn is_in_sight(cells: &Cells, plan: &Plan, seen: &Sight) -> bool {
 }
 
 /// Judges a change by what was seen behind it; copies of it may be on their way.
-fn judge(cells: &Cells, plan: &Plan, base: &Sight, seen: &Sight) -> Verdict {
+fn judge(cells: &Cells, plan: &Plan, base: &LatchObservation, seen: &LatchObservation) -> Verdict {
     let before = base.note.as_ref().map(|(note, _)| note);
     let now = seen.note.as_ref().map(|(note, _)| note);
     let Some(now) = now else {
@@ -177,17 +190,17 @@ fn judge(cells: &Cells, plan: &Plan, base: &Sight, seen: &Sight) -> Verdict {
     };
     let before = plan.begun.as_ref().or(before);
     match now.has(plan.change, before) {
-        Some(true) if is_in_sight(cells, plan, seen) => Verdict::Made,
+        Some(true) if is_visible(cells, plan, seen) => Verdict::Applied,
         Some(false) if before == Some(now) => Verdict::Open,
-        Some(false) => Verdict::NotMade,
+        Some(false) => Verdict::NotApplied,
         // What was made may have been hidden at once, or have been over before this look.
         Some(true) | None => Verdict::Unknown,
     }
 }
 
-fn counted(sight: &Sight, counted: bool) -> Result<Counted> {
-    Ok(Counted {
-        left: sight.left()?,
+fn counted(observation: &LatchObservation, counted: bool) -> Result<LatchCount> {
+    Ok(LatchCount {
+        left: observation.left()?,
         counted,
     })
 }
@@ -210,12 +223,12 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::latch::{note::Note, sight::Seen};
+    use crate::latch::{note::Note, observation::ObservedCell};
 
     const BEGAN: u64 = 1_000;
 
-    fn seen(timestamp: u64, value: Bytes) -> Seen {
-        Seen {
+    fn seen(timestamp: u64, value: Bytes) -> ObservedCell {
+        ObservedCell {
             value,
             timestamp,
             expires: Some(BEGAN + 60_000),
@@ -234,16 +247,16 @@ mod tests {
         }
     }
 
-    fn sight(counts: &[Count], note: Option<&Note>) -> Sight {
-        Sight {
+    fn observation(counts: &[Count], note: Option<&Note>) -> LatchObservation {
+        LatchObservation {
             counts: counts.to_vec(),
             note: note.map(|note| (note.clone(), seen(BEGAN, note.encode()))),
             arrived: Vec::new(),
         }
     }
 
-    fn plan_of(cells: &Cells, wish: &Wish, base: &Sight) -> Plan {
-        plan::plan(cells, wish, ChangeId::unique(), base)
+    fn plan_of(cells: &Cells, operation: &LatchOperation, base: &LatchObservation) -> Plan {
+        plan::plan(cells, operation, ChangeId::unique(), base)
             .unwrap()
             .unwrap()
     }
@@ -252,27 +265,27 @@ mod tests {
     fn a_count_whose_answer_was_lost_is_judged_by_the_note() {
         let cells = cells(true);
         let note = Note::first(ChangeId::unique());
-        let base = sight(&[count(BEGAN, 3)], Some(&note));
-        let plan = plan_of(&cells, &Wish::CountDown(1), &base);
+        let base = observation(&[count(BEGAN, 3)], Some(&note));
+        let plan = plan_of(&cells, &LatchOperation::CountDown(1), &base);
         let judged =
-            |counts: &[Count], note: Option<&Note>| judge(&cells, &plan, &base, &sight(counts, note));
+            |counts: &[Count], note: Option<&Note>| judge(&cells, &plan, &base, &observation(counts, note));
         assert_eq!(judged(&base.counts, Some(&note)), Verdict::Open);
         let mine = note.next(plan.change, 0);
         let other = note.next(ChangeId::unique(), 0);
-        assert_eq!(judged(&[count(BEGAN, 2)], Some(&mine)), Verdict::Made);
-        assert_eq!(judged(&[count(BEGAN, 2)], Some(&other)), Verdict::NotMade);
+        assert_eq!(judged(&[count(BEGAN, 2)], Some(&mine)), Verdict::Applied);
+        assert_eq!(judged(&[count(BEGAN, 2)], Some(&other)), Verdict::NotApplied);
         // A Java client has counted on it since.
-        assert_eq!(judged(&[count(BEGAN + 9, 1)], Some(&mine)), Verdict::Made);
+        assert_eq!(judged(&[count(BEGAN + 9, 1)], Some(&mine)), Verdict::Applied);
         assert_eq!(
             judged(&[count(BEGAN + 9, 1)], Some(&note)),
             Verdict::Open,
             "the note alone changes with ours"
         );
         // The latch has ended since: by its time, or because it was deleted.
-        assert_eq!(judged(&[], Some(&mine)), Verdict::Made);
+        assert_eq!(judged(&[], Some(&mine)), Verdict::Applied);
         let deleted = mine.next(ChangeId::unique(), 0).of_deleted();
-        assert_eq!(judged(&[], Some(&deleted)), Verdict::Made);
-        assert_eq!(judged(&[], Some(&other)), Verdict::NotMade);
+        assert_eq!(judged(&[], Some(&deleted)), Verdict::Applied);
+        assert_eq!(judged(&[], Some(&other)), Verdict::NotApplied);
         // Too many others, another note, none.
         let mut many = mine;
         for _ in 0..20 {
@@ -287,9 +300,9 @@ mod tests {
     #[test]
     fn without_a_note_only_what_is_as_it_was_may_be_sent_again() {
         let cells = cells(false);
-        let base = sight(&[count(BEGAN, 3)], None);
-        let plan = plan_of(&cells, &Wish::CountDown(1), &base);
-        let judged = |counts: &[Count]| judge(&cells, &plan, &base, &sight(counts, None));
+        let base = observation(&[count(BEGAN, 3)], None);
+        let plan = plan_of(&cells, &LatchOperation::CountDown(1), &base);
+        let judged = |counts: &[Count]| judge(&cells, &plan, &base, &observation(counts, None));
         assert_eq!(judged(&base.counts), Verdict::Open);
         assert_eq!(judged(&[count(BEGAN + 1, 2)]), Verdict::Unknown);
         assert_eq!(
@@ -303,34 +316,34 @@ mod tests {
     #[test]
     fn a_beginning_of_which_one_half_is_there_may_be_sent_again() {
         let cells = cells(true);
-        let wish = Wish::Init {
+        let operation = LatchOperation::Init {
             count: 3,
             ttl: Duration::from_secs(60),
         };
-        let base = sight(&[], None);
-        let plan = plan_of(&cells, &wish, &base);
+        let base = observation(&[], None);
+        let plan = plan_of(&cells, &operation, &base);
         assert_eq!(plan.steps.len(), 2);
         let begun = plan.begun.clone().unwrap();
         let judged =
-            |counts: &[Count], note: Option<&Note>| judge(&cells, &plan, &base, &sight(counts, note));
+            |counts: &[Count], note: Option<&Note>| judge(&cells, &plan, &base, &observation(counts, note));
         assert_eq!(judged(&[], None), Verdict::Open);
         assert_eq!(judged(&[], Some(&begun)), Verdict::Open);
         assert_eq!(
-            sight(&[], Some(&begun)).state(Level::Dc).unwrap(),
-            crate::LatchState::Absent
+            observation(&[], Some(&begun)).state(Level::Dc).unwrap(),
+            crate::latch::LatchState::Absent
         );
         let made = begun.next(plan.change, 0);
-        assert_eq!(judged(&[count(BEGAN, 3)], Some(&made)), Verdict::Made);
+        assert_eq!(judged(&[count(BEGAN, 3)], Some(&made)), Verdict::Applied);
         assert_eq!(judged(&[], Some(&made)), Verdict::Unknown, "hidden, or over");
         let other = begun.next(ChangeId::unique(), 0);
-        assert_eq!(judged(&[count(BEGAN, 3)], Some(&other)), Verdict::NotMade);
+        assert_eq!(judged(&[count(BEGAN, 3)], Some(&other)), Verdict::NotApplied);
         let stranger = Note::first(ChangeId::unique());
         assert_eq!(judged(&[count(BEGAN, 3)], Some(&stranger)), Verdict::Unknown);
         // One that was there before and has expired is gone on from.
-        let base = sight(&[], Some(&stranger));
-        let plan = plan_of(&cells, &wish, &base);
+        let base = observation(&[], Some(&stranger));
+        let plan = plan_of(&cells, &operation, &base);
         assert!(plan.steps.len() == 1 && plan.begun.is_none());
-        let made = sight(&[count(BEGAN, 3)], Some(&stranger.of_next_latch(plan.change)));
-        assert_eq!(judge(&cells, &plan, &base, &made), Verdict::Made);
+        let made = observation(&[count(BEGAN, 3)], Some(&stranger.of_next_latch(plan.change)));
+        assert_eq!(judge(&cells, &plan, &base, &made), Verdict::Applied);
     }
 }

@@ -4,77 +4,82 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
+use hbase_client::{Comparator, Comparison, Condition, Filter, TableName, low_level::TableCalls};
 
 use super::{
     handle::Latch,
     layout::PARTITION_FAMILY,
     note::ChangeId,
-    plan::{self, Wish},
+    plan::{self, LatchOperation},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    model::{Comparator, Comparison, Condition, Filter, TableName},
     txn::{Changes, Outcome, Part, Transaction, UpdateView},
 };
 
-/// Latches of the transaction's own partition, from [`PartitionLatches`](crate::PartitionLatches).
+/// Latches of the transaction's own partition, from
+/// [`PartitionLatches`](crate::latch::PartitionLatches).
 impl Transaction {
-    /// Counts a latch down with the transaction, by this much: if it is committed, all is written and counted; if there is no such
-    /// latch, it has expired or less is left, the transaction is [`Rejected`](Outcome::Rejected), names the latch, and nothing is
-    /// applied. The server judges that at the moment at which it applies the transaction.
+    /// Counts a latch down with the transaction, by this much: if it is committed, all is written
+    /// and counted; if there is no such latch, it has expired or less is left, the transaction is
+    /// [`Rejected`](Outcome::Rejected), names the latch, and nothing is applied. The server judges
+    /// that at the moment at which it applies the transaction.
     ///
-    /// A transaction with an [id](Transaction::id) counts once, however often it is committed. Without one, and without
-    /// [`recorded`](Transaction::recorded), the outcome of a lost answer is unknown as that of any transaction.
+    /// A transaction with an [id](Transaction::id) counts once, however often it is committed.
+    /// Without one, and without [`recorded`](Transaction::recorded), the outcome of a lost answer
+    /// is unknown as that of any transaction.
     ///
-    /// Each attempt reads the latch first, and is made anew when another has counted in between.
+    /// Each attempt reads the latch first, and is computed again if another client has counted in
+    /// between.
     ///
-    /// # Errors
-    ///
-    /// [`OtherPartition`](ErrorKind::OtherPartition) for a latch of another partition; [`InvalidInput`](ErrorKind::InvalidInput) for
-    /// one of another table, a table of latches above all, for one that is in the transaction already, and for 0 or more than
-    /// `i64::MAX`. The transaction stays as it was.
-    pub fn count_down(&mut self, latch: &Latch, by: u64) -> Result<&mut Self> {
-        let counting = Counting::down(self.table().name(), latch, by)?;
-        self.add_part(Arc::new(counting))?;
-        Ok(self)
+    /// A latch of another partition or another table, one that is in the transaction already, and
+    /// a number that is 0 or more than `i64::MAX` make the transaction [invalid](Transaction).
+    /// Tables of latches are other tables.
+    pub fn count_down(self, latch: &Latch, by: u64) -> Self {
+        self.add_part(|table| Ok(Arc::new(Counting::down(table, latch, by)?)))
     }
 
-    /// Counts a latch down by one for a participant with the transaction, once for each: when the participant has
-    /// arrived before, all else is applied and nothing is counted. So a transaction whose outcome is unknown can be committed
-    /// again as far as the latch is concerned.
+    /// Counts a latch down by one for a participant with the transaction, once for each: when the
+    /// participant has arrived before, all else is applied and nothing is counted. So a transaction
+    /// whose outcome is unknown can be committed again as far as the latch is concerned.
     ///
-    /// # Errors
-    ///
-    /// As [`count_down`](Self::count_down); [`InvalidInput`](ErrorKind::InvalidInput) for a name that is empty or has more than 256
-    /// bytes. When 1,000 others have arrived the commit fails with [`LimitExceeded`](ErrorKind::LimitExceeded).
-    pub fn arrive(&mut self, latch: &Latch, participant: &str) -> Result<&mut Self> {
-        let counting = Counting::arrival(self.table().name(), latch, participant)?;
-        self.add_part(Arc::new(counting))?;
-        Ok(self)
+    /// The transaction becomes invalid for the same latches as by
+    /// [`count_down`](Self::count_down), and for a name that is empty or has more than 256 bytes.
+    /// If 1,000 others have arrived, the commit fails with
+    /// [`LimitExceeded`](crate::ClientErrorKind::LimitExceeded).
+    pub fn arrive(self, latch: &Latch, participant: &str) -> Self {
+        self.add_part(|table| Ok(Arc::new(Counting::arrival(table, latch, participant)?)))
     }
 }
 
-/// Latches of the update's own partition, from [`PartitionLatches`](crate::PartitionLatches).
+/// Latches of the update's own partition, from
+/// [`PartitionLatches`](crate::latch::PartitionLatches).
 impl UpdateView<'_> {
-    /// Counts a latch down with the update, by this much; see [`Transaction::count_down`]. When there is no such latch, it has
-    /// expired or less is left, nothing is applied, and the update ends with
-    /// [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet).
+    /// Counts a latch down with the update, by this much; see [`Transaction::count_down`]. When
+    /// there is no such latch, it has expired or less is left, nothing is applied, and the update
+    /// ends with [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet).
     ///
     /// # Errors
     ///
-    /// As [`Transaction::count_down`]; [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded) once the operation timeout is
-    /// over.
+    /// - [`OtherPartition`](ErrorKind::OtherPartition) for a latch of another partition;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a latch of another table, one
+    ///   that is in the update already, and for 0 or more than `i64::MAX`;
+    /// - [`DeadlineExceeded`](crate::ClientErrorKind::DeadlineExceeded) once the operation timeout
+    ///   is over.
     pub fn count_down(&mut self, latch: &Latch, by: u64) -> Result<&mut Self> {
         let counting = Counting::down(self.table(), latch, by)?;
         self.add_part(Arc::new(counting))?;
         Ok(self)
     }
 
-    /// Counts a latch down by one for a participant with the update, once for each; see [`Transaction::arrive`].
+    /// Counts a latch down by one for a participant with the update, once for each; see
+    /// [`Transaction::arrive`].
     ///
     /// # Errors
     ///
-    /// As [`count_down`](Self::count_down), and [`Transaction::arrive`].
+    /// As [`count_down`](Self::count_down), and
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a name that is empty or has more
+    /// than 256 bytes.
     pub fn arrive(&mut self, latch: &Latch, participant: &str) -> Result<&mut Self> {
         let counting = Counting::arrival(self.table(), latch, participant)?;
         self.add_part(Arc::new(counting))?;
@@ -82,10 +87,11 @@ impl UpdateView<'_> {
     }
 }
 
-/// Refuses a latch that does not live where a transaction of this table is applied; its partition is looked at later.
+/// Refuses a latch that does not live where a transaction of this table is applied; its partition
+/// is looked at later.
 fn check_latch(here: &TableName, latch: &Latch) -> Result<()> {
-    let there = latch.place.table.name();
-    let why = if latch.place.cells.counts != PARTITION_FAMILY {
+    let there = latch.location.table.name();
+    let why = if latch.location.cells.counts != PARTITION_FAMILY {
         format!("it lives in the table of latches {there}")
     } else if here != there {
         format!("it lives in table {there}, and the transaction is of {here}")
@@ -103,7 +109,7 @@ fn check_latch(here: &TableName, latch: &Latch) -> Result<()> {
 /// That a latch is counted down, if there is enough left.
 struct Counting {
     latch: Latch,
-    wish: Wish,
+    operation: LatchOperation,
     /// What must be left of it.
     least: u64,
     condition: Condition,
@@ -115,9 +121,9 @@ impl Counting {
         check_latch(here, latch)?;
         let amount = latch.whole(by)?;
         if amount == 0 {
-            return Err(latch.blame(Error::invalid("nothing to count down")));
+            return Err(latch.in_context(Error::invalid("nothing to count down")));
         }
-        let cells = &latch.place.cells;
+        let cells = &latch.location.cells;
         // No count here is negative, so their bytes are in the order of the numbers.
         let condition = Condition::compare(
             cells.row.clone(),
@@ -128,7 +134,7 @@ impl Counting {
         );
         Ok(Self {
             latch: latch.clone(),
-            wish: Wish::CountDown(amount),
+            operation: LatchOperation::CountDown(amount),
             least: by,
             condition: condition.label(format!("latch {} has {by} to count down", latch.key())),
             deed: format!("count down by {by}"),
@@ -138,7 +144,7 @@ impl Counting {
     fn arrival(here: &TableName, latch: &Latch, participant: &str) -> Result<Self> {
         check_latch(here, latch)?;
         let column = latch.column_of(participant)?;
-        let cells = &latch.place.cells;
+        let cells = &latch.location.cells;
         let of_column = |column: &Bytes, comparison, value| {
             Filter::column_value(
                 cells.counts.clone(),
@@ -156,7 +162,7 @@ impl Counting {
         );
         Ok(Self {
             latch: latch.clone(),
-            wish: Wish::Arrive(column),
+            operation: LatchOperation::Arrive(column),
             least: 1,
             condition: condition.label(format!("latch {} open, or {participant} arrived", latch.key())),
             deed: format!("arrival of {participant}"),
@@ -164,20 +170,20 @@ impl Counting {
     }
 
     async fn look_and_plan(&self) -> Result<Changes> {
-        let Latch { place, .. } = &self.latch;
-        let cells = &place.cells;
-        let sight = place
-            .look(self.wish.participants(), place.table.deadline())
+        let Latch { location, .. } = &self.latch;
+        let cells = &location.cells;
+        let observation = location
+            .read(self.operation.participants(), location.table.deadline())
             .await?;
-        if sight.own(cells).is_some_and(|own| own.value < 0) {
+        if observation.own(cells).is_some_and(|own| own.value < 0) {
             // Its bytes would be taken for a great number.
             return Err(
                 Error::new(ErrorKind::LatchCorrupt, "the latch has a negative count")
-                    .with_hint("somebody else writes to this row; delete the latch"),
+                    .with_hint("another program writes to this row; delete the latch"),
             );
         }
-        let seen = plan::as_seen(cells, &sight);
-        match plan::plan(cells, &self.wish, ChangeId::unique(), &sight) {
+        let seen = plan::as_seen(cells, &observation);
+        match plan::plan(cells, &self.operation, ChangeId::unique(), &observation) {
             Ok(Some(plan)) => {
                 // One step: only a latch that is made takes more.
                 let step = plan.steps.into_iter().next_back();
@@ -191,11 +197,14 @@ impl Counting {
                 mutations: Vec::new(),
                 seen: Some(seen),
             }),
-            // As long as it is so, the condition of the transaction does not hold, and the rejection names it.
-            Err(_) if sight.deadline(cells.level).is_none() || sight.left()? < self.least => Ok(Changes {
-                mutations: Vec::new(),
-                seen: Some(seen),
-            }),
+            // As long as it is so, the condition of the transaction does not hold, and the
+            // rejection names it.
+            Err(_) if observation.deadline(cells.level).is_none() || observation.left()? < self.least => {
+                Ok(Changes {
+                    mutations: Vec::new(),
+                    seen: Some(seen),
+                })
+            }
             Err(error) => Err(error),
         }
     }
@@ -218,14 +227,14 @@ impl Part for Counting {
         async {
             self.look_and_plan()
                 .await
-                .map_err(|error| self.latch.blame(error))
+                .map_err(|error| self.latch.in_context(error))
         }
         .boxed()
     }
 
     fn ended(&self, outcome: Option<&Outcome>) {
         if let Some(Outcome::Committed(_)) = outcome {
-            self.latch.shared.watch.look_now();
+            self.latch.shared.watch.poll_now();
         }
     }
 }

@@ -1,27 +1,30 @@
-//! Planning for a client that can put one cell on one condition, and other cells on none: through a Thrift gateway. No I/O.
+//! Planning for a client that can put one cell on one condition, and other cells on none: through a
+//! Thrift gateway. No I/O.
 //!
-//! The condition is that the note is as it was seen. The new note says which count is to be written, and so locks the latch for all
-//! who look at notes. The count is put then, where nothing else is ever written: at a timestamp of its own. A native client has what is
-//! planned here and what it does itself in one call.
+//! The condition is that the note is as it was seen. The new note says which count is to be
+//! written, and so locks the latch for all who look at notes. The count is put then, where nothing
+//! else is ever written: at a timestamp of its own. A native client has what is planned here and
+//! what it does itself in one call.
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use hbase_client::low_level::timestamp_after;
 
 use super::{
     layout::Cells,
     note::{ChangeId, Ends, Note},
-    pending::{Fate, Pending},
-    plan::{self, KNOWN_AFTER, Tally, Wish},
-    sight::{Count, Sight},
+    observation::{Count, LatchObservation},
+    pending::{Pending, Resolution},
+    plan::{self, KNOWN_AFTER, LatchOperation, Tally},
     state::LatchState,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    model::Level,
+    java_layout::Level,
 };
 
-/// A note that is to be put in place of the one that was seen.
+/// A note that replaces the one that was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Intent {
     /// The value that it replaces; none when there is none.
@@ -41,9 +44,9 @@ pub(crate) struct Intent {
 /// What is known of a change whose note was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    Made,
+    Applied,
     /// It was not, and no copy of it that is still on its way can be.
-    NotMade,
+    NotApplied,
     /// Nothing was changed yet, so it may be sent again: of all copies one at most is made.
     Open,
     /// It is noted, and its count is not there.
@@ -56,24 +59,33 @@ pub(crate) enum Verdict {
 /// # Errors
 ///
 /// When what was seen does not allow it.
-pub(crate) fn intend(cells: &Cells, wish: &Wish, change: ChangeId, sight: &Sight) -> Result<Intent> {
-    check_leftover(cells, sight)?;
-    let state = sight.state(cells.level)?;
-    let own = sight.own(cells);
-    let Some(deadline) = sight.deadline(cells.level) else {
-        return match *wish {
-            Wish::Init { count, ttl } => Ok(Intent::to_begin(cells, count, ttl, change, sight)),
+pub(crate) fn intend(
+    cells: &Cells,
+    operation: &LatchOperation,
+    change: ChangeId,
+    observation: &LatchObservation,
+) -> Result<Intent> {
+    check_leftover(cells, observation)?;
+    let state = observation.state(cells.level)?;
+    let own = observation.own(cells);
+    let Some(deadline) = observation.deadline(cells.level) else {
+        return match *operation {
+            LatchOperation::Init { count, ttl } => {
+                Ok(Intent::to_begin(cells, count, ttl, change, observation))
+            }
             _ => Err(plan::gone(state)),
         };
     };
-    let Tally { value, left } = plan::tally(cells, wish, state, sight)?;
-    let (Some((note, seen)), Some(ends)) = (&sight.note, deadline.expires) else {
+    let Tally { value, left } = plan::tally(cells, operation, state, observation)?;
+    let (Some((note, seen)), Some(ends)) = (&observation.note, deadline.expires) else {
         return Err(end_not_known());
     };
     // One that could not be written any more: the latch ended while that was tried.
     let (base, at) = match own {
-        _ if sight.fate() == Some(Fate::Waiting) => return Err(plan::gone(LatchState::Expired)),
-        Some(own) => (Some(own.seen.timestamp), own.seen.timestamp + 1),
+        _ if observation.resolution() == Some(Resolution::Waiting) => {
+            return Err(plan::gone(LatchState::Expired));
+        }
+        Some(own) => (Some(own.seen.timestamp), timestamp_after(own.seen.timestamp)?),
         None => (None, deadline.timestamp),
     };
     let ttl = match ends.checked_sub(at) {
@@ -102,9 +114,10 @@ pub(crate) fn intend(cells: &Cells, wish: &Wish, change: ChangeId, sight: &Sight
     })
 }
 
-/// The note that the latch was deleted. None when it says so already, or nothing is to be said of it.
-pub(crate) fn intend_to_delete(change: ChangeId, sight: &Sight) -> Option<Intent> {
-    let (note, rest) = match &sight.note {
+/// The note that the latch was deleted. None when it says so already, or nothing is to be said of
+/// it.
+pub(crate) fn intend_to_delete(change: ChangeId, observation: &LatchObservation) -> Option<Intent> {
+    let (note, rest) = match &observation.note {
         Some((note, _)) if note.deleted => return None,
         Some((note, seen)) => {
             let ends = match note.ends {
@@ -113,12 +126,12 @@ pub(crate) fn intend_to_delete(change: ChangeId, sight: &Sight) -> Option<Intent
             };
             (note.next(change, 0), ends.saturating_sub(seen.timestamp))
         }
-        None if sight.counts.is_empty() => return None,
+        None if observation.counts.is_empty() => return None,
         None => (Note::first(change), 0),
     };
     let note = note.of_deleted();
     Some(Intent {
-        expected: expected(sight),
+        expected: expected(observation),
         value: note.encode(),
         ttl: Duration::from_millis(rest) + KNOWN_AFTER,
         left: 0,
@@ -129,11 +142,12 @@ pub(crate) fn intend_to_delete(change: ChangeId, sight: &Sight) -> Option<Intent
     })
 }
 
-/// The note of a latch whose beginning is there: that it had one is known from now on. None when somebody else has noted it.
-pub(crate) fn begun(sight: &Sight) -> Option<Intent> {
-    let (note, seen) = sight.note.as_ref()?;
+/// The note of a latch whose beginning is there: that it had one is known from now on. None when
+/// another client has noted it.
+pub(crate) fn begun(observation: &LatchObservation) -> Option<Intent> {
+    let (note, seen) = observation.note.as_ref()?;
     let pending = note.pending.as_ref()?;
-    let is_begun = pending.at.is_none() && sight.fate() == Some(Fate::Landed);
+    let is_begun = pending.at.is_none() && observation.resolution() == Some(Resolution::Landed);
     let note = is_begun.then(|| note.clone().settled())?;
     Some(Intent {
         expected: Some(seen.value.clone()),
@@ -148,12 +162,19 @@ pub(crate) fn begun(sight: &Sight) -> Option<Intent> {
 }
 
 impl Intent {
-    fn to_begin(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, sight: &Sight) -> Self {
-        let note = match &sight.note {
-            // One that was written and is not there is hidden for ever, by a delete marker of its own timestamp.
-            Some((note, seen)) if sight.waiting().is_some() => note
+    fn to_begin(
+        cells: &Cells,
+        count: i64,
+        ttl: Duration,
+        change: ChangeId,
+        observation: &LatchObservation,
+    ) -> Self {
+        let note = match &observation.note {
+            // One that was written and is not there is hidden for ever, by a delete marker of its
+            // own timestamp.
+            Some((note, seen)) if observation.waiting().is_some() => note
                 .clone()
-                .read(seen.timestamp, Some(Fate::Void))
+                .read(seen.timestamp, Some(Resolution::Void))
                 .of_next_latch(change),
             Some((note, _)) => note.of_next_latch(change),
             None => Note::first(change),
@@ -161,7 +182,7 @@ impl Intent {
         let life = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         let pending = Pending {
             column: cells.own.clone(),
-            base: sight.own(cells).map(|leftover| leftover.seen.timestamp),
+            base: observation.own(cells).map(|leftover| leftover.seen.timestamp),
             at: None,
             value: count,
             ttl: life,
@@ -169,7 +190,7 @@ impl Intent {
         // There is no latch as long as its count is not there.
         let note = note.ending(Ends::In(life)).with_pending(pending).of_deleted();
         Self {
-            expected: expected(sight),
+            expected: expected(observation),
             value: note.encode(),
             ttl: ttl + KNOWN_AFTER,
             left: count.unsigned_abs(),
@@ -181,7 +202,7 @@ impl Intent {
     }
 
     /// Judges the change by what was seen behind its note; copies of that may be on their way.
-    pub(crate) fn judge(&self, seen: &Sight) -> Verdict {
+    pub(crate) fn judge(&self, seen: &LatchObservation) -> Verdict {
         let Some((note, there)) = &seen.note else {
             return match self.expected {
                 None => Verdict::Open,
@@ -192,26 +213,27 @@ impl Intent {
             return Verdict::Open;
         }
         if there.value == self.value {
-            return match seen.fate() {
-                None | Some(Fate::Landed) => Verdict::Made,
-                Some(Fate::Waiting) => Verdict::Noted,
-                Some(Fate::Void) => Verdict::NotMade,
-                Some(Fate::Doubtful) if self.came_too_late(seen) => Verdict::NotMade,
-                Some(Fate::Doubtful) => Verdict::Unknown,
+            return match seen.resolution() {
+                None | Some(Resolution::Landed) => Verdict::Applied,
+                Some(Resolution::Waiting) => Verdict::Noted,
+                Some(Resolution::Void) => Verdict::NotApplied,
+                Some(Resolution::Doubtful) if self.came_too_late(seen) => Verdict::NotApplied,
+                Some(Resolution::Doubtful) => Verdict::Unknown,
             };
         }
         match note.has(self.change, Some(&self.note.base())) {
-            Some(true) => Verdict::Made,
-            Some(false) => Verdict::NotMade,
-            // Notes that were begun by somebody else have nothing to do with ours.
-            None if self.expected.is_none() && !note.follows(&self.note) => Verdict::NotMade,
+            Some(true) => Verdict::Applied,
+            Some(false) => Verdict::NotApplied,
+            // Notes that other clients began have nothing to do with ours.
+            None if self.expected.is_none() && !note.follows(&self.note) => Verdict::NotApplied,
             None => Verdict::Unknown,
         }
     }
 
-    /// Whether the count that is there was written before this change was noted, by the server's clock: then the one that was noted lies
-    /// under it, whenever it comes. A note that is not later than the one before it says nothing of the clock.
-    fn came_too_late(&self, seen: &Sight) -> bool {
+    /// Whether the count that is there was written before this change was noted, by the server's
+    /// clock: then the one that was noted lies under it, whenever it comes. A note that is not
+    /// later than the one before it says nothing of the clock.
+    fn came_too_late(&self, seen: &LatchObservation) -> bool {
         let (Some(pending), Some((_, note))) = (seen.pending(), &seen.note) else {
             return false;
         };
@@ -222,9 +244,9 @@ impl Intent {
     }
 }
 
-impl Sight {
-    /// The same, with the ends of the counts as the note has them: a gateway does not show when a cell expires. One of which
-    /// the note says nothing seems to have no end.
+impl LatchObservation {
+    /// The same, with the ends of the counts as the note has them: a gateway does not show when a
+    /// cell expires. One of which the note says nothing seems to have no end.
     pub(crate) fn with_noted_ends(mut self) -> Self {
         let ends = match &self.note {
             Some((note, _)) if !note.deleted => note.ends,
@@ -246,19 +268,21 @@ impl Sight {
 
     /// The same, if it is still to be written.
     pub(crate) fn waiting(&self) -> Option<&Pending> {
-        self.pending().filter(|_| self.fate() == Some(Fate::Waiting))
+        self.pending()
+            .filter(|_| self.resolution() == Some(Resolution::Waiting))
     }
 }
 
-/// Refuses a count below nothing of one farm that nobody can tell from what a late count-down of a Java client leaves.
-pub(crate) fn check_leftover(cells: &Cells, sight: &Sight) -> Result<()> {
-    let is_leftover = |count: &Count| match &sight.note {
+/// Refuses a count below nothing of one farm that nobody can tell from what a late count-down of a
+/// Java client leaves.
+pub(crate) fn check_leftover(cells: &Cells, observation: &LatchObservation) -> Result<()> {
+    let is_leftover = |count: &Count| match &observation.note {
         Some((note, _)) => {
             note.deleted || matches!(note.ends, Ends::At(ends) if ends <= count.seen.timestamp)
         }
         None => false,
     };
-    match sight.own(cells) {
+    match observation.own(cells) {
         Some(own) if cells.level == Level::Dc && own.is_leftover() && !is_leftover(own) => Err(Error::new(
             ErrorKind::LatchCorrupt,
             format!(
@@ -281,14 +305,15 @@ fn end_not_known() -> Error {
     )
 }
 
-fn expected(sight: &Sight) -> Option<Bytes> {
-    sight.note.as_ref().map(|(_, seen)| seen.value.clone())
+fn expected(observation: &LatchObservation) -> Option<Bytes> {
+    observation.note.as_ref().map(|(_, seen)| seen.value.clone())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::latch::sight::Seen;
+    use crate::{error::ClientErrorKind, latch::observation::ObservedCell};
+    use hbase_client::low_level::LATEST_TIMESTAMP;
 
     const BEGAN: u64 = 1_000;
     const ENDS: u64 = 61_000;
@@ -298,8 +323,8 @@ mod tests {
         Cells::new("r".into(), Level::Dc, "fra", true)
     }
 
-    fn seen(value: Bytes, timestamp: u64) -> Seen {
-        Seen {
+    fn seen(value: Bytes, timestamp: u64) -> ObservedCell {
+        ObservedCell {
             value,
             timestamp,
             expires: None,
@@ -307,8 +332,8 @@ mod tests {
     }
 
     /// What a gateway shows of one count, and of a note.
-    fn sight(count: Option<(u64, i64)>, note: Option<(u64, &Note)>) -> Sight {
-        let mut sight = Sight {
+    fn observation(count: Option<(u64, i64)>, note: Option<(u64, &Note)>) -> LatchObservation {
+        let mut observation = LatchObservation {
             counts: count
                 .map(|(timestamp, value)| Count {
                     qualifier: "count_fra".into(),
@@ -320,11 +345,11 @@ mod tests {
             note: note.map(|(timestamp, note)| (note.clone(), seen(note.encode(), timestamp))),
             arrived: Vec::new(),
         };
-        let fate = sight.fate();
-        sight.note = sight
+        let resolution = observation.resolution();
+        observation.note = observation
             .note
-            .map(|(note, seen)| (note.read(seen.timestamp, fate), seen));
-        sight.with_noted_ends()
+            .map(|(note, seen)| (note.read(seen.timestamp, resolution), seen));
+        observation.with_noted_ends()
     }
 
     fn live() -> Note {
@@ -332,10 +357,10 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_planned_where_nothing_else_is_written_and_ends_with_the_latch() {
+    fn count_is_planned_without_other_changes_and_keeps_the_end() {
         let note = live();
-        let base = sight(Some((BEGAN, 3)), Some((BEGAN, &note)));
-        let intent = intend(&cells(), &Wish::CountDown(1), ChangeId::unique(), &base).unwrap();
+        let base = observation(Some((BEGAN, 3)), Some((BEGAN, &note)));
+        let intent = intend(&cells(), &LatchOperation::CountDown(1), ChangeId::unique(), &base).unwrap();
         let pending = intent.note.pending.clone().unwrap();
         assert_eq!((pending.base, pending.at), (Some(BEGAN), Some(BEGAN + 1)));
         assert_eq!((pending.value, intent.left), (2, 2));
@@ -345,79 +370,93 @@ mod tests {
     }
 
     #[test]
+    fn count_at_the_end_of_time_is_not_counted_over() {
+        let note = Note::first(ChangeId::unique()).ending(Ends::At(u64::MAX));
+        let counted = |timestamp| {
+            let late = observation(Some((timestamp, 3)), Some((BEGAN, &note)));
+            intend(&cells(), &LatchOperation::CountDown(1), ChangeId::unique(), &late).unwrap_err()
+        };
+        for timestamp in [LATEST_TIMESTAMP - 1, u64::MAX - 1] {
+            assert_eq!(counted(timestamp).kind(), ClientErrorKind::InvalidInput);
+        }
+        // It would be over at its own timestamp.
+        assert_eq!(counted(u64::MAX).kind(), ErrorKind::LatchCorrupt);
+    }
+
+    #[test]
     fn a_change_is_judged_by_its_note_and_by_its_count() {
         let note = live();
-        let base = sight(Some((BEGAN, 3)), Some((BEGAN, &note)));
-        let intent = intend(&cells(), &Wish::CountDown(1), ChangeId::unique(), &base).unwrap();
+        let base = observation(Some((BEGAN, 3)), Some((BEGAN, &note)));
+        let intent = intend(&cells(), &LatchOperation::CountDown(1), ChangeId::unique(), &base).unwrap();
         let mine = &intent.note;
-        let judged = |count, note: &Note| intent.judge(&sight(count, Some((NOTED, note))));
+        let judged = |count, note: &Note| intent.judge(&observation(count, Some((NOTED, note))));
         assert_eq!(intent.judge(&base), Verdict::Open);
         assert_eq!(judged(Some((BEGAN, 3)), mine), Verdict::Noted);
-        assert_eq!(judged(Some((BEGAN + 1, 2)), mine), Verdict::Made);
+        assert_eq!(judged(Some((BEGAN + 1, 2)), mine), Verdict::Applied);
         // Java clients counted: before it was noted, or behind it.
-        assert_eq!(judged(Some((NOTED - 1, 2)), mine), Verdict::NotMade);
+        assert_eq!(judged(Some((NOTED - 1, 2)), mine), Verdict::NotApplied);
         assert_eq!(judged(Some((NOTED + 1, 2)), mine), Verdict::Unknown);
         assert_eq!(judged(None, mine), Verdict::Unknown);
         // Too early for any to be told from a Java client's.
-        let early = sight(Some((BEGAN, 3)), Some((BEGAN + 1, mine)));
-        assert_eq!(intent.judge(&early), Verdict::NotMade);
+        let early = observation(Some((BEGAN, 3)), Some((BEGAN + 1, mine)));
+        assert_eq!(intent.judge(&early), Verdict::NotApplied);
         // Others went on.
         let other = note.next(ChangeId::unique(), 0);
-        assert_eq!(judged(Some((BEGAN, 2)), &other), Verdict::NotMade);
+        assert_eq!(judged(Some((BEGAN, 2)), &other), Verdict::NotApplied);
         let after = mine.clone().settled().next(ChangeId::unique(), 0);
-        assert_eq!(judged(Some((BEGAN + 2, 1)), &after), Verdict::Made);
-        let in_doubt = mine.clone().read(NOTED, Some(Fate::Doubtful));
+        assert_eq!(judged(Some((BEGAN + 2, 1)), &after), Verdict::Applied);
+        let in_doubt = mine.clone().read(NOTED, Some(Resolution::Doubtful));
         let after = in_doubt.next(ChangeId::unique(), 0);
         assert_eq!(judged(Some((BEGAN + 2, 1)), &after), Verdict::Unknown);
     }
 
     #[test]
     fn a_beginning_is_told_from_that_of_somebody_else() {
-        let wish = Wish::Init {
+        let operation = LatchOperation::Init {
             count: 4,
             ttl: Duration::from_secs(60),
         };
-        let nothing = sight(None, None);
-        let intent = intend(&cells(), &wish, ChangeId::unique(), &nothing).unwrap();
-        let judged = |count, note: &Note| intent.judge(&sight(count, Some((NOTED, note))));
+        let nothing = observation(None, None);
+        let intent = intend(&cells(), &operation, ChangeId::unique(), &nothing).unwrap();
+        let judged = |count, note: &Note| intent.judge(&observation(count, Some((NOTED, note))));
         assert_eq!(intent.judge(&nothing), Verdict::Open);
         assert_eq!(judged(None, &intent.note), Verdict::Noted);
-        assert_eq!(judged(Some((NOTED, 4)), &intent.note), Verdict::Made);
+        assert_eq!(judged(Some((NOTED, 4)), &intent.note), Verdict::Applied);
         let theirs = Note::first(ChangeId::unique());
-        assert_eq!(judged(Some((NOTED, 4)), &theirs), Verdict::NotMade);
+        assert_eq!(judged(Some((NOTED, 4)), &theirs), Verdict::NotApplied);
         // Until its count is there, there is no latch; then it is noted that there was one.
-        let waiting = sight(None, Some((NOTED, &intent.note)));
+        let waiting = observation(None, Some((NOTED, &intent.note)));
         assert_eq!(waiting.state(Level::Dc).unwrap(), LatchState::Absent);
         assert!(begun(&waiting).is_none());
-        let there = sight(Some((NOTED, 4)), Some((NOTED, &intent.note)));
+        let there = observation(Some((NOTED, 4)), Some((NOTED, &intent.note)));
         let noted = begun(&there).unwrap();
-        let after = sight(None, Some((NOTED, &noted.note)));
+        let after = observation(None, Some((NOTED, &noted.note)));
         assert_eq!(after.state(Level::Dc).unwrap(), LatchState::Expired);
         assert_eq!(there.counts[0].seen.expires, Some(NOTED + 60_000));
         // Of one over which another has begun nobody knows whether it was there in between.
-        let next = intend(&cells(), &wish, ChangeId::unique(), &waiting).unwrap();
+        let next = intend(&cells(), &operation, ChangeId::unique(), &waiting).unwrap();
         assert_eq!(judged(Some((NOTED + 9, 4)), &next.note), Verdict::Unknown);
     }
 
     #[test]
-    fn without_a_noted_end_nothing_is_counted_and_below_nothing_nobody_knows() {
-        let refused = |wish: &Wish, sight: &Sight| {
-            intend(&cells(), wish, ChangeId::unique(), sight)
+    fn count_needs_a_noted_end_and_never_falls_below_zero() {
+        let refused = |operation: &LatchOperation, observation: &LatchObservation| {
+            intend(&cells(), operation, ChangeId::unique(), observation)
                 .unwrap_err()
                 .kind()
         };
-        let down = Wish::CountDown(1);
+        let down = LatchOperation::CountDown(1);
         let note = live();
         for unknown in [
-            sight(Some((BEGAN, 3)), None),
-            sight(Some((ENDS, 3)), Some((BEGAN, &note))),
-            sight(Some((BEGAN, -1)), None),
+            observation(Some((BEGAN, 3)), None),
+            observation(Some((ENDS, 3)), Some((BEGAN, &note))),
+            observation(Some((BEGAN, -1)), None),
         ] {
             assert_eq!(refused(&down, &unknown), ErrorKind::LatchCorrupt);
         }
-        let left_over = sight(Some((ENDS, -1)), Some((BEGAN, &note)));
+        let left_over = observation(Some((ENDS, -1)), Some((BEGAN, &note)));
         assert_eq!(refused(&down, &left_over), ErrorKind::LatchExpired);
-        let reached = sight(Some((BEGAN, -1)), Some((BEGAN, &note)));
-        assert_eq!(refused(&down, &reached), ErrorKind::LimitExceeded);
+        let reached = observation(Some((BEGAN, -1)), Some((BEGAN, &note)));
+        assert_eq!(refused(&down, &reached), ClientErrorKind::LimitExceeded);
     }
 }

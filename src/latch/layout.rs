@@ -1,13 +1,20 @@
 //! The columns of a latch.
 //!
-//! Row, family and count columns are those of the Java library, which adds up whatever it finds in that family. The second
-//! family is ours.
+//! Row, family and count columns are those of the Java library, which adds up whatever it finds in
+//! that family. The second family is ours.
+
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use hbase_client::{Comparator, TableDescriptor};
 
 use super::table::LatchTableOptions;
-use crate::model::{Comparator, Level, TableDescriptor};
+use crate::{java_layout::Level, table_descriptor::TableDescriptorExt};
 
+/// The shortest life of a latch.
+pub const MIN_LATCH_TTL: Duration = Duration::from_millis(100);
+/// The longest life of a latch.
+pub const MAX_LATCH_TTL: Duration = Duration::from_secs(366 * 24 * 3_600);
 /// The family of the counts in a latch table.
 const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
 /// The family of what is known there of a latch beside its counts.
@@ -15,7 +22,7 @@ pub(super) const STATE: Bytes = Bytes::from_static(LatchTableOptions::STATE_FAMI
 /// The family of latches in partitions, which they share with locks.
 pub(super) const PARTITION_FAMILY: Bytes = Bytes::from_static(TableDescriptor::LOCK_FAMILY.as_bytes());
 /// The longest name of a farm, in bytes.
-pub(super) const LONGEST_FARM: usize = 255;
+pub(super) const MAX_FARM: usize = 255;
 /// What count columns begin with; the farm follows.
 const COUNT: &[u8] = b"count_";
 /// What the column of the note begins with; the farm follows, of a latch of one farm.
@@ -34,7 +41,8 @@ pub(crate) struct Cells {
     pub(crate) state: Bytes,
     /// The count column of the farm that counts here.
     pub(crate) own: Bytes,
-    /// The column of the note; none in a table without a family for it, as the Java library makes it.
+    /// The column of the note; none in a table without a family for it, as the Java library makes
+    /// it.
     pub(crate) note: Option<Bytes>,
     farm: String,
 }

@@ -3,27 +3,28 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use tokio::time::Instant;
+use hbase_client::{Connection, IntoTableName, Table, TableName, low_level::TableCalls};
+use hbase_keyed_lock::KeyedLock;
 
 use super::{
     barrier::Barrier,
     handle::{Latch, no_place_for_participants},
     layout::Cells,
     name::{LatchName, check_farm},
-    table::Families,
+    table::{Families, LatchTableOptions},
     watch::Watch,
 };
 use crate::{
-    client::{Connection, Table},
-    error::{Error, ErrorKind, Result},
-    keyed_lock::KeyedLock,
-    model::{Level, TableName},
+    error::{Error, Result},
+    java_layout::Level,
+    table_descriptor::usable_or_created,
 };
 
 /// The latches of one client (a service, say) in one table.
 ///
-/// Cheap to clone; clones share everything. Make one per process, client and table: all that wait for latches through the
-/// clones of one manager are served by one task, in one call per region server at a time as long as they are no more than 1,250.
+/// Cheap to clone; clones share everything. Make one per process, client and table: all that wait
+/// for latches through the clones of one manager are served by one task, in one call per region
+/// server at a time as long as they are no more than 1,250.
 ///
 /// # Example
 ///
@@ -31,16 +32,16 @@ use crate::{
 /// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
 /// use std::time::Duration;
 ///
-/// use hbase_txn::{Level, LatchManagerOptions, WaitOutcome};
+/// use hbase_txn::{Level, latch::{LatchManagerOptions, WaitOutcome}};
 ///
 /// let latches = LatchManagerOptions::new("billing", "fra")
-///     .open(&connection, "D_LTCH_jobs".parse()?)
+///     .open(&connection, "D_LTCH_jobs")
 ///     .await?;
 /// let parts = latches.latch(Level::Dc, "invoices-2026-11")?;
 /// parts.init(3, Duration::from_secs(3_600)).await?;
 /// // Each worker, when its part is done; once, however often it is tried:
 /// parts.arrive("worker-1").await?;
-/// // Whoever needs all parts:
+/// // Every process that needs all parts:
 /// if parts.wait(Duration::from_secs(600)).await? == WaitOutcome::Reached {
 ///     // … all are done …
 /// }
@@ -77,48 +78,68 @@ impl Shared {
     }
 }
 
-/// How a [`LatchManager`] is opened.
+/// The hint of a table that does not exist.
+const MISSING: &str = "check its name, or create it with LatchManagerOptions::create_table";
+
+/// The options of a [`LatchManager`].
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until open is called"]
 pub struct LatchManagerOptions {
     client: String,
     farm: String,
+    create: Option<LatchTableOptions>,
 }
 
 impl LatchManagerOptions {
-    /// Latches of this client id, a part of every latch's name; counted here in the column of this farm (data centre), at
-    /// either level.
+    /// Creates options for the latches of this client id, a part of every latch's name. This
+    /// process counts in the column of this farm (data centre), at either level.
     pub fn new(client: impl Into<String>, farm: impl Into<String>) -> Self {
         Self {
             client: client.into(),
             farm: farm.into(),
+            create: None,
         }
+    }
+
+    /// Creates the table with these options when [`open`](Self::open) finds that it does not exist.
+    /// Without this call opening a missing table is an error.
+    ///
+    /// An existing table is used unchanged. Several processes may open and create the table at the
+    /// same time.
+    pub fn create_table(mut self, table: LatchTableOptions) -> Self {
+        self.create = Some(table);
+        self
     }
 
     /// Opens a latch table: looks at its descriptor and takes it as it is.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a client or farm that can't be;
-    /// [`TableNotFound`](ErrorKind::TableNotFound), [`TableDisabled`](ErrorKind::TableDisabled);
-    /// [`FamilyNotFound`](ErrorKind::FamilyNotFound) when the table has no family `C`.
-    pub async fn open(self, connection: &Connection, name: TableName) -> Result<LatchManager> {
-        let blame = |error: Error| error.at_operation("opening for latches").at_table(&name);
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a client or farm that can't be;
+    /// [`TableNotFound`](crate::ClientErrorKind::TableNotFound),
+    /// [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
+    /// [`FeatureUnknown`](crate::ErrorKind::FeatureUnknown) for a table that only newer releases
+    /// may use; [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) when the table has no
+    /// family `C`; those of [`LatchTableOptions::create`](super::LatchTableOptions::create) if it
+    /// creates the table.
+    pub async fn open(self, connection: &Connection, name: impl IntoTableName) -> Result<LatchManager> {
+        let name = name.into_table_name()?;
+        let in_context = |error: Error| error.at_operation("opening for latches").at_table(&name);
         // A name that is good for one id is good for all that fit.
-        LatchName::new(&self.client, "-").map_err(blame)?;
-        check_farm(&self.farm).map_err(blame)?;
-        let deadline = Instant::now() + connection.config().operation_timeout();
-        let descriptor = connection.admin().usable_descriptor(&name, deadline).await;
-        let descriptor = descriptor.map_err(|error| {
-            blame(match error.kind() {
-                ErrorKind::TableNotFound => error.with_hint(
-                    "check its name; hbase-txn latch init makes the table, and in a program LatchTableOptions",
-                ),
-                _ => error,
-            })
-        })?;
-        let families = Families::of(&descriptor).map_err(blame)?;
-        let table = connection.table(name).with_expiry();
+        LatchName::new(&self.client, "-").map_err(in_context)?;
+        check_farm(&self.farm).map_err(in_context)?;
+        let admin = connection.admin();
+        let timeout = connection.config().operation_timeout();
+        let create = self
+            .create
+            .as_ref()
+            .map(|table| (table.name(), table.create(&admin)));
+        let descriptor = usable_or_created(&admin, &name, timeout, create, MISSING, in_context).await?;
+        let families = Families::of(&descriptor).map_err(in_context)?;
+        let table = connection
+            .table(name)?
+            .with_durability_of(&descriptor)
+            .with_expiry();
         Ok(LatchManager {
             shared: Shared::new(table, self.client, self.farm, families),
         })
@@ -126,11 +147,11 @@ impl LatchManagerOptions {
 }
 
 impl LatchManager {
-    /// A latch of this client; nothing is sent yet, and it need not exist.
+    /// Returns a latch of this client. Sends nothing; the latch need not exist.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an id that is empty or too long.
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an id that is empty or too long.
     pub fn latch(&self, level: Level, id: &str) -> Result<Latch> {
         let Shared {
             client,
@@ -144,12 +165,14 @@ impl LatchManager {
         Ok(Latch::new(Arc::clone(&self.shared), name.key(), cells))
     }
 
-    /// A barrier of this client; nothing is sent yet, and it need not exist. It has no farm: the parties may be anywhere.
+    /// Returns a barrier of this client. Sends nothing; the barrier need not exist. It has no farm:
+    /// the parties may be anywhere.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an id that is empty or too long;
-    /// [`FamilyNotFound`](ErrorKind::FamilyNotFound) in a table without the state family.
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an id that is empty or too long;
+    /// [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) in a table without the state
+    /// family.
     pub fn barrier(&self, id: &str) -> Result<Barrier> {
         let Shared {
             table,
@@ -157,10 +180,10 @@ impl LatchManager {
             families,
             ..
         } = &*self.shared;
-        let blame = |error: Error| error.at_operation("naming a barrier").at_table(table.name());
-        let name = LatchName::new(client, id).map_err(blame)?;
+        let in_context = |error: Error| error.at_operation("naming a barrier").at_table(table.name());
+        let name = LatchName::new(client, id).map_err(in_context)?;
         if !families.state {
-            return Err(blame(no_place_for_participants(table.name())));
+            return Err(in_context(no_place_for_participants()));
         }
         Ok(Barrier::new(
             table.clone(),
@@ -170,13 +193,13 @@ impl LatchManager {
         ))
     }
 
-    /// The table.
+    /// Returns the table's name.
     #[must_use]
     pub fn table(&self) -> &TableName {
         self.shared.table.name()
     }
 
-    /// Whether the table has the family in which more is known of a latch than Java's layout can say; see
+    /// Returns whether the table has the family for what Java's layout cannot record; see
     /// [`LatchTableOptions::no_state_family`](super::LatchTableOptions::no_state_family).
     #[must_use]
     pub fn has_state_family(&self) -> bool {

@@ -1,25 +1,73 @@
-//! Latches: counts that others wait for to be counted down, in the layout of a Java library.
+//! Latches and barriers: wait until other processes have done their parts.
 //!
-//! | file | what |
+//! A [`Latch`] is a countdown in HBase: created with a count, counted down by workers, and awaited
+//! by any number of processes. A [`Barrier`] lets a fixed number of parties wait for each other,
+//! again and again.
+//!
+//! ```no_run
+//! # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+//! use std::time::Duration;
+//! use hbase_txn::{Level, latch::{LatchManagerOptions, WaitOutcome}};
+//!
+//! let latches = LatchManagerOptions::new("billing", "fra")
+//!     .open(&connection, "D_LTCH_jobs")
+//!     .await?;
+//! let parts = latches.latch(Level::Dc, "invoices-2026-11")?;
+//! parts.init(3, Duration::from_secs(3_600)).await?;
+//!
+//! // Each worker, when its part is done; it counts once, however often it is repeated:
+//! parts.arrive("worker-1").await?;
+//!
+//! // Every process that needs all parts:
+//! match parts.wait(Duration::from_secs(600)).await? {
+//!     WaitOutcome::Reached => println!("all parts are done"),
+//!     other => println!("not all parts are done: {other:?}"),
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! | to | use |
 //! |---|---|
-//! | `name` | [`LatchName`]: client, id, and the row that follows |
-//! | `table` | [`LatchTableOptions`]: tables that latches live in |
-//! | `manager` | [`LatchManager`]: the latches of one client in one table |
-//! | `handle` | [`Latch`]: what can be done with one |
-//! | `in_partition` | [`PartitionLatches`]: latches beside the data of a partition |
-//! | `in_transaction` | counting one down as a part of a transaction |
-//! | `barrier` | [`Barrier`]: parties that wait for each other, again and again |
-//! | `watch` | waiting for latches |
-//! | `change` | plan, write if nothing has changed, judge by what is seen then |
-//! | `plan` | what to write, given what was seen |
-//! | `intent` | the same for who can write one cell on one condition |
-//! | `place` | a latch's row in its table, and the calls that read and change it |
-//! | `sight` `note` `pending` `layout` | what the cells of the row say |
-//! | `state` | what is told of a latch |
+//! | count down once for each worker, repeatable | [`Latch::arrive`] |
+//! | count down by a number | [`Latch::count_down`] |
+//! | count down in the transaction that does the work | [`PartitionLatches`] |
+//! | let parties wait for each other in rounds | [`LatchManager::barrier`] |
 //!
-//! What must stay true: nothing is written but under the condition that all is as it was when that was planned; all that is
-//! written ends with the latch, to the millisecond, and what lies under it not later; a change has one id, under which it is
-//! made once, however often it is planned and sent.
+//! # Guarantees
+//!
+//! - **A change is applied once.** If an answer is lost, the client finds out whether the change
+//!   was applied, and applies it if it was not.
+//! - **A latch ends.** It lives for the time with which it was created, by the clock of its region
+//!   server. Counting does not prolong it. A waiter learns that it expired or was deleted.
+//! - **Waiting is cheap.** One task of a process polls for all of its waiters, with one call to
+//!   each region server at a time.
+//! - **Compatibility.** The cells are those of a widely used Java library. Its clients and this
+//!   library count down the same latches.
+//!
+//! The guide, `docs/latches.md`, has the limits and the costs.
+
+// Inside:
+//
+// | file | what |
+// |---|---|
+// | `name` | `LatchName`: client, id, and the row that follows from them |
+// | `table` | `LatchTableOptions`: tables for latches |
+// | `manager` | `LatchManager`: the latches of one client in one table |
+// | `handle` | `Latch`: the operations on one latch |
+// | `in_partition` | `PartitionLatches`: latches in the partition of the data |
+// | `in_transaction` | a count-down as part of a transaction |
+// | `barrier` | `Barrier`: parties that wait for each other, again and again |
+// | `watch` | waiting for latches |
+// | `change` | plans a change, writes it if the row is unchanged, reads the result |
+// | `plan` | what to write, given what was read. No I/O |
+// | `intent` | the same for a client whose conditions cover one cell |
+// | `location` | the row of one latch, and the calls that read and change it |
+// | `observation` `note` `pending` `layout` | the cells of the row |
+// | `state` | what a caller learns of a latch |
+//
+// Invariants: every write is conditional on the row as it was read when the write was planned; all
+// cells of a latch expire with it, to the millisecond, and none that lies under them later; a
+// change has one id, under which it is applied once, however often it is planned and sent.
 
 mod barrier;
 mod change;
@@ -29,13 +77,13 @@ mod in_transaction;
 #[cfg(feature = "thrift")]
 mod intent;
 mod layout;
+mod location;
 mod manager;
 mod name;
 mod note;
+mod observation;
 mod pending;
-mod place;
 mod plan;
-mod sight;
 mod state;
 mod table;
 mod watch;
@@ -47,16 +95,17 @@ pub(crate) use {
     layout::Cells,
     name::check_farm,
     note::ChangeId,
-    plan::{Wish, encode, gone},
-    sight::{Participants, Sight},
-    watch::{Extent, Sights, Source, Watch},
+    observation::{LatchObservation, Participants},
+    plan::{LatchOperation, encode, gone},
+    watch::{Extent, PollResult, Source, Watch},
 };
 
-pub use barrier::{Arrival, Barrier, BarrierInfo, BarrierOutcome, MOST_PARTIES};
-pub use handle::{LONGEST_LATCH, Latch, SHORTEST_LATCH};
+pub use barrier::{Arrival, Barrier, BarrierInfo, BarrierOutcome, MAX_PARTIES};
+pub use handle::Latch;
 pub use in_partition::PartitionLatches;
+pub use layout::{MAX_LATCH_TTL, MIN_LATCH_TTL};
 pub use manager::{LatchManager, LatchManagerOptions};
 pub use name::LatchName;
-pub use state::{Counted, LatchInfo, LatchState};
+pub use state::{LatchCount, LatchInfo, LatchState};
 pub use table::LatchTableOptions;
 pub use watch::WaitOutcome;

@@ -4,16 +4,16 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use super::layout::LONGEST_FARM;
+use super::layout::MAX_FARM;
 use crate::{
     error::{Error, Result},
-    model::distributed_row,
+    java_layout::distributed_row,
 };
 
 /// Between the parts of a latch's key.
 const SEPARATOR: char = '_';
 /// HBase's longest row key.
-const LONGEST_ROW: usize = i16::MAX as usize;
+const MAX_ROW: usize = i16::MAX as usize;
 
 /// A latch's full name: `client_id`, the key of the Java library.
 ///
@@ -24,12 +24,12 @@ pub struct LatchName {
 }
 
 impl LatchName {
-    /// The name of a client's latch.
+    /// Names a latch of a client.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty part, a `_` in the client, and a name that is too long
-    /// for a row key.
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an empty part, a `_` in the
+    /// client, and a name that is too long for a row key.
     pub fn new(client: &str, id: &str) -> Result<Self> {
         if client.is_empty() {
             return Err(Error::invalid("an empty client"));
@@ -43,7 +43,7 @@ impl LatchName {
             return Err(Error::invalid("an empty latch id"));
         }
         // The row has a byte before the key.
-        let (length, longest) = (client.len() + 1 + id.len(), LONGEST_ROW - 1);
+        let (length, longest) = (client.len() + 1 + id.len(), MAX_ROW - 1);
         if length > longest {
             return Err(Error::invalid(format!(
                 "a latch's name of {length} bytes; client and id together may have {longest}"
@@ -54,19 +54,19 @@ impl LatchName {
         })
     }
 
-    /// Its key, without the byte that HBase's rows have before it.
+    /// Returns its key, without the leading byte of its row.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The client id: the service that the latch belongs to.
+    /// Returns the client id: the service that the latch belongs to.
     #[must_use]
     pub fn client(&self) -> &str {
         self.key.split_once(SEPARATOR).map_or("", |(client, _)| client)
     }
 
-    /// The latch's id among those of its client.
+    /// Returns the latch's id among those of its client.
     #[must_use]
     pub fn id(&self) -> &str {
         self.key.split_once(SEPARATOR).map_or("", |(_, id)| id)
@@ -82,9 +82,9 @@ pub(crate) fn check_farm(farm: &str) -> Result<()> {
     if farm.is_empty() {
         return Err(Error::invalid("an empty farm"));
     }
-    if farm.len() > LONGEST_FARM {
+    if farm.len() > MAX_FARM {
         return Err(Error::invalid(format!(
-            "a farm's name of {} bytes; it may have {LONGEST_FARM}",
+            "a farm's name of {} bytes; it may have {MAX_FARM}",
             farm.len()
         )));
     }
@@ -133,9 +133,9 @@ mod tests {
     #[test]
     fn the_longest_name_fits() {
         let name = LatchName::new("c", &"i".repeat(32_764)).unwrap();
-        assert_eq!(name.row().len(), LONGEST_ROW);
+        assert_eq!(name.row().len(), MAX_ROW);
         assert!(check_farm("").is_err());
-        assert!(check_farm(&"f".repeat(LONGEST_FARM)).is_ok());
-        assert!(check_farm(&"f".repeat(LONGEST_FARM + 1)).is_err());
+        assert!(check_farm(&"f".repeat(MAX_FARM)).is_ok());
+        assert!(check_farm(&"f".repeat(MAX_FARM + 1)).is_err());
     }
 }

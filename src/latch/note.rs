@@ -1,11 +1,13 @@
-//! The value of the note: what is known of a latch beside its counts.
+//! The value of the note: the state of a latch beside its counts.
 //!
-//! Each change of ours rewrites it, under the condition that it is as it was seen. So of all changes that were planned on one
-//! sight only one is made, however often each is sent; and for a while it can be told which ones were.
+//! Each change of ours rewrites it, under the condition that it is as it was seen. So of all
+//! changes that were planned on one sight only one is made, however often each is sent; and for a
+//! while it can be told which ones were.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::pending::{Fate, Pending};
+use super::pending::{Pending, Resolution};
+use crate::random;
 
 /// The form of the value, of a latch that is or was, and of one that was deleted.
 const OF_LATCH: u8 = 1;
@@ -17,25 +19,25 @@ const PENDING: u8 = 4;
 /// How many changes are remembered.
 pub(super) const REMEMBERED: usize = 16;
 
-/// What tells one change of a latch from all others.
+/// Identifies one change of a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChangeId(u64);
 
 impl ChangeId {
-    /// In place of a change of which nobody knows whether it was made.
+    /// In place of a change whose outcome is unknown.
     const DOUBTFUL: Self = Self(0);
     /// In place of one that was not made.
     const VOID: Self = Self(1);
 
     pub(crate) fn unique() -> Self {
-        Self(fastrand::u64(2..))
+        Self(random::bits_64().max(2))
     }
 }
 
 /// When a latch ends, as its note has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
-    /// It never does, or nobody knew.
+    /// It never does, or that was unknown.
     Unknown,
     At(u64),
     /// So long after the note's own timestamp.
@@ -50,9 +52,11 @@ impl From<Option<u64>> for Ends {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// That there is no latch: it was deleted, or is about to be made. Copies of what was planned before then find no latch without a note.
+    /// That there is no latch: it was deleted, or is about to be made. Copies of what was planned
+    /// before then find no latch without a note.
     pub(super) deleted: bool,
-    /// Counts the changes. It begins by chance, so that a latch that was deleted and made again has no number of before.
+    /// Counts the changes. It begins by chance, so that a latch that was deleted and made again has
+    /// no number of before.
     pub(super) sequence: u64,
     /// How many participants have arrived.
     pub(super) arrived: u32,
@@ -78,7 +82,7 @@ impl Note {
     pub(super) fn of_nothing() -> Self {
         Self {
             deleted: true,
-            sequence: fastrand::u64(..),
+            sequence: random::bits_64(),
             arrived: 0,
             ends: Ends::Unknown,
             pending: None,
@@ -140,7 +144,8 @@ impl Note {
         }
     }
 
-    /// Whether this note may have come of that one, however many changes later: others begin by chance.
+    /// Whether this note may have come of that one, however many changes later: others begin by
+    /// chance.
     #[cfg(feature = "thrift")]
     pub(super) fn follows(&self, earlier: &Self) -> bool {
         self.sequence.wrapping_sub(earlier.sequence) < u64::from(u32::MAX)
@@ -156,21 +161,22 @@ impl Note {
     }
 
     /// What a note says that was written at that time, when this became of what it had to write.
-    pub(super) fn read(mut self, noted: u64, fate: Option<Fate>) -> Self {
+    pub(super) fn read(mut self, noted: u64, resolution: Option<Resolution>) -> Self {
         if let Ends::In(life) = self.ends {
             self.ends = Ends::At(noted.saturating_add(life));
         }
         let last = self.changes.last_mut();
-        match (fate, last) {
-            (Some(Fate::Landed), _) => self.deleted = false,
-            (Some(Fate::Void), Some(last)) => *last = ChangeId::VOID,
-            (Some(Fate::Doubtful), Some(last)) => *last = ChangeId::DOUBTFUL,
+        match (resolution, last) {
+            (Some(Resolution::Landed), _) => self.deleted = false,
+            (Some(Resolution::Void), Some(last)) => *last = ChangeId::VOID,
+            (Some(Resolution::Doubtful), Some(last)) => *last = ChangeId::DOUBTFUL,
             _ => {}
         }
         self
     }
 
-    /// Whether this change was made; none if it may have been before what is remembered here, or nobody knows.
+    /// Whether this change was made; none if it may have been before what is remembered here, or
+    /// nobody knows.
     ///
     /// `base` is the note on which the change was planned; it is made directly on it or never.
     pub(super) fn has(&self, change: ChangeId, base: Option<&Self>) -> Option<bool> {
@@ -250,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_tells_whether_a_change_was_made_as_long_as_it_remembers() {
+    fn note_resolves_a_change_while_it_remembers_it() {
         let mine = ChangeId::unique();
         let base = Note::first(ChangeId::unique());
         assert_eq!(base.has(mine, Some(&base)), Some(false));
@@ -266,7 +272,7 @@ mod tests {
         let forgotten = with.next(ChangeId::unique(), 0);
         assert_eq!(forgotten.has(mine, Some(&base)), None);
         assert_eq!(without.arrived, 16);
-        // Made anew: nothing is known of what was planned on the one before, or on none.
+        // Created again: nothing is known of what was planned on the one before, or on none.
         assert_eq!(Note::first(ChangeId::unique()).has(mine, Some(&base)), None);
         assert_eq!(base.has(mine, None), None);
     }
@@ -275,17 +281,17 @@ mod tests {
     fn of_a_change_that_nobody_is_sure_of_nothing_is_told() {
         let base = Note::first(ChangeId::unique());
         let mine = ChangeId::unique();
-        for (fate, told) in [
-            (Fate::Waiting, Some(true)),
-            (Fate::Landed, Some(true)),
-            (Fate::Void, Some(false)),
-            (Fate::Doubtful, None),
+        for (resolution, told) in [
+            (Resolution::Waiting, Some(true)),
+            (Resolution::Landed, Some(true)),
+            (Resolution::Void, Some(false)),
+            (Resolution::Doubtful, None),
         ] {
-            let seen = base.next(mine, 0).read(7, Some(fate));
-            assert_eq!(seen.has(mine, Some(&base)), told, "{fate:?}");
+            let seen = base.next(mine, 0).read(7, Some(resolution));
+            assert_eq!(seen.has(mine, Some(&base)), told, "{resolution:?}");
             let later = seen.next(ChangeId::unique(), 0);
-            assert_eq!(later.has(mine, Some(&base)), told, "{fate:?}");
-            // Who planned on it himself knows of his own change.
+            assert_eq!(later.has(mine, Some(&base)), told, "{resolution:?}");
+            // A change that was planned on it is known.
             assert_eq!(later.has(ChangeId::unique(), Some(&seen)), Some(false));
         }
         assert_eq!(base.ending(Ends::In(5)).read(7, None).ends, Ends::At(12));

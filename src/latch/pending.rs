@@ -1,15 +1,14 @@
-//! A count that is noted before it is written, by a client that can't do both at once: through a Thrift gateway, a condition goes with
-//! one cell.
+//! A count that is noted before it is written, by a client that can't do both at once: through a
+//! Thrift gateway, a condition goes with one cell.
 //!
-//! The note says what is to be written, and where: later than the count on which it was planned. However often and however late it is written
-//! there, it is the same cell, and lies under whatever is counted next. Whoever would change the latch writes it first, if it is not there.
+//! The note says what is to be written, and where: later than the count on which it was planned.
+//! However often and however late it is written there, it is the same cell, and lies under whatever
+//! is counted next. The next client that changes the latch writes it first, if it is missing.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::sight::Count;
-
 /// The most bytes of a count column.
-const LONGEST_COLUMN: usize = 1_024;
+const MAX_COLUMN: usize = 1_024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
@@ -24,16 +23,18 @@ pub(crate) struct Pending {
     pub(crate) ttl: u64,
 }
 
-/// What became of a count that was noted.
+/// The outcome of a noted count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Resolution {
     /// It is to be written.
     Waiting,
     /// It is there.
     Landed,
-    /// It is not to be written, and was not: there might be a count of that very timestamp that somebody else wrote.
+    /// It is not to be written, and was not: there might be a count of that very timestamp that
+    /// another client wrote.
     Void,
-    /// A Java client has counted since, or the latch has ended: before or behind it, nobody can tell.
+    /// Unknown: a Java client has counted since, or the latch has ended, before or after it was
+    /// written.
     Doubtful,
 }
 
@@ -43,22 +44,21 @@ impl Pending {
         self.at.unwrap_or(noted)
     }
 
-    /// What became of it, as its note was written at that time and its column has this count; `is_live` is whether there is a latch.
-    pub(super) fn fate(&self, noted: u64, count: Option<&Count>, is_live: bool) -> Fate {
+    /// Returns its outcome, given the timestamp of its note and the timestamp and value of
+    /// the count in its column. `is_live` is whether the latch exists.
+    pub(super) fn resolution(&self, noted: u64, count: Option<(u64, i64)>, is_live: bool) -> Resolution {
         let begins = self.at.is_none();
         let at = self.timestamp(noted);
         if !begins && noted <= at {
             // Only later than this can a Java client's count not have the same timestamp.
-            return Fate::Void;
+            return Resolution::Void;
         }
-        match count.map(|count| count.seen.timestamp) {
-            Some(timestamp) if timestamp == at && count.is_some_and(|count| count.value == self.value) => {
-                Fate::Landed
-            }
+        match count {
+            Some((timestamp, value)) if timestamp == at && value == self.value => Resolution::Landed,
             // What a latch begins over is cleared away first.
-            None if begins || (self.base.is_none() && is_live) => Fate::Waiting,
-            Some(timestamp) if Some(timestamp) == self.base => Fate::Waiting,
-            _ => Fate::Doubtful,
+            None if begins || (self.base.is_none() && is_live) => Resolution::Waiting,
+            Some((timestamp, _)) if Some(timestamp) == self.base => Resolution::Waiting,
+            _ => Resolution::Doubtful,
         }
     }
 
@@ -75,7 +75,7 @@ impl Pending {
     /// None for what no version of this library writes.
     pub(super) fn decode(value: &mut &[u8]) -> Option<Self> {
         let length = usize::from(value.try_get_u16().ok()?);
-        if length > LONGEST_COLUMN {
+        if length > MAX_COLUMN {
             return None;
         }
         let (column, rest) = value.split_at_checked(length)?;
@@ -96,22 +96,9 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::latch::sight::Seen;
 
     const BASE: u64 = 1_000;
     const NOTED: u64 = 5_000;
-
-    fn count(timestamp: u64, value: i64) -> Count {
-        Count {
-            qualifier: "count_fra".into(),
-            seen: Seen {
-                value: Bytes::copy_from_slice(&value.to_be_bytes()),
-                timestamp,
-                expires: None,
-            },
-            value,
-        }
-    }
 
     fn pending(base: Option<u64>, at: Option<u64>) -> Pending {
         Pending {
@@ -124,33 +111,39 @@ mod tests {
     }
 
     #[rstest]
-    #[case::as_it_was(NOTED, Some(count(BASE, 3)), Fate::Waiting)]
-    #[case::written(NOTED, Some(count(BASE + 1, 2)), Fate::Landed)]
-    #[case::counted_by_java(NOTED, Some(count(NOTED + 1, 2)), Fate::Doubtful)]
-    #[case::over(NOTED, None, Fate::Doubtful)]
-    #[case::noted_too_early(BASE + 1, Some(count(BASE, 3)), Fate::Void)]
+    #[case::as_it_was(NOTED, Some((BASE, 3)), Resolution::Waiting)]
+    #[case::written(NOTED, Some((BASE + 1, 2)), Resolution::Landed)]
+    #[case::counted_by_java(NOTED, Some((NOTED + 1, 2)), Resolution::Doubtful)]
+    #[case::over(NOTED, None, Resolution::Doubtful)]
+    #[case::noted_too_early(BASE + 1, Some((BASE, 3)), Resolution::Void)]
     fn a_count_on_another_one_is_where_it_was_to_be_or_waits(
         #[case] noted: u64,
-        #[case] there: Option<Count>,
-        #[case] fate: Fate,
+        #[case] there: Option<(u64, i64)>,
+        #[case] resolution: Resolution,
     ) {
         let pending = pending(Some(BASE), Some(BASE + 1));
-        assert_eq!(pending.fate(noted, there.as_ref(), there.is_some()), fate);
+        assert_eq!(pending.resolution(noted, there, there.is_some()), resolution);
     }
 
     #[test]
-    fn a_first_count_waits_as_long_as_there_is_a_latch_and_a_beginning_always() {
+    fn first_count_needs_a_latch_and_a_beginning_does_not() {
         let beside = pending(None, Some(BASE));
-        assert_eq!(beside.fate(NOTED, None, true), Fate::Waiting);
-        assert_eq!(beside.fate(NOTED, None, false), Fate::Doubtful);
-        assert_eq!(beside.fate(NOTED, Some(&count(BASE, 2)), true), Fate::Landed);
+        assert_eq!(beside.resolution(NOTED, None, true), Resolution::Waiting);
+        assert_eq!(beside.resolution(NOTED, None, false), Resolution::Doubtful);
+        assert_eq!(
+            beside.resolution(NOTED, Some((BASE, 2)), true),
+            Resolution::Landed
+        );
         for base in [None, Some(BASE)] {
             let begins = pending(base, None);
-            assert_eq!(begins.fate(NOTED, None, false), Fate::Waiting);
-            assert_eq!(begins.fate(NOTED, Some(&count(NOTED, 2)), true), Fate::Landed);
+            assert_eq!(begins.resolution(NOTED, None, false), Resolution::Waiting);
             assert_eq!(
-                begins.fate(NOTED, Some(&count(NOTED + 1, 1)), true),
-                Fate::Doubtful
+                begins.resolution(NOTED, Some((NOTED, 2)), true),
+                Resolution::Landed
+            );
+            assert_eq!(
+                begins.resolution(NOTED, Some((NOTED + 1, 1)), true),
+                Resolution::Doubtful
             );
         }
     }

@@ -1,43 +1,46 @@
-//! What to write, given what was seen. No I/O.
+//! What to write, given what was read. No I/O.
 //!
-//! All cells that are written expire when the latch does, to the millisecond: at the timestamp of a cell that was seen, and
-//! with what is left from there as their TTL. So no clock is asked, a change does not prolong the latch, no cell expires
-//! before what lies under it, and the sum of several farms does not change because one of them is forgotten earlier.
+//! All cells that are written expire when the latch does, to the millisecond: at the timestamp of a
+//! cell that was seen, and with what is left from there as their TTL. So no clock is asked, a
+//! change does not prolong the latch, no cell expires before what lies under it, and the sum of
+//! several farms does not change because one of them is forgotten earlier.
 //!
-//! Of two versions of a count a flush keeps the newer one, and drops what lies under the older: also the delete marker of an
-//! earlier latch, or of what a Java client left, which then show again when this latch ends. So a count is written at the
-//! timestamp that it has; or, where that can't be, above a marker of its own.
+//! Of two versions of a count a flush keeps the newer one, and drops what lies under the older:
+//! also the delete marker of an earlier latch, or of what a Java client left, which then show again
+//! when this latch ends. So a count is written at the timestamp that it has; or, where that can't
+//! be, above a marker of its own.
 //!
-//! The condition of a change names all cells of the counts by their timestamps, too. A Java client that counts up and down
-//! again leaves the value as it was, and its cell would lie over ours.
+//! The condition of a change names all cells of the counts by their timestamps, too. A Java client
+//! that counts up and down again leaves the value as it was, and its cell would lie over ours.
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use hbase_client::{
+    Delete, Mutation, Put,
+    low_level::{condition, pb, timestamp_after},
+};
 
 use super::{
     layout::Cells,
     note::{ChangeId, Ends, Note},
-    pending::Fate,
-    sight::{Count, Participants, Seen, Sight},
+    observation::{Count, LatchObservation, ObservedCell, Participants},
+    pending::Resolution,
     state::LatchState,
 };
-use crate::{
-    error::{Error, ErrorKind, Result},
-    model::{Delete, Mutation, Put},
-    wire::{condition, pb},
-};
+use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
 /// How long it is known of a latch that it has expired.
 pub(crate) const KNOWN_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// The value of a participant's column.
 pub(super) const ARRIVED: Bytes = Bytes::from_static(&[1]);
-/// The most participants that may arrive at one latch: the server reads all of them with each change.
-pub(super) const MOST_PARTICIPANTS: u32 = 1_000;
+/// The most participants that may arrive at one latch: the server reads all of them with each
+/// change.
+pub(super) const MAX_PARTICIPANTS: u32 = 1_000;
 
-/// What somebody wants of a latch.
+/// An operation on a latch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum LatchOperation {
     Init {
         count: i64,
         ttl: Duration,
@@ -50,7 +53,7 @@ pub(crate) enum Wish {
     Delete,
 }
 
-impl Wish {
+impl LatchOperation {
     /// The participants that must be seen for it.
     pub(super) fn participants(&self) -> Participants<'_> {
         match self {
@@ -78,7 +81,8 @@ pub(super) struct Plan {
     pub(super) leaves: Leaves,
     /// What is left to count down then.
     pub(super) left: u64,
-    /// The note of the first step, on which the last one is made; none when it is made on what was seen.
+    /// The note of the first step, on which the last one is made; none when it is made on what was
+    /// seen.
     pub(super) begun: Option<Note>,
 }
 
@@ -98,36 +102,44 @@ pub(super) struct Step {
     pub(super) condition: pb::Condition,
 }
 
-/// Plans the change that was wished for. None when nothing is to be done: the participant has
-/// arrived already, or there is nothing to delete.
+/// Plans an operation. Returns `None` if nothing is to be done: the participant has already
+/// arrived, or there is nothing to delete.
 ///
 /// # Errors
 ///
 /// When what was seen does not allow it.
-pub(super) fn plan(cells: &Cells, wish: &Wish, change: ChangeId, sight: &Sight) -> Result<Option<Plan>> {
-    if *wish == Wish::Delete {
-        return Ok(delete(cells, change, sight));
+pub(super) fn plan(
+    cells: &Cells,
+    operation: &LatchOperation,
+    change: ChangeId,
+    observation: &LatchObservation,
+) -> Result<Option<Plan>> {
+    if *operation == LatchOperation::Delete {
+        return Ok(delete(cells, change, observation));
     }
-    let state = sight.state(cells.level)?;
-    let Some(deadline) = sight.deadline(cells.level) else {
-        return match *wish {
-            Wish::Init { count, ttl } => Ok(Some(init(cells, count, ttl, change, sight))),
+    let state = observation.state(cells.level)?;
+    let Some(deadline) = observation.deadline(cells.level) else {
+        return match *operation {
+            LatchOperation::Init { count, ttl } => Ok(Some(init(cells, count, ttl, change, observation))),
             _ => Err(gone(state)),
         };
     };
-    if wish.arriving().is_some() {
-        if !sight.arrived.is_empty() {
+    if operation.arriving().is_some() {
+        if !observation.arrived.is_empty() {
             return Ok(None);
         }
-        check_participants(sight)?;
+        check_participants(observation)?;
     }
-    let Tally { value, left } = tally(cells, wish, state, sight)?;
-    let (written, mut mutations) = match sight.own(cells) {
+    let Tally { value, left } = tally(cells, operation, state, observation)?;
+    let (written, mut mutations) = match observation.own(cells) {
         // All who count with notes write at one timestamp.
-        Some(own) if !own.is_leftover() && is_of_note(own, sight) => {
-            (Written::over(own, 0, deadline), Vec::new())
+        Some(own) if !own.is_leftover() && is_of_note(own, observation) => {
+            (Written::over(own, own.seen.timestamp, deadline), Vec::new())
         }
-        Some(own) => (Written::over(own, 1, deadline), vec![forget(cells, own)]),
+        Some(own) => {
+            let behind = timestamp_after(own.seen.timestamp)?;
+            (Written::over(own, behind, deadline), vec![forget(cells, own)])
+        }
         None => (Written::beside(deadline), Vec::new()),
     };
     mutations.push(written.put(
@@ -138,15 +150,15 @@ pub(super) fn plan(cells: &Cells, wish: &Wish, change: ChangeId, sight: &Sight) 
         Duration::ZERO,
     )?);
     if let Some(column) = &cells.note {
-        mutations.push(next_note(cells, column, sight, change, wish, written)?);
-        if let Wish::Arrive(participant) = wish {
+        mutations.push(next_note(cells, column, observation, change, operation, written)?);
+        if let LatchOperation::Arrive(participant) = operation {
             mutations.push(written.put(cells, cells.state.clone(), participant, ARRIVED, Duration::ZERO)?);
         }
     }
     Ok(Some(Plan {
         steps: vec![Step {
             mutations,
-            condition: as_seen(cells, sight),
+            condition: as_seen(cells, observation),
         }],
         change,
         leaves: Leaves::CountFrom(written.timestamp),
@@ -166,15 +178,20 @@ pub(super) struct Tally {
 /// # Errors
 ///
 /// When more would be counted than there is, or than a count can say.
-pub(super) fn tally(cells: &Cells, wish: &Wish, state: LatchState, sight: &Sight) -> Result<Tally> {
-    let left = sight.left()?;
-    let delta = match wish {
-        Wish::Init { .. } | Wish::Delete => return Err(exists(state, left)),
-        Wish::Arrive(_) => -1,
-        Wish::CountUp(by) => *by,
-        Wish::CountDown(by) => -by,
+pub(super) fn tally(
+    cells: &Cells,
+    operation: &LatchOperation,
+    state: LatchState,
+    observation: &LatchObservation,
+) -> Result<Tally> {
+    let left = observation.left()?;
+    let delta = match operation {
+        LatchOperation::Init { .. } | LatchOperation::Delete => return Err(exists(state, left)),
+        LatchOperation::Arrive(_) => -1,
+        LatchOperation::CountUp(by) => *by,
+        LatchOperation::CountDown(by) => -by,
     };
-    let own = sight.own(cells).map_or(0, |count| count.value);
+    let own = observation.own(cells).map_or(0, |count| count.value);
     match (left.checked_add_signed(delta), own.checked_add(delta)) {
         (None, _) => Err(too_far(delta.unsigned_abs(), left)),
         (Some(left), Some(value)) if i64::try_from(left).is_ok() => Ok(Tally { value, left }),
@@ -182,14 +199,15 @@ pub(super) fn tally(cells: &Cells, wish: &Wish, state: LatchState, sight: &Sight
     }
 }
 
-/// What must be done first: a count that was noted is written where it was to be. None when there is no such.
-pub(super) fn settle(cells: &Cells, sight: &Sight) -> Option<Step> {
-    let (note, seen) = sight.note.as_ref()?;
+/// What must be done first: a count that was noted is written where it was to be. None when there
+/// is no such.
+pub(super) fn settle(cells: &Cells, observation: &LatchObservation) -> Option<Step> {
+    let (note, seen) = observation.note.as_ref()?;
     let pending = note
         .pending
         .as_ref()
-        .filter(|_| sight.fate() == Some(Fate::Waiting))?;
-    let base = sight
+        .filter(|_| observation.resolution() == Some(Resolution::Waiting))?;
+    let base = observation
         .counts
         .iter()
         .find(|count| count.qualifier == pending.column);
@@ -216,14 +234,14 @@ pub(super) fn settle(cells: &Cells, sight: &Sight) -> Option<Step> {
     );
     Some(Step {
         mutations: forgotten.into_iter().chain([landed, note]).collect(),
-        condition: as_seen(cells, sight),
+        condition: as_seen(cells, observation),
     })
 }
 
-/// Whether the count was last written by somebody who wrote the note with it, at one timestamp. What was noted before it was written may
-/// be written there again.
-fn is_of_note(count: &Count, sight: &Sight) -> bool {
-    let note = sight.note.as_ref();
+/// Whether the count was last written together with the note, at one timestamp.
+/// What was noted before it was written may be written there again.
+fn is_of_note(count: &Count, observation: &LatchObservation) -> bool {
+    let note = observation.note.as_ref();
     note.is_some_and(|(note, seen)| note.pending.is_none() && seen.timestamp == count.seen.timestamp)
 }
 
@@ -240,21 +258,21 @@ struct Written {
 }
 
 impl Written {
-    fn beside(seen: &Seen) -> Self {
+    fn beside(seen: &ObservedCell) -> Self {
         Self {
             timestamp: seen.timestamp,
             expires: seen.expires,
         }
     }
 
-    /// So much later than a count that was seen.
-    fn over(count: &Count, step: u64, deadline: &Seen) -> Self {
+    /// At or behind a count that was seen.
+    fn over(count: &Count, timestamp: u64, deadline: &ObservedCell) -> Self {
         let own = match count.is_leftover() {
             true => deadline.expires,
             false => count.seen.expires,
         };
         Self {
-            timestamp: count.seen.timestamp + step,
+            timestamp,
             // A Java client's change of another farm's count may have prolonged the latch since.
             expires: later(own, deadline.expires),
         }
@@ -284,13 +302,13 @@ impl Written {
 fn next_note(
     cells: &Cells,
     column: &Bytes,
-    sight: &Sight,
+    observation: &LatchObservation,
     change: ChangeId,
-    wish: &Wish,
+    operation: &LatchOperation,
     written: Written,
 ) -> Result<Mutation> {
-    let arrivals = u32::from(wish.arriving().is_some());
-    match &sight.note {
+    let arrivals = u32::from(operation.arriving().is_some());
+    match &observation.note {
         Some((note, seen)) => {
             let at = Written::beside(seen);
             at.put(
@@ -312,9 +330,9 @@ fn next_note(
     }
 }
 
-fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, sight: &Sight) -> Plan {
+fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, observation: &LatchObservation) -> Plan {
     // What lies under a cell with a shorter life would show again.
-    let forgotten = sight.counts.iter().map(|leftover| forget(cells, leftover));
+    let forgotten = observation.counts.iter().map(|leftover| forget(cells, leftover));
     let made = Put::new(cells.row.clone())
         .cell(cells.counts.clone(), cells.own.clone(), encode(count))
         .ttl(ttl);
@@ -323,16 +341,17 @@ fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, sight: &Sigh
     // Latch and note begin at one timestamp, which the server gives them.
     let ends = Ends::In(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
     let (mut steps, mut begun) = (Vec::new(), None);
-    let condition = match (&cells.note, &sight.note) {
-        (None, _) => as_seen(cells, sight),
+    let condition = match (&cells.note, &observation.note) {
+        (None, _) => as_seen(cells, observation),
         (Some(column), Some((note, seen))) => {
             // A note is written later than the one under it, so this is enough to outlive it.
             let known = known.max(life(seen));
             let note = note.of_next_latch(change).ending(ends);
             mutations.push(put_note(cells, column, &note, known));
-            as_seen(cells, sight)
+            as_seen(cells, observation)
         }
-        // Of a row without cells no filter is true. A copy that arrives when the latch is over must find that it was there.
+        // Of a row without cells no filter is true. A copy that arrives when the latch is over must
+        // find that it was there.
         (Some(column), None) => {
             let nothing = Note::of_nothing();
             let note = nothing.next(change, 0).ending(ends);
@@ -343,7 +362,7 @@ fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, sight: &Sigh
             });
             let noted = nothing.encode();
             begun = Some(nothing);
-            all_as_seen(cells, sight, Some((column, Some(noted))))
+            all_as_seen(cells, observation, Some((column, Some(noted))))
         }
     };
     steps.push(Step { mutations, condition });
@@ -356,12 +375,12 @@ fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, sight: &Sigh
     }
 }
 
-fn delete(cells: &Cells, change: ChangeId, sight: &Sight) -> Option<Plan> {
+fn delete(cells: &Cells, change: ChangeId, observation: &LatchObservation) -> Option<Plan> {
     let row = || cells.row.clone();
-    let counts = sight.counts.iter().map(|count| forget(cells, count));
+    let counts = observation.counts.iter().map(|count| forget(cells, count));
     let mut mutations: Vec<Mutation> = counts.collect();
     if let Some(column) = &cells.note {
-        let note = match &sight.note {
+        let note = match &observation.note {
             None if mutations.is_empty() => return None,
             Some((note, _)) if mutations.is_empty() && note.deleted => return None,
             // It is forgotten when it would have been, and so is the one under it.
@@ -378,8 +397,8 @@ fn delete(cells: &Cells, change: ChangeId, sight: &Sight) -> Option<Plan> {
         };
         mutations.push(note);
         // Only what was seen: a participant of the next latch may arrive in this millisecond.
-        if let Some(last) = sight.arrived.iter().map(|(_, timestamp)| *timestamp).max() {
-            let columns = sight.arrived.iter().map(|(column, _)| column.clone());
+        if let Some(last) = observation.arrived.iter().map(|(_, timestamp)| *timestamp).max() {
+            let columns = observation.arrived.iter().map(|(column, _)| column.clone());
             let delete = columns.fold(Delete::new(row()), |delete, column| {
                 delete.column(cells.state.clone(), column)
             });
@@ -389,7 +408,7 @@ fn delete(cells: &Cells, change: ChangeId, sight: &Sight) -> Option<Plan> {
     (!mutations.is_empty()).then(|| Plan {
         steps: vec![Step {
             mutations,
-            condition: as_seen(cells, sight),
+            condition: as_seen(cells, observation),
         }],
         change,
         leaves: Leaves::Nothing,
@@ -414,7 +433,7 @@ pub(super) fn forget(cells: &Cells, count: &Count) -> Mutation {
 }
 
 /// How long a cell lives from its timestamp on.
-fn life(seen: &Seen) -> Duration {
+fn life(seen: &ObservedCell) -> Duration {
     let millis = seen
         .expires
         .map_or(0, |expires| expires.saturating_sub(seen.timestamp));
@@ -422,27 +441,31 @@ fn life(seen: &Seen) -> Duration {
 }
 
 /// That nothing has changed of what the plan was made on.
-pub(super) fn as_seen(cells: &Cells, sight: &Sight) -> pb::Condition {
-    let note = sight.note.as_ref().map(|(_, seen)| seen.value.clone());
+pub(super) fn as_seen(cells: &Cells, observation: &LatchObservation) -> pb::Condition {
+    let note = observation.note.as_ref().map(|(_, seen)| seen.value.clone());
     match (&cells.note, &note) {
         // Of a row without cells no filter is true.
-        (None, _) if sight.counts.is_empty() => {
+        (None, _) if observation.counts.is_empty() => {
             condition::cell_equals(&cells.row, &cells.counts, &cells.own, None)
         }
-        (None, _) => all_as_seen(cells, sight, None),
-        (Some(column), _) => all_as_seen(cells, sight, Some((column, note))),
+        (None, _) => all_as_seen(cells, observation, None),
+        (Some(column), _) => all_as_seen(cells, observation, Some((column, note))),
     }
 }
 
-fn all_as_seen(cells: &Cells, sight: &Sight, note: Option<(&Bytes, Option<Bytes>)>) -> pb::Condition {
+fn all_as_seen(
+    cells: &Cells,
+    observation: &LatchObservation,
+    note: Option<(&Bytes, Option<Bytes>)>,
+) -> pb::Condition {
     let seen = |count: &Count| {
         let value = Some(count.seen.value.clone());
         (cells.counts.clone(), count.qualifier.clone(), value)
     };
     let note = note.map(|(column, value)| (cells.state.clone(), column.clone(), value));
-    let columns: Vec<_> = sight.counts.iter().map(seen).chain(note).collect();
+    let columns: Vec<_> = observation.counts.iter().map(seen).chain(note).collect();
     let at = |count: &Count| (count.qualifier.clone(), count.seen.timestamp);
-    let counts: Vec<_> = sight.counts.iter().map(at).collect();
+    let counts: Vec<_> = observation.counts.iter().map(at).collect();
     condition::columns_as_seen(&cells.row, &columns, &cells.count_columns(), &counts)
 }
 
@@ -450,11 +473,11 @@ pub(crate) fn encode(count: i64) -> Bytes {
     Bytes::copy_from_slice(&count.to_be_bytes())
 }
 
-fn check_participants(sight: &Sight) -> Result<()> {
-    match &sight.note {
-        Some((note, _)) if note.arrived >= MOST_PARTICIPANTS => Err(Error::new(
-            ErrorKind::LimitExceeded,
-            format!("{} participants have arrived; a latch takes no more than {MOST_PARTICIPANTS}", note.arrived),
+fn check_participants(observation: &LatchObservation) -> Result<()> {
+    match &observation.note {
+        Some((note, _)) if note.arrived >= MAX_PARTICIPANTS => Err(Error::new(
+            ClientErrorKind::LimitExceeded,
+            format!("{} participants have arrived; a latch takes no more than {MAX_PARTICIPANTS}", note.arrived),
         )
         .with_hint("give parts of the participants latches of their own, and count down a common one when such a latch is reached")),
         _ => Ok(()),
@@ -465,7 +488,7 @@ fn check_participants(sight: &Sight) -> Result<()> {
 pub(crate) fn gone(state: LatchState) -> Error {
     match state {
         LatchState::Expired => Error::new(ErrorKind::LatchExpired, "the latch has expired")
-            .with_hint("make it anew with init, for as long as what is counted may take"),
+            .with_hint("create it again with init, for as long as the counted work may take"),
         _ => Error::new(ErrorKind::LatchAbsent, "there is no such latch").with_hint(
             "init makes it; in a table without the state family this may also be one that has expired",
         ),
@@ -482,7 +505,7 @@ fn exists(state: LatchState, left: u64) -> Error {
 
 fn too_far(by: u64, left: u64) -> Error {
     Error::new(
-        ErrorKind::LimitExceeded,
+        ClientErrorKind::LimitExceeded,
         match left {
             0 => "the latch is reached, nothing is left to count down".to_owned(),
             left => format!("{by} can't be counted down, only {left} are left"),

@@ -6,14 +6,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::model::Level;
+use crate::java_layout::Level;
 
-/// What became of a latch.
+/// The state of a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LatchState {
-    /// There is none: it was never made, or it was deleted. In a table without the state family, as the Java library makes
-    /// it, also one that has expired.
+    /// There is none: it was never made, or it was deleted. In a table without the state family, as
+    /// the Java library makes it, also one that has expired.
     Absent,
     /// There is something left to count down.
     Open,
@@ -34,12 +34,12 @@ impl fmt::Display for LatchState {
     }
 }
 
-/// A latch as it was found.
+/// The state of a latch at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LatchInfo {
-    /// Its key: that of its [`LatchName`](super::LatchName); or prefix and id, with a `#` between them, of one in a
-    /// partition.
+    /// Its key: that of its [`LatchName`](super::LatchName); or prefix and id, with a `#` between
+    /// them, of one in a partition.
     pub key: String,
     /// Whose counts were looked at.
     pub level: Level,
@@ -47,12 +47,12 @@ pub struct LatchInfo {
     pub state: LatchState,
     /// What is left to count down; none unless it is open or reached.
     pub count: Option<u64>,
-    /// The counts of the farms that were looked at. One of them may be negative: a farm counts down its own
-    /// column, also what another farm has counted up.
+    /// The counts of the farms that were looked at. One of them may be negative: a farm counts down
+    /// its own column, also what another farm has counted up.
     pub farms: BTreeMap<String, i64>,
     /// When it expires, by the region server's clock; none when it has no end, or is no more.
     pub ends: Option<SystemTime>,
-    /// How many participants have [arrived](super::Latch::arrive); none when nobody knows.
+    /// How many participants have [arrived](super::Latch::arrive), or `None` if that is unknown.
     pub arrived: Option<u32>,
 }
 
@@ -64,11 +64,12 @@ impl LatchInfo {
     }
 }
 
-/// What a change of a latch came to.
+/// The outcome of a change of a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counted {
-    /// What is left to count down, as it was seen behind the change: others may have counted in between.
+pub struct LatchCount {
+    /// What is left to count down, as it was seen behind the change: others may have counted in
+    /// between.
     pub left: u64,
     /// Whether this call counted. False for a participant that had arrived before.
     pub counted: bool,

@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use hbase_client::{Admin, FamilyDescriptor, IntoTableName, PartitionRule, TableDescriptor, TableName};
 
 use crate::{
-    client::Admin,
-    error::{Error, ErrorKind, Result},
-    model::{FamilyDescriptor, JAVA_REGIONS, PartitionRule, TableDescriptor, TableName, bucket_split_keys},
+    error::{ClientErrorKind, Error, Result},
+    java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, bucket_split_keys},
 };
 
 /// What the Java library puts before the suffix that it is given.
 const PREFIX: &str = "D_LTCH_";
 
-/// A latch table that is to be made.
+/// The options of a latch table to create.
 ///
-/// Unless said otherwise it is the table that the Java library makes, with what is added: a second family, in which it is known
-/// what Java's layout can't say; and the split restriction of one byte.
+/// By default the table has the family of a table of the Java library, a second family for the
+/// state that Java's layout can't express, 8 regions, and a split restriction of one byte.
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until create is called"]
 pub struct LatchTableOptions {
@@ -25,53 +25,71 @@ pub struct LatchTableOptions {
     state_family: bool,
 }
 
-impl LatchTableOptions {
-    /// The family of the counts, to which nothing may be added but counts.
-    pub const FAMILY: &'static str = "C";
-    /// The family of what is known beside the counts: that a latch has expired, who has arrived, which changes were made.
-    pub const STATE_FAMILY: &'static str = "S";
-
-    /// The table of this name.
-    pub fn new(name: TableName) -> Self {
+impl From<TableName> for LatchTableOptions {
+    /// Creates options for the table of this name.
+    fn from(name: TableName) -> Self {
         Self {
             name,
-            regions: JAVA_REGIONS,
+            regions: DEFAULT_REGIONS,
             state_family: true,
         }
     }
+}
 
-    /// The table of which a Java client has this suffix: `D_LTCH_` and the suffix.
+impl LatchTableOptions {
+    /// The family of the counts, to which nothing may be added but counts.
+    pub const FAMILY: &'static str = "C";
+    /// The family of what is known beside the counts: that a latch has expired, who has arrived,
+    /// which changes were made.
+    pub const STATE_FAMILY: &'static str = "S";
+
+    /// Creates options for the table of this name.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a suffix that no table's name can have.
-    pub fn with_suffix(suffix: &str) -> Result<Self> {
-        Ok(Self::new(format!("{PREFIX}{suffix}").parse()?))
+    /// Returns an error if the text is not a table's name.
+    pub fn new(name: impl IntoTableName) -> Result<Self> {
+        Ok(Self::from(name.into_table_name()?))
     }
 
-    /// Makes fewer regions than 257: from 1 on. Nothing depends on where they begin; each costs every server memory, and
-    /// making the 257 takes seconds.
+    /// Creates options for the table of Java clients with this suffix: `D_LTCH_` and the suffix.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for a suffix that no table's name can have.
+    pub fn with_suffix(suffix: &str) -> Result<Self> {
+        Self::new(format!("{PREFIX}{suffix}"))
+    }
+
+    /// Sets the number of regions, 1 to 257; 8 by default. Correctness does not depend on it; each
+    /// region costs its server memory, and creating 257 takes seconds.
     pub fn regions(mut self, regions: usize) -> Self {
         self.regions = regions;
         self
     }
 
-    /// Leaves the second family out: the table is to the attribute what the Java library makes.
+    /// Creates the 257 regions of a table that the Java library creates. The second
+    /// family stays unless [`no_state_family`](Self::no_state_family) leaves it out.
+    pub fn java_layout(self) -> Self {
+        self.regions(JAVA_REGIONS)
+    }
+
+    /// Leaves out the second family: the table is exactly what the Java library creates.
     ///
-    /// A latch that has expired then reads as absent, a change whose answer was lost has an unknown outcome, and participants
-    /// are refused: there is no place for their names.
+    /// A latch that has expired then reads as absent, a change whose answer was lost has an unknown
+    /// outcome, and participants are refused: there is no place for their names.
     pub fn no_state_family(mut self) -> Self {
         self.state_family = false;
         self
     }
 
-    /// The table's name.
+    /// Returns the table's name.
     #[must_use]
     pub fn name(&self) -> &TableName {
         &self.name
     }
 
-    /// The table's descriptor.
+    /// Returns the table's descriptor.
     #[must_use]
     pub fn descriptor(&self) -> TableDescriptor {
         let family = |name: &'static str| {
@@ -79,7 +97,7 @@ impl LatchTableOptions {
                 .with_attribute("COMPRESSION", "GZ")
                 .with_attribute("VERSIONS", "1")
         };
-        let mut descriptor = TableDescriptor::new(self.name.clone()).with_family(family(Self::FAMILY));
+        let mut descriptor = TableDescriptor::from(self.name.clone()).with_family(family(Self::FAMILY));
         if let Ok(bucket) = PartitionRule::prefix_length(1) {
             descriptor = descriptor.with_partition_rule(&bucket);
         }
@@ -89,26 +107,27 @@ impl LatchTableOptions {
         }
     }
 
-    /// The keys at which its regions begin, but for the first.
+    /// Returns the keys at which its regions begin, except the first.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for no regions, or more than 257.
+    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for no regions, or more than 257.
     pub fn split_keys(&self) -> Result<Vec<Bytes>> {
         bucket_split_keys(self.regions)
     }
 
-    /// Makes the table. One that is there already, or is being made by somebody else, is left as it is; false then.
+    /// Creates the table. A table that exists, or is created by another process, is left as it
+    /// is; false then.
     ///
     /// # Errors
     ///
-    /// As [`Admin::create_table`], but for [`TableExists`](ErrorKind::TableExists).
+    /// As [`Admin::create_table`], but for [`TableExists`](ClientErrorKind::TableExists).
     pub async fn create(&self, admin: &Admin) -> Result<bool> {
         let split_keys = self.split_keys().map_err(|error| error.at_table(&self.name))?;
         match admin.create_table(&self.descriptor(), &split_keys).await {
             Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::TableExists => Ok(false),
-            Err(error) => Err(error),
+            Err(error) if error.kind() == ClientErrorKind::TableExists => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -118,7 +137,8 @@ impl LatchTableOptions {
 pub(super) struct Families {
     /// Whether it has the second one.
     pub(super) state: bool,
-    /// How long cells live at most, in that of the two where it is shorter; none when that is for ever.
+    /// How long cells live at most, in that of the two where it is shorter; none when that is for
+    /// ever.
     pub(super) cells_live: Option<Duration>,
 }
 
@@ -134,12 +154,10 @@ impl Families {
     pub(super) fn of(descriptor: &TableDescriptor) -> Result<Self> {
         let counts = descriptor.family(LatchTableOptions::FAMILY).ok_or_else(|| {
             Error::new(
-                ErrorKind::FamilyNotFound,
+                ClientErrorKind::FamilyNotFound,
                 "the table has no family C, in which counts are kept",
             )
-            .with_hint(
-                "name a table that was made for latches; hbase-txn latch init makes one that is missing",
-            )
+            .with_hint("name a latch table")
         })?;
         let state = descriptor.family(LatchTableOptions::STATE_FAMILY);
         // Participants must be remembered as long as what they have counted.
@@ -159,6 +177,8 @@ mod tests {
     fn a_table_is_javas_and_a_family_more() {
         let options = LatchTableOptions::with_suffix("orders").unwrap();
         assert_eq!(options.name().to_string(), "D_LTCH_orders");
+        assert_eq!(options.split_keys().unwrap().len(), 7);
+        assert_eq!(options.clone().java_layout().split_keys().unwrap().len(), 256);
         let families = Families::of(&options.descriptor()).unwrap();
         assert!(families.state && families.cells_live.is_none());
         let java = options.no_state_family().descriptor();
@@ -166,8 +186,11 @@ mod tests {
         let short_lived = FamilyDescriptor::new("S").with_attribute("TTL", "60");
         let families = Families::of(&java.clone().with_family(short_lived)).unwrap();
         assert_eq!(families.cells_live, Some(Duration::from_secs(60)));
-        let bare = TableDescriptor::new("t".parse().unwrap());
-        assert_eq!(Families::of(&bare).unwrap_err().kind(), ErrorKind::FamilyNotFound);
+        let bare = TableDescriptor::new("t").unwrap();
+        assert_eq!(
+            Families::of(&bare).unwrap_err().kind(),
+            ClientErrorKind::FamilyNotFound
+        );
         assert!(LatchTableOptions::with_suffix("no such").is_err());
     }
 }

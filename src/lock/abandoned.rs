@@ -1,38 +1,339 @@
-//! Locks that nobody wants any more, and that may be held all the same: given back in the background.
+//! Abandoned attempts and dropped guards: their locks are released in the background.
 
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use tokio::time::{Instant, sleep};
+use bytes::Bytes;
+use hbase_client::low_level::{Pauses, TableCalls};
+use tokio::{
+    runtime::{Handle, Id},
+    sync::Notify,
+    time::{Instant, sleep},
+};
 
-use super::{acquire::Bid, hold::Hold, place::Place};
-use crate::client::Pauses;
+use super::{
+    acquire::LockAttempt, background::run_in_background, claim::LockClaim, layout::LockRows,
+    location::LockLocation, row_state::RowState,
+};
+use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// How long an attempt whose answer was lost is waited for. A server drops a call that has waited longer than its client
-/// would, and that of a client that is gone; behind this there is the lease.
-pub(crate) const WATCH: Duration = Duration::from_secs(120);
+/// How long an attempt whose answer was lost may still arrive. A server drops a call that has
+/// waited longer than its client would, and that of a client that is gone.
+const LATEST_ARRIVAL: Duration = Duration::from_secs(120);
 
 /// Gives a hold back, until its lease is over.
-pub(super) async fn vacate(place: &Place, hold: &Hold) {
+pub(super) async fn vacate(location: &LockLocation, claim: &LockClaim) {
     let mut pauses = Pauses::after_lost_answers();
-    while !hold.is_over() {
-        match place.vacate(hold, place.table.deadline()).await {
+    while !claim.is_over() {
+        match location.vacate(claim, location.table.deadline()).await {
             Ok(_) => return,
             Err(error) => tracing::debug!(%error, "could not give a lock back"),
         }
-        sleep(pauses.next()).await;
+        sleep(pauses.next_pause()).await;
     }
 }
 
-/// Waits for an attempt whose answer was lost, and gives back what it won.
-pub(super) async fn watch(bid: &Bid) {
-    let end = Instant::now() + WATCH;
-    let mut pauses = Pauses::after_lost_answers();
-    while Instant::now() < end {
-        match bid.place.give_back(bid.held.token, end).await {
-            Ok(true) => return,
-            Ok(false) => {}
-            Err(error) => tracing::debug!(%error, "could not look for a lock that may have been won"),
+/// An attempt to take a lock that may have won it, or may still win it.
+pub(crate) trait Abandoned: Clone + Send + Sync + 'static {
+    /// The row that its lock is named by.
+    fn row(&self) -> &Bytes;
+
+    /// For how long it takes the lock.
+    fn lease(&self) -> Duration;
+
+    /// Gives back what attempts at one lock have of it. Whether each had all of it; with less, the
+    /// rest may still come.
+    fn give_back(attempts: &[Self]) -> impl Future<Output = Result<Vec<bool>>> + Send;
+}
+
+/// The abandoned attempts of a process at the locks of one table, and those that watch them: one
+/// for each lock in each runtime.
+pub(crate) struct Watchers<A>(Arc<Mutex<HashMap<Key, Watched<A>>>>);
+
+type Key = (Id, Bytes);
+
+/// The attempts of one watcher, in the order in which they came.
+struct Watched<A> {
+    attempts: Vec<Late<A>>,
+    /// Another one came.
+    more: Arc<Notify>,
+}
+
+#[derive(Clone)]
+struct Late<A> {
+    attempt: A,
+    abandoned: Instant,
+}
+
+impl<A: Abandoned> Watchers<A> {
+    /// Watches an attempt in the background of a runtime: gives back what it won, or wins.
+    ///
+    /// It ends with a look that succeeds when the attempt can't arrive any more, however long the
+    /// looks before that fail; and when the lease of what it could have won last is over.
+    pub(crate) fn watch(&self, runtime: &Handle, attempt: A) {
+        let key = (runtime.id(), attempt.row().clone());
+        let late = Late {
+            attempt,
+            abandoned: Instant::now(),
+        };
+        let mut watched = self.watched();
+        if let Some(there) = watched.get_mut(&key) {
+            there.attempts.push(late);
+            there.more.notify_one();
+            return;
         }
-        sleep(pauses.next()).await;
+        let more = Arc::new(Notify::new());
+        let there = Watched {
+            attempts: vec![late],
+            more: Arc::clone(&more),
+        };
+        watched.insert(key.clone(), there);
+        drop(watched);
+        let watcher = Watcher {
+            all: Self(Arc::clone(&self.0)),
+            key: Some(key),
+        };
+        run_in_background(runtime, watcher.run(more));
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashMap<Key, Watched<A>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<A> Default for Watchers<A> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<A: Abandoned> Late<A> {
+    /// Whether nothing is to be done for it any more, by what a look showed that began then.
+    fn is_over(&self, looked: Instant, whole: Result<bool, &Error>) -> bool {
+        let arrival = self.abandoned + LATEST_ARRIVAL;
+        match whole {
+            Ok(whole) => whole || looked >= arrival,
+            // It can't be looked for, or there is nothing to look for.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Client(ClientErrorKind::Closed)
+                        | ErrorKind::Client(ClientErrorKind::TableNotFound)
+                ) =>
+            {
+                true
+            }
+            Err(_) => looked >= arrival + self.attempt.lease(),
+        }
+    }
+}
+
+/// Watches the attempts at one lock.
+struct Watcher<A: Abandoned> {
+    all: Watchers<A>,
+    /// `None` if there is nothing more to watch.
+    key: Option<Key>,
+}
+
+impl<A: Abandoned> Watcher<A> {
+    async fn run(mut self, more: Arc<Notify>) {
+        let mut pauses = Pauses::after_lost_answers();
+        while let Some(attempts) = self.attempts() {
+            let looked = Instant::now();
+            let outcome = A::give_back(&attempts).await;
+            if let Err(error) = &outcome {
+                tracing::debug!(%error, "could not look for a lock that may have been won");
+            }
+            if self.is_done(looked, &outcome) {
+                return;
+            }
+            tokio::select! {
+                () = sleep(pauses.next_pause()) => {}
+                () = more.notified() => pauses = Pauses::after_lost_answers(),
+            }
+        }
+    }
+
+    fn attempts(&self) -> Option<Vec<A>> {
+        let watched = self.all.watched();
+        let there = watched.get(self.key.as_ref()?)?;
+        Some(there.attempts.iter().map(|late| late.attempt.clone()).collect())
+    }
+
+    /// Forgets the attempts that are over by a look at the first of them. Whether none is left.
+    fn is_done(&mut self, looked: Instant, outcome: &Result<Vec<bool>>) -> bool {
+        let mut watched = self.all.watched();
+        let Some(there) = self.key.as_ref().and_then(|key| watched.get_mut(key)) else {
+            return true;
+        };
+        let mut index = 0;
+        there.attempts.retain(|late| {
+            let whole = match outcome {
+                // One that came meanwhile was not looked for.
+                Ok(whole) => whole.get(index).copied().map(Ok),
+                Err(error) => Some(Err(error)),
+            };
+            index += 1;
+            !whole.is_some_and(|whole| late.is_over(looked, whole))
+        });
+        let is_done = there.attempts.is_empty();
+        if is_done && let Some(key) = self.key.take() {
+            watched.remove(&key);
+        }
+        is_done
+    }
+}
+
+impl<A: Abandoned> Drop for Watcher<A> {
+    /// Its runtime ends, and the leases end what is left.
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.all.watched().remove(&key);
+        }
+    }
+}
+
+impl Abandoned for LockAttempt {
+    fn row(&self) -> &Bytes {
+        self.location.rows.lock_row()
+    }
+
+    fn lease(&self) -> Duration {
+        self.held.ttl.into()
+    }
+
+    async fn give_back(attempts: &[Self]) -> Result<Vec<bool>> {
+        // Attempts at a row of slots may be at different ones.
+        let mut outcome: Vec<(&LockRows, Vec<RowState>)> = Vec::new();
+        let mut whole = Vec::with_capacity(attempts.len());
+        for Self { location, held, .. } in attempts {
+            let index = match outcome.iter().position(|(rows, _)| **rows == location.rows) {
+                Some(index) => index,
+                None => {
+                    outcome.push((&location.rows, location.read(location.table.deadline()).await?));
+                    outcome.len() - 1
+                }
+            };
+            let states = &outcome[index].1;
+            location
+                .give_back_part(held.token, None, states, location.table.deadline())
+                .await?;
+            whole.push(states.iter().all(|state| state.lease_of(held.token).is_some()));
+        }
+        Ok(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(1_000);
+
+    #[derive(Default)]
+    struct Server {
+        answers: AtomicBool,
+        outcome: AtomicUsize,
+        given_back: AtomicUsize,
+    }
+
+    #[derive(Clone)]
+    struct Trial {
+        server: Arc<Server>,
+        won: bool,
+    }
+
+    impl Abandoned for Trial {
+        fn row(&self) -> &Bytes {
+            static ROW: Bytes = Bytes::from_static(b"row");
+            &ROW
+        }
+
+        fn lease(&self) -> Duration {
+            LEASE
+        }
+
+        async fn give_back(trials: &[Self]) -> Result<Vec<bool>> {
+            let server = &trials[0].server;
+            server.outcome.fetch_add(1, Ordering::Relaxed);
+            if !server.answers.load(Ordering::Relaxed) {
+                return Err(Error::new(ClientErrorKind::ConnectionLost, "no answer"));
+            }
+            let won = trials.iter().filter(|trial| trial.won).count();
+            server.given_back.fetch_add(won, Ordering::Relaxed);
+            Ok(trials.iter().map(|trial| trial.won).collect())
+        }
+    }
+
+    fn abandon(watchers: &Watchers<Trial>, server: &Arc<Server>, won: bool) {
+        let server = Arc::clone(server);
+        watchers.watch(&Handle::current(), Trial { server, won });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempt_is_watched_until_a_look_after_its_time_succeeds() {
+        let (watchers, server) = (Watchers::default(), Arc::new(Server::default()));
+        abandon(&watchers, &server, true);
+        abandon(&watchers, &server, false);
+        sleep(3 * LATEST_ARRIVAL).await;
+        assert_eq!(watchers.watched().len(), 1);
+        server.answers.store(true, Ordering::Relaxed);
+        sleep(Duration::from_secs(3)).await;
+        assert_eq!(server.given_back.load(Ordering::Relaxed), 1);
+        assert!(watchers.watched().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempt_is_forgotten_when_its_lease_is_over_in_any_case() {
+        let (watchers, server) = (Watchers::default(), Arc::new(Server::default()));
+        abandon(&watchers, &server, true);
+        sleep(LATEST_ARRIVAL + LEASE - Duration::from_secs(3)).await;
+        assert_eq!(watchers.watched().len(), 1);
+        sleep(Duration::from_secs(6)).await;
+        assert!(watchers.watched().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_at_one_lock_share_their_looks() {
+        let (watchers, server) = (Watchers::default(), Arc::new(Server::default()));
+        server.answers.store(true, Ordering::Relaxed);
+        for _ in 0..100 {
+            abandon(&watchers, &server, false);
+        }
+        sleep(LATEST_ARRIVAL / 2).await;
+        abandon(&watchers, &server, true);
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        assert_eq!(
+            server.given_back.load(Ordering::Relaxed),
+            1,
+            "it was not looked for at once"
+        );
+        sleep(LATEST_ARRIVAL).await;
+        assert!(watchers.watched().is_empty());
+        let outcome = server.outcome.load(Ordering::Relaxed);
+        assert!((60..=150).contains(&outcome), "{outcome}");
+    }
+
+    #[test]
+    fn runtime_that_ends_takes_its_watcher_along() {
+        let (watchers, server) = (Watchers::default(), Arc::new(Server::default()));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            abandon(&watchers, &server, true);
+            tokio::task::yield_now().await;
+        });
+        assert_eq!(watchers.watched().len(), 1);
+        drop(runtime);
+        assert!(watchers.watched().is_empty());
     }
 }

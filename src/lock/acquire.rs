@@ -1,201 +1,386 @@
 //! Taking a lock.
 
+use std::mem;
+
 use futures::future::try_join_all;
+use hbase_client::{
+    Effect, Get, Mutation, Row,
+    low_level::{CallKind, RegionAction},
+};
 use tokio::time::Instant;
 
 use super::{
+    claim::LockClaim,
     clock::Moment,
-    hold::Hold,
     layout::HELD,
+    location::{LockChange, LockLocation},
     owner::{HeldBy, LockToken, Millis, Owner},
-    place::{Change, Place},
-    sight::{Grip, Sight},
+    queue::TicketChange,
+    row_state::{RowLease, RowState},
 };
-use crate::{
-    client::CallKind,
-    error::{Effect, Result},
-    model::{Get, Mutation, Row},
-};
+use crate::error::{Error, Result};
 
 /// How an attempt to take a lock ended.
 #[derive(Debug)]
-pub(super) enum Attempt {
-    Won(Hold),
-    /// Somebody has it, or will not say: the rows that are not this attempt's own.
-    Lost(Vec<Sight>),
+pub(super) enum AttemptOutcome {
+    Won(LockClaim),
+    /// Another client has it, or may have it: the rows that are not this attempt's own.
+    Lost(Vec<RowState>),
 }
 
-impl Attempt {
-    /// What was seen of it, but for what the attempt itself had of it and gave back.
-    fn lost(token: LockToken, mut sights: Vec<Sight>) -> Self {
-        for sight in &mut sights {
-            if sight.grip(token).is_some() {
-                *sight = Sight::default();
+impl AttemptOutcome {
+    /// The rows as they were read, without those that the attempt itself took and released.
+    fn lost(token: LockToken, mut states: Vec<RowState>) -> Self {
+        for state in &mut states {
+            if state.lease_of(token).is_some() {
+                *state = RowState::default();
             }
         }
-        Self::Lost(sights)
+        Self::Lost(states)
     }
 }
 
-/// Who wants which lock.
+/// An attempt of one holder to take one lock.
 #[derive(Clone, Debug)]
-pub(super) struct Bid {
-    pub(super) place: Place,
-    /// What is to stand in its rows. The token is used for this one attempt.
+pub(crate) struct LockAttempt {
+    pub(super) location: LockLocation,
+    /// The owner to write to its rows. The token is used for this one attempt.
     pub(super) held: HeldBy,
+    pub(super) ticket: TicketChange,
 }
 
-/// Tries to take locks that are in one region, each for itself, in one call, and tells what else was to be read behind
-/// that. What was won in part is given back.
+/// How an attempt ended, by the answer to its call.
+struct Settled {
+    outcome: AttemptOutcome,
+    /// It took all rows, and what it wrote is hidden: the rows were given back on a server whose
+    /// clock is ahead.
+    is_hidden: bool,
+}
+
+/// Tries to take locks that are in one region, each for itself, in one call, and tells what else
+/// was to be read behind that. What was won in part is given back. Cells that are hidden by others
+/// cost two calls more.
 ///
 /// # Errors
 ///
-/// Those of the calls. If the outcome is unknown, a bid's token may have its lock, or still take it.
+/// Those of the calls. If the outcome is unknown, an attempt's token may hold its lock, or still
+/// take it.
 pub(super) async fn attempt(
-    bids: &[Bid],
-    look_behind: Option<Get>,
+    attempts: &[LockAttempt],
+    read_behind: Option<Get>,
     deadline: Instant,
-) -> Result<(Vec<Attempt>, Option<Row>)> {
-    let since = Moment::now();
-    let places: Vec<_> = bids.iter().map(|bid| &bid.place).collect();
-    let actions = bids
+) -> Result<(Vec<AttemptOutcome>, Option<Row>)> {
+    let stamped = attempts
         .iter()
-        .flat_map(|Bid { place, held }| (0..place.rows.rows.len()).map(|index| place.take(index, held)));
-    let change = Change {
-        operation: "acquiring the lock",
-        actions: actions.collect(),
-        // What is appended says itself what it lies on.
-        look_before: bids.iter().any(|bid| !bid.place.rows.appended),
-        look_behind,
-        kind: CallKind::Write,
-        deadline,
-        places: &places,
+        .map(|attempt| (attempt.clone(), Vec::new()))
+        .collect();
+    let (mut settled, mut behind) = send(stamped, read_behind.clone(), deadline).await?;
+    let hidden = || {
+        settled
+            .iter()
+            .zip(attempts)
+            .filter(|(settled, _)| settled.is_hidden)
     };
-    let looks = change.send().await?;
-    let (mut before, mut after) = (
-        looks.before.unwrap_or_default().into_iter(),
-        looks.after.into_iter(),
-    );
-    let settled = bids.iter().map(|bid| {
-        let rows = bid.place.rows.rows.len();
-        let before: Vec<_> = before.by_ref().take(rows).collect();
-        let after: Vec<_> = after.by_ref().take(rows).collect();
-        bid.settle(since, before, after, deadline)
-    });
-    // However harmless a failure is itself, rows may have been won before it.
-    let attempts = try_join_all(settled)
-        .await
-        .map_err(|error| error.with_effect(Effect::Unknown))?;
-    Ok((attempts, looks.behind))
+    if hidden().next().is_some() {
+        let stamped = hidden().map(|(_, attempt)| async {
+            let stamps = attempt.location.stamps_over(deadline).await?;
+            Ok::<_, Error>((attempt.written_again(), stamps))
+        });
+        let again = async { send(try_join_all(stamped).await?, read_behind, deadline).await };
+        let (over, seen) = again.await.map_err(|error| error.with_effect(Effect::Unknown))?;
+        let hidden = settled.iter_mut().filter(|settled| settled.is_hidden);
+        for (settled, over) in hidden.zip(over) {
+            *settled = over;
+        }
+        behind = seen;
+    }
+    let outcomes = settled.into_iter().map(|settled| settled.outcome).collect();
+    Ok((outcomes, behind))
 }
 
-impl Bid {
-    async fn settle(
-        &self,
-        since: Moment,
-        before: Vec<Sight>,
-        after: Vec<Sight>,
-        deadline: Instant,
-    ) -> Result<Attempt> {
-        match Hold::won(&self.held, since, &after) {
-            Some(hold) => self.place.lay_bare(hold, &before, deadline).await,
-            None => {
-                self.place
-                    .give_back_part(self.held.token, Some(&before), &after, deadline)
-                    .await?;
-                Ok(Attempt::lost(self.held.token, after))
-            }
-        }
+/// Makes one call of an attempt: for each bid, with the timestamps of its rows, if the server is
+/// not to stamp them.
+async fn send(
+    attempts: Vec<(LockAttempt, Vec<u64>)>,
+    read_behind: Option<Get>,
+    deadline: Instant,
+) -> Result<(Vec<Settled>, Option<Row>)> {
+    let since = Moment::now();
+    let locations: Vec<_> = attempts.iter().map(|(attempt, _)| &attempt.location).collect();
+    let actions = attempts
+        .iter()
+        .flat_map(|(attempt, stamps)| attempt.actions(stamps));
+    let change = LockChange {
+        operation: "acquiring the lock",
+        actions: actions.collect(),
+        // An appended owner cell contains the one that it was appended to.
+        read_before: attempts
+            .iter()
+            .any(|(attempt, _)| !attempt.location.rows.appended),
+        read_behind,
+        kind: CallKind::Write,
+        deadline,
+        locations: &locations,
+    };
+    let outcome = change.send().await?;
+    let (mut before, mut after, mut processed) = (
+        outcome.before.unwrap_or_default().into_iter(),
+        outcome.after.into_iter(),
+        outcome.processed.into_iter(),
+    );
+    let settled = attempts.iter().map(|(attempt, _)| {
+        let rows = attempt.location.rows.rows.len();
+        let answer = Answer {
+            before: before.by_ref().take(rows).collect(),
+            after: after.by_ref().take(rows).collect(),
+            processed: processed.by_ref().take(rows).collect(),
+        };
+        attempt.settle(since, answer, deadline)
+    });
+    // However harmless a failure is itself, rows may have been won before it.
+    let settled = try_join_all(settled)
+        .await
+        .map_err(|error| error.with_effect(Effect::Unknown))?;
+    Ok((settled, outcome.behind))
+}
+
+/// The rows of one attempt in the answer to its call.
+struct Answer {
+    before: Vec<RowState>,
+    after: Vec<RowState>,
+    /// Whether the attempt took the row.
+    processed: Vec<bool>,
+}
+
+impl Answer {
+    /// What the attempt itself has of the rows: a token in a row that it did not take is that of
+    /// another process, in an image of the same machine, or of a copy of the request.
+    fn own(&self) -> Vec<RowState> {
+        let rows = self.after.iter().zip(&self.processed);
+        rows.map(|(state, processed)| match processed {
+            true => state.clone(),
+            false => RowState::default(),
+        })
+        .collect()
+    }
+
+    /// Whether all rows were taken, and one of them does not show that.
+    fn is_hidden(&self, token: LockToken) -> bool {
+        self.processed.iter().all(|processed| *processed)
+            && self.after.iter().any(|state| state.lease_of(token).is_none())
     }
 }
 
-impl Place {
-    /// Looks for what a transaction has won, that was sent since then.
+impl LockAttempt {
+    fn actions(&self, stamps: &[u64]) -> Vec<RegionAction> {
+        let Self { location, held, .. } = self;
+        let takes =
+            (0..location.rows.rows.len()).map(|index| location.take(index, held, stamps.get(index).copied()));
+        let mut actions: Vec<_> = takes.collect();
+        if let Some(RegionAction::Conditional { mutations, .. }) = actions.first_mut() {
+            mutations.extend(self.ticket.give_up.clone());
+        }
+        let write = self.ticket.write.iter().cloned();
+        write.chain(actions).collect()
+    }
+
+    async fn settle(&self, since: Moment, answer: Answer, deadline: Instant) -> Result<Settled> {
+        let token = self.held.token;
+        let own = answer.own();
+        if let Some(claim) = LockClaim::won(&self.held, since, &own) {
+            return Ok(Settled {
+                outcome: self
+                    .location
+                    .clear_underneath(claim, &answer.before, deadline)
+                    .await?,
+                is_hidden: false,
+            });
+        }
+        self.location
+            .give_back_part(token, Some(&answer.before), &own, deadline)
+            .await?;
+        // An append is stamped after the existing cell, and no delete marker lies ahead of it.
+        let is_hidden = answer.is_hidden(token) && !self.location.rows.appended;
+        let mut states = answer.after;
+        for (state, own) in states.iter_mut().zip(&own) {
+            if own.lease_of(token).is_some() {
+                *state = RowState::awaited_by(mem::take(&mut state.tickets));
+            }
+        }
+        Ok(Settled {
+            outcome: AttemptOutcome::Lost(states),
+            is_hidden,
+        })
+    }
+
+    /// The bid, for another call: no two owner cells of one token are equal.
+    fn written_again(&self) -> Self {
+        let mut attempt = self.clone();
+        attempt.held.renewal += 1;
+        attempt
+    }
+}
+
+impl LockLocation {
+    /// Reads what a transaction has won that was sent since then.
     ///
     /// # Errors
     ///
     /// Those of the calls. What it won may be there all the same.
-    pub(super) async fn claim(&self, held: &HeldBy, since: Moment, deadline: Instant) -> Result<Attempt> {
-        let sights = self.look(deadline).await?;
-        match Hold::won(held, since, &sights) {
-            Some(hold) => self.lay_bare(hold, &[], deadline).await,
-            None => Ok(Attempt::Lost(sights)),
+    pub(super) async fn find_won(
+        &self,
+        held: &HeldBy,
+        since: Moment,
+        deadline: Instant,
+    ) -> Result<AttemptOutcome> {
+        let states = self.read(deadline).await?;
+        match LockClaim::won(held, since, &states) {
+            Some(claim) => self.clear_underneath(claim, &[], deadline).await,
+            None => Ok(AttemptOutcome::Lost(states)),
         }
     }
 
-    /// What lay on a row before it was gripped: what was appended says it itself, and so does what was written when that was
-    /// cleared; else it is what was seen there. None when nobody knows.
-    pub(super) fn before(&self, grip: &Grip, seen: Option<&Sight>) -> Option<Sight> {
-        match self.rows.appended || grip.held.over.is_some() {
-            true => Some(grip.before()),
+    /// What lay on a row before it was taken: what was appended says it itself, and so does what
+    /// was written when that was cleared; else it is what was seen there. `None` if that is
+    /// unknown.
+    pub(super) fn before(&self, row_lease: &RowLease, seen: Option<&RowState>) -> Option<RowState> {
+        match self.rows.appended || row_lease.held.over.is_some() {
+            true => Some(row_lease.before()),
             false => seen.cloned(),
         }
     }
 
-    /// Sees to it that nothing outlives the hold that lies under it: when the hold is over, the lock must be free.
+    /// Sees to it that nothing outlives the hold that lies under it: when the hold is over, the
+    /// lock must be free.
     ///
-    /// A row that was given back keeps what it had under the cells that say so, and those live as long. A flush may drop
-    /// them from under a hold, and then a shorter hold would end with the old one in sight again. A flush may also drop the delete
-    /// marker, from under two holds; so the hold says what was cleared, and who releases it passes that on.
-    async fn lay_bare(&self, mut hold: Hold, before: &[Sight], deadline: Instant) -> Result<Attempt> {
-        let before: Vec<Sight> = hold
-            .grips
+    /// A row that was given back keeps what it had under the cells that say so, and those live as
+    /// long. A flush may drop them from under a hold, and then a shorter hold would end with the
+    /// old one in sight again. A flush may also drop the delete marker, from under two holds; so
+    /// the hold says what was cleared, and who releases it passes that on.
+    async fn clear_underneath(
+        &self,
+        mut claim: LockClaim,
+        before: &[RowState],
+        deadline: Instant,
+    ) -> Result<AttemptOutcome> {
+        let before: Vec<RowState> = claim
+            .row_leases
             .iter()
             .enumerate()
-            .map(|(index, grip)| self.before(grip, before.get(index)).unwrap_or_default())
+            .map(|(index, row_lease)| self.before(row_lease, before.get(index)).unwrap_or_default())
             .collect();
-        let Some(depth) = deepest(&hold.grips, &before) else {
-            return Ok(Attempt::Won(hold));
+        let Some(depth) = deepest(&claim.row_leases, &before) else {
+            return Ok(AttemptOutcome::Won(claim));
         };
-        // It counts from the timestamp before the hold's own: `Grip::before`.
-        hold.over = Some(Millis(depth.0.saturating_add(1)));
-        hold.renewals += 1;
-        let mut actions = Vec::with_capacity(hold.grips.len());
-        for (index, (grip, before)) in hold.grips.iter().zip(&before).enumerate() {
-            let (ttl, mutations) = self.laying_bare(index, grip, before, &hold);
-            actions.push(self.if_held(index, grip, mutations));
-            hold.longest = hold.longest.max(ttl);
+        // It counts from the timestamp before the hold's own: `RowLease::before`.
+        claim.over = Some(Millis(depth.0.saturating_add(1)));
+        claim.renewals += 1;
+        let mut actions = Vec::with_capacity(claim.row_leases.len());
+        for (index, (row_lease, before)) in claim.row_leases.iter().zip(&before).enumerate() {
+            let (ttl, mutations) = self.clearing(index, row_lease, before, &claim);
+            actions.push(self.if_held(index, row_lease, mutations));
+            claim.longest = claim.longest.max(ttl);
         }
         let after = self
             .change("clearing what lies under the lock", actions, deadline)
             .await?;
-        match hold.look_again(&after) {
-            true => Ok(Attempt::Won(hold)),
+        match claim.refresh(&after) {
+            true => Ok(AttemptOutcome::Won(claim)),
             false => {
-                self.give_back_part(hold.token, None, &after, deadline).await?;
-                Ok(Attempt::lost(hold.token, after))
+                self.give_back_part(claim.token, None, &after, deadline).await?;
+                Ok(AttemptOutcome::lost(claim.token, after))
             }
         }
     }
 
-    /// What says on one row how deep the hold was cleared, and clears it there; and for how long it then has the row.
-    fn laying_bare(&self, index: usize, grip: &Grip, before: &Sight, hold: &Hold) -> (Millis, Vec<Mutation>) {
-        let remains = grip.outlived_by(before);
-        // A delete would take along a hold that lies at the same time. It lives as long as what it lies on, then.
+    /// What says on one row how deep the hold was cleared, and clears it there; and for how long it
+    /// then has the row.
+    fn clearing(
+        &self,
+        index: usize,
+        row_lease: &RowLease,
+        before: &RowState,
+        claim: &LockClaim,
+    ) -> (Millis, Vec<Mutation>) {
+        let remains = row_lease.outlived_by(before);
+        // A delete would take along a hold that lies at the same time. It lives as long as what it
+        // lies on, then.
         let (ttl, clear) = match remains {
-            Some(remains) if remains.timestamp < grip.timestamp => {
-                (grip.held.ttl, Some(self.clear(index, remains.timestamp)))
+            Some(remains) if remains.timestamp < row_lease.timestamp => {
+                (row_lease.held.ttl, Some(self.clear(index, remains.timestamp)))
             }
-            Some(_) => (grip.depth(before), None),
-            None => (grip.held.ttl, None),
+            Some(_) => (row_lease.depth(before), None),
+            None => (row_lease.held.ttl, None),
         };
         let held = HeldBy {
             ttl,
-            renewal: hold.renewals,
-            over: hold.over,
-            ..grip.held.clone()
+            renewal: claim.renewals,
+            over: claim.over,
+            ..row_lease.held.clone()
         };
-        let mut mutations = vec![self.rewrite(index, grip, HELD, &Owner::Held(held), ttl)];
+        let mut mutations = vec![self.rewrite(index, row_lease, HELD, &Owner::Held(held), ttl)];
         mutations.extend(clear.map(Mutation::from));
         (ttl, mutations)
     }
 }
 
-/// How long from its timestamp on something may live on a row, where that is longer than the hold of it; on the row where it is
-/// longest.
-fn deepest(grips: &[Grip], before: &[Sight]) -> Option<Millis> {
-    let rows = grips.iter().zip(before);
-    rows.filter(|(grip, before)| grip.outlived_by(before).is_some())
-        .map(|(grip, before)| grip.depth(before))
+/// How long from its timestamp on something may live on a row, where that is longer than the hold
+/// of it; on the row where it is longest.
+fn deepest(row_leases: &[RowLease], before: &[RowState]) -> Option<Millis> {
+    let rows = row_leases.iter().zip(before);
+    rows.filter(|(row_lease, before)| row_lease.outlived_by(before).is_some())
+        .map(|(row_lease, before)| row_lease.depth(before))
         .max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hbase_client::{Cell, CellKind};
+
+    fn state(held: &HeldBy) -> RowState {
+        let owner = Owner::Held(held.clone()).encode();
+        let cell = |value: &bytes::Bytes| {
+            let [row, family, qualifier] = ["r", "D", "q"].map(bytes::Bytes::from);
+            Cell::new(row, family, qualifier, 7, CellKind::Put, value.clone())
+        };
+        let (marker, owner) = (cell(&HELD), cell(&owner));
+        RowState::of_cells(Some(&marker), Some(&owner), Some(&marker), Some(&marker))
+    }
+
+    #[test]
+    fn lock_is_won_only_by_the_call_that_took_all_its_rows() {
+        let held = HeldBy {
+            token: LockToken::unique(),
+            renewal: 0,
+            ttl: Millis(1_000),
+            holder: "holder".into(),
+            over: None,
+        };
+        let answer = |processed: [bool; 2]| Answer {
+            before: vec![RowState::default(); 2],
+            after: vec![state(&held); 2],
+            processed: processed.into(),
+        };
+        let won = |answer: &Answer| LockClaim::won(&held, Moment::now(), &answer.own()).is_some();
+        let all = answer([true, true]);
+        assert!(won(&all) && !all.is_hidden(held.token));
+        // The same token, of a machine that was restored from the same image, is not the call's
+        // own.
+        for processed in [[false, false], [false, true], [true, false]] {
+            let answer = answer(processed);
+            assert!(!won(&answer) && !answer.is_hidden(held.token));
+            let given_back = answer
+                .own()
+                .iter()
+                .map(|state| state.lease_of(held.token).is_some())
+                .collect::<Vec<_>>();
+            assert_eq!(given_back, processed);
+        }
+        let hidden = Answer {
+            after: vec![state(&held), RowState::default()],
+            ..answer([true, true])
+        };
+        assert!(!won(&hidden) && hidden.is_hidden(held.token));
+    }
 }

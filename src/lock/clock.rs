@@ -1,4 +1,5 @@
-//! The clock that leases are judged by: it only goes forward, and goes on while the machine is suspended.
+//! The clock that leases are judged by: it only goes forward, and goes on while the machine is
+//! suspended.
 
 use std::time::Duration;
 
@@ -6,7 +7,8 @@ use tokio::time::Instant;
 
 /// A moment of this machine, comparable with others of the same boot.
 ///
-/// A wall clock can be set, and [`Instant`] stands still on Linux while the machine sleeps; a lease does not.
+/// A wall clock can be set, and [`Instant`] stands still on Linux while the machine sleeps; a lease
+/// does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
     /// Nanoseconds since the machine was started; negative before that.
@@ -53,12 +55,13 @@ impl Moment {
     }
 }
 
-/// Timers stand still while the machine is suspended; the clock of leases does not. So it is looked at this often.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// Timers stand still while the machine is suspended; the clock of leases does not. So it is looked
+/// at this often.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// A timer for this moment, or for a part of the way there.
 pub(super) fn slice(moment: Moment) -> Instant {
-    moment.timer().min(Instant::now() + LONGEST_SLEEP)
+    moment.timer().min(Instant::now() + MAX_SLEEP)
 }
 
 fn nanoseconds(duration: Duration) -> i64 {
@@ -79,7 +82,8 @@ fn now() -> Duration {
     Duration::new(seconds, nanoseconds)
 }
 
-/// Elsewhere it is the standard library's clock, which counts suspended time on some systems and not on others.
+/// Elsewhere it is the standard library's clock, which counts suspended time on some systems and
+/// not on others.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 fn now() -> Duration {
     static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);

@@ -3,49 +3,73 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use hbase_client::low_level::TableCalls;
 use tokio::{
+    runtime::Handle,
     sync::MutexGuard,
     task::JoinHandle,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep_until, timeout_at},
 };
 
 use super::{
-    abandoned, clock::Moment, hold::Hold, keeper::Kept, owner::LockToken, party::Tenure, place::Place,
-    renew::Renewal, state::LockLoss, term::Term,
+    abandoned,
+    background::run_in_background,
+    claim::LockClaim,
+    clock::Moment,
+    keeper::Renewable,
+    local::LocalClaim,
+    location::LockLocation,
+    owner::LockToken,
+    renew::{Renewal, time_of_try},
+    state::LockLoss,
+    term::Term,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// A lock that is held until it is released, its lease is over, or it is lost.
+/// A held lock: until it is released, its lease expires, or it is lost.
 ///
-/// [`release`](Self::release) gives it back and says whether it was still held. Dropping the guard gives it back too, in the
-/// background and as well as can be; where that fails, the lease ends it.
+/// [`release`](Self::release) gives it back and says whether it was still held. Dropping the guard
+/// gives it back too, in the background and as well as can be; where that fails, the lease ends it.
 ///
-/// **The guard is no proof for others.** Between a look at [`is_held`](Self::is_held) and what is done next, the lease may
-/// end: the process may be stopped for a minute anywhere. What must be safe against that carries the
-/// [fencing number](Self::fencing) to whoever can refuse older ones; or is a transaction that HBase itself refuses when the
-/// lock is gone ([`Transaction::fenced_by`](crate::Transaction::fenced_by)).
+/// **The guard is no proof for others.** Between a look at [`is_held`](Self::is_held) and what is
+/// done next, the lease may end: the process may be stopped for a minute anywhere. What must be
+/// safe against that carries the [fencing number](Self::fencing) to a store that refuses lower
+/// ones; or is a transaction that HBase itself refuses when the lock is gone
+/// ([`Transaction::fenced_by`](crate::Transaction::fenced_by)).
 ///
-/// All times are this machine's monotonic clock, suspended time included; setting the wall clock changes nothing.
+/// All times are this machine's monotonic clock, suspended time included; setting its wall clock
+/// changes nothing.
+///
+/// # Runtimes
+///
+/// The guard keeps a handle of the tokio runtime that acquired the lock. Renewals in the background
+/// run there, and so does the release of a guard that is dropped, on any thread: a current-thread
+/// runtime must be driven for that. If that runtime has ended, nothing renews the lock any more,
+/// and a dropped guard is released by the runtime in which it is dropped; outside of any, the lease
+/// ends it. [`renew`](Self::renew), [`release`](Self::release) and [`lost`](Self::lost) may be
+/// awaited in any runtime.
 #[must_use = "a lock that is not bound to a name is released at once"]
 pub struct LockGuard {
     pub(super) held: Arc<Held>,
     keeper: JoinHandle<()>,
+    /// That of the keeper.
+    runtime: Handle,
 }
 
-/// What is known of a hold, shared by the guard and whoever keeps it.
+/// A hold, shared by the guard and its keeper.
 pub(super) struct Held {
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) location: LockLocation,
     token: LockToken,
     fencing: u64,
-    /// What its owner cells begin with.
+    /// The first bytes of its owner cells.
     pub(super) beginning: Bytes,
-    /// Whoever changes the hold has it meanwhile.
-    pub(super) hold: Arc<tokio::sync::Mutex<Hold>>,
-    pub(super) term: Term<Tenure>,
+    /// Locked while the hold is changed.
+    pub(super) claim: Arc<tokio::sync::Mutex<LockClaim>>,
+    pub(super) term: Term<LocalClaim>,
 }
 
-/// How a release ended.
+/// The outcome of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "a lock that was lost before it was released did not protect what was done under it"]
@@ -57,7 +81,7 @@ pub enum ReleaseOutcome {
 }
 
 impl ReleaseOutcome {
-    /// Whether the lock was held until it was released.
+    /// Returns whether the lock was held until it was released.
     #[must_use]
     pub fn is_released(&self) -> bool {
         matches!(self, Self::Released)
@@ -74,30 +98,33 @@ impl fmt::Display for ReleaseOutcome {
 }
 
 impl LockGuard {
-    /// Of a hold that was won.
+    /// Guards a hold for a term.
     pub(super) fn new(
         name: String,
-        place: Place,
-        hold: Hold,
-        lease: Duration,
-        margin: Duration,
-        renewed: bool,
+        location: LockLocation,
+        claim: LockClaim,
+        term: Term<LocalClaim>,
     ) -> Self {
         let held = Arc::new(Held {
             name,
-            place,
-            term: Term::new(hold.since, lease, margin, renewed),
-            token: hold.token,
-            fencing: hold.fencing,
-            beginning: hold
-                .grips
+            location,
+            term,
+            token: claim.token,
+            fencing: claim.fencing,
+            beginning: claim
+                .row_leases
                 .last()
-                .map(|grip| grip.held.beginning())
+                .map(|row_lease| row_lease.held.beginning())
                 .unwrap_or_default(),
-            hold: Arc::new(tokio::sync::Mutex::new(hold)),
+            claim: Arc::new(tokio::sync::Mutex::new(claim)),
         });
-        let keeper = tokio::spawn(super::keeper::keep(Arc::clone(&held)));
-        Self { held, keeper }
+        let runtime = Handle::current();
+        let keeper = runtime.spawn(super::keeper::keep(Arc::clone(&held)));
+        Self {
+            held,
+            keeper,
+            runtime,
+        }
     }
 
     /// Renews the lease when a third of it is over: for a hold that is not handed out yet.
@@ -117,7 +144,7 @@ impl LockGuard {
     pub(super) fn lost_early(&self) -> Error {
         let error = match self.held.term.loss() {
             None | Some(LockLoss::Expired) => Error::new(
-                ErrorKind::DeadlineExceeded,
+                ClientErrorKind::DeadlineExceeded,
                 "the lock was won, but its lease was over before it could be handed out",
             )
             .with_hint("take a longer lease"),
@@ -127,108 +154,126 @@ impl LockGuard {
             )
             .with_hint("try again"),
         };
-        self.held.blame(error.with_retryable(true))
+        self.held.in_context(error.with_retryable(true))
     }
 
     /// Keeps this as long as the lock is held.
-    pub(crate) fn with_tenure(self, tenure: Tenure) -> Self {
-        self.held.term.keep(tenure);
+    pub(crate) fn with_local_claim(self, local_claim: LocalClaim) -> Self {
+        self.held.term.keep(local_claim);
         self
     }
 
-    /// The lock's name: the key of its [`LockName`](super::LockName), or prefix and id of one [in a
-    /// partition](super::PartitionLocks), with a `#` between them. Of a [semaphore](crate::Semaphore), a [read/write
-    /// lock](crate::ReadWriteLock) and an [election](crate::Election) their key.
+    /// Returns the lock's name: the key of its [`LockName`](super::LockName); prefix and id with a
+    /// `#` between them for a lock [in a partition](super::PartitionLocks); the key of the
+    /// [semaphore](crate::coordination::Semaphore), [read/write
+    /// lock](crate::coordination::ReadWriteLock) or [election](crate::coordination::Election).
     #[must_use]
     pub fn name(&self) -> &str {
         &self.held.name
     }
 
-    /// What tells this hold from all others. Whoever has it can [release](super::LockManager::release) the lock, and
-    /// [renew](super::LockManager::renew) one of a lock table.
+    /// Returns the token of this hold. A process that has it can
+    /// [release](super::LockManager::release) and [renew](super::LockManager::renew) the lock, or
+    /// [resume](super::LockRequest::resume) it with a guard of its own.
     #[must_use]
     pub fn token(&self) -> LockToken {
         self.held.token
     }
 
-    /// A number that is higher than that of every earlier holder of this lock, whoever they were and however their
-    /// holds ended. Of permits and readers, of which there may be many at a time, see
-    /// [`PermitRequest::acquire`](crate::PermitRequest::acquire) and [`ReadWriteLock`](crate::ReadWriteLock).
+    /// Returns a number that is higher than that of every earlier holder of this lock. Of permits
+    /// and readers, of which there may be many at a time, see
+    /// [`PermitRequest::acquire`](crate::coordination::PermitRequest::acquire) and
+    /// [`ReadWriteLock`](crate::coordination::ReadWriteLock).
     ///
-    /// It is a timestamp that HBase raises with each acquisition, not a count. It rises as long as no server's clock falls
-    /// behind another's by more than the seven days for which it is kept; where Java clients share the table
-    /// and no companion row is used, by more than clocks of servers differ.
+    /// It is a timestamp that HBase raises with each acquisition, not a count. It rises as long as
+    /// no server's clock falls behind another's by more than the seven days for which it is kept;
+    /// where Java clients share the table and no companion row is used, by more than clocks of
+    /// servers differ.
     #[must_use]
     pub fn fencing(&self) -> u64 {
         self.held.fencing
     }
 
-    /// Whether the lock is held: its lease is not over, and no renewal was refused.
+    /// Returns whether the lock is held: its lease has not expired, and no renewal was refused.
     #[must_use]
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
     }
 
-    /// How long the lease lasts from now on, less the margin for clocks; nothing when it is over or lost.
+    /// Returns the remaining lease, less the margin for clocks. Zero if it has expired or is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.held.term.left()
     }
 
-    /// Waits until the lock is lost: at the end of its lease also when the network is silent, or as soon as a renewal is
-    /// refused, or a transaction gives it back. While renewals succeed it does not end. May be dropped and called again at any
-    /// time.
+    /// Waits until the lock is lost: at the end of its lease also when the network is silent, or as
+    /// soon as a renewal is refused, or a transaction gives it back. While renewals succeed it does
+    /// not end. May be dropped and called again at any time.
     pub async fn lost(&self) -> LockLoss {
         self.held.term.lost().await
     }
 
     /// Renews the lease: it lasts its whole time from now on.
     ///
+    /// A request that is not answered within a third of what is left of the lease is sent again, by
+    /// a new connection if the old one is silent.
+    ///
     /// # Errors
     ///
-    /// [`LockLost`](ErrorKind::LockLost) when it is not held any more; [`LimitExceeded`](ErrorKind::LimitExceeded) when it
-    /// would be held longer in all than the table's family keeps anything, its TTL. Any other error leaves the lock as it is, and the
-    /// lease as it was at least.
+    /// [`LockLost`](ErrorKind::LockLost) when it is not held any more, also when the lease was over
+    /// before the server's answer came; [`LimitExceeded`](ClientErrorKind::LimitExceeded) when it
+    /// would be held longer in all than the table's family keeps anything, its TTL. Any other error
+    /// leaves the lock as it is, and the lease as it was at least.
     pub async fn renew(&self) -> Result<()> {
-        self.held.renew(self.held.place.table.deadline()).await
+        self.held.renew(self.held.location.table.deadline()).await
     }
 
-    /// Keeps the lock held without this guard, until its lease is over or somebody releases it by its
-    /// [token](Self::token).
+    /// Detaches the guard from the lock, which stays held until its lease expires or it is released
+    /// by its [token](Self::token). This process no longer renews it.
     ///
-    /// For a process that ends before its lock does. Nothing here renews the lock or tells its loss any more.
+    /// For a process that ends before its lock does. [`LockRequest::resume`] returns a guard for
+    /// the token, in any process.
+    ///
+    /// [`LockRequest::resume`]: super::LockRequest::resume
     #[must_use = "without its token the lock is held until its lease is over"]
-    pub fn leave(self) -> LockToken {
-        self.held.term.leave();
+    pub fn detach(self) -> LockToken {
+        self.held.term.detach();
         self.held.token
     }
 
-    /// Gives the lock back, and tells whether it was held until now, or until a [transaction gave it
-    /// back](crate::Transaction::release_lock).
+    /// Releases the lock, and returns whether it was held until now, or until a [transaction
+    /// released it](crate::Transaction::release_lock).
     ///
     /// A future that is dropped leaves the rest to the background, as a dropped guard does.
     ///
     /// # Errors
     ///
-    /// Those of the call, within the operation timeout. The background goes on trying until the lease is over. One whose
-    /// [outcome is unknown](Error::is_outcome_unknown) says also that an answer was lost and the lock then found with
-    /// somebody else, who may have got it by this release or before.
+    /// Those of the call, within the operation timeout. The background goes on trying until the
+    /// lease is over. One whose [outcome is unknown](Error::is_outcome_unknown) says also that an
+    /// answer was lost and the lock was then held by another holder, which may have acquired it
+    /// after this release or before.
     pub async fn release(self) -> Result<ReleaseOutcome> {
         self.keeper.abort();
-        let deadline = self.held.place.table.deadline();
-        let hold = self.held.hold(deadline).await?;
+        let deadline = self.held.location.table.deadline();
+        let claim = self.held.claim(deadline).await?;
         if self.held.term.is_released() {
             return Ok(ReleaseOutcome::Released);
         }
         let lost_before = self.held.term.loss();
-        let loss = self.held.place.vacate(&hold, deadline).await.map_err(|error| {
-            let error = error.with_hint_if_unknown("the background goes on until the lease is over");
-            self.held.blame(error)
-        })?;
-        drop(hold);
+        let loss = self
+            .held
+            .location
+            .vacate(&claim, deadline)
+            .await
+            .map_err(|error| {
+                let error = error.with_hint_if_unknown("the background goes on until the lease is over");
+                self.held.in_context(error)
+            })?;
+        drop(claim);
         self.held.term.released();
         Ok(match (lost_before, loss) {
-            // A transaction was to give it back, and its answer was lost: now it is known that it did, or that we did.
+            // A transaction was to give it back, and its answer was lost: now it is known that it
+            // did, or that we did.
             (None | Some(LockLoss::Unknown), None) => ReleaseOutcome::Released,
             // It was given back before it was taken, or it was not.
             (Some(LockLoss::Unknown), Some(LockLoss::Taken(_))) => ReleaseOutcome::Lost(LockLoss::Unknown),
@@ -240,16 +285,12 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         self.keeper.abort();
-        self.held.term.end_tenure();
-        // Outside of a runtime nothing can be sent, and the lease ends it.
-        if let (false, Ok(runtime)) = (
-            self.held.term.is_released(),
-            tokio::runtime::Handle::try_current(),
-        ) {
+        self.held.term.end_local_claim();
+        if !self.held.term.is_released() {
             let held = Arc::clone(&self.held);
-            runtime.spawn(async move {
-                let hold = held.hold.lock().await;
-                abandoned::vacate(&held.place, &hold).await;
+            run_in_background(&self.runtime, async move {
+                let claim = held.claim.lock().await;
+                abandoned::vacate(&held.location, &claim).await;
             });
         }
     }
@@ -261,15 +302,16 @@ impl Held {
         self.term.until().is_some_and(|until| until.left().is_zero())
     }
 
-    /// What changes it has it meanwhile: a renewal, or a transaction that gives it back, until that is through.
-    async fn hold(&self, deadline: Instant) -> Result<MutexGuard<'_, Hold>> {
-        timeout_at(deadline, self.hold.lock()).await.map_err(|_| {
+    /// What changes it has it meanwhile: a renewal, or a transaction that gives it back, until that
+    /// is through.
+    async fn claim(&self, deadline: Instant) -> Result<MutexGuard<'_, LockClaim>> {
+        timeout_at(deadline, self.claim.lock()).await.map_err(|_| {
             let error = Error::new(
-                ErrorKind::DeadlineExceeded,
+                ClientErrorKind::DeadlineExceeded,
                 "a renewal, or the commit of a transaction that gives the lock back, did not end in time",
             );
             let hint = "see to it that the transaction's commit is awaited or dropped";
-            self.blame(error.with_retryable(true).with_hint(hint))
+            self.in_context(error.with_retryable(true).with_hint(hint))
         })
     }
 
@@ -278,15 +320,15 @@ impl Held {
             ErrorKind::LockLost,
             format!("the lock is not held any more: {loss}"),
         );
-        self.blame(error.with_hint("stop what is done under it, and acquire it anew"))
+        self.in_context(error.with_hint("stop the work that it protects, and acquire it again"))
     }
 
-    fn blame(&self, error: Error) -> Error {
-        self.place.blame(&self.name, error)
+    fn in_context(&self, error: Error) -> Error {
+        self.location.in_context(&self.name, error)
     }
 }
 
-impl Kept for Held {
+impl Renewable for Held {
     fn name(&self) -> &str {
         &self.name
     }
@@ -300,23 +342,36 @@ impl Kept for Held {
     }
 
     async fn renew(&self, deadline: Instant) -> Result<()> {
-        let mut hold = self.hold(deadline).await?;
-        if let Some(loss) = self.term.loss() {
-            return Err(self.lost_error(&loss));
-        }
-        match self.place.renew(&mut hold, self.term.lease(), deadline).await {
-            Ok(Renewal::Held(until)) => {
-                self.term.renewed(until);
-                Ok(())
+        loop {
+            let mut claim = self.claim(deadline).await?;
+            if let Some(loss) = self.term.loss() {
+                return Err(self.lost_error(&loss));
             }
-            Ok(Renewal::Lost(loss)) => {
-                let error = self.lost_error(&loss);
-                self.term.lose(loss);
-                Err(error)
-            }
-            Err(error) => {
-                let hint = "it is held as it was, or longer; renew it again";
-                Err(self.blame(error.with_hint_if_unknown(hint)))
+            let try_until = deadline.min(Instant::now() + time_of_try(self.term.left()));
+            let renewed = self
+                .location
+                .renew(&mut claim, self.term.lease(), try_until)
+                .await;
+            drop(claim);
+            match renewed {
+                Ok(Renewal::Held(until)) => {
+                    return self.term.extend(until).map_err(|loss| self.lost_error(&loss));
+                }
+                Ok(Renewal::Lost(loss)) => {
+                    let error = self.lost_error(&loss);
+                    self.term.lose(loss);
+                    return Err(error);
+                }
+                // A connection that was silent all that time is out of use by now: the next try
+                // dials.
+                Err(error) if error.kind() == ClientErrorKind::DeadlineExceeded && try_until < deadline => {
+                    tracing::debug!(lock = %self.name, %error, "a renewal was not answered in time");
+                    sleep_until(try_until).await;
+                }
+                Err(error) => {
+                    let hint = "it is held as it was, or longer; renew it again";
+                    return Err(self.in_context(error.with_hint_if_unknown(hint)));
+                }
             }
         }
     }

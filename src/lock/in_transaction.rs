@@ -1,5 +1,5 @@
-//! What a transaction does with the locks of its partition: it is fenced by them, and releases them.
-//! Acquiring one is in `pending`.
+//! What a transaction does with the locks of its partition: it is fenced by them, and releases
+//! them. Acquiring one is in `pending`.
 
 use std::{
     borrow::Cow,
@@ -8,104 +8,120 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
+use hbase_client::{Condition, TableName};
 use tokio::sync::OwnedMutexGuard;
 
 use super::{
+    claim::LockClaim,
     guard::{Held, LockGuard},
-    hold::Hold,
     layout::{OWNER, PARTITION_FAMILY},
+    location::LockLocation,
     owner::{HeldBy, Owner},
     pending::{PendingLock, Taking},
-    place::Place,
     request::LockRequest,
-    sight::Occupant,
+    row_state::Occupant,
     state::{LockHolder, LockLoss},
 };
 use crate::{
     error::{Error, Result},
-    model::{Condition, TableName},
     txn::{Changes, FailedCondition, Outcome, Part, Transaction, UpdateView},
 };
 
-/// Locks of the transaction's own partition, from [`PartitionLocks`](crate::PartitionLocks).
+/// Locks of the transaction's own partition, from [`PartitionLocks`](crate::lock::PartitionLocks).
 ///
-/// They are no contents of the transaction: an [id](Transaction::id) stands for which locks it is fenced by, acquires and
-/// releases, but not for whose they were. So another process with a guard of its own can commit it again, and is told
-/// that it was [replayed](crate::Committed::replayed), whoever holds the lock by then.
+/// They are no contents of the transaction: an [id](Transaction::id) stands for which locks it is
+/// fenced by, acquires and releases, but not for whose they were. So another process with a guard
+/// of its own can commit it again, and is told that it was [replayed](crate::Committed::replayed),
+/// whoever holds the lock by then.
 impl Transaction {
-    /// Lets the server refuse the transaction when the lock is not held by this guard any more: then it is
-    /// [`Rejected`](Outcome::Rejected), and names the lock.
+    /// Lets the server refuse the transaction when the lock is not held by this guard any more:
+    /// then it is [`Rejected`](Outcome::Rejected), and names the lock.
     ///
-    /// That is judged by the server, at the moment at which it applies the transaction, whatever this process believes:
-    /// a guard that looks lost may still be held there, and one that was lost while the process stood still is not.
-    /// Renewals meanwhile do no harm. A rejection that is due to the lock also ends the guard's hold here.
+    /// That is judged by the server, at the moment at which it applies the transaction, whatever
+    /// this process believes: a guard that looks lost may still be held there, and one that was
+    /// lost while the process stood still is not. Renewals meanwhile do no harm. A rejection that
+    /// is due to the lock also ends the guard's hold here.
     ///
-    /// # Errors
-    ///
-    /// [`OtherPartition`](crate::ErrorKind::OtherPartition) for a lock of another partition, and
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for one of another table, a table of locks above all: no server can check
-    /// it while it applies this; and for a lock that is in the transaction already. The transaction stays as it was.
-    pub fn fenced_by(&mut self, guard: &LockGuard) -> Result<&mut Self> {
-        check_place(self.table().name(), &guard.held.place, &guard.held.name)?;
-        self.add_part(Arc::new(Fence::by(guard)))?;
-        Ok(self)
+    /// A lock of another partition or another table, and one that is in the transaction already,
+    /// make the transaction [invalid](Transaction): the server that applies it can't check them.
+    /// Tables of locks are other tables.
+    pub fn fenced_by(self, guard: &LockGuard) -> Self {
+        self.add_part(|table| {
+            check_location(table, &guard.held.location, &guard.held.name)?;
+            Ok(Arc::new(Fence::by(guard)))
+        })
     }
 
-    /// Acquires a lock with the transaction: if it is committed the lock is held, and if anybody holds it, the transaction is
-    /// [`Rejected`](Outcome::Rejected), names the lock, and nothing is applied. It is not waited for.
+    /// Acquires a lock with the transaction: if it is committed the lock is held, and if anybody
+    /// holds it, the transaction is [`Rejected`](Outcome::Rejected), names the lock, and nothing is
+    /// applied. It is not waited for.
     ///
-    /// Once committed, [claim](PendingLock::claim) the lock: its lease runs from the commit on, and is not renewed before.
+    /// Once committed, [claim](PendingLock::claim) the lock: its lease runs from the commit on, and
+    /// is not renewed before.
     ///
     /// # Errors
     ///
-    /// As [`fenced_by`](Self::fenced_by); [`InvalidInput`](crate::ErrorKind::InvalidInput) for a lease out of range, and a
-    /// request that [waits](LockRequest::wait).
+    /// - [`OtherPartition`](crate::ErrorKind::OtherPartition) for a lock of another partition;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a lock of another table, a lock
+    ///   that is in the transaction already, a lease out of range, and a request that
+    ///   [waits](LockRequest::wait);
+    /// - the error that made the transaction invalid before, if there is one.
+    ///
+    /// The transaction is then as it was before the call.
     pub fn acquire_lock(&mut self, request: LockRequest) -> Result<PendingLock> {
-        check_place(self.table().name(), &request.place, &request.name)?;
         let taking = Arc::new(Taking::new(request)?);
-        self.add_part(Arc::clone(&taking) as _)?;
+        self.try_add_part(|table| {
+            check_location(table, &taking.request.location, &taking.request.name)?;
+            Ok(Arc::clone(&taking) as _)
+        })?;
         Ok(PendingLock::of(taking))
     }
 
-    /// Gives the lock back with the transaction, which is [`Rejected`](Outcome::Rejected) when the lock is not held any more.
+    /// Gives the lock back with the transaction, which is [`Rejected`](Outcome::Rejected) when the
+    /// lock is not held any more.
     ///
-    /// Once committed, the guard is released, and nothing is left to do. When nothing was applied, it is held as before; it is
-    /// not renewed while the commit is on its way. When the outcome is unknown, or the commit's future was dropped, the
-    /// guard counts as [lost](LockLoss::Unknown), and gives back in the background what may still be held once it is released
-    /// or dropped. A [replayed](crate::Committed::replayed) transaction leaves the guard as it is.
+    /// Once committed, the guard is released, and nothing is left to do. When nothing was applied,
+    /// it is held as before; it is not renewed while the commit is on its way. When the outcome is
+    /// unknown, or the commit's future was dropped, the guard counts as [lost](LockLoss::Unknown),
+    /// and gives back in the background what may still be held once it is released or dropped. A
+    /// [replayed](crate::Committed::replayed) transaction leaves the guard as it is.
     ///
-    /// # Errors
-    ///
-    /// As [`fenced_by`](Self::fenced_by).
-    pub fn release_lock(&mut self, guard: &LockGuard) -> Result<&mut Self> {
-        check_place(self.table().name(), &guard.held.place, &guard.held.name)?;
-        self.add_part(Arc::new(Release {
-            fence: Fence::by(guard),
-            changing: Mutex::default(),
-        }))?;
-        Ok(self)
+    /// The transaction becomes invalid for the same locks as by [`fenced_by`](Self::fenced_by).
+    pub fn release_lock(self, guard: &LockGuard) -> Self {
+        self.add_part(|table| {
+            check_location(table, &guard.held.location, &guard.held.name)?;
+            Ok(Arc::new(Release {
+                fence: Fence::by(guard),
+                changing: Mutex::default(),
+            }))
+        })
     }
 }
 
 impl UpdateView<'_> {
     /// Lets the server refuse the update when the lock is not held by this guard any more; see
-    /// [`Transaction::fenced_by`]. The update then ends with [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet).
+    /// [`Transaction::fenced_by`]. The update then ends with
+    /// [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet).
     ///
     /// # Errors
     ///
-    /// As [`Transaction::fenced_by`]; [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded) once the operation timeout is
-    /// over.
+    /// - [`OtherPartition`](crate::ErrorKind::OtherPartition) for a lock of another partition;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a lock of another table, and
+    ///   one that is in the update already;
+    /// - [`DeadlineExceeded`](crate::ClientErrorKind::DeadlineExceeded) once the operation timeout
+    ///   is over.
     pub fn fenced_by(&mut self, guard: &LockGuard) -> Result<&mut Self> {
-        check_place(self.table(), &guard.held.place, &guard.held.name)?;
+        check_location(self.table(), &guard.held.location, &guard.held.name)?;
         self.add_part(Arc::new(Fence::by(guard)))?;
         Ok(self)
     }
 }
 
-/// Refuses a lock that does not live where a transaction of this table is applied; its partition is looked at later.
-fn check_place(here: &TableName, place: &Place, name: &str) -> Result<()> {
-    let there = place.table.name();
-    let why = if place.rows.family != PARTITION_FAMILY {
+/// Refuses a lock that does not live where a transaction of this table is applied; its partition is
+/// looked at later.
+fn check_location(here: &TableName, location: &LockLocation, name: &str) -> Result<()> {
+    let there = location.table.name();
+    let why = if location.rows.family != PARTITION_FAMILY {
         format!("it lives in the table of locks {there}")
     } else if here != there {
         format!("it lives in table {there}, and the transaction is of {here}")
@@ -116,7 +132,7 @@ fn check_place(here: &TableName, place: &Place, name: &str) -> Result<()> {
         "the lock can't be part of the transaction: {why}, where the server that applies the transaction can't look"
     ))
     .with_hint(
-        "take a lock of PartitionLocks, in the partition of the data; or hand its fencing number to whoever can refuse \
+        "take a lock of PartitionLocks, in the partition of the data; or pass its fencing number to a receiver that can refuse \
          older ones",
     )
     .at_operation(format!("lock {name}"))
@@ -132,7 +148,7 @@ struct Fence {
 impl Fence {
     fn by(guard: &LockGuard) -> Self {
         let held = Arc::clone(&guard.held);
-        let rows = &held.place.rows;
+        let rows = &held.location.rows;
         let condition = Condition::begins_with(
             rows.lock_row().clone(),
             rows.family.clone(),
@@ -195,14 +211,15 @@ impl Part for Fence {
 /// That a lock is given back, if it is still held.
 struct Release {
     fence: Fence,
-    /// No renewal is sent while an attempt is on its way: what is given back must live as long as anything that was sent.
-    changing: Mutex<Option<OwnedMutexGuard<Hold>>>,
+    /// No renewal is sent while an attempt is on its way: what is given back must live as long as
+    /// anything that was sent.
+    changing: Mutex<Option<OwnedMutexGuard<LockClaim>>>,
 }
 
 impl Release {
-    fn change(&self, hold: Option<OwnedMutexGuard<Hold>>) -> bool {
+    fn change(&self, claim: Option<OwnedMutexGuard<LockClaim>>) -> bool {
         let mut changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *changing, hold).is_some()
+        std::mem::replace(&mut *changing, claim).is_some()
     }
 }
 
@@ -224,14 +241,14 @@ impl Part for Release {
             // Between two attempts a renewal that has waited gets its turn.
             self.change(None);
             let held = &self.fence.held;
-            let hold = Arc::clone(&held.hold).lock_owned().await;
-            let mutations = hold.grips.iter().enumerate().map(|(index, grip)| {
+            let claim = Arc::clone(&held.claim).lock_owned().await;
+            let mutations = claim.row_leases.iter().enumerate().map(|(index, row_lease)| {
                 // Not less than any renewal that was sent and may have arrived.
-                held.place
-                    .giving_back(index, grip, hold.longest.max(grip.whole_depth()))
+                held.location
+                    .giving_back(index, row_lease, claim.longest.max(row_lease.whole_depth()))
             });
             let mutations: Vec<_> = mutations.collect();
-            self.change(Some(hold));
+            self.change(Some(claim));
             Ok(mutations.into())
         }
         .boxed()

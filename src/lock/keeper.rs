@@ -1,4 +1,4 @@
-//! Watches over one lock: tells when its lease is over, and renews it where that is wanted.
+//! Watches one lock: ends it with its lease, and renews it if that is requested.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -12,9 +12,9 @@ const RENEW_AFTER: u32 = 3;
 /// A renewal that failed is tried again after this part of it.
 const RETRY_AFTER: u32 = 10;
 
-/// A hold that is watched over.
-pub(crate) trait Kept: Send + Sync + 'static {
-    /// What the lock is called.
+/// A hold that a keeper watches.
+pub(crate) trait Renewable: Send + Sync + 'static {
+    /// Returns the name of the lock.
     fn name(&self) -> &str;
 
     /// When it is lost unless it is renewed; none when it is lost already, or released.
@@ -30,7 +30,7 @@ pub(crate) trait Kept: Send + Sync + 'static {
     fn expire(&self);
 }
 
-pub(crate) async fn keep(held: Arc<impl Kept>) {
+pub(crate) async fn keep(held: Arc<impl Renewable>) {
     // By this side's count, which is shorter than the lease by the margin.
     let left = || held.until().map_or(Duration::ZERO, Moment::left);
     let mut span = left();
@@ -61,9 +61,9 @@ pub(crate) async fn keep(held: Arc<impl Kept>) {
     }
 }
 
-/// Renews the lock; none when its lease was over before that came to an end. The call has that deadline itself, but whatever
-/// holds it up must not hold up the end of the lease.
-async fn renewal(held: &impl Kept, until: Moment) -> Option<Result<()>> {
+/// Renews the lock; none when its lease was over before that came to an end. The call has that
+/// deadline itself, but whatever holds it up must not hold up the end of the lease.
+async fn renewal(held: &impl Renewable, until: Moment) -> Option<Result<()>> {
     let mut renewal = pin!(held.renew(until.timer()));
     while !until.left().is_zero() {
         if let Ok(ended) = timeout_at(slice(until), &mut renewal).await {

@@ -1,11 +1,13 @@
 //! The columns and rows of a lock.
 //!
-//! Family, marker and row are those of the Java library; owner and fencing columns, and the companion row, are ours.
+//! Family, marker and row are those of the Java library; owner and fencing columns, and the
+//! companion row, are ours.
 
 use bytes::Bytes;
+use hbase_client::TableDescriptor;
 
 use super::table::LockTableOptions;
-use crate::model::TableDescriptor;
+use crate::table_descriptor::TableDescriptorExt;
 
 /// The family of a lock table.
 pub(crate) const FAMILY: Bytes = Bytes::from_static(LockTableOptions::FAMILY.as_bytes());
@@ -35,8 +37,9 @@ pub(crate) struct LockRows {
     pub(crate) rows: Vec<Bytes>,
     /// Whether a hold is appended to what was left there, and what is given back is never deleted.
     ///
-    /// The server stamps what is appended behind what is there, by a transaction's endpoint too, which stamps puts with its
-    /// own time whatever lies ahead of it. A delete marker is the one thing that could hide it.
+    /// The server stamps what is appended behind what is there, by a transaction's endpoint too,
+    /// which stamps puts with its own time whatever lies ahead of it. A delete marker is the one
+    /// thing that could hide it.
     pub(crate) appended: bool,
     /// The columns in each of the rows, where those are not a lock's.
     slots: Vec<Columns>,
@@ -74,7 +77,7 @@ impl Columns {
     }
 }
 
-/// What a column of a row of slots is; those of a slot are named after it.
+/// The kind of a column of a row of slots; those of a slot are named after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotColumn<'a> {
     Definition,
@@ -130,8 +133,8 @@ impl LockRows {
         }
     }
 
-    /// The companion row, in which the clients of this library exclude each other whatever a Java client does to the
-    /// lock row, and behind it the lock row.
+    /// The companion row, in which the clients of this library exclude each other whatever a Java
+    /// client does to the lock row, and behind it the lock row.
     pub(crate) fn with_companion(row: Bytes) -> Self {
         let companion = [&row[..], COMPANION].concat().into();
         Self {

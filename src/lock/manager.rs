@@ -2,39 +2,41 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use hbase_client::{
+    BytesBinary, Connection, IntoTableName, ResultScanner, Scan, Table, TableName, low_level::TableCalls,
+};
 
 use super::{
     guard::ReleaseOutcome,
     layout::{FAMILY, LockRows},
+    local::{self, LocalLocks},
+    location::LockLocation,
     name::LockName,
     owner::LockToken,
-    party::{self, Party},
-    place::Place,
     request::LockRequest,
     state::{LockHolder, LockInfo, LockLoss},
     table::{self, LockTableOptions},
 };
 use crate::{
-    client::{Connection, ResultScanner, Table},
-    error::{Error, ErrorKind, Result},
-    model::{BytesBinary, Level, Scan, TableName},
+    error::{Error, Result},
+    java_layout::Level,
+    table_descriptor::usable_or_created,
 };
 
 /// The locks of one client (a service, say) in one table.
 ///
-/// Cheap to clone; clones share everything. Make one per process, client and table: the tasks of a process queue up for a
-/// lock only among the clones of one manager.
+/// Cheap to clone; clones share everything. Make one per process, client and table: the tasks of a
+/// process queue up for a lock only among the clones of one manager.
 ///
 /// # Example
 ///
 /// ```no_run
 /// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
-/// use hbase_txn::{Level, LockManagerOptions};
+/// use hbase_txn::{Level, lock::LockManagerOptions};
 ///
 /// let locks = LockManagerOptions::new("billing")
 ///     .farm("fra")
-///     .open(&connection, "dlm_locks".parse()?)
+///     .open(&connection, "dlm_locks")
 ///     .await?;
 /// if let Some(guard) = locks.lock(Level::Dc, "invoice-7")?.try_acquire().await? {
 ///     // … what only one may do …
@@ -52,126 +54,149 @@ struct Shared {
     client: String,
     farm: Option<String>,
     companion: bool,
-    party: Arc<Party>,
+    local: Arc<LocalLocks>,
 }
 
-/// How a [`LockManager`] is opened.
+/// The hint of a table that does not exist.
+const MISSING: &str = "check its name, or create it with LockManagerOptions::create_table";
+
+/// The options of a [`LockManager`].
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until open is called"]
 pub struct LockManagerOptions {
     client: String,
     farm: Option<String>,
     holder: Option<String>,
+    create: Option<LockTableOptions>,
 }
 
 impl LockManagerOptions {
-    /// Locks of this client id: a part of every lock's name, the same for all processes that are to exclude each other.
+    /// Creates options for the locks of this client id: a part of every lock's name, the same for
+    /// all processes that exclude each other.
     pub fn new(client: impl Into<String>) -> Self {
         Self {
             client: client.into(),
             farm: None,
             holder: None,
+            create: None,
         }
     }
 
-    /// The farm (data centre) that locks of level [`Dc`](Level::Dc) belong to. Without it there are none of that level.
+    /// Sets the farm (data centre) of locks of level [`Dc`](Level::Dc). Required for that level.
     pub fn farm(mut self, farm: impl Into<String>) -> Self {
         self.farm = Some(farm.into());
         self
     }
 
-    /// What this process calls itself where it holds a lock, for people who look; `user@host:pid` unless said.
+    /// Sets the name of this process as a holder, for people; `user@host:pid` unless specified.
     pub fn holder(mut self, name: impl Into<String>) -> Self {
         self.holder = Some(name.into());
         self
     }
 
-    /// Opens a lock table: looks at its descriptor, takes it as it is, and refuses what no lock can live in.
+    /// Creates the table with these options when [`open`](Self::open) finds that it does not exist.
+    /// Without this call opening a missing table is an error.
+    ///
+    /// An existing table is used unchanged. Several processes may open and create the table at the
+    /// same time.
+    pub fn create_table(mut self, table: LockTableOptions) -> Self {
+        self.create = Some(table);
+        self
+    }
+
+    /// Opens a lock table: looks at its descriptor, takes it as it is, and refuses what no lock can
+    /// live in.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a client, farm or holder that can't be;
-    /// [`TableNotFound`](ErrorKind::TableNotFound), [`TableDisabled`](ErrorKind::TableDisabled);
-    /// [`FamilyNotFound`](ErrorKind::FamilyNotFound) when the table has no family `D`.
-    pub async fn open(self, connection: &Connection, name: TableName) -> Result<LockManager> {
-        let blame = |error: Error| error.at_operation("opening for locks").at_table(&name);
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a client, farm or holder that
+    /// can't be; [`TableNotFound`](crate::ClientErrorKind::TableNotFound),
+    /// [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
+    /// [`FeatureUnknown`](crate::ErrorKind::FeatureUnknown) for a table that only newer releases
+    /// may use; [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) when the table has no
+    /// family `D`; those of [`LockTableOptions::create`](super::LockTableOptions::create) if it
+    /// creates the table.
+    pub async fn open(self, connection: &Connection, name: impl IntoTableName) -> Result<LockManager> {
+        let name = name.into_table_name()?;
+        let in_context = |error: Error| error.at_operation("opening for locks").at_table(&name);
         // A name that is good for one id is good for all that fit.
-        LockName::xdc(&self.client, "-").map_err(blame)?;
+        LockName::xdc(&self.client, "-").map_err(in_context)?;
         if let Some(farm) = &self.farm {
-            LockName::dc(farm, &self.client, "-").map_err(blame)?;
+            LockName::dc(farm, &self.client, "-").map_err(in_context)?;
         }
         let holder = self
             .holder
-            .unwrap_or_else(|| party::default_holder(connection.config().user()));
-        let deadline = Instant::now() + connection.config().operation_timeout();
-        let descriptor = connection.admin().usable_descriptor(&name, deadline).await;
-        let descriptor = descriptor.map_err(|error| {
-            blame(match error.kind() {
-                ErrorKind::TableNotFound => error.with_hint(
-                    "check its name; hbase-txn lock acquire makes the table, and in a program LockTableOptions",
-                ),
-                _ => error,
-            })
-        })?;
-        let family = table::lock_family(&descriptor).map_err(blame)?;
-        let party = Arc::new(Party::new(holder, family.time_to_live()).map_err(blame)?);
+            .unwrap_or_else(|| local::default_holder(connection.config().user()));
+        let admin = connection.admin();
+        let timeout = connection.config().operation_timeout();
+        let create = self
+            .create
+            .as_ref()
+            .map(|table| (table.name(), table.create(&admin)));
+        let descriptor = usable_or_created(&admin, &name, timeout, create, MISSING, in_context).await?;
+        let family = table::lock_family(&descriptor).map_err(in_context)?;
+        let local = Arc::new(LocalLocks::new(holder, family.time_to_live()).map_err(in_context)?);
         Ok(LockManager {
             shared: Arc::new(Shared {
-                table: connection.table(name),
+                table: connection.table(name)?.with_durability_of(&descriptor),
                 client: self.client,
                 farm: self.farm,
                 companion: LockTableOptions::has_companions(&descriptor),
-                party,
+                local,
             }),
         })
     }
 }
 
 impl LockManager {
-    /// Asks for a lock; nothing is sent yet.
+    /// Creates a request for a lock; sends nothing.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an id that is empty or too long, and for a lock of one farm where no
-    /// farm was named.
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an id that is empty or too long,
+    /// and for a lock of one farm where no farm was named.
     pub fn lock(&self, level: Level, id: &str) -> Result<LockRequest> {
-        let (name, place) = self.place(level, id)?;
-        let party = Arc::clone(&self.shared.party);
-        Ok(LockRequest::new(party, name.key().to_owned(), place))
+        let (name, location) = self.location(level, id)?;
+        let local = Arc::clone(&self.shared.local);
+        Ok(LockRequest::new(local, name.key().to_owned(), location))
     }
 
-    /// Who holds a lock.
+    /// Reads the holder of a lock.
     ///
     /// # Errors
     ///
     /// As [`lock`](Self::lock), and those of the call.
     pub async fn show(&self, level: Level, id: &str) -> Result<LockInfo> {
-        let (name, place) = self.place(level, id)?;
-        let sights = place.look(place.table.deadline()).await;
-        let sights = sights.map_err(|error| place.blame(&name, error))?;
+        let (name, location) = self.location(level, id)?;
+        let states = location.read(location.table.deadline()).await;
+        let states = states.map_err(|error| location.in_context(&name, error))?;
         let key = BytesBinary(name.key().as_bytes()).to_string();
-        Ok(LockInfo::of(Some(name), key, &sights))
+        Ok(LockInfo::of(Some(name), key, &states))
     }
 
-    /// Releases a lock of another process, by the token that it was told. Nothing goes on in the background: where it fails,
-    /// call it again.
+    /// Releases a lock by its token, from any process. Nothing continues in the background: if it
+    /// fails, call it again.
     ///
     /// # Errors
     ///
-    /// Those of the calls, within the operation timeout.
+    /// Returns an error if a call fails, within the operation timeout.
     pub async fn release(&self, level: Level, id: &str, token: LockToken) -> Result<ReleaseOutcome> {
-        let (name, place) = self.place(level, id)?;
-        let released = place.release(token, place.table.deadline()).await;
-        released.map_err(|error| place.blame(&name, error))
+        let (name, location) = self.location(level, id)?;
+        let released = location.release(token, location.table.deadline()).await;
+        released.map_err(|error| location.in_context(&name, error))
     }
 
-    /// Renews a lock of another process, by the token that it was told: it is held this long from now on, or as long as
-    /// before if that is longer. None when it was; why not, when it is not held any more.
+    /// Renews a lock by its token, from any process: it is held for `lease` from now on, or as long
+    /// as before if that is longer. Returns `None` if it was renewed and the new lease had not
+    /// expired when the answer came, and the loss otherwise.
+    /// [`LockRequest::resume`](super::LockRequest::resume) returns a guard instead.
     ///
     /// # Errors
     ///
-    /// Those of the calls, within the operation timeout; [`InvalidInput`](ErrorKind::InvalidInput) for a lease out of range,
-    /// [`LimitExceeded`](ErrorKind::LimitExceeded) for a lock that would outlive the TTL of the table's family.
+    /// Those of the calls, within the operation timeout;
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a lease out of range,
+    /// [`LimitExceeded`](crate::ClientErrorKind::LimitExceeded) for a lock that would outlive the
+    /// TTL of the table's family.
     pub async fn renew(
         &self,
         level: Level,
@@ -179,54 +204,56 @@ impl LockManager {
         token: LockToken,
         lease: Duration,
     ) -> Result<Option<LockLoss>> {
-        let (name, place) = self.place(level, id)?;
+        let (name, location) = self.location(level, id)?;
         self.shared
-            .party
+            .local
             .check_lease(lease)
-            .map_err(|error| place.blame(&name, error))?;
-        let renewed = place.renew_for(token, lease, place.table.deadline()).await;
-        renewed.map_err(|error| place.blame(&name, error))
+            .map_err(|error| location.in_context(&name, error))?;
+        let renewed = location.renew_for(token, lease, location.table.deadline()).await;
+        renewed.map_err(|error| location.in_context(&name, error))
     }
 
-    /// Takes a lock away from whoever holds it, and tells whom that hit. None when nobody held it.
+    /// Revokes a lock and returns its holder. Returns `None` if it was not held, or was released or
+    /// expired meanwhile. The forced release is logged as a warning with the holder's name and
+    /// token.
     ///
-    /// The holder learns of it with its next renewal or release; what it does until then is not stopped. Fencing numbers
-    /// and [`Transaction::fenced_by`](crate::Transaction::fenced_by) refuse it.
+    /// The holder notices at its next renewal or release; its work continues until then. Fencing
+    /// numbers and [`Transaction::fenced_by`](crate::Transaction::fenced_by) stop its writes.
     ///
     /// # Errors
     ///
-    /// Those of the calls.
+    /// Returns an error if a call fails.
     pub async fn force_release(&self, level: Level, id: &str) -> Result<Option<LockHolder>> {
-        let (name, place) = self.place(level, id)?;
-        place
-            .evict(place.table.deadline())
+        let (name, location) = self.location(level, id)?;
+        location
+            .evict(name.key(), None, location.table.deadline())
             .await
-            .map_err(|error| place.blame(&name, error))
+            .map_err(|error| location.in_context(&name, error))
     }
 
-    /// The table.
+    /// Returns the table's name.
     #[must_use]
     pub fn table(&self) -> &TableName {
         self.shared.table.name()
     }
 
-    /// Whether locks have a companion row; see [`LockTableOptions::ours_alone`](super::LockTableOptions::ours_alone).
+    /// Returns whether locks have a companion row; see
+    /// [`LockTableOptions::without_java_clients`](super::LockTableOptions::without_java_clients).
     #[must_use]
     pub fn has_companions(&self) -> bool {
         self.shared.companion
     }
 
-    pub(super) fn party(&self) -> &Arc<Party> {
-        &self.shared.party
+    pub(super) fn local(&self) -> &Arc<LocalLocks> {
+        &self.shared.local
     }
 
-    pub(super) fn place(&self, level: Level, id: &str) -> Result<(LockName, Place)> {
+    pub(super) fn location(&self, level: Level, id: &str) -> Result<(LockName, LockLocation)> {
         let Shared { client, farm, .. } = &*self.shared;
         let name = match (level, farm) {
             (Level::Dc, Some(farm)) => LockName::dc(farm, client, id),
-            (Level::Dc, None) => Err(Error::invalid("a lock of one farm, but no farm was named").with_hint(
-                "name it where the locks are opened (LockManagerOptions::farm; --farm), or use level xdc, of all farms",
-            )),
+            (Level::Dc, None) => Err(Error::invalid("a lock of one farm, but no farm was named")
+                .with_hint("name it with LockManagerOptions::farm, or use level xdc, which spans all farms")),
             (Level::Xdc, _) => LockName::xdc(client, id),
         };
         let name = name.map_err(|error| error.at_operation("naming a lock").at_table(self.table()))?;
@@ -236,19 +263,11 @@ impl LockManager {
             false => LockRows::alone(FAMILY, row),
         };
         let table = self.shared.table.clone();
-        let cells_live = self.shared.party.cells_live;
-        Ok((
-            name,
-            Place {
-                table,
-                rows,
-                cells_live,
-            },
-        ))
+        Ok((name, self.shared.local.location(table, rows)))
     }
 
     pub(super) fn scan(&self, scan: Scan) -> Result<ResultScanner> {
-        self.shared.table.scan(scan)
+        Ok(self.shared.table.scan(scan)?)
     }
 }
 

@@ -1,84 +1,151 @@
-//! Distributed locks, in the layout of a Java library, so that its clients and ours exclude each other.
+//! Distributed locks: a cluster-wide mutex with a lease.
 //!
-//! | file | what |
+//! Use a lock when several processes must not do the same thing at the same time: a nightly export,
+//! a schema change, the writes of one customer. The lock is a row of an HBase table. It is held for
+//! a lease, which the guard renews, so a holder that crashes delays the others by one lease at
+//! most.
+//!
+//! ```no_run
+//! # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+//! use std::time::Duration;
+//! use hbase_txn::{Level, lock::LockManagerOptions};
+//!
+//! let locks = LockManagerOptions::new("billing")
+//!     .farm("fra")
+//!     .open(&connection, "dlm_locks")
+//!     .await?;
+//! let guard = locks
+//!     .lock(Level::Dc, "nightly-export")?
+//!     .ttl(Duration::from_secs(10))
+//!     .wait(Duration::from_secs(60))
+//!     .auto_renew()
+//!     .acquire()
+//!     .await?;
+//! tokio::select! {
+//!     loss = guard.lost() => eprintln!("stop: {loss}"),
+//!     () = async { /* the export, with guard.fencing() */ } => {}
+//! }
+//! guard.release().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! | to | use |
 //! |---|---|
-//! | `name` | [`LockName`]: farm, client, id, and the row that follows |
-//! | `table` | [`LockTableOptions`]: tables that locks live in |
-//! | `manager` | [`LockManager`]: the locks of one client in one table |
-//! | `request` | [`LockRequest`]: how a lock is waited for |
-//! | `several` | [`LockSet`]: several locks, all or none |
-//! | `guard` | [`LockGuard`]: a lock that is held, until it is released or lost |
-//! | `keeper` | watches over one lock, and renews it |
-//! | `abandoned` | gives back what nobody wants any more |
-//! | `lasting` | what comes to its end, whoever still waits for it |
-//! | `party` | what the locks of one client in one table have in common |
-//! | `acquire` `renew` `release` | the protocol |
-//! | `in_partition` | [`PartitionLocks`]: locks beside the data of a partition |
-//! | `in_transaction` `pending` | what a transaction does with them |
-//! | `slots` | holds that stand side by side in one row, for layers above |
-//! | `hold` | what one token has of a lock |
-//! | `place` | a lock's rows in their table, and the calls that read and change them |
-//! | `sight` `owner` `layout` | what the cells of a row say |
-//! | `state` | what is told of a lock |
-//! | `list` | the locks that are held in a table |
-//! | `clock` | the clock that leases are judged by |
+//! | acquire one lock, wait for it, or try once | [`LockManager::lock`] |
+//! | acquire several locks, all or none, without deadlock | [`LockSet`] |
+//! | lock a partition, and fence its transactions | [`PartitionLocks`] |
+//! | continue a lock that another process acquired | [`LockRequest::resume`] |
+//! | look at locks, or revoke one | [`LockManager::show`], [`list`](LockManager::list), [`force_release`](LockManager::force_release) |
 //!
-//! What must stay true: a lock is held by who sees his own token in it, behind his own write in the same call; every change
-//! of a hold is made under the condition that its owner cell is, to the byte, as it was last seen; nothing on a lock row
-//! expires before what lies under it; no lease is counted from later than when it was sent.
+//! # Guarantees
+//!
+//! - **Mutual exclusion by lease.** At most one holder at a time by the clock of the region server.
+//!   A guard counts its lease as expired earlier than the server does, by a
+//!   [margin](LockRequest::skew_margin).
+//! - **Fencing.** A process may be stopped for longer than its lease and not notice. Each
+//!   acquisition has a higher [fencing number](LockGuard::fencing) than all earlier ones; pass it
+//!   to a store that refuses lower ones, or let HBase check the lock with
+//!   [`Transaction::fenced_by`](crate::Transaction::fenced_by).
+//! - **Order.** Tasks and processes that wait acquire the lock in the order in which they began to
+//!   wait.
+//! - **No lock is left behind.** A dropped future or guard releases what it holds in the
+//!   background.
+//! - **Compatibility.** The cells are those of a widely used Java library. Its clients and this
+//!   library exclude each other.
+//!
+//! The guide, `docs/locks.md`, has the limits and the costs.
+
+// Inside:
+//
+// | file | what |
+// |---|---|
+// | `name` | `LockName`: farm, client, id, and the row that follows from them |
+// | `table` | `LockTableOptions`: tables for locks |
+// | `manager` | `LockManager`: the locks of one client in one table |
+// | `request` | `LockRequest`: waiting for a lock |
+// | `several` | `LockSet`: several locks, all or none |
+// | `guard` | `LockGuard`: a held lock |
+// | `keeper` | ends the lease of one lock, and renews it |
+// | `abandoned` | releases abandoned attempts: one watcher for each lock |
+// | `background` | futures that go on in the background when they are dropped |
+// | `local` | the locks of one client and table within this process |
+// | `acquire` `renew` `release` | the protocol |
+// | `queue` `ticket` `releases` | the order of waiting processes |
+// | `in_partition` | `PartitionLocks`: locks in the partition of the data |
+// | `in_transaction` `pending` | locks as part of a transaction |
+// | `slots` | several holds in one row, for semaphores, read/write locks and elections |
+// | `claim` | what one token holds of a lock |
+// | `location` | the rows of one lock, and the calls that read and change them |
+// | `row_state` `owner` `layout` | the cells of a row |
+// | `state` | what a caller learns of a lock |
+// | `list` | the held locks of a table |
+// | `lease` | the range of leases, and the margin for clocks |
+// | `clock` | the monotonic clock of leases |
+// | `term` | the lease as this process counts it |
+//
+// Invariants: a lock is held by the call that took all its rows and read its own token in them
+// behind that; every change of a hold is made under the condition that its owner cell is, to the
+// byte, as it was last read; no cell on a lock row expires before the cells under it; no lease is
+// counted from later than its request was sent.
 
 mod abandoned;
 mod acquire;
+mod background;
+mod claim;
 mod clock;
 mod guard;
-mod hold;
 mod in_partition;
 mod in_transaction;
 mod keeper;
-mod lasting;
 mod layout;
+mod lease;
 mod list;
+mod local;
+mod location;
 mod manager;
 mod name;
 mod owner;
-mod party;
 mod pending;
-mod place;
+mod queue;
 mod release;
+mod releases;
 mod renew;
 mod request;
+mod row_state;
 mod several;
-mod sight;
 mod slots;
 mod state;
 mod table;
 mod term;
+mod ticket;
 
 #[cfg(feature = "thrift")]
 pub(crate) use {
-    abandoned::WATCH,
+    abandoned::Abandoned,
+    background::{BackgroundTask, run_in_background},
+    claim::{TRIES, changed_meanwhile, loss, next_renewal},
     clock::Moment,
-    hold::{TRIES, changed_meanwhile, loss},
-    keeper::{Kept, keep},
-    lasting::Lasting,
+    keeper::{Renewable, keep},
     layout::{ALONE, FAMILY, FENCING, LockRows, MARKER, OWNER},
+    lease::{DEFAULT_LEASE, check_margin, margin},
+    local::{FirstWaiter, LocalClaim, LocalLocks, default_holder},
+    location::FENCING_TTL,
     owner::{HeldBy, Millis, Owner},
-    party::{Front, Party, Tenure, default_holder},
-    place::FENCING_TTL,
     release::LONG_REST,
-    request::{DEFAULT_LEASE, check_margin, margin},
-    sight::{Grip, Remains, Sight},
+    renew::time_of_try,
+    row_state::{Remains, RowLease, RowState},
     state::refusal,
     term::Term,
 };
 
 pub use guard::{LockGuard, ReleaseOutcome};
 pub use in_partition::PartitionLocks;
+pub use lease::{MAX_LEASE, MAX_SKEW_MARGIN, MIN_LEASE};
 pub use manager::{LockManager, LockManagerOptions};
 pub use name::LockName;
 pub use owner::LockToken;
 pub use pending::PendingLock;
-pub use request::{LONGEST_LEASE, LockRequest, SHORTEST_LEASE};
+pub use request::LockRequest;
 pub use several::LockSet;
 pub(crate) use slots::{SlotRow, SlotsSeen};
 pub use state::{LockHolder, LockInfo, LockLoss};

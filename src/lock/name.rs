@@ -1,4 +1,4 @@
-//! What a lock is called, and the row that follows from it.
+//! The name of a lock, and its row.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use bytes::Bytes;
 use super::layout::COMPANION;
 use crate::{
     error::{Error, Result},
-    model::{BytesBinary, Level, distributed_row},
+    java_layout::{Level, distributed_row},
 };
 
 /// Between the parts of a lock's key.
 const SEPARATOR: char = '#';
 /// HBase's longest row key.
-const LONGEST_ROW: usize = i16::MAX as usize;
+const MAX_ROW: usize = i16::MAX as usize;
 
 /// A lock's full name: `DC#farm#client#id` or `XDC#client#id`, the keys of the Java library.
 ///
@@ -25,19 +25,19 @@ pub struct LockName {
 }
 
 impl LockName {
-    /// The name of a lock of one farm.
+    /// Names a lock of one farm.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty part, a `#` in farm or client, and a name that is
-    /// too long for a row key.
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an empty part, a `#` in farm or
+    /// client, and a name that is too long for a row key.
     pub fn dc(farm: &str, client: &str, id: &str) -> Result<Self> {
         check_part("farm", farm)?;
         check_part("client", client)?;
         Self::new(Level::Dc, format!("DC#{farm}#{client}#"), id)
     }
 
-    /// The name of a lock of all farms.
+    /// Names a lock of all farms.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl LockName {
         }
         key.push_str(id);
         // The row has a byte before the key, and a companion has a suffix.
-        let longest = LONGEST_ROW - 1 - COMPANION.len();
+        let longest = MAX_ROW - 1 - COMPANION.len();
         if key.len() > longest {
             return Err(Error::invalid(format!(
                 "a lock's name of {} bytes; farm, client and id together may have {longest}",
@@ -63,7 +63,8 @@ impl LockName {
         Ok(Self { level, key })
     }
 
-    /// Reads a key as the table has it. None for what this library would not write: keys of other writers.
+    /// Reads a key as the table has it. None for what this library would not write: keys of other
+    /// writers.
     pub(super) fn of_row(row: &[u8]) -> Option<Self> {
         let key = std::str::from_utf8(row.get(1..)?).ok()?;
         let (level, parts) = key.split_once(SEPARATOR)?;
@@ -82,30 +83,33 @@ impl LockName {
         name.ok().filter(|name| name.row() == row)
     }
 
-    /// A lock whose two rows a region boundary at this key would part, if there is one: it can't be acquired.
+    /// Returns the lock whose two rows a region boundary at this key separates, if there is one. It
+    /// cannot be acquired.
     ///
-    /// A table with the split restriction of [`LockTableOptions`](super::LockTableOptions) gets no such boundary.
+    /// A table with the split restriction of [`LockTableOptions`](super::LockTableOptions) gets no
+    /// such boundary.
     #[must_use]
-    pub fn cut_by(boundary: &[u8]) -> Option<Self> {
+    pub fn cut_by(boundary: impl AsRef<[u8]>) -> Option<Self> {
+        let boundary = boundary.as_ref();
         // The lock's row, and not more behind it than its companion has.
         (1..boundary.len())
             .filter(|end| boundary[*end..] <= *COMPANION)
             .find_map(|end| Self::of_row(&boundary[..end]))
     }
 
-    /// Its level.
+    /// Returns its level.
     #[must_use]
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// Its key, without the byte that HBase's rows have before it.
+    /// Returns its key, without the leading byte of its row.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The farm, of a lock of one farm.
+    /// Returns the farm of a lock of one farm.
     #[must_use]
     pub fn farm(&self) -> Option<&str> {
         match self.level {
@@ -114,7 +118,7 @@ impl LockName {
         }
     }
 
-    /// The client id: the service that the lock belongs to, not the process that holds it.
+    /// Returns the client id: the service that the lock belongs to, not the process that holds it.
     #[must_use]
     pub fn client(&self) -> &str {
         let before = match self.level {
@@ -124,7 +128,7 @@ impl LockName {
         self.key.split(SEPARATOR).nth(before).unwrap_or_default()
     }
 
-    /// The lock's id among those of its client.
+    /// Returns the lock's id among those of its client.
     #[must_use]
     pub fn id(&self) -> &str {
         let before = match self.level {
@@ -137,30 +141,8 @@ impl LockName {
             .unwrap_or_default()
     }
 
-    /// What says to the command which lock of a table is meant, as a shell reads it.
-    pub(crate) fn arguments(&self) -> String {
-        let [id, client] = [self.id(), self.client()].map(argument);
-        match self.farm() {
-            Some(farm) => format!("{id} --farm {} --client {client}", argument(farm)),
-            None => format!("{id} --level xdc --client {client}"),
-        }
-    }
-
     pub(crate) fn row(&self) -> Bytes {
         distributed_row(self.key.as_bytes())
-    }
-}
-
-/// Text that a shell leaves as it is, and that the command does not take for an option: it reads `\xNN` as a byte.
-fn argument(text: &str) -> String {
-    let mut shown = BytesBinary(text.as_bytes()).to_string().replace('\'', r"\x27");
-    if let Some(rest) = shown.strip_prefix('-') {
-        shown = format!(r"\x2D{rest}");
-    }
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/@%+=,".contains(&byte);
-    match shown.bytes().all(is_plain) {
-        true => shown,
-        false => format!("'{shown}'"),
     }
 }
 
@@ -227,25 +209,14 @@ mod tests {
         let name = LockName::xdc("svc", "order").unwrap();
         let behind = |suffix: &[u8]| [&name.row()[..], suffix].concat();
         for suffix in [b"\x00", b"0", b"\xff", &b"\xff_own"[..]] {
-            assert_eq!(LockName::cut_by(&behind(suffix)), Some(name.clone()));
+            assert_eq!(LockName::cut_by(behind(suffix)), Some(name.clone()));
         }
         for suffix in [&b""[..], b"\xff_own\x00", b"\xff\xff"] {
-            assert_eq!(LockName::cut_by(&behind(suffix)), None, "{suffix:?}");
+            assert_eq!(LockName::cut_by(behind(suffix)), None, "{suffix:?}");
         }
         for bucket in 0..=u8::MAX {
-            assert_eq!(LockName::cut_by(&[bucket]), None);
+            assert_eq!(LockName::cut_by([bucket]), None);
         }
-    }
-
-    #[rstest]
-    #[case(LockName::dc("fra", "svc", "order-1"), "order-1 --farm fra --client svc")]
-    #[case(LockName::xdc("svc", "a b#$HOME"), "'a b#$HOME' --level xdc --client svc")]
-    #[case(
-        LockName::dc("-f", "it's", "\\ü"),
-        r"'\x5C\xC3\xBC' --farm '\x2Df' --client 'it\x27s'"
-    )]
-    fn a_name_can_be_pasted_behind_the_command(#[case] name: Result<LockName>, #[case] expected: &str) {
-        assert_eq!(name.unwrap().arguments(), expected);
     }
 
     #[rstest]

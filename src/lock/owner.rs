@@ -4,22 +4,33 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    random,
+};
 
 const FREE: u8 = 0;
 const HELD: u8 = 1;
 /// The longest name of a holder, in bytes.
-pub(crate) const LONGEST_HOLDER: usize = 256;
+pub(crate) const MAX_HOLDER: usize = 256;
 
-/// What tells one hold of a lock from all others: 128 bits by chance, made anew for each attempt.
+/// Identifies one hold of a lock: 128 random bits of the operating system, new for each attempt.
 ///
-/// Whoever has it may release the lock. Its text is 32 hexadecimal digits.
+/// A process that has the token can release the lock. Its text is 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LockToken(u128);
 
 impl LockToken {
     pub(crate) fn unique() -> Self {
-        Self(fastrand::u128(..))
+        Self(random::bits_128())
+    }
+
+    pub(super) fn of_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    pub(super) fn bits(self) -> u128 {
+        self.0
     }
 }
 
@@ -50,17 +61,17 @@ impl FromStr for LockToken {
     }
 }
 
-/// What an owner cell says.
+/// The value of an owner cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// Somebody has it.
+    /// The row is held.
     Held(HeldBy),
-    /// It was given back. The cells that say so live for this long from their timestamp, as long as anything that lies
-    /// under them.
+    /// It was given back. The cells that say so live for this long from their timestamp, as long as
+    /// anything that lies under them.
     Free { ttl: Millis },
 }
 
-/// Whose it is.
+/// The holder of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeldBy {
     pub(crate) token: LockToken,
@@ -70,8 +81,8 @@ pub(crate) struct HeldBy {
     pub(crate) ttl: Millis,
     /// A name for people.
     pub(crate) holder: String,
-    /// What the cell said that this was appended to, or that was cleared from under it: that it was given back, and lives for
-    /// so long from its own timestamp. It stays at the head of the value.
+    /// What the cell said that this was appended to, or that was cleared from under it: that it was
+    /// given back, and lives for so long from its own timestamp. It stays at the head of the value.
     pub(crate) over: Option<Millis>,
 }
 
@@ -154,7 +165,7 @@ impl Owner {
                 let renewal = value.try_get_u64().ok()?;
                 let ttl = Millis(value.try_get_u64().ok()?);
                 let holder = std::str::from_utf8(value).ok()?;
-                (holder.len() <= LONGEST_HOLDER).then(|| {
+                (holder.len() <= MAX_HOLDER).then(|| {
                     Self::Held(HeldBy {
                         token,
                         renewal,
@@ -210,6 +221,16 @@ mod tests {
             let token = LockToken(token);
             prop_assert_eq!(token.to_string().parse::<LockToken>().unwrap(), token);
         }
+    }
+
+    /// The generator of pauses has a seed of 64 bits, which two images of one machine share.
+    #[test]
+    fn tokens_do_not_come_from_a_seed() {
+        let token = || {
+            fastrand::seed(7);
+            LockToken::unique()
+        };
+        assert_ne!(token(), token());
     }
 
     #[test]

@@ -3,38 +3,38 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use hbase_client::{
+    BytesBinary, Effect, Mutation,
+    low_level::{CallKind, RegionAction},
+};
 use tokio::time::{Instant, sleep};
 
 use super::{
+    claim::{self, AGAIN, LockClaim, TRIES},
     guard::ReleaseOutcome,
-    hold::{self, Hold, TRIES},
+    location::{LockChange, LockLocation},
     owner::{LockToken, Millis, Owner},
-    place::{Change, Place},
     renew::Resumed,
-    sight::{Grip, Occupant, Sight},
-    state::{LockHolder, LockLoss},
+    row_state::{Occupant, RowLease, RowState},
+    state::{LockHolder, LockLoss, NAMELESS},
 };
-use crate::{
-    client::{CallKind, RegionAction},
-    error::{Effect, Error, Result},
-    model::Mutation,
-};
+use crate::error::{Error, Result};
 
-/// A lease of which more than this is left is deleted when it is given back, not overwritten: what is overwritten stays as
-/// long as the lease would have, and a Java client's lease laid over it may be shorter (its default is 90 s).
+/// A lease of which more than this is left is deleted when it is given back, not overwritten: what
+/// is overwritten stays as long as the lease would have, and a Java client's lease laid over it may
+/// be shorter (its default is 90 s).
 pub(crate) const LONG_REST: Duration = Duration::from_secs(90);
 
-/// What to do by hand when an answer was lost.
-pub(super) const AGAIN: &str = "do it again: it changes nothing but this hold";
-const LOOK: &str = "look who holds it now, before it is taken away again";
+/// The hint when an answer was lost.
+const CHECK_HOLDER: &str = "read the present holder before you revoke it again";
 
 /// The pause before a release is sent again whose answer was lost.
 const RESEND: Duration = Duration::from_millis(20);
 
-/// What is known of a release that found a row no more as it was to be.
+/// The context of a release that found a row changed.
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    /// Nobody took the lock since it was last seen, or took it away.
+struct ReleaseContext {
+    /// No client acquired or revoked the lock since it was last read.
     is_untouched: bool,
     /// It was sent before, and the answer was lost.
     is_unanswered: bool,
@@ -42,17 +42,19 @@ struct Known {
     is_over: bool,
 }
 
-impl Known {
-    /// Whether a row, gripped like this before and seen like this now, was given back by the release itself: an answer may be
-    /// that to a second copy of the request, or to a second request, which finds done what it is for.
-    fn is_given_back(self, grip: &Grip, sight: &Sight) -> bool {
-        // Without a cell that says so it may have been deleted, by a Java client; or it has run out.
-        let is_deleted = self.is_unanswered && !self.is_over && sight.occupant().is_none();
-        self.is_untouched && (sight.was_given_back(grip) || is_deleted)
+impl ReleaseContext {
+    /// Whether a row, gripped like this before and seen like this now, was given back by the
+    /// release itself: an answer may be that to a second copy of the request, or to a second
+    /// request, which finds done what it is for.
+    fn is_given_back(self, row_lease: &RowLease, state: &RowState) -> bool {
+        // Without a cell that says so it may have been deleted, by a Java client; or it has run
+        // out.
+        let is_deleted = self.is_unanswered && !self.is_over && state.occupant().is_none();
+        self.is_untouched && (state.was_given_back(row_lease) || is_deleted)
     }
 }
 
-impl Place {
+impl LockLocation {
     /// Gives back what a token of another process has.
     ///
     /// # Errors
@@ -60,8 +62,8 @@ impl Place {
     /// As [`vacate`](Self::vacate).
     pub(super) async fn release(&self, token: LockToken, deadline: Instant) -> Result<ReleaseOutcome> {
         let loss = match self.resume(token, deadline).await? {
-            Resumed::Held(hold) => self
-                .vacate(&hold, deadline)
+            Resumed::Held(claim) => self
+                .vacate(&claim, deadline)
                 .await
                 .map_err(|error| error.with_hint_if_unknown(AGAIN))?,
             Resumed::Lost(loss) => Some(loss),
@@ -73,28 +75,29 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// Those of the calls. If the outcome is unknown, the lock may still be held, until its lease is over; or an answer was
-    /// lost, and the lock is not held any more, be it by that release or for another reason.
-    pub(super) async fn vacate(&self, hold: &Hold, deadline: Instant) -> Result<Option<LockLoss>> {
-        let mut grips: Vec<Option<Grip>> = hold.grips.iter().cloned().map(Some).collect();
-        let mut given_back = vec![false; grips.len()];
+    /// Those of the calls. If the outcome is unknown, the lock may still be held, until its lease
+    /// is over; or an answer was lost, and the lock is not held any more, be it by that release or
+    /// for another reason.
+    pub(super) async fn vacate(&self, claim: &LockClaim, deadline: Instant) -> Result<Option<LockLoss>> {
+        let mut row_leases: Vec<Option<RowLease>> = claim.row_leases.iter().cloned().map(Some).collect();
+        let mut given_back = vec![false; row_leases.len()];
         let mut unanswered: Option<Error> = None;
         let mut tries = 0;
         while tries < TRIES {
-            let (actions, indexes) = self.give_back_actions(&grips, hold.since.elapsed());
-            let change = Change {
+            let (actions, indexes) = self.give_back_actions(&row_leases, claim.since.elapsed());
+            let change = LockChange {
                 operation: "releasing the lock",
                 actions,
-                look_before: false,
-                look_behind: None,
+                read_before: false,
+                read_behind: None,
                 kind: CallKind::Write,
                 deadline,
-                places: &[self],
+                locations: &[self],
             };
-            let looks = match change.send().await {
-                Ok(looks) => looks,
-                // Twice is as good as once: the second one finds nothing that it is for. But who takes the lock in between
-                // must not look like one who took it away.
+            let outcome = match change.send().await {
+                Ok(outcome) => outcome,
+                // Twice is as good as once: the second one finds nothing that it is for. But who
+                // takes the lock in between must not look like one who took it away.
                 Err(error) if error.is_outcome_unknown() && Instant::now() + RESEND < deadline => {
                     unanswered = Some(error);
                     sleep(RESEND).await;
@@ -104,45 +107,47 @@ impl Place {
                 Err(error) => return Err(error),
             };
             tries += 1;
-            let after = looks.after;
-            let known = Known {
-                // Whoever takes a lock away counts its fencing cell on.
-                is_untouched: after.first().and_then(|sight| sight.fencing) == Some(hold.last_fencing),
+            let after = outcome.after;
+            let context = ReleaseContext {
+                // A client that revokes a lock increments its fencing cell.
+                is_untouched: after.first().and_then(|state| state.fencing) == Some(claim.last_fencing),
                 is_unanswered: unanswered.is_some(),
-                is_over: hold.is_over(),
+                is_over: claim.is_over(),
             };
-            for (index, processed) in indexes.into_iter().zip(looks.processed) {
-                let gripped = grips[index].as_ref();
-                given_back[index] =
-                    processed || gripped.is_some_and(|grip| known.is_given_back(grip, &after[index]));
+            for (index, processed) in indexes.into_iter().zip(outcome.processed) {
+                let row_lease = row_leases[index].as_ref();
+                given_back[index] = processed
+                    || row_lease.is_some_and(|row_lease| context.is_given_back(row_lease, &after[index]));
             }
-            grips = after.iter().map(|sight| sight.grip(hold.token)).collect();
-            if grips.iter().all(Option::is_none) {
+            row_leases = after.iter().map(|state| state.lease_of(claim.token)).collect();
+            if row_leases.iter().all(Option::is_none) {
+                self.releases
+                    .record(self.rows.lock_row(), &after, claim.since.elapsed());
                 return match (given_back.iter().all(|given_back| *given_back), unanswered) {
                     (true, _) => Ok(None),
-                    (false, Some(error)) if !hold.is_over() => Err(error),
-                    (false, _) => Ok(Some(hold::loss(hold.token, hold.is_over(), &after))),
+                    (false, Some(error)) if !claim.is_over() => Err(error),
+                    (false, _) => Ok(Some(claim::loss(claim.token, claim.is_over(), &after))),
                 };
             }
             // It was renewed meanwhile.
         }
-        Err(hold::changed_meanwhile("released"))
+        Err(claim::changed_meanwhile("released"))
     }
 
-    /// The action that takes one row from a holder, as long as it is still his.
-    fn evict_action(&self, index: usize, holder: &Occupant, sight: &Sight) -> Option<RegionAction> {
+    /// Returns the action that takes one row from a holder, if it still holds it.
+    fn evict_action(&self, index: usize, holder: &Occupant, state: &RowState) -> Option<RegionAction> {
         if let Occupant::Ours { held, .. } = holder
-            && let Some(grip) = sight.grip(held.token)
+            && let Some(row_lease) = state.lease_of(held.token)
         {
-            let mut mutations = self.giving_up_over(index, &grip, None);
-            // So that the holder can tell it from a release of his own.
+            let mut mutations = self.giving_up_over(index, &row_lease, None);
+            // So that the holder can tell it from its own release.
             mutations.extend(self.count(index));
-            return Some(self.if_held(index, &grip, mutations));
+            return Some(self.if_held(index, &row_lease, mutations));
         }
-        // A stranger's, be there an owner cell beside it or not. A delete would hide whoever comes next, until the servers'
-        // clocks have passed a stamp that is ahead of them. How long the marker lives is not known, so what is laid over it
-        // lives for ever: an empty cell.
-        let (timestamp, marker) = sight.marker_of(holder)?;
+        // The lock of another kind of client. A delete would hide the next holder until the
+        // servers' clocks have passed a stamp that is ahead of them. How long the marker lives is
+        // not known, so what is laid over it lives for ever: an empty cell.
+        let (timestamp, marker) = state.marker_of(holder)?;
         Some(self.if_marked(index, marker, vec![self.blank(index, timestamp)]))
     }
 
@@ -150,22 +155,22 @@ impl Place {
     pub(super) async fn give_back_part(
         &self,
         token: LockToken,
-        before: Option<&[Sight]>,
-        sights: &[Sight],
+        before: Option<&[RowState]>,
+        states: &[RowState],
         deadline: Instant,
     ) -> Result<()> {
-        let actions: Vec<RegionAction> = sights
+        let actions: Vec<RegionAction> = states
             .iter()
             .enumerate()
             .rev()
-            .filter_map(|(index, sight)| {
+            .filter_map(|(index, state)| {
                 let before = before.and_then(|before| before.get(index));
-                if let Some(grip) = sight.hidden(token) {
-                    return self.unhide_action(index, &grip, before?);
+                if let Some(row_lease) = state.hidden(token) {
+                    return self.restore_action(index, &row_lease, before?);
                 }
-                let grip = sight.grip(token)?;
-                let mutations = self.giving_up_over(index, &grip, before);
-                Some(self.if_held(index, &grip, mutations))
+                let row_lease = state.lease_of(token)?;
+                let mutations = self.giving_up_over(index, &row_lease, before);
+                Some(self.if_held(index, &row_lease, mutations))
             })
             .collect();
         if !actions.is_empty() {
@@ -176,88 +181,132 @@ impl Place {
     }
 
     /// Says again what the row said that a hidden hold was written over, which was not to be lost.
-    fn unhide_action(&self, index: usize, grip: &Grip, before: &Sight) -> Option<RegionAction> {
-        grip.outlived_by(before)?;
-        let say_free = self.say_free(index, grip, grip.depth(before));
-        Some(self.if_held(index, grip, vec![say_free]))
+    fn restore_action(&self, index: usize, row_lease: &RowLease, before: &RowState) -> Option<RegionAction> {
+        row_lease.outlived_by(before)?;
+        let mark_free = self.mark_free(index, row_lease, row_lease.depth(before));
+        Some(self.if_held(index, row_lease, vec![mark_free]))
     }
 
     /// The actions that give back what is held, the last row first, and which rows they are of.
-    fn give_back_actions(&self, grips: &[Option<Grip>], age: Duration) -> (Vec<RegionAction>, Vec<usize>) {
-        grips
+    fn give_back_actions(
+        &self,
+        row_leases: &[Option<RowLease>],
+        age: Duration,
+    ) -> (Vec<RegionAction>, Vec<usize>) {
+        row_leases
             .iter()
             .enumerate()
             .rev()
-            .filter_map(|(index, grip)| {
-                let grip = grip.as_ref()?;
-                Some((self.give_back_action(index, grip, grip.whole_depth(), age), index))
+            .filter_map(|(index, row_lease)| {
+                let row_lease = row_lease.as_ref()?;
+                Some((
+                    self.give_back_action(index, row_lease, row_lease.whole_depth(), age),
+                    index,
+                ))
             })
             .unzip()
     }
 
-    /// The action that gives back one row, of a hold that was taken so long ago, and under which nothing lives longer than
-    /// this from its timestamp on.
-    fn give_back_action(&self, index: usize, grip: &Grip, ttl: Millis, age: Duration) -> RegionAction {
-        self.if_held(index, grip, self.giving_up(index, grip, ttl, age))
+    /// The action that gives back one row, of a hold that was taken so long ago, and under which
+    /// nothing lives longer than this from its timestamp on.
+    fn give_back_action(
+        &self,
+        index: usize,
+        row_lease: &RowLease,
+        ttl: Millis,
+        age: Duration,
+    ) -> RegionAction {
+        self.if_held(index, row_lease, self.giving_up(index, row_lease, ttl, age))
     }
 
-    fn giving_up(&self, index: usize, grip: &Grip, ttl: Millis, age: Duration) -> Vec<Mutation> {
+    fn giving_up(&self, index: usize, row_lease: &RowLease, ttl: Millis, age: Duration) -> Vec<Mutation> {
         let is_long = Duration::from(ttl).saturating_sub(age) > LONG_REST;
         if is_long && !self.rows.appended {
-            // A flush may drop the delete marker from under two later holds, so it stays known what it was for.
+            // A flush may drop the delete marker from under two later holds, so it stays known what
+            // it was for.
             vec![
-                self.clear(index, grip.timestamp).into(),
-                self.say_free(index, grip, ttl),
+                self.clear(index, row_lease.timestamp).into(),
+                self.mark_free(index, row_lease, ttl),
             ]
         } else {
-            // At the marker's own timestamp, so that a client with a slower clock is not hidden behind it; and for as long
-            // as anything below would live.
-            vec![self.giving_back(index, grip, ttl)]
+            // At the marker's own timestamp, so that a client with a slower clock is not hidden
+            // behind it; and for as long as anything below would live.
+            vec![self.giving_back(index, row_lease, ttl)]
         }
     }
 
-    /// Gives up a row that was seen like this before it was taken; none when nobody knows what was there.
-    fn giving_up_over(&self, index: usize, grip: &Grip, before: Option<&Sight>) -> Vec<Mutation> {
-        match self.before(grip, before) {
-            Some(before) => self.giving_up(index, grip, grip.depth(&before), Duration::ZERO),
-            // What lies under it may live longer than anybody knows.
-            None => vec![self.wipe(index, grip).into()],
+    /// Gives up a row that was read as `before` before it was taken; `None` if it is unknown what
+    /// was there.
+    fn giving_up_over(&self, index: usize, row_lease: &RowLease, before: Option<&RowState>) -> Vec<Mutation> {
+        match self.before(row_lease, before) {
+            Some(before) => self.giving_up(index, row_lease, row_lease.depth(&before), Duration::ZERO),
+            // It is unknown how long the cells under it live.
+            None => vec![self.wipe(index, row_lease).into()],
         }
     }
 
     /// Overwrites a hold under which nothing lives longer than this from its timestamp on.
-    pub(super) fn giving_back(&self, index: usize, grip: &Grip, ttl: Millis) -> Mutation {
-        self.rewrite(index, grip, Bytes::new(), &Owner::Free { ttl }, ttl)
+    pub(super) fn giving_back(&self, index: usize, row_lease: &RowLease, ttl: Millis) -> Mutation {
+        self.rewrite(index, row_lease, Bytes::new(), &Owner::Free { ttl }, ttl)
     }
 
-    /// Gives back what the token has of the rows. Whether it had all of them; with less, the rest may still come.
-    pub(super) async fn give_back(&self, token: LockToken, deadline: Instant) -> Result<bool> {
-        let sights = self.look(deadline).await?;
-        self.give_back_part(token, None, &sights, deadline).await?;
-        Ok(sights.iter().all(|sight| sight.grip(token).is_some()))
-    }
-
-    /// Takes the lock from whoever has it. None when nobody had it.
-    pub(super) async fn evict(&self, deadline: Instant) -> Result<Option<LockHolder>> {
-        let found = self.look(deadline).await?;
-        let holders: Vec<_> = found.iter().map(Sight::occupant).collect();
-        let Some(hit) = holders.iter().flatten().next() else {
+    /// Takes the lock from its holder, or only from the holder with this token, and logs that.
+    /// Returns `None` if there was no such holder, or if its hold ended otherwise meanwhile.
+    pub(super) async fn evict(
+        &self,
+        name: &str,
+        only: Option<LockToken>,
+        deadline: Instant,
+    ) -> Result<Option<LockHolder>> {
+        let mut states = self.read(deadline).await?;
+        let is_meant = |holder: &Occupant| only.is_none() || holder.token() == only;
+        let holders: Vec<_> = states
+            .iter()
+            .map(|state| state.occupant().filter(is_meant))
+            .collect();
+        let Some(hit) = holders.iter().flatten().next().cloned().map(LockHolder::of) else {
             return Ok(None);
         };
-        let mut sights = found;
+        let mut is_evicted = false;
         for _ in 0..TRIES {
             let actions: Vec<_> = (0..holders.len())
                 .rev()
-                .filter_map(|index| self.evict_action(index, holders[index].as_ref()?, &sights[index]))
+                .filter_map(|index| self.evict_action(index, holders[index].as_ref()?, &states[index]))
                 .collect();
             if actions.is_empty() {
-                return Ok(Some(LockHolder::of(hit.clone())));
+                return Ok(is_evicted.then_some(hit));
             }
-            sights = self
-                .change("taking the lock away", actions, deadline)
-                .await
-                .map_err(|error| error.with_hint_if_unknown(LOOK))?;
+            let change = LockChange {
+                operation: "taking the lock away",
+                actions,
+                read_before: false,
+                read_behind: None,
+                kind: CallKind::Write,
+                deadline,
+                locations: &[self],
+            };
+            let outcome = change.send().await.map_err(|error| {
+                if error.is_outcome_unknown() {
+                    self.log_eviction(name, &hit, "the answer to a forced release was lost");
+                }
+                error.with_hint_if_unknown(CHECK_HOLDER)
+            })?;
+            if !is_evicted && outcome.processed.contains(&true) {
+                is_evicted = true;
+                self.log_eviction(name, &hit, "released by force");
+            }
+            states = outcome.after;
         }
-        Err(hold::changed_meanwhile("taken away"))
+        Err(claim::changed_meanwhile("taken away"))
+    }
+
+    fn log_eviction(&self, name: &str, holder: &LockHolder, what: &str) {
+        tracing::warn!(
+            table = %self.table.name(),
+            lock = %BytesBinary(name.as_bytes()),
+            holder = holder.name.as_deref().unwrap_or(NAMELESS),
+            token = holder.token.map(tracing::field::display),
+            "{what}"
+        );
     }
 }

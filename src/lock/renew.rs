@@ -2,22 +2,33 @@
 
 use std::time::Duration;
 
+use hbase_client::{BytesBinary, low_level::CallKind};
 use tokio::time::Instant;
 
 use super::{
+    claim::{self, AGAIN, LockClaim, TRIES},
     clock::Moment,
-    hold::{self, Hold, TRIES},
     layout::HELD,
+    lease::margin,
+    location::{LockChange, LockLocation},
     owner::{HeldBy, LockToken, Millis, Owner},
-    place::Place,
-    release::AGAIN,
-    sight::Grip,
+    row_state::RowLease,
     state::LockLoss,
 };
-use crate::{
-    error::{Error, ErrorKind, Result},
-    model::BytesBinary,
-};
+use crate::error::{ClientErrorKind, Error, Result};
+
+/// The part of what is left of a lease that one try to renew it may take: one silent connection
+/// must not cost the lock.
+const PART_OF_A_TRY: u32 = 3;
+/// A try that would have less than this gets all that is left.
+const MIN_TRY: Duration = Duration::from_millis(50);
+
+/// How long one try to renew a lease may take of which so much is left.
+pub(crate) fn time_of_try(left: Duration) -> Duration {
+    Some(left / PART_OF_A_TRY)
+        .filter(|part| *part >= MIN_TRY)
+        .unwrap_or(left)
+}
 
 /// How a renewal ended.
 #[derive(Debug)]
@@ -27,63 +38,72 @@ pub(super) enum Renewal {
     Lost(LockLoss),
 }
 
-/// What a token of another process has.
+/// The hold of a token.
 #[derive(Debug)]
 pub(super) enum Resumed {
-    Held(Hold),
+    Held(LockClaim),
     Lost(LockLoss),
 }
 
-impl Place {
+impl LockLocation {
     /// Renews the lease: it lasts this long from now on. It is never shortened.
     ///
     /// # Errors
     ///
-    /// Those of the call. If its outcome is unknown, the hold is as it was or renewed; the next renewal finds out.
-    /// [`LimitExceeded`](ErrorKind::LimitExceeded) when the lock would outlive the cells that it is made of.
-    pub(super) async fn renew(&self, hold: &mut Hold, lease: Duration, deadline: Instant) -> Result<Renewal> {
+    /// Those of the call. If its outcome is unknown, the hold is as it was or renewed; the next
+    /// renewal finds out. [`LimitExceeded`](ClientErrorKind::LimitExceeded) when the lock would
+    /// outlive the cells that it is made of.
+    pub(super) async fn renew(
+        &self,
+        claim: &mut LockClaim,
+        lease: Duration,
+        deadline: Instant,
+    ) -> Result<Renewal> {
         for _ in 0..TRIES {
             let sent = Moment::now();
             // Since the marker's timestamp no more time has passed than since its sending.
-            let ttl = Millis::ceil(hold.since.elapsed() + lease).max(hold.longest);
+            let ttl = Millis::ceil(claim.since.elapsed() + lease).max(claim.longest);
             if let Some(live) = self.cells_live.filter(|live| Millis::floor(*live) < ttl) {
                 return Err(outlives(live, &self.rows.family));
             }
-            hold.longest = ttl;
-            hold.renewals += 1;
+            claim.renewals = claim::next_renewal(claim.renewals)?;
+            // A refused renewal adds nothing.
+            let longest_before = std::mem::replace(&mut claim.longest, ttl);
             let held = HeldBy {
-                token: hold.token,
-                renewal: hold.renewals,
+                token: claim.token,
+                renewal: claim.renewals,
                 ttl,
-                holder: hold.holder.clone(),
-                over: hold.over,
+                holder: claim.holder.clone(),
+                over: claim.over,
             };
             let owner = Owner::Held(held);
             let value = owner.encode();
-            let actions = hold
-                .grips
+            let actions = claim
+                .row_leases
                 .iter()
                 .enumerate()
-                .map(|(index, grip)| {
-                    let mut mutations = vec![self.rewrite(index, grip, HELD, &owner, ttl)];
+                .map(|(index, row_lease)| {
+                    let mut mutations = vec![self.rewrite(index, row_lease, HELD, &owner, ttl)];
                     mutations.extend(self.count(index));
-                    self.if_held(index, grip, mutations)
+                    self.if_held(index, row_lease, mutations)
                 })
                 .collect();
             let after = self.change("renewing the lock", actions, deadline).await?;
-            let last_fencing = hold.last_fencing;
-            if !hold.look_again(&after) {
-                return Ok(Renewal::Lost(hold::loss(hold.token, hold.is_over(), &after)));
+            let last_fencing = claim.last_fencing;
+            if !claim.refresh(&after) {
+                let is_over = claim.since.elapsed() >= longest_before.into();
+                return Ok(Renewal::Lost(claim::loss(claim.token, is_over, &after)));
             }
-            if hold.grips.iter().all(|grip| grip.value == value) {
-                return Ok(Renewal::Held(hold.renewed_until(sent, lease, last_fencing)));
+            if claim.row_leases.iter().all(|row_lease| row_lease.value == value) {
+                return Ok(Renewal::Held(claim.renewed_until(sent, lease, last_fencing)));
             }
             // An earlier renewal had arrived although its answer was lost.
         }
-        Err(hold::changed_meanwhile("renewed"))
+        Err(claim::changed_meanwhile("renewed"))
     }
 
-    /// Renews what a token of another process has. None when it was; why not, when it is not held any more.
+    /// Renews what a token of another process has. None when it was; why not, when it is not held
+    /// any more.
     ///
     /// # Errors
     ///
@@ -94,58 +114,86 @@ impl Place {
         lease: Duration,
         deadline: Instant,
     ) -> Result<Option<LockLoss>> {
-        let renewal = match self.resume(token, deadline).await? {
-            Resumed::Held(mut hold) => self
-                .renew(&mut hold, lease, deadline)
-                .await
-                .map_err(|error| error.with_hint_if_unknown(AGAIN))?,
-            Resumed::Lost(loss) => Renewal::Lost(loss),
+        let mut claim = match self.resume(token, deadline).await? {
+            Resumed::Held(claim) => claim,
+            Resumed::Lost(loss) => return Ok(Some(loss)),
         };
-        Ok(match renewal {
-            Renewal::Held(_) => None,
-            Renewal::Lost(loss) => Some(loss),
-        })
+        for _ in 0..TRIES {
+            let renewed = self.renew(&mut claim, lease, deadline).await;
+            match renewed.map_err(|error| error.with_hint_if_unknown(AGAIN))? {
+                Renewal::Held(until) if !until.before(margin(lease, None)).left().is_zero() => {
+                    return Ok(None);
+                }
+                // The answer came when the lease that it gave was over.
+                Renewal::Held(_) => {}
+                Renewal::Lost(loss) => return Ok(Some(loss)),
+            }
+        }
+        let error = Error::new(
+            ClientErrorKind::DeadlineExceeded,
+            "the lock was renewed, but each time the lease was over before the answer came",
+        );
+        Err(error.with_retryable(true).with_hint("take a longer lease"))
     }
 
-    /// What a token of another process has of the lock, and since when.
+    /// Reads what a token holds of the lock, and since when.
+    ///
+    /// The increment of the fencing cell reads the server's clock. It was sent after `sent`, so the
+    /// age of the hold at `sent` is at most what the increment's timestamp says.
     pub(super) async fn resume(&self, token: LockToken, deadline: Instant) -> Result<Resumed> {
         for _ in 0..TRIES {
-            let sights = self.look(deadline).await?;
-            let grips: Option<Vec<Grip>> = sights.iter().map(|sight| sight.grip(token)).collect();
-            let Some(grips) = grips else {
-                self.give_back_part(token, None, &sights, deadline).await?;
-                return Ok(Resumed::Lost(hold::loss(token, true, &sights)));
+            let states = self.read(deadline).await?;
+            let row_leases: Option<Vec<RowLease>> =
+                states.iter().map(|state| state.lease_of(token)).collect();
+            let Some(row_leases) = row_leases else {
+                self.give_back_part(token, None, &states, deadline).await?;
+                return Ok(Resumed::Lost(claim::loss(token, true, &states)));
             };
-            // The server stamps the fencing cell, and so tells the time.
             let sent = Moment::now();
             let count = self.count(0).into_iter().collect();
-            let actions = vec![self.if_held(0, &grips[0], count)];
-            let after = self
-                .change("asking for the time", actions, deadline)
-                .await
-                .map_err(|error| error.with_hint_if_unknown(AGAIN))?;
-            let now = after.first().and_then(|sight| sight.fencing);
-            let before = sights.first().and_then(|sight| sight.fencing);
-            if let Some(now) = now.filter(|now| Some(*now) > before) {
-                let since = grips.iter().map(|grip| grip.timestamp).min().unwrap_or(now);
+            let change = LockChange {
+                operation: "reading the server's clock",
+                actions: vec![self.if_held(0, &row_leases[0], count)],
+                read_before: false,
+                read_behind: None,
+                kind: CallKind::Write,
+                deadline,
+                locations: &[self],
+            };
+            let outcome = change.send().await;
+            let outcome = outcome.map_err(|error| error.with_hint_if_unknown(AGAIN))?;
+            let now = outcome.after.first().and_then(|state| state.fencing);
+            let row_leases: Option<Vec<RowLease>> =
+                outcome.after.iter().map(|state| state.lease_of(token)).collect();
+            // A fencing number that another client counted on is older than `sent`.
+            if let (true, Some(now), Some(row_leases)) = (outcome.processed == [true], now, row_leases) {
+                let since = row_leases
+                    .iter()
+                    .map(|row_lease| row_lease.timestamp)
+                    .min()
+                    .unwrap_or(now);
                 let age = Duration::from_millis(now.saturating_sub(since));
-                return Ok(Resumed::Held(Hold::of(token, grips, sent.before(age), now)));
+                return Ok(Resumed::Held(LockClaim::of(
+                    token,
+                    row_leases,
+                    sent.before(age),
+                    now,
+                )));
             }
-            // It was renewed meanwhile, or is over.
         }
-        Err(hold::changed_meanwhile("looked at"))
+        Err(claim::changed_meanwhile("read"))
     }
 }
 
 fn outlives(live: Duration, family: &[u8]) -> Error {
     Error::new(
-        ErrorKind::LimitExceeded,
+        ClientErrorKind::LimitExceeded,
         format!(
             "the lock can't be renewed for so long: the table's family keeps it for {live:?} in all from when it was acquired"
         ),
     )
     .with_hint(format!(
-        "release it and acquire it anew; for longer holds raise the TTL of family {}",
+        "release the lock and acquire it again; for longer holds raise the TTL of family {}",
         BytesBinary(family)
     ))
 }

@@ -4,45 +4,35 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::join_all;
-use tokio::time::{Instant, sleep_until};
+use hbase_client::{Get, Row, Table, TableName, low_level::TableCalls};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep_until, timeout_at},
+};
 
 use super::{
-    abandoned,
-    acquire::{self, Attempt, Bid},
+    acquire::{self, AttemptOutcome, LockAttempt},
+    background::BackgroundTask,
+    claim::LockClaim,
     guard::LockGuard,
-    hold::Hold,
-    lasting::Lasting,
-    name::LockName,
+    lease::{DEFAULT_LEASE, MAX_LEASE, check_margin, margin},
+    local::{LocalClaim, LocalLocks, Turn},
+    location::LockLocation,
     owner::{HeldBy, LockToken, Millis},
-    party::{Party, Tenure, Turn},
-    place::Place,
-    sight::{Occupant, Sight},
+    queue::{TicketChange, Waiter},
+    renew::Resumed,
+    row_state::{Occupant, RowState},
     state::refusal,
+    term::Term,
 };
-use crate::{
-    client::{Pauses, Table},
-    error::{Error, ErrorKind, Result},
-    model::{Get, Row, TableName},
-};
+use crate::error::{Error, ErrorKind, Result};
 
-/// The shortest lease: a call to the server and back must fit into it several times.
-pub const SHORTEST_LEASE: Duration = Duration::from_millis(100);
-/// The longest lease.
-pub const LONGEST_LEASE: Duration = Duration::from_secs(30 * 24 * 3_600);
-/// The lease of a request that names none.
-pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
-/// What is taken off a lease for clocks that do not go alike: this part of it, or this at most.
-const MARGIN: (u32, Duration) = (10, Duration::from_secs(1));
-/// The pauses between two looks at a lock that is held.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-
-/// A lock that is asked for.
+/// A request for a lock.
 ///
 /// # Example
 ///
 /// ```no_run
-/// # async fn example(locks: hbase_txn::LockManager) -> hbase_txn::Result<()> {
+/// # async fn example(locks: hbase_txn::lock::LockManager) -> hbase_txn::Result<()> {
 /// use std::time::Duration;
 /// use hbase_txn::Level;
 ///
@@ -50,7 +40,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 ///     .lock(Level::Dc, "order-4711")?
 ///     .ttl(Duration::from_secs(10))
 ///     .wait(Duration::from_secs(5))
-///     .renewed()
+///     .auto_renew()
 ///     .acquire()
 ///     .await?;
 /// tokio::select! {
@@ -63,59 +53,67 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 #[must_use = "a request does nothing until acquire is called"]
 pub struct LockRequest {
-    pub(super) party: Arc<Party>,
+    pub(super) local: Arc<LocalLocks>,
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) location: LockLocation,
     pub(super) lease: Duration,
     margin: Option<Duration>,
     pub(super) wait: Duration,
     pub(super) renewed: bool,
+    /// The change that the next attempt makes to this process's ticket.
+    ticket: TicketChange,
 }
 
 impl LockRequest {
-    pub(super) fn new(party: Arc<Party>, name: String, place: Place) -> Self {
+    pub(super) fn new(local: Arc<LocalLocks>, name: String, location: LockLocation) -> Self {
         Self {
-            party,
+            local,
             name,
-            place,
+            location,
             lease: DEFAULT_LEASE,
             margin: None,
             wait: Duration::ZERO,
             renewed: false,
+            ticket: TicketChange::default(),
         }
     }
 
-    /// The lease: how long the lock is held unless it is renewed or released; 30 s unless said. Whole milliseconds, from
-    /// 100 ms to 30 days, and not longer than the TTL of the table's family.
+    /// Sets the lease: how long the lock is held unless it is renewed or released; 30 s unless
+    /// specified. Whole milliseconds, from 100 ms to 30 days, and not longer than the TTL of the
+    /// table's family.
     ///
-    /// Prefer a short one that is [renewed](Self::renewed): it is what others wait for when this process dies.
+    /// Prefer a short one that is [renewed](Self::auto_renew): if this process dies, others wait
+    /// for its rest.
     pub fn ttl(mut self, lease: Duration) -> Self {
         self.lease = Millis::floor(lease).into();
         self
     }
 
-    /// How long a lock that is held is waited for; not at all unless said. When that is over a last attempt is made, unless
-    /// other tasks of this process come first.
+    /// Sets how long to wait for a held lock; no time unless specified. Waiting tasks and processes
+    /// acquire it in the order in which they came. When the time is over a last attempt is made,
+    /// unless others come first.
     ///
-    /// The time for the calls themselves comes on top: the operation timeout at most.
+    /// The calls themselves may take the operation timeout in addition.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait.min(LONGEST_LEASE);
+        self.wait = wait.min(MAX_LEASE);
         self
     }
 
-    /// Renews the lease in the background, each time a third of it (less the [margin](Self::skew_margin)) is over, as long as the
-    /// guard lives.
-    pub fn renewed(mut self) -> Self {
+    /// Renews the lease in the background, each time a third of it (less the
+    /// [margin](Self::skew_margin)) is over, as long as the guard lives.
+    pub fn auto_renew(mut self) -> Self {
         self.renewed = true;
         self
     }
 
-    /// How much earlier than the server this side counts a lease as over; a tenth of the lease, a second at most,
-    /// unless said.
+    /// Sets how much earlier than the server this client counts a lease as expired; a tenth of the
+    /// lease, at most a second, unless specified.
     ///
-    /// The lease is the server's: it ends there by that server's clock. A clock that goes faster than this machine's,
-    /// or that of another server to which the region moves, ends it earlier. Make it larger than your servers' clocks may
-    /// differ.
+    /// The lease is the server's: it ends there by that server's clock. When the region moves to a
+    /// server whose clock is ahead by more than the margin, others get the lock while this side
+    /// counts it as held. HBase admits region servers that are 30 s apart. Make the margin larger
+    /// than your servers' clocks differ; an audit of the cluster reports those that are more than a
+    /// second apart.
     pub fn skew_margin(mut self, margin: Duration) -> Self {
         self.margin = Some(margin);
         self
@@ -123,28 +121,31 @@ impl LockRequest {
 
     /// Acquires the lock.
     ///
-    /// The tasks of one process that [wait](Self::wait) for a lock queue up, in their order, and the first of them alone asks
-    /// the server. A future that is dropped leaves no lock behind: what an attempt on its way wins is given back in the background.
+    /// The tasks of one process that [wait](Self::wait) for a lock queue up, in their order, and
+    /// only the first of them polls the server. A dropped future leaves no lock behind: a lock that
+    /// an attempt in flight wins is released in the background.
     ///
     /// # Errors
     ///
-    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming the holder if one was seen, when it was held until the time was
-    ///   over;
-    /// - [`InvalidInput`](ErrorKind::InvalidInput) for a lease out of range;
-    /// - those of the calls. When an answer was lost, an attempt that won all the same is given back in the background.
+    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming the holder if one was seen, when
+    ///   it was held until the time was over;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a lease out of range;
+    /// - those of the calls. When an answer was lost, an attempt that won all the same is given
+    ///   back in the background.
     pub async fn acquire(self) -> Result<LockGuard> {
         self.check()?;
         let until = Instant::now() + self.wait;
         let deadline = self.table().deadline() + self.wait;
         let turn = self.turn(until).await?;
         let guard = self.compete(until, deadline).await?;
-        Ok(guard.with_tenure(self.tenure(turn)))
+        Ok(guard.with_local_claim(self.local_claim(turn)))
     }
 
-    /// Acquires the lock if it is free; none if somebody holds it. It does not wait for it, whatever [`wait`](Self::wait) says,
-    /// and so does not queue up: it may be faster than tasks of this process that wait.
+    /// Acquires the lock if it is free. Returns `None` if it is held. Does not wait for it,
+    /// whatever [`wait`](Self::wait) says, and so does not queue up: it may be faster than tasks
+    /// and processes that wait.
     ///
-    /// Where another task of this process holds it no call is made.
+    /// If another task of this process holds it, no call is made.
     ///
     /// # Errors
     ///
@@ -157,12 +158,54 @@ impl LockRequest {
         }
     }
 
+    /// Returns a guard for a lock that is held by this token: one that an earlier run or another
+    /// process acquired and [detached](LockGuard::detach).
+    ///
+    /// The lease is not renewed by this call, and ends when the server ends it, less the
+    /// [margin](Self::skew_margin). The guard renews it for the [`ttl`](Self::ttl) of this request,
+    /// in the background if the request says [`auto_renew`](Self::auto_renew). Its
+    /// [fencing number](LockGuard::fencing) is new, and higher than that of the guard that acquired
+    /// the lock. Two guards of one token do not exclude each other.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockLost`](ErrorKind::LockLost) if the token does not hold the lock, or the lease ends
+    ///   within the margin. An expired token and a released one cannot be told apart;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the lease is out of range;
+    /// - the error of a call that fails. The lock is unchanged then.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the lock stays as it was.
+    pub async fn resume(self, token: LockToken) -> Result<LockGuard> {
+        self.check()?;
+        let resumed = self.location.resume(token, self.table().deadline()).await;
+        let loss = match resumed.map_err(|error| self.in_context(error))? {
+            Resumed::Held(claim) => {
+                let term = Term::ending(claim.end(), self.lease, self.margin(), self.renewed);
+                match term.loss() {
+                    None => {
+                        let guard = LockGuard::new(self.name.clone(), self.location.clone(), claim, term);
+                        return Ok(guard.with_local_claim(self.local_claim(None)));
+                    }
+                    Some(loss) => loss,
+                }
+            }
+            Resumed::Lost(loss) => loss,
+        };
+        let error = Error::new(
+            ErrorKind::LockLost,
+            format!("token {token} does not hold the lock: {loss}"),
+        );
+        Err(self.in_context(error.with_hint("acquire the lock again")))
+    }
+
     pub(super) fn table(&self) -> &Table {
-        &self.place.table
+        &self.location.table
     }
 
     pub(super) fn row(&self) -> &Bytes {
-        self.place.rows.lock_row()
+        self.location.rows.lock_row()
     }
 
     /// By what everybody orders the locks that they want together.
@@ -172,100 +215,137 @@ impl LockRequest {
 
     /// The turn among the tasks of this process; none for one that goes without.
     pub(super) async fn turn(&self, until: Instant) -> Result<Option<Turn>> {
-        let turn = self.party.turn(self.row(), until).await;
-        turn.map_err(|why| self.blame(self.unavailable(&why)))
+        let turn = self.local.turn(self.row(), until).await;
+        turn.map_err(|why| self.in_context(self.unavailable(&why)))
     }
 
-    pub(super) fn tenure(&self, turn: Option<Turn>) -> Tenure {
-        self.party.tenure(self.row(), turn)
+    pub(super) fn local_claim(&self, turn: Option<Turn>) -> LocalClaim {
+        self.local.local_claim(self.row(), turn)
     }
 
     /// Tries until the lock is won, or until it is time to stop.
     pub(super) async fn compete(&self, until: Instant, deadline: Instant) -> Result<LockGuard> {
         // Every call in it ends by the deadline itself, and knows better what it was doing then.
         let won = self.try_until(until, deadline).await;
-        won.map_err(|error| self.blame(error))
+        won.map_err(|error| self.in_context(error))
     }
 
     async fn try_until(&self, until: Instant, deadline: Instant) -> Result<LockGuard> {
-        let mut pauses = Pauses::growing(SHORTEST_PAUSE, LONGEST_PAUSE);
-        // Who does not wait has no turn, and nobody behind it.
-        let front = (Instant::now() < until).then(|| self.party.front(self.row()));
+        // A call that does not wait is not queued, neither in this process nor among processes.
+        let waits = Instant::now() < until;
+        let first_waiter = waits.then(|| self.local.first_waiter(self.row()));
+        let mut waiter = Waiter::new(self.location.clone());
+        if waits && waiter.step_back() {
+            self.until_worth_trying(Ok(Vec::new()), &mut waiter, until, deadline)
+                .await?;
+        }
         loop {
-            let seen = match self.attempt(deadline).await {
-                Ok(Tried::Won(guard)) if guard.is_held() => return Ok(guard),
-                Ok(Tried::Won(guard)) => Err(guard.lost_early()),
-                Ok(Tried::Lost(sights)) => Ok(sights),
+            let seen = match self.attempt(&mut waiter, deadline).await {
+                Ok(RequestOutcome::Won(guard)) if guard.is_held() => {
+                    waiter.acquired();
+                    return Ok(guard);
+                }
+                Ok(RequestOutcome::Won(guard)) => Err(guard.lost_early()),
+                Ok(RequestOutcome::Lost(states)) => Ok(states),
                 // The attempt that may have won is watched, and the next has a token of its own.
                 Err(error) if error.is_outcome_unknown() => Err(error),
                 Err(error) => return Err(error),
             };
             let why = seen.as_deref().ok().and_then(refusal);
-            if let Some((front, why)) = front.as_ref().zip(why) {
-                front.refused(why);
+            if let Some((first_waiter, why)) = first_waiter.as_ref().zip(why) {
+                first_waiter.refused(why);
             }
-            self.until_worth_trying(seen, &mut pauses, until, deadline)
+            if let Ok(states) = &seen {
+                waiter.observe(states);
+            }
+            self.until_worth_trying(seen, &mut waiter, until, deadline)
                 .await?;
         }
     }
 
-    /// Waits until another attempt is worth its call. When it is time to stop, the error says why the last one was refused: by
-    /// what was seen then, or as it failed.
+    /// Waits until another attempt is worth its call. When it is time to stop, the error says why
+    /// the last one was refused: by what was seen then, or as it failed.
     async fn until_worth_trying(
         &self,
-        mut last: Result<Vec<Sight>>,
-        pauses: &mut Pauses,
+        mut last: Result<Vec<RowState>>,
+        waiter: &mut Waiter,
         until: Instant,
         deadline: Instant,
     ) -> Result<()> {
         loop {
             let now = Instant::now();
             if now >= until {
-                return Err(last.map_or_else(|error| error, |sights| self.held_by(&sights)));
+                return Err(last.map_or_else(|error| error, |states| self.held_by(&states)));
             }
-            sleep_until(until.min(now + pauses.next())).await;
-            let is_held_by_java = |seen: &Result<Vec<Sight>>| seen.as_ref().is_ok_and(|it| is_foreign(it));
-            if is_held_by_java(&last) {
-                // An attempt would take the companion row and give it back each time, for nothing; a look is cheaper.
-                last = Ok(self.place.look(deadline).await?);
+            sleep_until(until.min(now + waiter.pause())).await;
+            let is_held_by_java = |seen: &Result<Vec<RowState>>| seen.as_ref().is_ok_and(|it| is_foreign(it));
+            if waiter.is_next() && !is_held_by_java(&last) {
+                return Ok(());
             }
-            if !is_held_by_java(&last) {
+            // An attempt ahead of older tickets would be released again, and one under a Java
+            // client's lock would take and release the companion row each time.
+            let states = waiter.poll(deadline).await?;
+            let is_free = states.iter().all(|state| state.occupant().is_none());
+            last = Ok(states);
+            if is_free && waiter.is_next() {
                 return Ok(());
             }
         }
     }
 
-    async fn attempt(&self, deadline: Instant) -> Result<Tried> {
-        let (tried, _) = attempt(std::slice::from_ref(self), None, deadline).await?;
+    async fn attempt(&self, waiter: &mut Waiter, deadline: Instant) -> Result<RequestOutcome> {
+        let request = Self {
+            ticket: waiter.with_attempt(),
+            ..self.clone()
+        };
+        let (outcome, _) = attempt(vec![request], None, deadline).await?;
         // One request has one answer.
-        Ok(tried.into_iter().next().unwrap_or(Tried::Lost(Vec::new())))
+        Ok(outcome
+            .into_iter()
+            .next()
+            .unwrap_or(RequestOutcome::Lost(Vec::new())))
     }
 
-    fn bid(&self) -> Bid {
-        Bid {
-            place: self.place.clone(),
+    fn new_attempt(&self) -> LockAttempt {
+        LockAttempt {
+            location: self.location.clone(),
             held: self.held(),
+            ticket: self.ticket.clone(),
         }
     }
 
-    pub(super) fn guard(&self, hold: Hold) -> LockGuard {
-        LockGuard::new(
-            self.name.clone(),
-            self.place.clone(),
-            hold,
-            self.lease,
-            self.margin(),
-            self.renewed,
-        )
+    pub(super) fn guard(&self, claim: LockClaim) -> LockGuard {
+        let term = Term::new(claim.since, self.lease, self.margin(), self.renewed);
+        LockGuard::new(self.name.clone(), self.location.clone(), claim, term)
     }
 
-    /// What is written for one attempt: each has a token of its own.
+    /// Turns an attempt into what its caller gets. A request that can wait releases a lock that it
+    /// took ahead of older tickets.
+    async fn settle(&self, attempt: AttemptOutcome, deadline: Instant) -> RequestOutcome {
+        match attempt {
+            AttemptOutcome::Won(claim) if self.is_out_of_order(&claim) => {
+                let seen = RowState::awaited_by(claim.awaited_by.clone());
+                // If this fails, the dropped guard releases the lock in the background.
+                let _ = timeout_at(deadline, self.guard(claim).release()).await;
+                RequestOutcome::Lost(vec![seen])
+            }
+            AttemptOutcome::Won(claim) => RequestOutcome::Won(self.guard(claim)),
+            AttemptOutcome::Lost(states) => RequestOutcome::Lost(states),
+        }
+    }
+
+    /// Whether the request can wait, and others have waited longer.
+    fn is_out_of_order(&self, claim: &LockClaim) -> bool {
+        !self.wait.is_zero() && !self.ticket.is_next && !claim.awaited_by.is_empty()
+    }
+
+    /// Returns the owner to write for one attempt: each has a token of its own.
     pub(super) fn held(&self) -> HeldBy {
         HeldBy {
             token: LockToken::unique(),
             renewal: 0,
             ttl: Millis::floor(self.lease),
-            holder: self.party.holder.clone(),
+            holder: self.local.holder.clone(),
             over: None,
         }
     }
@@ -276,90 +356,67 @@ impl LockRequest {
 
     /// Refuses a lease, or a margin, out of range.
     pub(super) fn check(&self) -> Result<()> {
-        let refuse = |error| Err(self.blame(error));
-        self.party.check_lease(self.lease).or_else(refuse)?;
+        let refuse = |error| Err(self.in_context(error));
+        self.local.check_lease(self.lease).or_else(refuse)?;
         check_margin(self.lease, self.margin()).or_else(refuse)
     }
 
-    pub(super) fn blame(&self, error: Error) -> Error {
-        self.place.blame(&self.name, error)
+    pub(super) fn in_context(&self, error: Error) -> Error {
+        self.location.in_context(&self.name, error)
     }
 
     /// The error of an attempt that was lost.
-    pub(super) fn refused(&self, sights: &[Sight]) -> Error {
-        self.blame(self.held_by(sights))
+    pub(super) fn refused(&self, states: &[RowState]) -> Error {
+        self.in_context(self.held_by(states))
     }
 
-    fn held_by(&self, sights: &[Sight]) -> Error {
-        match refusal(sights) {
+    fn held_by(&self, states: &[RowState]) -> Error {
+        match refusal(states) {
             Some(why) => self.unavailable(&why),
+            None if states.iter().any(RowState::is_awaited) => {
+                self.unavailable("others have waited longer for it")
+            }
             None => self.unavailable("it was held when it was tried, and is free again"),
         }
     }
 
     fn unavailable(&self, why: &str) -> Error {
-        let error = Error::new(
+        Error::new(
             ErrorKind::LockUnavailable,
             format!("the lock is not available: {why}"),
         )
-        .with_retryable(true);
-        // One in a partition has no such name, and the command does not know it.
-        match LockName::of_row(self.row()) {
-            None => error,
-            Some(name) => error.with_hint(format!(
-                "who holds it: hbase-txn lock show {} {}",
-                self.table().name(),
-                name.arguments()
-            )),
-        }
+        .with_retryable(true)
     }
-}
-
-/// How much earlier than the server this side counts a lease as over, unless this was said.
-pub(crate) fn margin(lease: Duration, said: Option<Duration>) -> Duration {
-    said.unwrap_or_else(|| (lease / MARGIN.0).min(MARGIN.1))
-}
-
-/// Refuses a margin that leaves nothing of the lease.
-pub(crate) fn check_margin(lease: Duration, margin: Duration) -> Result<()> {
-    if margin < lease {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "a margin of {margin:?} leaves nothing of a lease of {lease:?}"
-    )))
 }
 
 /// How an attempt ended.
-pub(super) enum Tried {
+pub(super) enum RequestOutcome {
     Won(LockGuard),
-    Lost(Vec<Sight>),
+    Lost(Vec<RowState>),
 }
 
-/// One attempt to take locks that are in one region, and what else was to be read behind that. It goes on to its end even if
-/// this future is dropped, so that what it wins is never forgotten.
+/// One attempt to take locks that are in one region, and what else was to be read behind that. It
+/// goes on to its end even if this future is dropped, so that what it wins is never forgotten.
 pub(super) async fn attempt(
-    requests: &[LockRequest],
-    look_behind: Option<Get>,
+    requests: Vec<LockRequest>,
+    read_behind: Option<Get>,
     deadline: Instant,
-) -> Result<(Vec<Tried>, Option<Row>)> {
-    let requests = requests.to_vec();
-    Lasting::new(async move {
-        let bids: Vec<Bid> = requests.iter().map(LockRequest::bid).collect();
-        match acquire::attempt(&bids, look_behind, deadline).await {
+) -> Result<(Vec<RequestOutcome>, Option<Row>)> {
+    BackgroundTask::new(async move {
+        let attempts: Vec<LockAttempt> = requests.iter().map(LockRequest::new_attempt).collect();
+        match acquire::attempt(&attempts, read_behind, deadline).await {
             Ok((attempts, behind)) => {
-                let tried = requests
+                let outcome = requests
                     .iter()
                     .zip(attempts)
-                    .map(|(request, attempt)| match attempt {
-                        Attempt::Won(hold) => Tried::Won(request.guard(hold)),
-                        Attempt::Lost(sights) => Tried::Lost(sights),
-                    });
-                Ok((tried.collect(), behind))
+                    .map(|(request, attempt)| request.settle(attempt, deadline));
+                Ok((join_all(outcome).await, behind))
             }
             Err(error) => {
                 if error.is_outcome_unknown() {
-                    tokio::spawn(async move { join_all(bids.iter().map(abandoned::watch)).await });
+                    for (request, attempt) in requests.iter().zip(attempts) {
+                        request.local.watchers.watch(&Handle::current(), attempt);
+                    }
                 }
                 Err(error.with_hint_if_unknown("what was won is given back in the background; try again"))
             }
@@ -368,10 +425,10 @@ pub(super) async fn attempt(
     .await
 }
 
-fn is_foreign(sights: &[Sight]) -> bool {
-    sights
+fn is_foreign(states: &[RowState]) -> bool {
+    states
         .iter()
-        .any(|sight| matches!(sight.occupant(), Some(Occupant::Foreign { .. })))
+        .any(|state| matches!(state.occupant(), Some(Occupant::Foreign { .. })))
 }
 
 impl fmt::Debug for LockRequest {

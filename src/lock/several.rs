@@ -7,24 +7,25 @@ use futures::{
     future::{join_all, pending, select_all, try_join_all},
     stream::FuturesUnordered,
 };
+use hbase_client::low_level::TableCalls;
 use tokio::time::Instant;
 
 use super::{
     guard::{LockGuard, ReleaseOutcome},
-    request::{LockRequest, Tried, attempt},
+    request::{LockRequest, RequestOutcome, attempt},
     state::LockLoss,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// Several locks that are held together; each has a lease of its own, and may be lost by itself.
+/// Several locks that were acquired together. Each has a lease of its own, and may be lost alone.
 ///
 /// Dropping it gives all of them back, as dropping a [`LockGuard`] does.
 ///
 /// # Example
 ///
 /// ```no_run
-/// # async fn example(locks: hbase_txn::LockManager) -> hbase_txn::Result<()> {
-/// use hbase_txn::{Level, LockSet};
+/// # async fn example(locks: hbase_txn::lock::LockManager) -> hbase_txn::Result<()> {
+/// use hbase_txn::{Level, lock::LockSet};
 ///
 /// let requests = ["account-1", "account-2"].map(|id| locks.lock(Level::Dc, id));
 /// let both = LockSet::acquire(requests.into_iter().collect::<Result<Vec<_>, _>>()?).await?;
@@ -41,14 +42,16 @@ pub struct LockSet {
 impl LockSet {
     /// Acquires all these locks, or none.
     ///
-    /// First all are tried at once, those of one region in one call. If that does not give all of them, they are given back,
-    /// and acquired one after the other in the order of their rows, which is the same for everybody: so two sets never
-    /// wait for each other. They are waited for as long as the request that waits least.
+    /// First all are tried at once, those of one region in one call. If that does not give all of
+    /// them, they are given back, and acquired one after the other in the order of their rows,
+    /// which is the same for everybody: so two sets never wait for each other. They are waited for
+    /// as long as the request that waits least.
     ///
     /// # Errors
     ///
     /// As [`LockRequest::acquire`], naming the lock that could not be had; and
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for no locks, and one that is asked for twice.
+    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for no locks, and one that is asked for
+    /// twice.
     pub async fn acquire(requests: Vec<LockRequest>) -> Result<Self> {
         let Some(wait) = requests.iter().map(|request| request.wait).min() else {
             return Err(Error::invalid("no locks to acquire"));
@@ -84,18 +87,18 @@ impl LockSet {
             .into_values()
             .zip(guards)
             .zip(turns)
-            .map(|((index, guard), turn)| (index, guard.with_tenure(requests[index].tenure(turn))))
+            .map(|((index, guard), turn)| (index, guard.with_local_claim(requests[index].local_claim(turn))))
             .collect();
         let guards = as_asked.into_values().collect();
         Ok(Self { guards })
     }
 
-    /// The locks, in the order in which they were asked for.
+    /// Returns the locks, in the order of their requests.
     pub fn guards(&self) -> &[LockGuard] {
         &self.guards
     }
 
-    /// Whether all of them are held.
+    /// Returns whether all of them are held.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.guards.iter().all(LockGuard::is_held)
@@ -108,7 +111,7 @@ impl LockSet {
         (self.guards[index].name(), loss)
     }
 
-    /// Gives all of them back, and tells of each whether it was held until now.
+    /// Releases all of them, and returns for each whether it was held until now.
     ///
     /// # Errors
     ///
@@ -127,17 +130,18 @@ enum All {
     Won(Vec<LockGuard>),
     /// None is kept; the error says which was not won.
     Refused(Error),
-    /// None is kept: their region was split since it was looked up, and where they are now is known by now.
+    /// None is kept: their region was split since it was looked up, and where they are now is known
+    /// by now.
     Parted(Error),
 }
 
 /// Tries all of them once; and once more where what was known of their regions was old.
 async fn try_all(requests: &[&LockRequest], deadline: Instant) -> Result<Result<Vec<LockGuard>>> {
-    let tried = match try_by_region(requests, deadline).await? {
+    let outcome = match try_by_region(requests, deadline).await? {
         All::Parted(_) => try_by_region(requests, deadline).await?,
-        tried => tried,
+        outcome => outcome,
     };
-    Ok(match tried {
+    Ok(match outcome {
         All::Won(guards) => Ok(guards),
         All::Refused(refusal) | All::Parted(refusal) => Err(refusal),
     })
@@ -152,28 +156,31 @@ async fn try_by_region(requests: &[&LockRequest], deadline: Instant) -> Result<A
     let calls = regions
         .into_values()
         .map(|members| try_region(requests, members, deadline));
-    // All of them, also when one fails: an answer that is not taken gives its locks back by being dropped.
+    // All of them, also when one fails: an answer that is not taken gives its locks back by being
+    // dropped.
     let answers = join_all(calls).await;
     let mut guards: BTreeMap<usize, LockGuard> = BTreeMap::new();
     let mut failed = None;
     for answer in answers {
         match answer {
-            Ok(tried) => {
-                for (index, tried) in tried {
-                    match tried {
-                        Tried::Won(guard) if guard.is_held() => {
+            Ok(outcome) => {
+                for (index, outcome) in outcome {
+                    match outcome {
+                        RequestOutcome::Won(guard) if guard.is_held() => {
                             guards.insert(index, guard);
                         }
-                        Tried::Won(guard) => failed = Some(All::Refused(guard.lost_early())),
-                        Tried::Lost(sights) => failed = Some(All::Refused(requests[index].refused(&sights))),
+                        RequestOutcome::Won(guard) => failed = Some(All::Refused(guard.lost_early())),
+                        RequestOutcome::Lost(states) => {
+                            failed = Some(All::Refused(requests[index].refused(&states)));
+                        }
                     }
                 }
             }
             // One that is cut itself can't be had, now or later.
-            Err(error) if error.kind() == ErrorKind::PartitionCut && error.is_retryable() => {
+            Err(error) if error.kind() == ClientErrorKind::PartitionCut && error.is_retryable() => {
                 failed.get_or_insert(All::Parted(error));
             }
-            Err(error) if error.kind() == ErrorKind::PartitionCut || error.is_outcome_unknown() => {
+            Err(error) if error.kind() == ClientErrorKind::PartitionCut || error.is_outcome_unknown() => {
                 failed = Some(All::Refused(error));
             }
             Err(error) => return Err(error),
@@ -183,7 +190,7 @@ async fn try_by_region(requests: &[&LockRequest], deadline: Instant) -> Result<A
     let Some(failed) = failed else {
         return Ok(All::Won(guards.collect()));
     };
-    // Whoever competes with us must find them free before we come again.
+    // Competing clients must find them free before the next attempt.
     try_join_all(guards.map(LockGuard::release)).await?;
     Ok(failed)
 }
@@ -193,10 +200,10 @@ async fn try_region(
     requests: &[&LockRequest],
     members: Vec<usize>,
     deadline: Instant,
-) -> Result<Vec<(usize, Tried)>> {
+) -> Result<Vec<(usize, RequestOutcome)>> {
     let together: Vec<LockRequest> = members.iter().map(|index| requests[*index].clone()).collect();
-    let (tried, _) = attempt(&together, None, deadline).await?;
-    Ok(members.into_iter().zip(tried).collect())
+    let (outcome, _) = attempt(together, None, deadline).await?;
+    Ok(members.into_iter().zip(outcome).collect())
 }
 
 /// Acquires them in order, each when those before it are held.
@@ -204,7 +211,7 @@ async fn one_by_one(requests: &[&LockRequest], until: Instant, deadline: Instant
     let mut guards: Vec<LockGuard> = Vec::with_capacity(requests.len());
     for request in requests {
         // Others may be waited for longer than a lease, so each is renewed until all are there.
-        let kept = (*request).clone().renewed();
+        let kept = (*request).clone().auto_renew();
         let guard = tokio::select! {
             won = kept.compete(until, deadline) => won?,
             error = first_lost(&guards) => return Err(error),

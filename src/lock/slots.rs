@@ -1,49 +1,52 @@
-//! Holds that stand side by side in one row of a lock table, each in columns of its own: what permits, readers and leaders
-//! are made of.
+//! Holds that stand side by side in one row of a lock table, each in columns of its own: what
+//! permits, readers and leaders are made of.
 //!
-//! A slot is a lock that is alone in its columns: markers, owner cells, leases, renewals and releases are those of any lock.
-//! What is added is what the row has in common: one counter, which numbers all holds of the row, and one more look at the
-//! whole row, behind an attempt's own writes in the same call.
+//! A slot is a lock that is alone in its columns: markers, owner cells, leases, renewals and
+//! releases are those of any lock. What is added is what the row has in common: one counter, which
+//! numbers all holds of the row, and one more look at the whole row, behind an attempt's own writes
+//! in the same call.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt, slice,
+    fmt,
     sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
+use hbase_client::{
+    Cell, Condition, Delete, Get, Put, Row, Table,
+    low_level::{ActionAnswer, AnyRegion, CallKind, MultiCall, RegionAction, TableCalls, condition},
+};
 use tokio::time::Instant;
 
 use super::{
     guard::{LockGuard, ReleaseOutcome},
     layout::{DEFINITION, FAMILY, LockRows, SlotColumn},
+    local::{FirstWaiter, LocalClaim, LocalLocks, Turn},
+    location::LockLocation,
     manager::LockManager,
     owner::LockToken,
-    party::{Front, Party, Tenure, Turn},
-    place::Place,
-    request::{LockRequest, Tried, attempt},
-    sight::Sight,
+    request::{LockRequest, RequestOutcome, attempt},
+    row_state::RowState,
     state::{LockHolder, LockLoss},
 };
 use crate::{
-    client::{ActionAnswer, AnyRegion, CallKind, MultiCall, RegionAction, Table},
     error::Result,
-    model::{Cell, Condition, Delete, Durability, Get, Level, Put, Row, distributed_row},
-    wire::condition,
+    java_layout::{Level, distributed_row},
 };
 
 /// A row of slots.
 #[derive(Clone)]
 pub(crate) struct SlotRow {
-    party: Arc<Party>,
+    local: Arc<LocalLocks>,
     table: Table,
     /// The row without the byte in front.
     key: String,
     row: Bytes,
 }
 
-/// What was seen of a row at one moment.
+/// A row of slots at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SlotsSeen {
     pub(crate) definition: Option<Definition>,
@@ -53,7 +56,7 @@ pub(crate) struct SlotsSeen {
     pub(crate) held: BTreeMap<String, LockHolder>,
 }
 
-/// What a row is for, as it was seen.
+/// The definition of a row, as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Definition {
     pub(crate) value: Bytes,
@@ -61,14 +64,15 @@ pub(crate) struct Definition {
 }
 
 impl LockManager {
-    /// The row of this name among those of a kind. The kind is in front of the name of a lock, so that no two kinds share a
-    /// row and none is a lock's; it is no longer than what companions have behind theirs, so that what fits there fits here.
+    /// The row of this name among those of a kind. The kind is in front of the name of a lock, so
+    /// that no two kinds share a row and none is a lock's; it is no longer than what companions
+    /// have behind theirs, so that what fits there fits here.
     pub(crate) fn slot_row(&self, kind: &'static str, level: Level, id: &str) -> Result<SlotRow> {
-        let (name, place) = self.place(level, id)?;
+        let (name, location) = self.location(level, id)?;
         let key = format!("{kind}#{}", name.key());
         Ok(SlotRow {
-            party: Arc::clone(self.party()),
-            table: place.table,
+            local: Arc::clone(self.local()),
+            table: location.table,
             row: distributed_row(key.as_bytes()),
             key,
         })
@@ -84,42 +88,40 @@ impl SlotRow {
         &self.table
     }
 
-    /// How long the family keeps what nobody renews, if not for ever.
+    /// Returns the TTL of the table's family, or `None` if its cells live without limit.
     pub(crate) fn forgets_after(&self) -> Option<Duration> {
-        self.party.cells_live
+        self.local.cells_live
     }
 
-    /// Asks for these slots, which are one hold. Where they are chosen for each attempt, [`attempt`](Self::attempt) names them.
+    /// Asks for these slots, which are one hold. Where they are chosen for each attempt,
+    /// [`attempt`](Self::attempt) names them.
     pub(crate) fn request(&self, slots: &[String]) -> LockRequest {
-        LockRequest::new(Arc::clone(&self.party), self.key.clone(), self.place(slots))
+        LockRequest::new(Arc::clone(&self.local), self.key.clone(), self.location(slots))
     }
 
-    fn place(&self, slots: &[String]) -> Place {
-        Place {
-            table: self.table.clone(),
-            rows: LockRows::slots(&self.row, slots),
-            cells_live: self.party.cells_live,
-        }
+    fn location(&self, slots: &[String]) -> LockLocation {
+        self.local
+            .location(self.table.clone(), LockRows::slots(&self.row, slots))
     }
 
     /// The turn among the tasks of this process, or why this one came to none until then.
     pub(crate) async fn turn(&self, until: Instant) -> Result<Option<Turn>, String> {
-        self.party.turn(&self.row, until).await
+        self.local.turn(&self.row, until).await
     }
 
     /// For a task that has the turn, and begins to ask.
-    pub(crate) fn front(&self) -> Front<'_> {
-        self.party.front(&self.row)
+    pub(crate) fn first_waiter(&self) -> FirstWaiter<'_> {
+        self.local.first_waiter(&self.row)
     }
 
-    /// What a task keeps that is alone in what it has of the row.
-    pub(crate) fn tenure(&self, turn: Option<Turn>) -> Tenure {
-        self.party.tenure(&self.row, turn)
+    /// Returns the claim of a task that is the only one of its process to hold the row.
+    pub(crate) fn local_claim(&self, turn: Option<Turn>) -> LocalClaim {
+        self.local.local_claim(&self.row, turn)
     }
 
     /// Whether a task of this process has the turn.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.party.is_awaited(&self.row)
+        self.local.is_awaited(&self.row)
     }
 
     /// Tries once to take these slots, all or none, and tells how the row looked behind that.
@@ -130,13 +132,13 @@ impl SlotRow {
         deadline: Instant,
     ) -> Result<(Option<LockGuard>, SlotsSeen)> {
         let mut request = request.clone();
-        request.place = self.place(slots);
-        let (mut tried, row) = attempt(slice::from_ref(&request), Some(self.get()), deadline).await?;
+        request.location = self.location(slots);
+        let (mut outcome, row) = attempt(vec![request], Some(self.get()), deadline).await?;
         let mut seen = SlotsSeen::of(row.as_ref());
-        let guard = match tried.pop() {
-            Some(Tried::Won(guard)) => Some(guard),
-            Some(Tried::Lost(sights)) => {
-                seen.forget_own(slots, &sights);
+        let guard = match outcome.pop() {
+            Some(RequestOutcome::Won(guard)) => Some(guard),
+            Some(RequestOutcome::Lost(states)) => {
+                seen.forget_own(slots, &states);
                 None
             }
             None => None,
@@ -144,8 +146,8 @@ impl SlotRow {
         Ok((guard, seen))
     }
 
-    /// Looks at the row.
-    pub(crate) async fn look(&self, deadline: Instant) -> Result<SlotsSeen> {
+    /// Reads the row.
+    pub(crate) async fn read(&self, deadline: Instant) -> Result<SlotsSeen> {
         let table = self.table_until(deadline);
         Ok(SlotsSeen::of(table.get(self.get()).await?.as_ref()))
     }
@@ -161,7 +163,8 @@ impl SlotRow {
         Get::new(self.row.clone()).family(FAMILY)
     }
 
-    /// Says what the row is for, if it says now what was seen; whether it did. What it says now is known only by another look.
+    /// Says what the row is for, if it says now what was seen; whether it did. What it says now is
+    /// known only by another look.
     pub(crate) async fn define(
         &self,
         seen: Option<&Definition>,
@@ -175,12 +178,13 @@ impl SlotRow {
         };
         let put = Put::new(row)
             .cell(FAMILY, DEFINITION, Bytes::copy_from_slice(definition))
-            .durability(Durability::SyncWal);
+            .durability(self.table.durable());
         let table = self.table_until(deadline);
-        table.check_and_mutate(condition, [put.into()]).await
+        Ok(table.check_and_mutate(condition, [put.into()]).await?)
     }
 
-    /// Takes away what the row is for, if it was not said anew since it was seen, be it the same; whether it did.
+    /// Deletes the definition if it was not written again since it was read, even with the same
+    /// value. Returns whether it did.
     pub(crate) async fn undefine(&self, seen: &Definition, deadline: Instant) -> Result<bool> {
         let delete = Delete::new(self.row.clone())
             .column(FAMILY, DEFINITION)
@@ -189,9 +193,14 @@ impl SlotRow {
             row: self.row.clone(),
             actions: vec![RegionAction::Conditional {
                 mutations: vec![delete.into()],
-                condition: condition::absent_from(&self.row, &FAMILY, &DEFINITION, seen.timestamp + 1),
+                condition: condition::absent_from(
+                    &self.row,
+                    &FAMILY,
+                    &DEFINITION,
+                    seen.timestamp.saturating_add(1),
+                ),
             }],
-            durability: Durability::SyncWal,
+            durability: self.table.durable(),
             kind: CallKind::Write,
         };
         let operation = "taking the definition away";
@@ -205,19 +214,33 @@ impl SlotRow {
     /// Gives back what a token of another process has.
     pub(crate) async fn release(&self, token: LockToken) -> Result<ReleaseOutcome> {
         let deadline = self.table.deadline();
-        match self.look(deadline).await?.slots_of(token) {
+        match self.read(deadline).await?.slots_of(token) {
             slots if slots.is_empty() => Ok(ReleaseOutcome::Lost(LockLoss::Expired)),
-            slots => self.place(&slots).release(token, deadline).await,
+            slots => self.location(&slots).release(token, deadline).await,
         }
     }
 
-    /// Renews what a token of another process has. None when it was; why not, when it is not held any more.
+    /// Renews what a token of another process has. None when it was; why not, when it is not held
+    /// any more.
     pub(crate) async fn renew(&self, token: LockToken, lease: Duration) -> Result<Option<LockLoss>> {
-        self.party.check_lease(lease)?;
+        self.local.check_lease(lease)?;
         let deadline = self.table.deadline();
-        match self.look(deadline).await?.slots_of(token) {
+        match self.read(deadline).await?.slots_of(token) {
             slots if slots.is_empty() => Ok(Some(LockLoss::Expired)),
-            slots => self.place(&slots).renew_for(token, lease, deadline).await,
+            slots => self.location(&slots).renew_for(token, lease, deadline).await,
+        }
+    }
+
+    /// Revokes what a token has and returns its holder. Returns `None` if the token has nothing.
+    pub(crate) async fn evict(&self, token: LockToken) -> Result<Option<LockHolder>> {
+        let deadline = self.table.deadline();
+        match self.read(deadline).await?.slots_of(token) {
+            slots if slots.is_empty() => Ok(None),
+            slots => {
+                self.location(&slots)
+                    .evict(&self.key, Some(token), deadline)
+                    .await
+            }
         }
     }
 }
@@ -236,16 +259,19 @@ impl LockRequest {
 }
 
 impl SlotsSeen {
-    /// The slots of a token.
+    /// The slots of a token, in the order of their numbers: the first is the one by whose fencing
+    /// cell the holder judges whether anyone else changed the hold.
     fn slots_of(&self, token: LockToken) -> Vec<String> {
         let own = self.held.iter().filter(|(_, holder)| holder.token == Some(token));
-        own.map(|(slot, _)| slot.clone()).collect()
+        let mut slots: Vec<String> = own.map(|(slot, _)| slot.clone()).collect();
+        slots.sort_by_key(String::len);
+        slots
     }
 
     /// Forgets slots that an attempt had as a part of what it wanted: they are given back by now.
-    fn forget_own(&mut self, slots: &[String], sights: &[Sight]) {
-        for (slot, sight) in slots.iter().zip(sights) {
-            if sight.occupant().is_none() {
+    fn forget_own(&mut self, slots: &[String], states: &[RowState]) {
+        for (slot, state) in slots.iter().zip(states) {
+            if state.occupant().is_none() {
                 self.held.remove(slot);
             }
         }
@@ -272,7 +298,7 @@ impl SlotsSeen {
             }
         }
         for (slot, cells) in slots {
-            let occupant = Sight::of_cells(cells.marker, cells.owner, cells.fencing, None).occupant();
+            let occupant = RowState::of_cells(cells.marker, cells.owner, cells.fencing, None).occupant();
             if let (Some(occupant), Ok(slot)) = (occupant, std::str::from_utf8(slot)) {
                 seen.held.insert(slot.to_owned(), LockHolder::of(occupant));
             }
@@ -295,5 +321,29 @@ impl fmt::Debug for SlotRow {
             .field("table", self.table.name())
             .field("key", &self.key)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn slots_of_a_token_are_in_numeric_order() {
+        let token = LockToken::unique();
+        let holder = |token| LockHolder {
+            name: None,
+            token: Some(token),
+            since: SystemTime::UNIX_EPOCH,
+            lease: None,
+        };
+        let mut seen = SlotsSeen::default();
+        for slot in ["100", "9", "10", "2"] {
+            seen.held.insert(slot.to_owned(), holder(token));
+        }
+        seen.held.insert("1".to_owned(), holder(LockToken::unique()));
+        assert_eq!(seen.slots_of(token), ["2", "9", "10", "100"]);
     }
 }

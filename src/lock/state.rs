@@ -1,4 +1,4 @@
-//! What is told of a lock: who holds it, since when, and how a hold ended.
+//! The state of a lock for callers: its holder, and how a hold ended.
 
 use std::{
     fmt,
@@ -8,10 +8,13 @@ use std::{
 use super::{
     name::LockName,
     owner::LockToken,
-    sight::{Occupant, Sight},
+    row_state::{Occupant, RowState},
 };
 
-/// Who holds a lock.
+/// The name of a holder that has none.
+pub(super) const NAMELESS: &str = "a client that leaves no name";
+
+/// Reads the holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockHolder {
@@ -21,48 +24,49 @@ pub struct LockHolder {
     pub token: Option<LockToken>,
     /// When it was acquired, by the region server's clock; by its own for a Java client.
     pub since: SystemTime,
-    /// How long from then on the server keeps it; renewals lengthen it. None when the client does not write it down.
+    /// How long from then on the server keeps it; renewals lengthen it. None when the client does
+    /// not write it down.
     pub lease: Option<Duration>,
 }
 
-/// A lock as it was found.
+/// The state of a lock at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// Its name; none for a lock in a partition, and for a key that no name has: another client's, with a `#` too few or too
-    /// many.
+    /// Its name; none for a lock in a partition, and for a key that no name has: another client's,
+    /// with a `#` too few or too many.
     pub name: Option<LockName>,
-    /// Its key, as text as HBase's shell writes bytes, without the byte in front; prefix and id, with a `#` between them, of a
-    /// lock in a partition.
+    /// Its key, as text as HBase's shell writes bytes, without the byte in front; prefix and id,
+    /// with a `#` between them, of a lock in a partition.
     pub key: String,
-    /// Who holds it; none when it is free.
+    /// Its holder; `None` if it is free.
     pub holder: Option<LockHolder>,
     /// The last fencing number, as long as it is kept; renewals raise it too. None in a list.
     pub fencing: Option<u64>,
-    /// Whether the rows of the lock do not agree: a client that does not know owners removed or took the lock row of a
-    /// holder that does.
+    /// Whether the rows of the lock do not agree: a client that does not know owners removed or
+    /// took the lock row of a holder that does.
     pub at_odds: bool,
 }
 
-/// Why a lock is not held any more by whom it was.
+/// The reason why a hold of a lock ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockLoss {
     /// Its lease is over.
     Expired,
-    /// Somebody took it away before its lease was over: a Java client's release, or a forced one.
+    /// It was revoked before its lease expired: by a Java client's release, or by force.
     Removed,
-    /// Somebody else has it.
+    /// Another client has it.
     Taken(LockHolder),
     /// A transaction gave it back.
     Released,
-    /// A transaction that gives it back was sent, and its answer was lost: nobody knows whether it is held.
+    /// A transaction that releases it was sent, and its answer was lost: it may still be held.
     Unknown,
 }
 
 /// Why a lock whose rows look so can't be had. None when it is free.
-pub(crate) fn refusal(sights: &[Sight]) -> Option<String> {
-    let occupant = sights.iter().find_map(Sight::occupant)?;
+pub(crate) fn refusal(states: &[RowState]) -> Option<String> {
+    let occupant = states.iter().find_map(RowState::occupant)?;
     Some(format!("it is held by {}", LockHolder::of(occupant)))
 }
 
@@ -84,15 +88,16 @@ impl LockHolder {
         }
     }
 
-    /// How much of the lease is left, by this machine's wall clock and so only as good as that. None when the client does
-    /// not write its lease down.
+    /// Returns the remaining lease by this machine's wall clock, and only as accurate as that
+    /// clock. `None` if the holder's client does not record its lease.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         let end = self.since.checked_add(self.lease?)?;
         Some(end.duration_since(SystemTime::now()).unwrap_or_default())
     }
 
-    /// How long it has been held, by this machine's wall clock and so only as good as that.
+    /// Returns how long it has been held by this machine's wall clock, and only as accurate as that
+    /// clock.
     #[must_use]
     pub fn age(&self) -> Duration {
         SystemTime::now().duration_since(self.since).unwrap_or_default()
@@ -101,12 +106,9 @@ impl LockHolder {
 
 impl LockInfo {
     /// Of the rows' sights, in their order: the first is the truth among clients of this library.
-    pub(crate) fn of(name: Option<LockName>, key: String, sights: &[Sight]) -> Self {
-        let occupants: Vec<_> = sights.iter().map(Sight::occupant).collect();
-        let token = |occupant: &Option<Occupant>| match occupant {
-            Some(Occupant::Ours { held, .. }) => Some(held.token),
-            _ => None,
-        };
+    pub(crate) fn of(name: Option<LockName>, key: String, states: &[RowState]) -> Self {
+        let occupants: Vec<_> = states.iter().map(RowState::occupant).collect();
+        let token = |occupant: &Option<Occupant>| occupant.as_ref().and_then(Occupant::token);
         let at_odds = occupants
             .windows(2)
             .any(|pair| pair[0].is_some() && token(&pair[0]) != token(&pair[1]));
@@ -114,7 +116,7 @@ impl LockInfo {
             name,
             key,
             holder: occupants.into_iter().flatten().next().map(LockHolder::of),
-            fencing: sights.first().and_then(|sight| sight.fencing),
+            fencing: states.first().and_then(|state| state.fencing),
             at_odds,
         }
     }
@@ -131,7 +133,7 @@ impl fmt::Display for LockHolder {
         match &self.name {
             // It is another process's word: what a terminal would obey is shown.
             Some(name) => write!(f, "{}", name.escape_debug())?,
-            None => f.write_str("a client that leaves no name")?,
+            None => f.write_str(NAMELESS)?,
         }
         let age = self.age().as_millis();
         match self.remaining() {
@@ -148,9 +150,9 @@ impl fmt::Display for LockLoss {
             Self::Removed => f.write_str("it was removed before its lease was over"),
             Self::Taken(holder) => write!(f, "it was taken by {holder}"),
             Self::Released => f.write_str("a transaction gave it back"),
-            Self::Unknown => f.write_str(
-                "a transaction that gives it back was sent, and nobody knows whether it was applied",
-            ),
+            Self::Unknown => {
+                f.write_str("a transaction that releases it was sent, and its outcome is unknown")
+            }
         }
     }
 }

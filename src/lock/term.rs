@@ -1,4 +1,4 @@
-//! How long a lock is held, as this side knows it: what a guard shares with whoever keeps the lock.
+//! The lease of a lock as this process counts it, shared by the guard and its keeper.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ pub(crate) struct Term<T> {
     renewed: AtomicBool,
     status: watch::Sender<Status>,
     /// What it has among the tasks of this process; given up with the lock.
-    tenure: Mutex<Option<T>>,
+    local_claim: Mutex<Option<T>>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,21 +37,26 @@ enum Status {
 impl<T> Term<T> {
     /// Of a lease that was sent then; counted as over so much earlier than by the server.
     pub(crate) fn new(since: Moment, lease: Duration, margin: Duration, renewed: bool) -> Self {
-        let until = since.after(lease.saturating_sub(margin));
+        Self::ending(since.after(lease), lease, margin, renewed)
+    }
+
+    /// A term that the server ends at `end` unless it is renewed, for `lease` each time.
+    pub(crate) fn ending(end: Moment, lease: Duration, margin: Duration, renewed: bool) -> Self {
+        let until = end.before(margin);
         Self {
             lease,
             margin,
             renewed: AtomicBool::new(renewed),
             status: watch::Sender::new(Status::Held(until)),
-            tenure: Mutex::new(None),
+            local_claim: Mutex::new(None),
         }
     }
 
     /// Keeps this as long as the lock is held.
-    pub(crate) fn keep(&self, tenure: T) {
-        *self.tenure() = Some(tenure);
+    pub(crate) fn keep(&self, local_claim: T) {
+        *self.local_claim() = Some(local_claim);
         if self.until().is_none() {
-            self.end_tenure();
+            self.end_local_claim();
         }
     }
 
@@ -59,7 +64,7 @@ impl<T> Term<T> {
         self.lease
     }
 
-    /// How long it is held by this side's count when nobody renews it.
+    /// Returns how long the lock is held by this process's count unless it is renewed.
     pub(crate) fn lasts(&self) -> Duration {
         self.lease.saturating_sub(self.margin)
     }
@@ -100,8 +105,8 @@ impl<T> Term<T> {
         matches!(&*self.status.borrow(), Status::Released)
     }
 
-    /// Waits until it is not held any more. By a timer of whoever waits: the runtime that has the keeper may be gone, or stand
-    /// still.
+    /// Waits until it is lost. The timer is the caller's own: the runtime that has the
+    /// keeper may be gone, or stand still.
     pub(crate) async fn lost(&self) -> LockLoss {
         let mut status = self.status.subscribe();
         loop {
@@ -128,41 +133,51 @@ impl<T> Term<T> {
         let is_over = |status: &Status| matches!(status, Status::Held(until) if until.left().is_zero());
         self.end_if(is_over, Status::Lost(LockLoss::Expired));
         if self.until().is_none() {
-            self.end_tenure();
+            self.end_local_claim();
         }
     }
 
-    /// By the server it is held until then: also sooner than before, when a renewal shows its clock ahead of what was thought. One
-    /// that comes back after the end has been told does not take that back.
-    pub(crate) fn renewed(&self, until: Moment) {
+    /// Notes an answer by which the server keeps the lock until then. That may be sooner than
+    /// before: a renewal may show that the server's clock is ahead.
+    ///
+    /// # Errors
+    ///
+    /// The loss, if the lease was over before the answer came, or is over by it: a lock never comes
+    /// back.
+    pub(crate) fn extend(&self, until: Moment) -> Result<(), LockLoss> {
+        let renewed = until.before(self.margin);
         self.status.send_if_modified(|status| match status {
-            Status::Held(end) => {
-                *end = until.before(self.margin);
+            Status::Held(end) if !end.left().is_zero() => {
+                *end = renewed;
                 true
             }
-            Status::Lost(_) | Status::Released => false,
+            _ => false,
         });
+        // Ends it if it is over.
+        self.expire();
+        self.loss().map_or(Ok(()), Err)
     }
 
     pub(crate) fn lose(&self, loss: LockLoss) {
         self.end(Status::Lost(loss));
-        self.end_tenure();
+        self.end_local_claim();
     }
 
-    /// Nobody here has to do with it any more, if it is held; others of this process don't get it for that.
-    pub(crate) fn leave(&self) {
+    /// Nobody here has to do with it any more, if it is held; others of this process don't get it
+    /// for that.
+    pub(crate) fn detach(&self) {
         self.end(Status::Released);
     }
 
     /// It was given back.
     pub(crate) fn released(&self) {
         self.status.send_replace(Status::Released);
-        self.end_tenure();
+        self.end_local_claim();
     }
 
-    pub(crate) fn end_tenure(&self) {
-        let tenure = self.tenure().take();
-        drop(tenure);
+    pub(crate) fn end_local_claim(&self) {
+        let local_claim = self.local_claim().take();
+        drop(local_claim);
     }
 
     fn end(&self, end: Status) {
@@ -179,8 +194,8 @@ impl<T> Term<T> {
         });
     }
 
-    fn tenure(&self) -> MutexGuard<'_, Option<T>> {
-        self.tenure.lock().unwrap_or_else(PoisonError::into_inner)
+    fn local_claim(&self) -> MutexGuard<'_, Option<T>> {
+        self.local_claim.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -189,21 +204,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_renewal_moves_the_end_of_a_lease_in_both_directions_and_does_not_bring_back_a_lost_one() {
+    fn renewal_moves_the_end_both_ways_but_revives_no_lost_lease() {
         let now = Moment::now();
         let [sooner, later] = [3, 30].map(|seconds| now.after(Duration::from_secs(seconds)));
         let term = Term::<()>::new(now, Duration::from_secs(10), Duration::ZERO, false);
         for until in [later, sooner] {
-            term.renewed(until);
+            assert_eq!(term.extend(until), Ok(()));
             assert_eq!(term.until(), Some(until));
         }
         for end in [|term: &Term<()>| term.lose(LockLoss::Expired), Term::released] {
             let term = Term::<()>::new(now, Duration::from_secs(10), Duration::ZERO, false);
             end(&term);
-            term.renewed(later);
+            term.extend(later).unwrap_err();
             assert_eq!((term.until(), term.left()), (None, Duration::ZERO));
             assert!(term.loss().is_some());
         }
+    }
+
+    #[test]
+    fn renewal_answered_after_the_end_does_not_bring_the_lock_back() {
+        let long = Duration::from_secs(60);
+        let over = Moment::now().before(Duration::from_secs(1));
+        // Its end has passed, and no task has noticed yet.
+        let term = Term::<()>::new(over.before(long), long, Duration::ZERO, true);
+        assert_eq!(term.left(), Duration::ZERO);
+        assert_eq!(term.extend(Moment::now().after(long)), Err(LockLoss::Expired));
+        assert_eq!(term.left(), Duration::ZERO);
+        // The lease that the answer gives is over itself.
+        let term = Term::<()>::new(Moment::now(), long, Duration::ZERO, true);
+        assert_eq!(term.extend(over), Err(LockLoss::Expired));
+        assert_eq!(term.until(), None);
     }
 
     #[test]

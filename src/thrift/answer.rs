@@ -1,7 +1,7 @@
 //! Thrift's binary protocol, as far as answers have it, from a peer that may be anything.
 //!
-//! The `thrift` crate's own reader allocates what a peer announces. This one believes no length that the rest of the answer
-//! can't have.
+//! The `thrift` crate's own reader allocates what a peer announces. This one believes no length
+//! that the rest of the answer can't have.
 
 use std::io::Read;
 
@@ -16,7 +16,7 @@ use thrift::{
 use super::socket::Socket;
 
 /// The most elements of a list, a set or a map.
-const MOST_ELEMENTS: usize = 10_000;
+const MAX_ELEMENTS: usize = 10_000;
 /// What every message begins with.
 const VERSION: [u8; 2] = [0x80, 0x01];
 
@@ -67,7 +67,7 @@ impl Answers {
     /// A number of elements, each of one byte at least.
     fn elements(&mut self) -> thrift::Result<i32> {
         let number = self.read_i32()?;
-        let most = MOST_ELEMENTS.min(self.0.left());
+        let most = MAX_ELEMENTS.min(self.0.left());
         match usize::try_from(number) {
             Ok(count) if count <= most => Ok(number),
             _ => Err(invalid(format!(

@@ -1,13 +1,10 @@
 //! What a call that failed means.
 
+use hbase_client::{Effect, HostPort, RemoteException, low_level::Ruling};
 use hbase_thrift::hbase::IOError;
 use thrift::{ApplicationErrorKind, ProtocolErrorKind, TransportErrorKind};
 
-use crate::{
-    config::HostPort,
-    error::{Effect, Error, ErrorKind, RemoteException},
-    rpc::Ruling,
-};
+use crate::error::{ClientErrorKind, Error, ErrorKind};
 
 const NO_ANSWER: &str = "this is no answer of a Thrift gateway";
 const NO_GATEWAY: &str = "is it HBase's Thrift gateway of the first API (hbase thrift, not thrift2), with the binary \
@@ -16,8 +13,8 @@ const NO_GATEWAY: &str = "is it HBase's Thrift gateway of the first API (hbase t
 /// The error of a gateway that can't be reached.
 pub(super) fn unreachable(gateway: &HostPort, error: std::io::Error) -> Error {
     let kind = match error.kind() {
-        std::io::ErrorKind::TimedOut => ErrorKind::DeadlineExceeded,
-        _ => ErrorKind::Unreachable,
+        std::io::ErrorKind::TimedOut => ClientErrorKind::DeadlineExceeded,
+        _ => ClientErrorKind::Unreachable,
     };
     Error::new(kind, "the Thrift gateway can't be reached")
         .with_retryable(true)
@@ -29,12 +26,12 @@ pub(super) fn unreachable(gateway: &HostPort, error: std::io::Error) -> Error {
 /// The error of a call whose answer did not come in time.
 pub(super) fn late(gateway: &HostPort, effect: Effect) -> Error {
     Error::new(
-        ErrorKind::DeadlineExceeded,
+        ClientErrorKind::DeadlineExceeded,
         "the Thrift gateway did not answer in time",
     )
     .with_retryable(true)
     .with_hint(
-        "is the gateway or HBase behind it busy, or down? otherwise allow more time (operation_timeout)",
+        "is the gateway or HBase behind it busy, or down? otherwise allow more time (call_timeout, operation_timeout)",
     )
     .with_effect(effect)
     .at_server(gateway)
@@ -50,7 +47,27 @@ pub(super) fn is_lost(error: &thrift::Error) -> bool {
     matches!(error, thrift::Error::Transport(error) if error.kind != TransportErrorKind::TimedOut)
 }
 
-/// The public error of a call that failed, which left this behind unless the gateway says otherwise.
+/// Whether the answer did not come in time.
+pub(super) fn is_late(error: &thrift::Error) -> bool {
+    matches!(error, thrift::Error::Transport(error) if error.kind == TransportErrorKind::TimedOut)
+}
+
+/// Whether the same call may succeed a moment later: the gateway or the region is silent, restarts
+/// or moves.
+pub(super) fn is_transient(error: &Error) -> bool {
+    let may_pass = matches!(
+        error.kind(),
+        ErrorKind::Client(ClientErrorKind::Unreachable)
+            | ErrorKind::Client(ClientErrorKind::ConnectionLost)
+            | ErrorKind::Client(ClientErrorKind::DeadlineExceeded)
+            | ErrorKind::Client(ClientErrorKind::LimitExceeded)
+            | ErrorKind::Client(ClientErrorKind::Server)
+    );
+    may_pass && error.is_retryable()
+}
+
+/// The public error of a call that failed, which left this behind unless the gateway says
+/// otherwise.
 pub(super) fn translate(
     gateway: &HostPort,
     error: thrift::Error,
@@ -59,17 +76,15 @@ pub(super) fn translate(
 ) -> Error {
     let public = |kind, what: &'static str| Error::new(kind, what).with_effect(effect);
     if let Some(why) = absurdity {
-        return public(ErrorKind::Protocol, NO_ANSWER)
+        return public(ClientErrorKind::Protocol, NO_ANSWER)
             .with_hint(NO_GATEWAY)
             .with_source(why)
             .at_server(gateway);
     }
     match error {
-        thrift::Error::Transport(error) if error.kind == TransportErrorKind::TimedOut => {
-            late(gateway, effect)
-        }
+        error if is_late(&error) => late(gateway, effect),
         thrift::Error::Transport(error) => public(
-            ErrorKind::ConnectionLost,
+            ClientErrorKind::ConnectionLost,
             "the connection to the Thrift gateway ended",
         )
         .with_retryable(true)
@@ -79,30 +94,33 @@ pub(super) fn translate(
                 ProtocolErrorKind::BadVersion => NO_ANSWER,
                 _ => "the Thrift gateway's answer can't be read",
             };
-            public(ErrorKind::Protocol, what)
+            public(ClientErrorKind::Protocol, what)
                 .with_hint(NO_GATEWAY)
                 .with_source(error.message)
         }
         thrift::Error::Application(error) => match error.kind {
-            ApplicationErrorKind::UnknownMethod => {
-                Error::new(ErrorKind::Protocol, "the Thrift gateway does not know the call")
-                    .with_hint("it is of another version, or of the second API; this needs `hbase thrift`")
-                    .with_source(error.message)
-            }
+            ApplicationErrorKind::UnknownMethod => Error::new(
+                ClientErrorKind::Protocol,
+                "the Thrift gateway does not know the call",
+            )
+            .with_hint("it is of another version, or of the second API; this needs `hbase thrift`")
+            .with_source(error.message),
             ApplicationErrorKind::BadSequenceId
             | ApplicationErrorKind::WrongMethodName
             | ApplicationErrorKind::InvalidMessageType => {
-                public(ErrorKind::Protocol, "the answer is that to another call")
+                public(ClientErrorKind::Protocol, "the answer is that to another call")
                     .with_hint(
                         "the connection was closed; nothing between here and the gateway may mix up answers",
                     )
                     .with_source(error.message)
             }
-            _ => public(ErrorKind::Server, "the Thrift gateway failed").with_source(error.message),
+            _ => public(ClientErrorKind::Server, "the Thrift gateway failed").with_source(error.message),
         },
         thrift::Error::User(error) => match error.downcast::<IOError>() {
             Ok(error) => of_hbase(*error, effect),
-            Err(error) => public(ErrorKind::Server, "the Thrift gateway refused the call").with_source(error),
+            Err(error) => {
+                public(ClientErrorKind::Server, "the Thrift gateway refused the call").with_source(error)
+            }
         },
     }
     .at_server(gateway)
@@ -130,9 +148,10 @@ fn of_hbase(error: IOError, effect: Effect) -> Error {
         .map(|(class, message)| Ruling::of(&class, &message, false));
     let kind = rulings
         .map(|ruling| ruling.kind)
-        .find(|kind| *kind != ErrorKind::Server)
-        .unwrap_or(ErrorKind::Server);
-    let effect = match Ruling::of(&class, &message, error.can_retry == Some(false)).effect {
+        .find(|kind| *kind != ClientErrorKind::Server)
+        .unwrap_or(ClientErrorKind::Server);
+    let ruling = Ruling::of(&class, &message, error.can_retry == Some(false)).with_trace(&trace);
+    let effect = match ruling.effect {
         Effect::None => Effect::None,
         Effect::Unknown => effect,
     };
@@ -170,12 +189,28 @@ mod tests {
             "org.apache.hadoop.hbase.TableNotFoundException: t\n\tat a.B.c(B.java:1)",
             false,
         );
-        assert_eq!(error.kind(), ErrorKind::TableNotFound);
+        assert_eq!(error.kind(), ClientErrorKind::TableNotFound);
         assert!(!error.is_outcome_unknown());
         assert_eq!(error.server(), Some("gate:9090"));
         let remote = error.remote().unwrap();
         assert_eq!(remote.class, "org.apache.hadoop.hbase.TableNotFoundException");
         assert_eq!(remote.message, "t");
+    }
+
+    #[test]
+    fn exception_of_a_hook_after_the_write_leaves_it_open() {
+        let thrown_in = |hook: &str| {
+            let class = "org.apache.hadoop.hbase.DoNotRetryIOException";
+            let trace = format!(
+                "{class}: {class}: no\n\tat com.example.Observer.{hook}(Observer.java:7)\n\tat \
+                 org.apache.hadoop.hbase.regionserver.RegionCoprocessorHost.{hook}(RegionCoprocessorHost.java:999)"
+            );
+            of(&trace, false)
+        };
+        assert!(!thrown_in("preCheckAndPut").is_outcome_unknown());
+        for hook in ["postPut", "postCheckAndMutate"] {
+            assert!(thrown_in(hook).is_outcome_unknown(), "{hook}");
+        }
     }
 
     #[test]
@@ -185,10 +220,10 @@ mod tests {
              Caused by: org.apache.hadoop.hbase.RegionTooBusyException: x",
             true,
         );
-        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+        assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
         assert!(error.is_outcome_unknown());
         let error = of("whatever", true);
-        assert_eq!(error.kind(), ErrorKind::Server);
+        assert_eq!(error.kind(), ClientErrorKind::Server);
         assert!(error.is_outcome_unknown());
     }
 }

@@ -3,74 +3,95 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{
+    runtime::Handle,
     sync::MutexGuard,
     task::JoinHandle,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep_until, timeout_at},
 };
 
-use super::hold::{Hold, Place};
+use super::{
+    connection::Lane,
+    lock_location::{ThriftClaim, ThriftLockLocation},
+};
 use crate::{
-    error::{Error, ErrorKind, Result},
-    lock::{self, Kept, LockLoss, LockToken, Moment, ReleaseOutcome, Tenure, Term},
+    error::{ClientErrorKind, Error, ErrorKind, Result},
+    lock::{self, LocalClaim, LockLoss, LockToken, Moment, ReleaseOutcome, Renewable, Term, time_of_try},
 };
 
-/// A lock that is held through a gateway until it is released, its lease is over, or it is lost.
+/// The longest pause between two tries to renew a lock.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A lock held through a gateway: until it is released, its lease expires, or it is lost.
 ///
-/// It is to be used as a [`LockGuard`](crate::LockGuard) is, and is no proof for others either: what must be safe against a holder
-/// that goes on after its lease carries the [fencing number](Self::fencing) to whoever can refuse older ones. No transaction can be
-/// fenced by it.
+/// It is to be used as a [`LockGuard`](crate::lock::LockGuard) is, and is no proof for others
+/// either: what must be safe against a holder that goes on after its lease carries the [fencing
+/// number](Self::fencing) to a store that refuses lower ones. No transaction can be fenced by it.
+/// It belongs to the runtime that acquired it, as a [`LockGuard`](crate::lock::LockGuard#runtimes)
+/// does.
 #[must_use = "a lock that is not bound to a name is released at once"]
 pub struct ThriftLockGuard {
     held: Arc<Held>,
     keeper: JoinHandle<()>,
+    /// That of the keeper.
+    runtime: Handle,
 }
 
-/// What is known of a hold, shared by the guard and whoever keeps it.
+/// A hold, shared by the guard and its keeper.
 struct Held {
     name: String,
-    place: Place,
+    /// For renewals.
+    location: ThriftLockLocation,
+    /// For releases.
+    release: ThriftLockLocation,
     token: LockToken,
     fencing: u64,
-    /// Whoever changes the hold has it meanwhile.
-    hold: tokio::sync::Mutex<Hold>,
-    term: Term<Tenure>,
+    /// Locked while the hold is changed.
+    claim: tokio::sync::Mutex<ThriftClaim>,
+    term: Term<LocalClaim>,
 }
 
 impl ThriftLockGuard {
     pub(super) fn new(
         name: String,
-        place: Place,
-        hold: Hold,
+        location: ThriftLockLocation,
+        claim: ThriftClaim,
         lease: Duration,
         margin: Duration,
         renewed: bool,
     ) -> Self {
         let held = Arc::new(Held {
             name,
-            place,
-            term: Term::new(hold.since, lease, margin, renewed),
-            token: hold.held.token,
-            fencing: hold.fencing,
-            hold: tokio::sync::Mutex::new(hold),
+            release: location.in_lane(Lane::Releases),
+            location: location.in_lane(Lane::Renewals),
+            term: Term::new(claim.since, lease, margin, renewed),
+            token: claim.held.token,
+            fencing: claim.fencing,
+            claim: tokio::sync::Mutex::new(claim),
         });
-        let keeper = tokio::spawn(lock::keep(Arc::clone(&held)));
-        Self { held, keeper }
+        let runtime = Handle::current();
+        let keeper = runtime.spawn(lock::keep(Arc::clone(&held)));
+        Self {
+            held,
+            keeper,
+            runtime,
+        }
     }
 
     /// Keeps this among the tasks of this process as long as the lock is held.
-    pub(super) fn with_tenure(self, tenure: Tenure) -> Self {
-        self.held.term.keep(tenure);
+    pub(super) fn with_local_claim(self, local_claim: LocalClaim) -> Self {
+        self.held.term.keep(local_claim);
         self
     }
 
-    /// The lock's name: the key of its [`LockName`](crate::LockName).
+    /// Returns the lock's name: the key of its [`LockName`](crate::lock::LockName).
     #[must_use]
     pub fn name(&self) -> &str {
         &self.held.name
     }
 
-    /// What tells this hold from all others. Whoever has it can release the lock, [through a
-    /// gateway](super::ThriftLockManager::release) or [natively](crate::LockManager::release).
+    /// Returns the token of this hold. A process that has it can release the lock, [through a
+    /// gateway](super::ThriftLockManager::release) or
+    /// [natively](crate::lock::LockManager::release).
     ///
     /// It must not be renewed natively: for this guard the lock counts as lost then.
     #[must_use]
@@ -78,68 +99,75 @@ impl ThriftLockGuard {
         self.held.token
     }
 
-    /// A number that is higher than that of every earlier holder of this lock, whoever they were and however their
-    /// holds ended; see [`LockGuard::fencing`](crate::LockGuard::fencing).
+    /// Returns a number that is higher than that of every earlier holder of this lock; see
+    /// [`LockGuard::fencing`](crate::lock::LockGuard::fencing).
     #[must_use]
     pub fn fencing(&self) -> u64 {
         self.held.fencing
     }
 
-    /// Whether the lock is held: its lease is not over, and no renewal was refused.
+    /// Returns whether the lock is held: its lease has not expired, and no renewal was refused.
     #[must_use]
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
     }
 
-    /// How long the lease lasts from now on, less the margin for clocks; nothing when it is over or lost.
+    /// Returns the remaining lease, less the margin for clocks. Zero if it has expired or is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.held.term.left()
     }
 
-    /// Waits until the lock is lost: at the end of its lease also when the gateway is silent, or as soon as a renewal is
-    /// refused. While renewals succeed it does not end. May be dropped and called again at any time.
+    /// Waits until the lock is lost: at the end of its lease also when the gateway is silent, or as
+    /// soon as a renewal is refused. While renewals succeed it does not end. May be dropped and
+    /// called again at any time.
     pub async fn lost(&self) -> LockLoss {
         self.held.term.lost().await
     }
 
-    /// Renews the lease: it lasts its whole time from now on. Four calls, seven with a companion row.
+    /// Renews the lease: it lasts its whole time from now on. Four calls, seven with a companion
+    /// row.
+    ///
+    /// Calls that are not answered within a third of what is left of the lease are sent again, by a
+    /// new connection.
     ///
     /// # Errors
     ///
-    /// [`LockLost`](ErrorKind::LockLost) when it is not held any more. Any other error leaves the lock as it is, and the
-    /// lease as it was at least.
+    /// [`LockLost`](ErrorKind::LockLost) when it is not held any more. Any other error leaves the
+    /// lock as it is, and the lease as it was at least.
     pub async fn renew(&self) -> Result<()> {
-        let deadline = self.held.place.rows.connection.deadline();
+        let deadline = self.held.location.rows.connection.deadline();
         self.held.renew(deadline).await
     }
 
-    /// Keeps the lock held without this guard, until its lease is over or somebody releases it by its
-    /// [token](Self::token).
+    /// Detaches the guard from the lock, which stays held until its lease expires or it is released
+    /// by its [token](Self::token).
     #[must_use = "without its token the lock is held until its lease is over"]
-    pub fn leave(self) -> LockToken {
-        self.held.term.leave();
+    pub fn detach(self) -> LockToken {
+        self.held.term.detach();
         self.held.token
     }
 
-    /// Gives the lock back, and tells whether it was held until now. Three calls, four with a companion row.
+    /// Releases the lock, and returns whether it was held until now. Three calls, four with a
+    /// companion row.
     ///
     /// A future that is dropped leaves the rest to the background, as a dropped guard does.
     ///
     /// # Errors
     ///
-    /// Those of the calls, within the operation timeout. The background goes on trying until the lease is over.
+    /// Those of the calls, within the operation timeout. The background goes on trying until the
+    /// lease is over.
     pub async fn release(self) -> Result<ReleaseOutcome> {
         self.keeper.abort();
-        let deadline = self.held.place.rows.connection.deadline();
-        let hold = self.held.hold(deadline).await?;
+        let deadline = self.held.location.rows.connection.deadline();
+        let claim = self.held.claim(deadline).await?;
         if self.held.term.is_released() {
             return Ok(ReleaseOutcome::Released);
         }
         let lost_before = self.held.term.loss();
-        let vacated = self.held.place.vacate(&hold, deadline).await;
-        let loss = vacated.map_err(|error| self.held.blame(error))?;
-        drop(hold);
+        let vacated = self.held.release.vacate(&claim, deadline).await;
+        let loss = vacated.map_err(|error| self.held.in_context(error))?;
+        drop(claim);
         self.held.term.released();
         Ok(match loss.or(lost_before) {
             Some(loss) => ReleaseOutcome::Lost(loss),
@@ -151,16 +179,12 @@ impl ThriftLockGuard {
 impl Drop for ThriftLockGuard {
     fn drop(&mut self) {
         self.keeper.abort();
-        self.held.term.end_tenure();
-        // Outside of a runtime nothing can be sent, and the lease ends it.
-        if let (false, Ok(runtime)) = (
-            self.held.term.is_released(),
-            tokio::runtime::Handle::try_current(),
-        ) {
+        self.held.term.end_local_claim();
+        if !self.held.term.is_released() {
             let held = Arc::clone(&self.held);
-            runtime.spawn(async move {
-                let hold = held.hold.lock().await;
-                held.place.abandon(&hold).await;
+            lock::run_in_background(&self.runtime, async move {
+                let claim = held.claim.lock().await;
+                held.release.abandon(&claim).await;
             });
         }
     }
@@ -168,31 +192,31 @@ impl Drop for ThriftLockGuard {
 
 impl Held {
     /// What changes it has it meanwhile: a renewal, until that is through.
-    async fn hold(&self, deadline: Instant) -> Result<MutexGuard<'_, Hold>> {
-        timeout_at(deadline, self.hold.lock()).await.map_err(|_| {
+    async fn claim(&self, deadline: Instant) -> Result<MutexGuard<'_, ThriftClaim>> {
+        timeout_at(deadline, self.claim.lock()).await.map_err(|_| {
             let error = Error::new(
-                ErrorKind::DeadlineExceeded,
+                ClientErrorKind::DeadlineExceeded,
                 "a renewal that was on its way did not end in time",
             );
-            self.blame(error.with_retryable(true))
+            self.in_context(error.with_retryable(true))
         })
     }
 
     fn lost_error(&self, loss: &LockLoss) -> Error {
-        self.blame(Error::new(
+        self.in_context(Error::new(
             ErrorKind::LockLost,
             format!("the lock is not held any more: {loss}"),
         ))
     }
 
-    fn blame(&self, error: Error) -> Error {
+    fn in_context(&self, error: Error) -> Error {
         error
             .at_operation(format!("lock {}", self.name))
-            .at_table(&self.place.rows.table)
+            .at_table(&self.location.rows.table)
     }
 }
 
-impl Kept for Held {
+impl Renewable for Held {
     fn name(&self) -> &str {
         &self.name
     }
@@ -206,21 +230,31 @@ impl Kept for Held {
     }
 
     async fn renew(&self, deadline: Instant) -> Result<()> {
-        let mut hold = self.hold(deadline).await?;
-        if let Some(loss) = self.term.loss() {
-            return Err(self.lost_error(&loss));
-        }
-        match self.place.renew(&mut hold, self.term.lease(), deadline).await {
-            Ok(Ok(until)) => {
-                self.term.renewed(until);
-                Ok(())
+        loop {
+            let mut claim = self.claim(deadline).await?;
+            if let Some(loss) = self.term.loss() {
+                return Err(self.lost_error(&loss));
             }
-            Ok(Err(loss)) => {
-                let error = self.lost_error(&loss);
-                self.term.lose(loss);
-                Err(error)
+            let try_until = deadline.min(Instant::now() + time_of_try(self.term.left()));
+            let renewed = self
+                .location
+                .renew(&mut claim, self.term.lease(), try_until)
+                .await;
+            drop(claim);
+            match renewed {
+                Ok(Ok(until)) => return self.term.extend(until).map_err(|loss| self.lost_error(&loss)),
+                Ok(Err(loss)) => {
+                    let error = self.lost_error(&loss);
+                    self.term.lose(loss);
+                    return Err(error);
+                }
+                // The silent connection is closed: the next try dials.
+                Err(error) if error.kind() == ClientErrorKind::DeadlineExceeded && try_until < deadline => {
+                    tracing::debug!(lock = %self.name, %error, "a renewal was not answered in time");
+                    sleep_until(try_until.min(Instant::now() + PAUSE)).await;
+                }
+                Err(error) => return Err(self.in_context(error)),
             }
-            Err(error) => Err(self.blame(error)),
         }
     }
 

@@ -3,35 +3,38 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use hbase_client::{IntoTableName, TableName};
+use hbase_keyed_lock::KeyedLock;
 
 use super::{
     connection::ThriftConnection,
     latch::ThriftLatch,
-    latch_place::{LatchRows, Place},
+    latch_location::{LatchRows, ThriftLatchLocation},
     rows::Rows,
 };
 use crate::{
     error::{Error, Result},
-    keyed_lock::KeyedLock,
+    java_layout::Level,
     latch::{Cells, LatchName, LatchTableOptions, Watch, check_farm},
-    model::{Level, TableName},
 };
 
 const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
 const NOTES: Bytes = Bytes::from_static(LatchTableOptions::STATE_FAMILY.as_bytes());
-const NO_TABLE: &str = "check its name; a gateway can't make it, hbase-txn latch init makes one natively";
+const NO_TABLE: &str = "check its name; a gateway cannot create it, LatchManagerOptions::create_table can";
 
 /// The latches of one client (a service, say) in one table, through a Thrift gateway.
 ///
-/// They are the latches of a [`LatchManager`](crate::LatchManager), in the same rows and cells: native clients, Java's and ours, and those of
-/// a gateway count and wait for the same latch. A count is six calls through a gateway where it is two natively, a look one.
+/// They are the latches of a [`LatchManager`](crate::latch::LatchManager), in the same rows and
+/// cells: native clients, Java's and ours, and those of a gateway count and wait for the same
+/// latch. A count is six calls through a gateway where it is two natively, a look one.
 ///
-/// What differs: participants do not arrive through a gateway, and there are no barriers; a latch is counted only if a note says
-/// when it ends, which is so of all latches but those that a Java client made and none of ours has counted since; and a
-/// count at the very moment of a Java client's may have an [unknown outcome](Error::is_outcome_unknown).
+/// What differs: participants do not arrive through a gateway, and there are no barriers; a latch
+/// is counted only if a note says when it ends, which is so of all latches but those that a Java
+/// client made and none of ours has counted since; and a count at the very moment of a Java
+/// client's may have an [unknown outcome](Error::is_outcome_unknown).
 ///
-/// Cheap to clone; clones share everything. Make one per process, client and table: all that wait for latches through the clones of one
-/// manager are served by one task.
+/// Cheap to clone; clones share everything. Make one per process, client and table: all that wait
+/// for latches through the clones of one manager are served by one task.
 ///
 /// # Example
 ///
@@ -39,17 +42,19 @@ const NO_TABLE: &str = "check its name; a gateway can't make it, hbase-txn latch
 /// # async fn example() -> hbase_txn::Result<()> {
 /// use std::time::Duration;
 ///
-/// use hbase_txn::{Level, ThriftConnection, ThriftLatchManagerOptions, WaitOutcome};
+/// use hbase_txn::{
+///     Level, latch::WaitOutcome, thrift::{ThriftConnection, ThriftLatchManagerOptions},
+/// };
 ///
 /// let gateway = ThriftConnection::connect("gateway.example:9090").await?;
 /// let latches = ThriftLatchManagerOptions::new("billing", "fra")
-///     .open(&gateway, "D_LTCH_jobs".parse()?)
+///     .open(&gateway, "D_LTCH_jobs")
 ///     .await?;
 /// let parts = latches.latch(Level::Dc, "invoices-2026-11")?;
 /// parts.init(3, Duration::from_secs(3_600)).await?;
 /// // Each worker, when its part is done:
 /// parts.count_down(1).await?;
-/// // Whoever needs all parts:
+/// // Every process that needs all parts:
 /// if parts.wait(Duration::from_secs(600)).await? == WaitOutcome::Reached {
 ///     // … all are done …
 /// }
@@ -74,7 +79,7 @@ pub(super) struct Shared {
     pub(super) watch: Watch<LatchRows>,
 }
 
-/// How a [`ThriftLatchManager`] is opened.
+/// The options of a [`ThriftLatchManager`].
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until open is called"]
 pub struct ThriftLatchManagerOptions {
@@ -83,8 +88,8 @@ pub struct ThriftLatchManagerOptions {
 }
 
 impl ThriftLatchManagerOptions {
-    /// Latches of this client id, a part of every latch's name; counted here in the column of this farm (data centre), at
-    /// either level.
+    /// Creates options for the latches of this client id, a part of every latch's name. This
+    /// process counts in the column of this farm (data centre), at either level.
     pub fn new(client: impl Into<String>, farm: impl Into<String>) -> Self {
         Self {
             client: client.into(),
@@ -96,14 +101,20 @@ impl ThriftLatchManagerOptions {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a client or farm that can't be;
-    /// [`TableNotFound`](crate::ErrorKind::TableNotFound), [`TableDisabled`](crate::ErrorKind::TableDisabled);
-    /// [`FamilyNotFound`](crate::ErrorKind::FamilyNotFound) when the table has no family `C`.
-    pub async fn open(self, gateway: &ThriftConnection, name: TableName) -> Result<ThriftLatchManager> {
-        let blame = |error: Error| error.at_operation("opening for latches").at_table(&name);
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a client or farm that can't be;
+    /// [`TableNotFound`](crate::ClientErrorKind::TableNotFound),
+    /// [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
+    /// [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) when the table has no family `C`.
+    pub async fn open(
+        self,
+        gateway: &ThriftConnection,
+        name: impl IntoTableName,
+    ) -> Result<ThriftLatchManager> {
+        let name = name.into_table_name()?;
+        let in_context = |error: Error| error.at_operation("opening for latches").at_table(&name);
         // A name that is good for one id is good for all that fit.
-        LatchName::new(&self.client, "-").map_err(blame)?;
-        check_farm(&self.farm).map_err(blame)?;
+        LatchName::new(&self.client, "-").map_err(in_context)?;
+        check_farm(&self.farm).map_err(in_context)?;
         let of_family = |family| Rows {
             connection: gateway.clone(),
             table: name.clone(),
@@ -114,10 +125,12 @@ impl ThriftLatchManagerOptions {
             notes: of_family(NOTES),
         };
         let families = rows.counts.families(NO_TABLE, gateway.deadline()).await;
-        let families = families.map_err(blame)?;
+        let families = families.map_err(in_context)?;
         if !families.contains_key(&COUNTS) {
             let error = rows.counts.no_family(&COUNTS, ", in which counts are kept");
-            return Err(blame(error.with_hint("name a table that was made for latches")));
+            return Err(in_context(
+                error.with_hint("name a table that was made for latches"),
+            ));
         }
         let lives = [COUNTS, NOTES].map(|family| families.get(&family).copied().flatten());
         Ok(ThriftLatchManager {
@@ -135,11 +148,11 @@ impl ThriftLatchManagerOptions {
 }
 
 impl ThriftLatchManager {
-    /// A latch of this client; nothing is sent yet, and it need not exist.
+    /// Returns a latch of this client. Sends nothing; the latch need not exist.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an id that is empty or too long.
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an id that is empty or too long.
     pub fn latch(&self, level: Level, id: &str) -> Result<ThriftLatch> {
         let Shared {
             rows,
@@ -150,20 +163,20 @@ impl ThriftLatchManager {
         } = &*self.shared;
         let name = LatchName::new(client, id)
             .map_err(|error| error.at_operation("naming a latch").at_table(self.table()))?;
-        let place = Place {
+        let location = ThriftLatchLocation {
             rows: rows.clone(),
             cells: Cells::new(name.row(), level, farm, *has_state),
         };
-        Ok(ThriftLatch::new(Arc::clone(&self.shared), name.key(), place))
+        Ok(ThriftLatch::new(Arc::clone(&self.shared), name.key(), location))
     }
 
-    /// The table.
+    /// Returns the table's name.
     #[must_use]
     pub fn table(&self) -> &TableName {
         &self.shared.rows.counts.table
     }
 
-    /// Whether the table has the family `S`, without which nothing is changed through a gateway; see
+    /// Returns whether the table has the family `S`, which changes through a gateway need; see
     /// [`LatchTableOptions::no_state_family`].
     #[must_use]
     pub fn has_state_family(&self) -> bool {

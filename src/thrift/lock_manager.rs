@@ -2,39 +2,46 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{connection::ThriftConnection, hold::Place, request::ThriftLockRequest, rows::Rows};
+use hbase_client::{BytesBinary, IntoTableName, TableName, low_level::login_name};
+
+use super::{
+    connection::{Lane, ThriftConnection},
+    lock_location::{ThriftAttempt, ThriftLockLocation},
+    request::ThriftLockRequest,
+    rows::Rows,
+};
 use crate::{
-    config::login_name,
     error::{Error, Result},
-    lock::{FAMILY, LockInfo, LockName, LockRows, LockToken, Party, ReleaseOutcome, default_holder},
-    model::{BytesBinary, Level, TableName},
+    java_layout::Level,
+    lock::{FAMILY, LocalLocks, LockInfo, LockName, LockRows, LockToken, ReleaseOutcome, default_holder},
 };
 
-const NO_TABLE: &str = "check its name; a gateway can't make it, hbase-txn lock acquire makes one natively";
+const NO_TABLE: &str = "check its name; a gateway cannot create it, LockManagerOptions::create_table can";
 
 /// The locks of one client (a service, say) in one table, through a Thrift gateway.
 ///
-/// They are the locks of a [`LockManager`](crate::LockManager), in the same rows: who reaches HBase itself and who goes through a gateway
-/// exclude each other, and Java clients as well as those natively do. What is promised is the same, at a price: where one call does
-/// it natively, a lock that is free costs five calls through a gateway, seven with a companion row (one more when nobody had it for a
-/// week); a renewal four or seven, a release three or four, a look one.
+/// They are the locks of a [`LockManager`](crate::lock::LockManager), in the same rows: who reaches
+/// HBase itself and who goes through a gateway exclude each other, and Java clients as well as
+/// those natively do. What is promised is the same, at a price: where one call does it natively, a
+/// lock that is free costs five calls through a gateway, seven with a companion row (one more when
+/// it was free for a week); a renewal four or seven, a release three or four, a look one.
 ///
-/// What a gateway can't do is not offered: several locks at once, locks in partitions, transactions that are fenced by a lock,
-/// taking a lock away, lists.
+/// What a gateway can't do is not offered: several locks at once, locks in partitions, transactions
+/// that are fenced by a lock, taking a lock away, lists.
 ///
-/// Cheap to clone; clones share everything. Make one per process, client and table: the tasks of a process queue up for a
-/// lock only among the clones of one manager.
+/// Cheap to clone; clones share everything. Make one per process, client and table: the tasks of a
+/// process queue up for a lock only among the clones of one manager.
 ///
 /// # Example
 ///
 /// ```no_run
 /// # async fn example() -> hbase_txn::Result<()> {
-/// use hbase_txn::{Level, ThriftConnection, ThriftLockManagerOptions};
+/// use hbase_txn::{Level, thrift::{ThriftConnection, ThriftLockManagerOptions}};
 ///
 /// let gateway = ThriftConnection::connect("gateway.example:9090").await?;
 /// let locks = ThriftLockManagerOptions::new("billing")
 ///     .farm("fra")
-///     .open(&gateway, "dlm_locks".parse()?)
+///     .open(&gateway, "dlm_locks")
 ///     .await?;
 /// if let Some(guard) = locks.lock(Level::Dc, "invoice-7")?.try_acquire().await? {
 ///     // … what only one may do …
@@ -43,10 +50,11 @@ const NO_TABLE: &str = "check its name; a gateway can't make it, hbase-txn lock 
 /// # Ok(()) }
 /// ```
 ///
-/// A transaction can't be fenced by a lock that is held through a gateway. What compiles with a [`LockGuard`](crate::LockGuard),
+/// A transaction can't be fenced by a lock that is held through a gateway. What compiles with a
+/// [`LockGuard`](crate::lock::LockGuard),
 ///
 /// ```no_run
-/// # fn example(mut transaction: hbase_txn::Transaction, guard: hbase_txn::LockGuard) {
+/// # fn example(transaction: hbase_txn::Transaction, guard: hbase_txn::lock::LockGuard) {
 /// let fenced = transaction.fenced_by(&guard);
 /// # }
 /// ```
@@ -54,7 +62,7 @@ const NO_TABLE: &str = "check its name; a gateway can't make it, hbase-txn lock 
 /// does not with a guard of this:
 ///
 /// ```compile_fail,E0308
-/// # fn example(mut transaction: hbase_txn::Transaction, guard: hbase_txn::ThriftLockGuard) {
+/// # fn example(transaction: hbase_txn::Transaction, guard: hbase_txn::thrift::ThriftLockGuard) {
 /// let fenced = transaction.fenced_by(&guard);
 /// # }
 /// ```
@@ -64,10 +72,10 @@ pub struct ThriftLockManager {
     client: String,
     farm: Option<String>,
     companion: bool,
-    party: Arc<Party>,
+    local: Arc<LocalLocks<ThriftAttempt>>,
 }
 
-/// How a [`ThriftLockManager`] is opened.
+/// The options of a [`ThriftLockManager`].
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until open is called"]
 pub struct ThriftLockManagerOptions {
@@ -78,7 +86,8 @@ pub struct ThriftLockManagerOptions {
 }
 
 impl ThriftLockManagerOptions {
-    /// Locks of this client id: a part of every lock's name, the same for all processes that are to exclude each other.
+    /// Creates options for the locks of this client id: a part of every lock's name, the same for
+    /// all processes that exclude each other.
     pub fn new(client: impl Into<String>) -> Self {
         Self {
             client: client.into(),
@@ -88,22 +97,24 @@ impl ThriftLockManagerOptions {
         }
     }
 
-    /// The farm (data centre) that locks of level [`Dc`](Level::Dc) belong to. Without it there are none of that level.
+    /// Sets the farm (data centre) of locks of level [`Dc`](Level::Dc). Required for that level.
     pub fn farm(mut self, farm: impl Into<String>) -> Self {
         self.farm = Some(farm.into());
         self
     }
 
-    /// What this process calls itself where it holds a lock, for people who look; `user@host:pid` unless said.
+    /// Sets the name of this process as a holder, for people; `user@host:pid` unless specified.
     pub fn holder(mut self, name: impl Into<String>) -> Self {
         self.holder = Some(name.into());
         self
     }
 
-    /// For a table that was made with [`LockTableOptions::ours_alone`](crate::LockTableOptions::ours_alone): locks have no companion
-    /// row there. A gateway does not show that attribute of the table, so it must be said. If it is said of a table that has companions,
-    /// or not of one that has none, locks still exclude each other, but fencing numbers are counted in two places.
-    pub fn ours_alone(mut self) -> Self {
+    /// Declares that the table was created with
+    /// [`LockTableOptions::without_java_clients`](crate::lock::LockTableOptions::without_java_clients),
+    /// so that locks have no companion row. A gateway does not return that attribute of the table.
+    /// If the declaration is wrong, locks still exclude each other, but fencing numbers are counted
+    /// in two places.
+    pub fn without_java_clients(mut self) -> Self {
         self.companion = false;
         self
     }
@@ -112,15 +123,21 @@ impl ThriftLockManagerOptions {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a client, farm or holder that can't be;
-    /// [`TableNotFound`](crate::ErrorKind::TableNotFound), [`TableDisabled`](crate::ErrorKind::TableDisabled);
-    /// [`FamilyNotFound`](crate::ErrorKind::FamilyNotFound) when the table has no family `D`.
-    pub async fn open(self, gateway: &ThriftConnection, name: TableName) -> Result<ThriftLockManager> {
-        let blame = |error: Error| error.at_operation("opening for locks").at_table(&name);
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a client, farm or holder that
+    /// can't be; [`TableNotFound`](crate::ClientErrorKind::TableNotFound),
+    /// [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
+    /// [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) when the table has no family `D`.
+    pub async fn open(
+        self,
+        gateway: &ThriftConnection,
+        name: impl IntoTableName,
+    ) -> Result<ThriftLockManager> {
+        let name = name.into_table_name()?;
+        let in_context = |error: Error| error.at_operation("opening for locks").at_table(&name);
         // A name that is good for one id is good for all that fit.
-        LockName::xdc(&self.client, "-").map_err(blame)?;
+        LockName::xdc(&self.client, "-").map_err(in_context)?;
         if let Some(farm) = &self.farm {
-            LockName::dc(farm, &self.client, "-").map_err(blame)?;
+            LockName::dc(farm, &self.client, "-").map_err(in_context)?;
         }
         let holder = self.holder.unwrap_or_else(|| default_holder(&login_name()));
         let rows = Rows {
@@ -128,69 +145,73 @@ impl ThriftLockManagerOptions {
             table: name.clone(),
             family: FAMILY,
         };
-        let families = rows.families(NO_TABLE, gateway.deadline()).await.map_err(blame)?;
+        let families = rows
+            .families(NO_TABLE, gateway.deadline())
+            .await
+            .map_err(in_context)?;
         let cells_live = *families
             .get(&FAMILY)
-            .ok_or_else(|| blame(rows.no_family(&FAMILY, "")))?;
-        let party = Party::new(holder, cells_live).map_err(blame)?;
+            .ok_or_else(|| in_context(rows.no_family(&FAMILY, "")))?;
+        let local = LocalLocks::new(holder, cells_live).map_err(in_context)?;
         Ok(ThriftLockManager {
             rows,
             client: self.client,
             farm: self.farm,
             companion: self.companion,
-            party: Arc::new(party),
+            local: Arc::new(local),
         })
     }
 }
 
 impl ThriftLockManager {
-    /// Asks for a lock; nothing is sent yet.
+    /// Creates a request for a lock; sends nothing.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an id that is empty or too long, and for a lock of one farm where no
-    /// farm was named.
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an id that is empty or too long,
+    /// and for a lock of one farm where no farm was named.
     pub fn lock(&self, level: Level, id: &str) -> Result<ThriftLockRequest> {
-        let (name, place) = self.place(level, id)?;
+        let (name, location) = self.location(level, id)?;
         Ok(ThriftLockRequest::new(
-            Arc::clone(&self.party),
+            Arc::clone(&self.local),
             name.key().to_owned(),
-            place,
+            location,
         ))
     }
 
-    /// Who holds a lock. One call, which reads each of its rows for itself.
+    /// Reads who holds a lock. One call, which reads each of its rows separately.
     ///
     /// # Errors
     ///
     /// As [`lock`](Self::lock), and those of the call.
     pub async fn show(&self, level: Level, id: &str) -> Result<LockInfo> {
-        let (name, place) = self.place(level, id)?;
-        let sights = place.look(self.rows.connection.deadline()).await?;
+        let (name, location) = self.location(level, id)?;
+        let states = location.read(self.rows.connection.deadline()).await?;
         let key = BytesBinary(name.key().as_bytes()).to_string();
-        Ok(LockInfo::of(Some(name), key, &sights))
+        Ok(LockInfo::of(Some(name), key, &states))
     }
 
-    /// Releases a lock of another process, by the token that it was told. Nothing goes on in the background: where it fails,
-    /// call it again.
+    /// Releases a lock by its token, from any process. Nothing continues in the background: if it
+    /// fails, call it again.
     ///
     /// # Errors
     ///
-    /// Those of the calls, within the operation timeout.
+    /// Returns an error if a call fails, within the operation timeout.
     pub async fn release(&self, level: Level, id: &str, token: LockToken) -> Result<ReleaseOutcome> {
-        let (name, place) = self.place(level, id)?;
-        let released = place.release(token, self.rows.connection.deadline()).await;
+        let (name, location) = self.location(level, id)?;
+        let deadline = self.rows.connection.deadline();
+        let released = location.in_lane(Lane::Releases).release(token, deadline).await;
         let loss = released.map_err(|error| error.at_operation(format!("lock {name}")))?;
         Ok(loss.map_or(ReleaseOutcome::Released, ReleaseOutcome::Lost))
     }
 
-    /// The table.
+    /// Returns the table's name.
     #[must_use]
     pub fn table(&self) -> &TableName {
         &self.rows.table
     }
 
-    fn place(&self, level: Level, id: &str) -> Result<(LockName, Place)> {
+    fn location(&self, level: Level, id: &str) -> Result<(LockName, ThriftLockLocation)> {
         let name = match (level, &self.farm) {
             (Level::Dc, Some(farm)) => LockName::dc(farm, &self.client, id),
             (Level::Dc, None) => Err(Error::invalid("a lock of one farm, but no farm was named")),
@@ -202,7 +223,7 @@ impl ThriftLockManager {
             false => LockRows::alone(FAMILY, name.row()),
         };
         let rows = self.rows.clone();
-        Ok((name, Place { rows, lock }))
+        Ok((name, ThriftLockLocation { rows, lock }))
     }
 }
 

@@ -1,29 +1,64 @@
-//! HBase through a Thrift gateway: for those who reach nothing else. Single rows only, and so locks and latches.
+//! Locks and latches through an HBase Thrift gateway.
 //!
-//! | file | what |
-//! |---|---|
-//! | `connection` | [`ThriftConnection`]: connections to a gateway, and the threads that wait for it |
-//! | `socket` | one connection: a deadline for each call, a bound for each answer |
-//! | `answer` | Thrift's binary protocol, from a peer that may be anything |
-//! | `failure` | what a call that failed means |
-//! | `rows` | reads and changes of single rows |
-//! | `lock_manager` `request` `guard` | [`ThriftLockManager`], [`ThriftLockRequest`], [`ThriftLockGuard`] |
-//! | `hold` | the lock protocol, out of what a gateway can do |
-//! | `latch_manager` `latch` | [`ThriftLatchManager`], [`ThriftLatch`] |
-//! | `latch_place` | the latch protocol, out of what a gateway can do |
+//! For processes that cannot reach region servers: behind a firewall, or in a network that exposes
+//! only the gateway (`hbase thrift2`). A gateway changes single rows, and has no conditions over
+//! several cells; locks and latches work through it, transactions do not.
 //!
-//! What must stay true: a connection on which a call failed, or had no answer in time, is never used again; nothing that a
-//! gateway answers is believed where a read can tell; a lock's cells are such that native clients, Java's and ours, exclude
-//! a gateway's, and the other way round; a latch's are theirs, too, and count for all.
+//! ```no_run
+//! # async fn example() -> hbase_txn::Result<()> {
+//! use std::time::Duration;
+//! use hbase_txn::{Level, thrift::{ThriftConnection, ThriftLockManagerOptions}};
+//!
+//! let gateway = ThriftConnection::connect("gateway.example:9090").await?;
+//! let locks = ThriftLockManagerOptions::new("billing")
+//!     .farm("fra")
+//!     .open(&gateway, "dlm_locks")
+//!     .await?;
+//! let guard = locks
+//!     .lock(Level::Dc, "nightly-export")?
+//!     .wait(Duration::from_secs(60))
+//!     .auto_renew()
+//!     .acquire()
+//!     .await?;
+//! // … the work …
+//! guard.release().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # Guarantees
+//!
+//! - Native clients, Java clients and clients of a gateway exclude each other, and count down the
+//!   same latches.
+//! - Every call has a deadline, and every answer a size limit. A connection on which a call failed
+//!   or timed out is not used again.
+//! - A [`ThriftLockGuard`] cannot fence a transaction: see
+//!   [`LockGuard`](crate::lock::LockGuard) for that.
+
+// Inside:
+//
+// | file | what |
+// |---|---|
+// | `connection` | `ThriftConnection`: connections to a gateway, and the threads that wait for it |
+// | `socket` | one connection: a deadline for each call, a limit for each answer |
+// | `answer` | Thrift's binary protocol, from a peer that is not trusted |
+// | `failure` | the meaning of a failed call |
+// | `rows` | reads and changes of single rows |
+// | `lock_manager` `request` `guard` | `ThriftLockManager`, `ThriftLockRequest`, `ThriftLockGuard` |
+// | `lock_location` | the lock protocol with the calls of a gateway |
+// | `latch_manager` `latch` | `ThriftLatchManager`, `ThriftLatch` |
+// | `latch_location` | the latch protocol with the calls of a gateway |
+//
+// Invariants: a connection on which a call failed, or was not answered in time, is never used
+// again; a read decides wherever it can, not the gateway's answer.
 
 mod answer;
 mod connection;
 mod failure;
 mod guard;
-mod hold;
 mod latch;
+mod latch_location;
 mod latch_manager;
-mod latch_place;
+mod lock_location;
 mod lock_manager;
 mod request;
 mod rows;

@@ -6,22 +6,23 @@ use std::{
 };
 
 use bytes::Bytes;
+use hbase_client::{
+    BytesBinary, Cell, CellKind, Row, TableName,
+    low_level::{CallKind, Pauses},
+};
 use hbase_thrift::hbase::{BatchMutation, Mutation, THbaseSyncClient, TRowResult};
 use tokio::time::Instant;
 
 use super::connection::{Client, ThriftConnection};
-use crate::{
-    client::{CallKind, Pauses},
-    error::{Error, ErrorKind, Result},
-    model::{BytesBinary, Cell, CellKind, Row, TableName},
-};
+use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
 /// The attribute by which a gateway's put gets a TTL: milliseconds, eight bytes.
 const TTL: &[u8] = b"_ttl";
 
 type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// One family of a table behind a gateway. Every call is durable: the gateway writes to the log, as long as the table does.
+/// One family of a table behind a gateway. Every call is durable: the gateway writes to the log, as
+/// long as the table does.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     pub(super) connection: ThriftConnection,
@@ -33,7 +34,8 @@ pub(super) struct Rows {
 pub(super) type NewCell = (Bytes, Bytes);
 
 impl Rows {
-    /// Reads columns of rows, in one call; each row for itself. None for a row that has none of them.
+    /// Reads columns of rows, in one call; each row for itself. None for a row that has none of
+    /// them.
     pub(super) async fn get(
         &self,
         keys: &[Bytes],
@@ -78,16 +80,17 @@ impl Rows {
             // The rows that were asked for may be in it under other names.
             Some(row) => Err(self.absurd(
                 row.key(),
-                "the Thrift gateway answered with a row that nobody asked for",
+                "the Thrift gateway answered with a row that was not requested",
             )),
             None => Ok(rows),
         }
     }
 
-    /// Puts one cell, stamped by the server not before the one that it depends on, if a column has this value, or none (an empty one
-    /// counts as none).
+    /// Puts one cell, stamped by the server not before the one that it depends on, if a column has
+    /// this value, or none (an empty one counts as none).
     ///
-    /// False says no more than that the last try of the gateway did not put it: it tries again by itself, and an earlier one may have.
+    /// False says no more than that the last try of the gateway did not put it: it tries again by
+    /// itself, and an earlier one may have.
     pub(super) async fn check_and_put(
         &self,
         key: &Bytes,
@@ -150,7 +153,8 @@ impl Rows {
             .await
     }
 
-    /// Adds to a counter; the server stamps it later than it was, and not before now. It keeps the TTL that it had.
+    /// Adds to a counter; the server stamps it later than it was, and not before now. It keeps the
+    /// TTL that it had.
     pub(super) async fn increment(
         &self,
         key: &Bytes,
@@ -169,7 +173,8 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// [`TableNotFound`](ErrorKind::TableNotFound), with this hint; [`TableDisabled`](ErrorKind::TableDisabled).
+    /// [`TableNotFound`](ClientErrorKind::TableNotFound), with this hint;
+    /// [`TableDisabled`](ClientErrorKind::TableDisabled).
     pub(super) async fn families(
         &self,
         hint: &'static str,
@@ -190,13 +195,13 @@ impl Rows {
             )
             .await;
         let families = found.map_err(|error| match error.kind() {
-            ErrorKind::TableNotFound => error.with_hint(hint),
+            ErrorKind::Client(ClientErrorKind::TableNotFound) => error.with_hint(hint),
             _ => error,
         })?;
         let families = families.ok_or_else(|| {
             self.refused(
                 OPERATION,
-                ErrorKind::TableDisabled,
+                ClientErrorKind::TableDisabled,
                 "the table is disabled".to_owned(),
             )
         })?;
@@ -216,10 +221,10 @@ impl Rows {
     /// The error of a table without a family.
     pub(super) fn no_family(&self, family: &[u8], what_for: &str) -> Error {
         let what = format!("the table has no family {}{what_for}", BytesBinary(family));
-        self.refused("looking at the table", ErrorKind::FamilyNotFound, what)
+        self.refused("looking at the table", ClientErrorKind::FamilyNotFound, what)
     }
 
-    fn refused(&self, operation: &'static str, kind: ErrorKind, what: String) -> Error {
+    fn refused(&self, operation: &'static str, kind: ClientErrorKind, what: String) -> Error {
         Error::new(kind, what)
             .at_operation(operation)
             .at_table(&self.table)
@@ -228,7 +233,7 @@ impl Rows {
 
     /// The error of an answer to a read that no gateway gives.
     fn absurd(&self, row: &[u8], what: &'static str) -> Error {
-        Error::new(ErrorKind::Protocol, what)
+        Error::new(ClientErrorKind::Protocol, what)
             .with_hint("nothing between here and the gateway may mix up answers; is it HBase's own?")
             .at_operation("reading rows")
             .at_table(&self.table)
@@ -297,7 +302,7 @@ impl Rows {
         for (column, cell) in row.columns.unwrap_or_default() {
             let (family, qualifier) = split(&column)
                 .filter(|(family, _)| asked.iter().any(|asked| *asked == column || asked == family))
-                .ok_or_else(|| refuse("the Thrift gateway answered with a column that nobody asked for"))?;
+                .ok_or_else(|| refuse("the Thrift gateway answered with a column that was not requested"))?;
             let timestamp = cell.timestamp.and_then(|timestamp| u64::try_from(timestamp).ok());
             cells.push(Cell::new(
                 key.clone(),

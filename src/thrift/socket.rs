@@ -8,14 +8,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hbase_client::HostPort;
+
 use super::Framing;
-use crate::config::HostPort;
 
 /// The most bytes of one answer: rows of locks and latches are small, and a peer may be anything.
-pub(super) const LONGEST_ANSWER: usize = 4 << 20;
+pub(super) const MAX_ANSWER: usize = 4 << 20;
 const TOO_LONG: &str = "it is longer than 4 MiB";
 /// A socket does not know a time of zero.
-const SHORTEST_SHARE: Duration = Duration::from_millis(1);
+const MIN_SHARE: Duration = Duration::from_millis(1);
 /// What is read from the socket at once.
 const CHUNK: usize = 8 << 10;
 
@@ -61,7 +62,7 @@ impl Socket {
             request: Vec::new(),
             answer: Vec::new(),
             used: 0,
-            left: LONGEST_ANSWER,
+            left: MAX_ANSWER,
             frame: None,
             absurd: None,
         };
@@ -78,7 +79,7 @@ impl Socket {
         call.deadline = deadline;
         call.sent = false;
         call.request.clear();
-        call.left = LONGEST_ANSWER;
+        call.left = MAX_ANSWER;
         call.frame = None;
         call.absurd = None;
     }
@@ -98,8 +99,8 @@ impl Socket {
         self.call().left
     }
 
-    /// Whether another call may be made: the peer is there, and nothing came that nobody asked for. It would be taken for
-    /// the answer to the next call.
+    /// Returns whether another call may be made: the peer is there, and sent nothing unrequested.
+    /// It would be taken for the answer to the next call.
     pub(super) fn is_usable(&self) -> bool {
         let call = self.call();
         if call.used < call.answer.len() || call.frame.is_some_and(|left| left > 0) {
@@ -222,7 +223,8 @@ impl Write for Socket {
     }
 }
 
-/// The gateway's addresses. The system's resolver knows no deadline, so a thread waits for it that is left behind if need be.
+/// The gateway's addresses. The system's resolver knows no deadline, so a thread waits for it that
+/// is left behind if need be.
 fn resolve(gateway: &HostPort, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = gateway.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, gateway.port)]);
@@ -240,8 +242,8 @@ fn resolve(gateway: &HostPort, deadline: Instant) -> io::Result<Vec<SocketAddr>>
     })
 }
 
-/// What the first address that answers gives. Each gets its share of the time that is left: one that says nothing leaves the others
-/// theirs.
+/// What the first address that answers gives. Each gets its share of the time that is left: one
+/// that says nothing leaves the others theirs.
 fn first_of<T>(
     addresses: &[SocketAddr],
     deadline: Instant,
@@ -250,7 +252,7 @@ fn first_of<T>(
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for (address, left) in addresses.iter().zip((1..=addresses.len()).rev()) {
         let share = left_until(deadline)? / u32::try_from(left).unwrap_or(u32::MAX);
-        match dial(address, share.max(SHORTEST_SHARE)) {
+        match dial(address, share.max(MIN_SHARE)) {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }
@@ -284,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_says_nothing_leaves_the_others_their_share_of_the_time() {
+    fn silent_address_leaves_the_others_their_time() {
         let address = |last| SocketAddr::new(IpAddr::from([127, 0, 0, last]), 1);
         let addresses = [address(1), address(2), address(3)];
         let asked = RefCell::new(Vec::new());

@@ -1,11 +1,11 @@
 //! One call at a time for each partition: who may send, and who waits.
 //!
-//! A call that waits for rows on the server holds one of its few handlers, so a hot partition would stall all others.
-//! Those who want to write to one partition wait here instead, in the order in which they came.
+//! A call that waits for rows on the server holds one of its few handlers, so a hot partition would
+//! stall all others. The writers of one partition wait here instead, in the order of their arrival.
 //!
-//! A partition has a *lane* for as long as somebody holds its *turn*; there is none that nobody uses. Whoever waits has
-//! a *place* in it. Dropping the place leaves the lane, dropping the turn passes it on: no future that ends early, and
-//! no panic, can leave others behind. Nothing here waits on a clock but for the caller's own deadline.
+//! A partition has a *lane* while one writer holds its *turn*. The other writers have a *place* in
+//! the lane. Dropping the place leaves the lane, and dropping the turn passes it on: no future that
+//! ends early, and no panic, can block the others. The only clock here is the caller's deadline.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use hbase_client::{BytesBinary, Partition, TableName};
 use tokio::{
     sync::oneshot,
     time::{Instant, timeout_at},
@@ -23,13 +24,10 @@ use super::{
     group_commit::{Member, ShareLimits},
     outcome::Outcome,
 };
-use crate::{
-    error::{Error, ErrorKind, Result},
-    model::{BytesBinary, Partition, TableName},
-};
+use crate::error::{ClientErrorKind, Error, Result};
 
-/// How much longer than its deadline somebody waits whose mutations are on their way in a shared call. That call ends
-/// with the first deadline of those who share it, and says then what is known: a moment later, not at that instant.
+/// How much longer than its deadline a writer waits while a shared call carries its mutations. That
+/// call ends with the first deadline of its members, and reports the outcome a moment later.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// The lanes of one table's partitions.
@@ -45,11 +43,11 @@ struct Lanes {
     next_ticket: u64,
 }
 
-/// Who waits for one partition, while somebody has its turn. Tickets are given in the order of arrival.
+/// The waiters of one partition, while a writer has its turn. Tickets are in the order of arrival.
 #[derive(Default)]
 struct Lane {
     waiting: BTreeMap<u64, Waiter>,
-    /// Those whose mutations the holder of the turn sends with his own.
+    /// Writers whose mutations the holder of the turn sends with its own.
     sharing: BTreeMap<u64, Sharer>,
 }
 
@@ -83,8 +81,8 @@ pub(super) struct Turn {
     partition: Option<Partition>,
 }
 
-/// Somebody's place in a lane. Dropping it leaves the lane.
-pub(super) struct Place {
+/// A place in a lane. Dropping it leaves the lane.
+pub(super) struct QueueTicket {
     admission: Arc<Admission>,
     partition: Partition,
     ticket: u64,
@@ -124,7 +122,7 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) when it does not come in time.
+    /// [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) when it does not come in time.
     pub(super) async fn enter(self: &Arc<Self>, partition: &Partition, deadline: Instant) -> Result<Turn> {
         if let Some(turn) = self.enter_at_once(partition) {
             return Ok(turn);
@@ -137,7 +135,7 @@ impl Admission {
         }
     }
 
-    /// The turn, when nobody has it and nobody waits.
+    /// Returns the turn if it is free and has no waiter.
     pub(super) fn enter_at_once(self: &Arc<Self>, partition: &Partition) -> Option<Turn> {
         match self.lanes().of.entry(partition.clone()) {
             Entry::Occupied(_) => None,
@@ -149,7 +147,7 @@ impl Admission {
     }
 
     /// A place at the end of the lane.
-    pub(super) fn queue(self: &Arc<Self>, partition: &Partition, member: Option<Member>) -> Place {
+    pub(super) fn queue(self: &Arc<Self>, partition: &Partition, member: Option<Member>) -> QueueTicket {
         let (reply, receiver) = oneshot::channel();
         let mut lanes = self.lanes();
         let ticket = lanes.next_ticket;
@@ -162,7 +160,7 @@ impl Admission {
         if is_free {
             self.pass_on(partition.clone());
         }
-        Place {
+        QueueTicket {
             admission: Arc::clone(self),
             partition: partition.clone(),
             ticket,
@@ -176,13 +174,13 @@ impl Admission {
 
     pub(super) fn not_sent(&self, partition: &Partition) -> Error {
         let error = Error::new(
-            ErrorKind::DeadlineExceeded,
+            ClientErrorKind::DeadlineExceeded,
             "not sent: its turn did not come, other transactions of the partition went before it",
         );
-        self.blame(error.with_retryable(true), partition)
+        self.in_context(error.with_retryable(true), partition)
     }
 
-    pub(super) fn blame(&self, error: Error, partition: &Partition) -> Error {
+    pub(super) fn in_context(&self, error: Error, partition: &Partition) -> Error {
         error
             .at_operation("transaction")
             .at_table(&self.table)
@@ -207,7 +205,8 @@ impl Admission {
 
     /// Gives the turn to the first who waits and is still there; ends the lane when there is none.
     fn pass_on(self: &Arc<Self>, mut partition: Partition) {
-        // Who shared a call that ended without a word finds out by this. Not under the lock: it wakes them.
+        // Who shared a call that ended without a word finds out by this. Not under the lock: it
+        // wakes them.
         drop(self.in_lane(&partition, |lane| mem::take(&mut lane.sharing)));
         loop {
             let mut lanes = self.lanes();
@@ -232,6 +231,18 @@ impl Admission {
     }
 }
 
+/// Waits for the turn of a partition if there is an admission at all.
+pub(super) async fn enter(
+    admission: Option<&Arc<Admission>>,
+    partition: &Partition,
+    deadline: Instant,
+) -> Result<Option<Turn>> {
+    match admission {
+        Some(admission) => admission.enter(partition, deadline).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 impl Turn {
     /// Whether the next one who waits has something to share, and it fits.
     pub(super) fn has_company(&self, fits: impl FnOnce(&Member) -> bool) -> bool {
@@ -242,8 +253,8 @@ impl Turn {
         self.in_lane(first).flatten().unwrap_or(false)
     }
 
-    /// Takes those who wait, in their order, into the call of this turn, for as long as they have something to share and
-    /// `take` does not give it back.
+    /// Takes those who wait, in their order, into the call of this turn, for as long as they have
+    /// something to share and `take` does not give it back.
     pub(super) fn gather(&self, mut take: impl FnMut(Member) -> Result<Share, Member>) {
         self.in_lane(|lane| {
             while let Some(mut first) = lane.waiting.first_entry() {
@@ -264,8 +275,8 @@ impl Turn {
         });
     }
 
-    /// Tells everybody who shared the call how it ended.
-    pub(super) fn tell(&self, outcome: impl Fn(Share) -> Outcome) {
+    /// Notifies all who shared the call how it ended.
+    pub(super) fn notify(&self, outcome: impl Fn(Share) -> Outcome) {
         let sharing = self.in_lane(|lane| mem::take(&mut lane.sharing));
         for Sharer { reply, share } in sharing.unwrap_or_default().into_values() {
             // One who has left meanwhile does not want to know.
@@ -284,9 +295,9 @@ impl Turn {
         });
     }
 
-    pub(super) fn blame(&self, error: Error) -> Error {
+    pub(super) fn in_context(&self, error: Error) -> Error {
         match &self.partition {
-            Some(partition) => self.admission.blame(error, partition),
+            Some(partition) => self.admission.in_context(error, partition),
             None => error,
         }
     }
@@ -304,7 +315,7 @@ impl Drop for Turn {
     }
 }
 
-impl Place {
+impl QueueTicket {
     /// Waits for the turn, or for what became of a call that was shared.
     pub(super) async fn wait(&mut self, deadline: Instant) -> Waited {
         let mut limit = deadline;
@@ -315,7 +326,7 @@ impl Place {
                     Whereabouts::Waiting => return Waited::NotSent,
                     Whereabouts::Sharing if limit == deadline => limit += LAST_MOMENT,
                     Whereabouts::Sharing => return Waited::Lost,
-                    // Nobody awaits anything between taking it out of the lane and replying.
+                    // There is no await between taking it out of the lane and replying.
                     Whereabouts::Called => return Self::judge((&mut self.reply).await, deadline),
                 },
             }
@@ -331,7 +342,8 @@ impl Place {
         }
     }
 
-    /// Waits again, at the head of the lane, for the call that another holder of the turn is about to send.
+    /// Waits again, at the head of the lane, for the call that another holder of the turn is about
+    /// to send.
     pub(super) fn rejoin(&mut self, turn: &Turn, member: Member) {
         let (reply, receiver) = oneshot::channel();
         self.reply = receiver;
@@ -357,7 +369,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueTicket {
     fn drop(&mut self) {
         // A turn that has been given already is passed on by the receiver's end.
         self.leave();

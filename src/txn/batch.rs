@@ -3,34 +3,34 @@
 use std::fmt;
 
 use futures::{StreamExt, stream};
+use hbase_client::{
+    Append, Delete, Increment, Mutation, Put,
+    low_level::{AdminCalls, TableCalls},
+};
 
 use super::{
+    commit::Committer,
     outcome::GroupOutcome,
-    partitioned_table::PartitionedTable,
     plan::{self, ExplainedGroup, Explanation, Group},
     sequence::Sequence,
 };
-use crate::{
-    error::Result,
-    model::{Append, Delete, Increment, Mutation, Put},
-};
+use crate::error::Result;
 
 /// Mutations of any rows, grouped by partition: each group is one transaction.
 ///
 /// Groups are sent side by side, a bounded number at a time
-/// ([`OpenOptions::concurrency`](super::OpenOptions::concurrency)), and each has an outcome of its own: the batch as
-/// a whole is *not* atomic. A group with a mutation that can't be sent is refused as a whole; the others go.
+/// ([`OpenOptions::concurrency`](super::OpenOptions::concurrency)), and each has an outcome of its
+/// own: the batch as a whole is *not* atomic. A group with a mutation that can't be sent is refused
+/// as a whole; the others go.
 ///
 /// # Example
 ///
 /// ```no_run
 /// # async fn example(orders: hbase_txn::PartitionedTable) -> hbase_txn::Result<()> {
-/// use hbase_txn::Put;
+/// use hbase_txn::{Delete, Put};
 ///
-/// let mut batch = orders.batch();
-/// for row in ["aaa1", "bbb1", "aaa2"] {
-///     batch.put(Put::new(row).cell("f", "q", "v"));
-/// }
+/// let mut batch = orders.batch().delete(Delete::new("ccc1"));
+/// batch.extend(["aaa1", "bbb1", "aaa2"].map(|row| Put::new(row).cell("f", "q", "v")));
 /// println!("{}", batch.explain().await?);
 /// for group in batch.commit().await {
 ///     println!("{}: {}", group.partition, group.outcome);
@@ -39,40 +39,41 @@ use crate::{
 /// ```
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
-    table: PartitionedTable,
+    committer: Committer,
     mutations: Vec<Mutation>,
 }
 
 impl Batch {
-    pub(super) fn new(table: PartitionedTable) -> Self {
+    pub(super) fn new(committer: Committer) -> Self {
         Self {
-            table,
+            committer,
             mutations: Vec::new(),
         }
     }
 
     /// Adds a put.
-    pub fn put(&mut self, put: Put) -> &mut Self {
+    pub fn put(self, put: Put) -> Self {
         self.add(put)
     }
 
     /// Adds a delete.
-    pub fn delete(&mut self, delete: Delete) -> &mut Self {
+    pub fn delete(self, delete: Delete) -> Self {
         self.add(delete)
     }
 
     /// Adds an increment.
-    pub fn increment(&mut self, increment: Increment) -> &mut Self {
+    pub fn increment(self, increment: Increment) -> Self {
         self.add(increment)
     }
 
     /// Adds an append.
-    pub fn append(&mut self, append: Append) -> &mut Self {
+    pub fn append(self, append: Append) -> Self {
         self.add(append)
     }
 
     /// Adds a mutation.
-    pub fn add(&mut self, mutation: impl Into<Mutation>) -> &mut Self {
+    #[expect(clippy::should_implement_trait, reason = "it adds to a list")]
+    pub fn add(mut self, mutation: impl Into<Mutation>) -> Self {
         self.mutations.push(mutation.into());
         self
     }
@@ -89,28 +90,28 @@ impl Batch {
         self.mutations.is_empty()
     }
 
-    /// What [`commit`](Self::commit) would do: the groups, where each would go, and what would be refused. Nothing is
-    /// sent but look-ups of regions.
+    /// What [`commit`](Self::commit) would do: the groups, where each would go, and what would be
+    /// refused. Nothing is sent but look-ups of regions.
     ///
     /// # Errors
     ///
     /// When the table's regions can't be read.
     pub async fn explain(&self) -> Result<Explanation> {
-        let regions = self
-            .table
+        let table = self.committer.table();
+        let terms = table.terms();
+        let regions = table
             .table()
             .connection()
             .admin()
-            .until(self.table.table().deadline())
-            .regions(self.table.name())
+            .until(table.table().deadline())
+            .regions(table.name())
             .await?;
-        let groups = plan::group(self.mutations.iter().cloned(), self.table.rule())
+        let groups = plan::group(self.mutations.iter().cloned(), &terms.rule)
             .into_iter()
             .map(|group| {
                 let place = regions
                     .iter()
                     .find(|place| place.region.contains(group.partition.first_key()));
-                let terms = self.table.terms();
                 let sequence = group
                     .check(terms)
                     .and_then(|_| Sequence::fold(&group.mutations, &terms.limits));
@@ -137,36 +138,45 @@ impl Batch {
         Ok(Explanation { groups })
     }
 
-    /// Sends the groups, and tells how each ended, in the order in which the partitions first appear in the batch.
+    /// Sends the groups, and tells how each ended, in the order in which the partitions first
+    /// appear in the batch.
     ///
-    /// All of it ends within the operation timeout: groups whose turn does not come by then are reported as failed,
-    /// and were not sent.
+    /// All of it ends within the operation timeout: groups whose turn does not come by then are
+    /// reported as failed, and were not sent.
     #[must_use = "only the outcomes tell which groups were applied"]
     pub async fn commit(self) -> Vec<GroupOutcome> {
-        let Self { table, mutations } = self;
-        let deadline = table.table().deadline();
-        let groups = plan::group(mutations, table.rule());
+        let Self { committer, mutations } = self;
+        let deadline = committer.table().table().deadline();
+        let groups = plan::group(mutations, &committer.table().terms().rule);
         stream::iter(groups)
             .map(|group: Group| {
-                let table = &table;
+                let committer = &committer;
                 async move {
                     GroupOutcome {
                         rows: group.rows(),
                         partition: group.partition.clone(),
-                        outcome: table.commit_group(group, deadline).await,
+                        outcome: committer.commit(group, deadline).await,
                     }
                 }
             })
-            .buffered(table.concurrency())
+            .buffered(committer.table().terms().concurrency)
             .collect()
             .await
+    }
+}
+
+/// For loops and iterators. Nothing is checked before [`commit`](Batch::commit), so there is no
+/// error to report.
+impl<M: Into<Mutation>> Extend<M> for Batch {
+    fn extend<I: IntoIterator<Item = M>>(&mut self, mutations: I) {
+        self.mutations.extend(mutations.into_iter().map(Into::into));
     }
 }
 
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch")
-            .field("table", self.table.name())
+            .field("table", self.committer.table().name())
             .field("mutations", &self.mutations)
             .finish()
     }

@@ -1,45 +1,39 @@
 //! Sends the transaction of one group, until it has an outcome or its time is over.
 //!
-//! At the beginning of every turn of the loop nothing of the transaction is applied, and nothing that was sent can be:
-//! an attempt either was refused before it was applied, or answered that a condition does not hold, and, where it
-//! leaves a record, was fenced off.
+//! At the beginning of every turn of the loop nothing of the transaction is applied, and nothing
+//! that was sent can be: an attempt either was refused before it was applied, or answered that a
+//! condition does not hold, and, where it leaves a record, was fenced off.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
+use hbase_client::{
+    Comparison, Condition, Effect, EndpointCall, Mutation, Table,
+    low_level::{Check, Pauses, condition, convert, pb},
+};
 use prost::Message;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    admission::{Admission, Turn},
-    digest::Digest,
-    gate::{METHOD, SERVICE},
-    group_commit::SendGroup,
-    outcome::{Committed, FailedCondition, Outcome, Rejection},
+    admission::{Admission, enter},
+    gate::Gate,
+    group_commit::SendPrepared,
+    outcome::{FailedCondition, Outcome, Rejection},
     part::Ending,
     partition_version,
-    partitioned_table::PartitionedTable,
     plan::Group,
-    read::Rows,
+    prepared::{Prepared, in_context},
+    probe::{self, METHOD, SERVICE},
+    proven_table::ProvenTable,
+    read::{self, Rows},
     record::{SeenRecord, State},
-    sequence::Sequence,
+    rule_reading,
+    sequence::{Sequence, Stamping, ToRead},
     servers::Needs,
     settle::{Claim, Fenced, Unsettled},
+    without_endpoint,
 };
-use crate::{
-    client::{EndpointCall, Pauses},
-    error::{Effect, Error, ErrorKind, Result},
-    model::{BytesBinary, Check, Comparison, Condition, Durability, Mutation},
-    wire::{condition, convert, pb},
-};
-
-/// A group that may be sent.
-pub(super) struct Prepared<'a> {
-    pub(super) group: &'a Group,
-    pub(super) sequence: Sequence<'a>,
-    pub(super) durability: Durability,
-    claim: Option<Claim>,
-}
+use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
 /// What is sent at once.
 struct Attempt<'a> {
@@ -49,93 +43,78 @@ struct Attempt<'a> {
 
 /// What earlier attempts found.
 #[derive(Default)]
-struct Known {
+struct Seen {
     record: Option<SeenRecord>,
     /// The rows of the conditions.
     rows: Option<Rows>,
 }
 
-impl PartitionedTable {
+/// Commits transactions of one table. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Committer {
+    table: ProvenTable,
+    /// `None` if it is turned off.
+    admission: Option<Arc<Admission>>,
+}
+
+impl Committer {
+    pub(super) fn new(table: ProvenTable, admission: Option<Arc<Admission>>) -> Self {
+        Self { table, admission }
+    }
+
+    pub(super) fn table(&self) -> &ProvenTable {
+        &self.table
+    }
+
+    /// The same committer with these settings for the calls of its table.
+    pub(super) fn map_table(mut self, map: impl FnOnce(Table) -> Table) -> Self {
+        self.table = self.table.map_table(map);
+        self
+    }
+
     /// Checks a group and sends it when its turn comes.
-    pub(super) async fn commit_group(&self, group: Group, deadline: Instant) -> Outcome {
+    pub(super) async fn commit(&self, group: Group, deadline: Instant) -> Outcome {
         let ending = Ending::of(&group.parts);
-        let outcome = self.commit_checked(group, deadline).await;
-        ending.tell(&outcome);
+        let outcome = self.commit_checked(&group, deadline).await;
+        ending.notify(&outcome);
         outcome
     }
 
-    async fn commit_checked(&self, group: Group, deadline: Instant) -> Outcome {
-        let prepared = match self.prepare(&group, deadline) {
+    async fn commit_checked(&self, group: &Group, deadline: Instant) -> Outcome {
+        let prepared = match Prepared::new(&self.table, group, deadline) {
             Ok(prepared) => prepared,
-            Err(error) => return Outcome::Refused(self.blame(&group, error)),
+            Err(error) => return Outcome::Invalid(in_context(self.table.name(), group, error)),
         };
-        match self.admission() {
-            Some(admission) if prepared.may_share(self) => {
-                let durability = prepared.durability;
-                admission.commit_simple(&group, durability, deadline, self).await
+        match &self.admission {
+            Some(admission) if prepared.may_share(self.table.terms()) => {
+                admission.commit_simple(prepared, deadline, self).await
             }
-            admission => self.commit_now(prepared, admission, deadline).await,
+            admission => self.send_prepared(prepared, admission.as_ref(), deadline).await,
         }
     }
 
-    fn blame(&self, group: &Group, error: Error) -> Error {
-        error
-            .at_operation("transaction")
-            .at_table(self.name())
-            .at_row(&BytesBinary(group.partition.prefix()))
-    }
-
-    /// Sends what was prepared. Each of its calls waits for its turn, unless the caller has it.
-    async fn commit_now(
+    /// Sends a prepared group. Each of its calls waits for its turn, unless the caller has it.
+    async fn send_prepared(
         &self,
         prepared: Prepared<'_>,
         admission: Option<&Arc<Admission>>,
         deadline: Instant,
     ) -> Outcome {
-        let blame = |error| self.blame(prepared.group, error);
-        if self.watch().is_due()
-            && let Err(changed) = self.read_rule_again(deadline).await
-        {
-            return Outcome::Refused(blame(changed));
+        let in_context = |error| in_context(self.table.name(), prepared.group, error);
+        if let Err(changed) = rule_reading::keep_fresh(&self.table, deadline).await {
+            return Outcome::Invalid(in_context(changed));
         }
-        let ended = match self.terms().endpoint {
+        let ended = match self.table.terms().endpoint {
             true => self.commit_by_endpoint(&prepared, admission, deadline).await,
-            false => self.commit_by_multi(&prepared, admission, deadline).await,
+            false => without_endpoint::commit(&self.table, &prepared, admission, deadline).await,
         };
         match ended {
             Ok(outcome) => outcome,
             Err(error) => {
-                let error = blame(explain(error));
+                let error = in_context(explain(error));
                 classify(error, prepared.claim)
             }
         }
-    }
-
-    fn prepare<'a>(&self, group: &'a Group, deadline: Instant) -> Result<Prepared<'a>> {
-        let terms = self.terms();
-        let durability = group.check(terms)?;
-        let sequence = Sequence::fold(&group.mutations, &terms.limits)?;
-        if sequence.replaces() && !terms.endpoint {
-            return Err(Error::invalid(
-                "a cell is deleted and written anew in one transaction, which needs the endpoint's conditions",
-            )
-            .with_hint("leave the delete out, or open the table with its endpoint"));
-        }
-        let digest = || Digest::of(&group.mutations, &group.conditions, &group.parts);
-        let claim = match &group.record {
-            Some(wish) => {
-                let claim = Claim::of_wish(self, &group.partition, wish, digest)?;
-                claim.check_window(deadline)?;
-                Some(claim)
-            }
-            None => None,
-        };
-        Ok(Prepared {
-            sequence,
-            durability,
-            claim,
-            group,
-        })
     }
 
     async fn commit_by_endpoint(
@@ -144,41 +123,44 @@ impl PartitionedTable {
         admission: Option<&Arc<Admission>>,
         deadline: Instant,
     ) -> Result<Outcome> {
-        let mut known = Known::default();
+        let mut seen = Seen::default();
         if let Some(claim) = &prepared.claim
-            && prepared.group.record.as_ref().is_some_and(|wish| wish.of_caller)
+            && let Some(request) = &prepared.group.record
+            && request.of_caller
         {
-            known.record = claim.read(deadline).await?;
-            if known.record.as_ref().is_some_and(is_committed) {
-                return Ok(prepared.committed(true));
+            seen.record = claim.read(deadline).await?;
+            if seen.record.as_ref().is_some_and(is_committed) {
+                return Ok(Outcome::Committed(prepared.committed(true)));
             }
         }
         let mut pauses = Pauses::after_conflicts();
         loop {
-            let turn = turn(admission, prepared, deadline).await?;
-            let attempt = self.form(prepared, &mut known, deadline).await?;
+            let turn = enter(admission, &prepared.group.partition, deadline).await?;
+            let attempt = self.form(prepared, &mut seen, deadline).await?;
             if self.send_attempt(prepared, attempt, deadline).await? {
-                return Ok(prepared.committed(false));
+                return Ok(Outcome::Committed(prepared.committed(false)));
             }
             drop(turn);
             if let Some(claim) = &prepared.claim {
-                // Another copy of the attempt may be on its way, which would find the conditions met.
-                let fenced = claim.fence(known.record.as_ref(), deadline).await;
+                // Another copy of the attempt may be on its way, which would find the conditions
+                // met.
+                let fenced = claim.fence(seen.record.as_ref(), deadline).await;
                 match fenced.map_err(unless_settled)? {
-                    Fenced::Stands(record) => known.record = Some(record),
+                    Fenced::Stands(record) => seen.record = Some(record),
                     Fenced::Found(found) if is_committed(&found) => {
-                        return Ok(prepared.committed(found.record.writer != claim.writer));
+                        let replayed = found.record.writer != claim.writer;
+                        return Ok(Outcome::Committed(prepared.committed(replayed)));
                     }
                     Fenced::Found(_) => return Err(settled_elsewhere()),
                 }
             }
-            if let Some(rejection) = self.judge(prepared, &mut known, deadline).await? {
+            if let Some(rejection) = self.judge(prepared, &mut seen, deadline).await? {
                 return Ok(Outcome::Rejected(rejection));
             }
             // What was in the way is there no more, or was not one of the caller's conditions.
             if !pauses.wait_before(deadline).await {
                 return Err(Error::new(
-                    ErrorKind::DeadlineExceeded,
+                    ClientErrorKind::DeadlineExceeded,
                     "gave up, nothing was applied: other writers were in the way each time",
                 )
                 .with_retryable(true));
@@ -190,30 +172,32 @@ impl PartitionedTable {
     async fn form<'a>(
         &self,
         prepared: &'a Prepared<'_>,
-        known: &mut Known,
+        seen: &mut Seen,
         deadline: Instant,
     ) -> Result<Attempt<'a>> {
         let Prepared { group, sequence, .. } = prepared;
-        if known.rows.is_none() && group.conditions.iter().any(is_not_equal) {
-            known.rows = Some(self.rows_of_conditions(group, deadline).await?);
+        if seen.rows.is_none() && group.conditions.iter().any(is_not_equal) {
+            seen.rows = Some(read::rows_of_conditions(&self.table, group, deadline).await?);
         }
         let mut conditions = Vec::new();
         for condition in group.all_conditions() {
-            let absent = known
+            let absent = seen
                 .rows
                 .as_ref()
                 .is_none_or(|rows| rows.value_is_absent(condition));
             conditions.extend(condition::condition_messages(condition, absent));
         }
-        let as_they_are = sequence.mutations().filter(|_| !group.guard_timestamps);
+        let (to_read, all_rows) = to_stamp(group, sequence);
+        let as_they_are = sequence.mutations().filter(|_| to_read.is_empty());
         let mut mutations = if let Some(mutations) = as_they_are {
             Cow::Borrowed(mutations)
         } else {
-            self.know_the_time(&group.partition, deadline).await?;
-            let seen = self
-                .newest_timestamps(&group.partition, sequence, deadline)
-                .await?;
-            let stamped = sequence.stamp(self.servers().now(), |row| seen.get(row).copied().unwrap_or(0))?;
+            let newest = read::newest_timestamps(&self.table, &group.partition, to_read, deadline).await?;
+            let stamped = sequence.stamp(newest.now, |row| match newest.by_row.get(row) {
+                Some((seen, _)) if all_rows => Stamping::Behind(*seen),
+                Some((seen, extent)) => Stamping::IfAhead(*seen, extent),
+                None => Stamping::Server,
+            })?;
             conditions.extend(
                 stamped
                     .guards
@@ -222,7 +206,7 @@ impl PartitionedTable {
             );
             Cow::Owned(stamped.mutations)
         };
-        if self.terms().partition_version
+        if self.table.terms().partition_version
             && !mutations.is_empty()
             && let Some(bump) = partition_version::bump(&group.partition)
         {
@@ -237,10 +221,9 @@ impl PartitionedTable {
             }
         }
         if let Some(claim) = &prepared.claim {
-            conditions.push(claim.condition(known.record.as_ref()));
-            mutations
-                .to_mut()
-                .push(claim.committed(known.record.as_ref()).into());
+            conditions.push(claim.condition(seen.record.as_ref()));
+            let record = claim.committed(seen.record.as_ref())?;
+            mutations.to_mut().push(record.into());
         }
         Ok(Attempt {
             mutations,
@@ -283,28 +266,30 @@ impl PartitionedTable {
             clock: prepared.claim.is_some(),
             ..Needs::default()
         };
-        let answer = self.call_gated(partition, &call, needs, deadline).await?;
+        let gate = Gate::new(&self.table, partition, needs);
+        let answer = gate.call(&call, deadline).await?;
         read_answer(answer, conditional)
     }
 
-    /// The rejection, when conditions of the caller's do not hold as one consistent read shows them.
+    /// The rejection, when conditions of the caller's do not hold as one consistent read shows
+    /// them.
     async fn judge(
         &self,
         prepared: &Prepared<'_>,
-        known: &mut Known,
+        seen: &mut Seen,
         deadline: Instant,
     ) -> Result<Option<Rejection>> {
         let group = &prepared.group;
         if group.all_conditions().next().is_none() {
             return Ok(None);
         }
-        let rows = self.rows_of_conditions(group, deadline).await?;
+        let rows = read::rows_of_conditions(&self.table, group, deadline).await?;
         let failed: Vec<_> = group
             .all_conditions()
             .filter(|condition| !condition.holds(rows.get(condition.row())))
             .map(|condition| failed(condition, &rows))
             .collect();
-        known.rows = Some(rows);
+        seen.rows = Some(rows);
         Ok((!failed.is_empty()).then(|| Rejection {
             partition: group.partition.clone(),
             failed,
@@ -312,53 +297,40 @@ impl PartitionedTable {
     }
 }
 
-/// Waits for the turn of the partition, where one is taken at all.
-pub(super) async fn turn(
-    admission: Option<&Arc<Admission>>,
-    prepared: &Prepared<'_>,
-    deadline: Instant,
-) -> Result<Option<Turn>> {
-    match admission {
-        Some(admission) => admission
-            .enter(&prepared.group.partition, deadline)
-            .await
-            .map(Some),
-        None => Ok(None),
+impl SendPrepared for Committer {
+    async fn send(&self, prepared: Prepared<'_>, deadline: Instant) -> Outcome {
+        // The caller has the turn.
+        self.send_prepared(prepared, None, deadline).await
     }
 }
 
-impl SendGroup for PartitionedTable {
-    async fn send(&self, group: &Group, deadline: Instant) -> Outcome {
-        match self.prepare(group, deadline) {
-            // Who calls this has the turn.
-            Ok(prepared) => self.commit_now(prepared, None, deadline).await,
-            Err(error) => Outcome::Refused(self.blame(group, error)),
-        }
+/// What is stamped, and whether that is all that has no timestamp: of guarded transactions and of
+/// those that put over their own deletes. In any other the written cells that a condition names:
+/// what is written where the caller has looked must be seen afterwards.
+fn to_stamp(group: &Group, sequence: &Sequence<'_>) -> (Vec<ToRead>, bool) {
+    let all = group.guard_timestamps || sequence.replaces();
+    if !all && group.conditions.is_empty() {
+        return (Vec::new(), false);
     }
-}
-
-impl Prepared<'_> {
-    /// Whether it asks for nothing but its mutations, and so may go in one call with others.
-    fn may_share(&self, table: &PartitionedTable) -> bool {
-        let group = self.group;
-        group.conditions.is_empty()
-            && group.parts.is_empty()
-            && !group.guard_timestamps
-            && self.claim.is_none()
-            && !self.sequence.replaces()
-            // Without it the results of each are told.
-            && table.terms().endpoint
+    let written = sequence.to_read();
+    if all {
+        return (written, true);
     }
-
-    fn committed(&self, replayed: bool) -> Outcome {
-        Outcome::Committed(Committed {
-            partition: self.group.partition.clone(),
-            rows: self.group.rows(),
-            mutations: self.group.mutations.len(),
-            replayed,
-            results: Vec::new(),
-        })
+    let mut conditions: HashMap<&Bytes, Vec<&Condition>> = HashMap::new();
+    for condition in &group.conditions {
+        conditions.entry(condition.row()).or_default().push(condition);
     }
+    let named = written.into_iter().filter_map(|ToRead { row, extent }| {
+        let conditions = conditions.get(&row)?;
+        let columns: Option<Vec<_>> = conditions.iter().map(|condition| condition.column()).collect();
+        let extent = match columns {
+            Some(columns) => extent.only(columns)?,
+            // A filter looks at the whole row.
+            None => extent,
+        };
+        Some(ToRead { row, extent })
+    });
+    (named.collect(), false)
 }
 
 fn is_committed(seen: &SeenRecord) -> bool {
@@ -367,7 +339,7 @@ fn is_committed(seen: &SeenRecord) -> bool {
 
 fn is_not_equal(condition: &Condition) -> bool {
     matches!(
-        condition.check,
+        Check::of(condition),
         Check::Compare {
             comparison: Comparison::NotEqual,
             ..
@@ -386,8 +358,8 @@ fn failed(condition: &Condition, rows: &Rows) -> FailedCondition {
     }
 }
 
-/// A fence that failed leaves the attempts before it open. One that finds the record of another transaction does not:
-/// ours can't be applied over it.
+/// A fence that failed leaves the attempts before it open. One that finds the record of another
+/// transaction does not: ours can't be applied over it.
 fn unless_settled(error: Error) -> Error {
     match error.kind() {
         ErrorKind::IdReused => error,
@@ -397,7 +369,7 @@ fn unless_settled(error: Error) -> Error {
 
 fn no_time_for_parts() -> Error {
     Error::new(
-        ErrorKind::DeadlineExceeded,
+        ClientErrorKind::DeadlineExceeded,
         "gave up, nothing was applied: a lock of the transaction was being renewed, or a latch read, until its time was over",
     )
     .with_retryable(true)
@@ -406,15 +378,16 @@ fn no_time_for_parts() -> Error {
 fn settled_elsewhere() -> Error {
     Error::new(
         ErrorKind::Aborted,
-        "somebody else settled the transaction as not applied while it was being committed",
+        "another process settled the transaction as not applied while it was being committed",
     )
     .with_hint("commit it again, if it is still wanted")
 }
 
-/// Reads what the endpoint says: whether the conditions held. Releases before 2.4.5 answer a call without conditions
-/// with nothing, later ones that it was processed. Anything else proves nothing of what was done.
+/// Reads what the endpoint says: whether the conditions held. Releases before 2.4.5 answer a call
+/// without conditions with nothing, later ones that it was processed. Anything else proves nothing
+/// of what was done.
 fn read_answer(answer: Bytes, conditional: bool) -> Result<bool> {
-    let bad = |what| Error::new(ErrorKind::Protocol, what).with_effect(Effect::Unknown);
+    let bad = |what| Error::new(ClientErrorKind::Protocol, what).with_effect(Effect::Unknown);
     match pb::MutateRowsResponse::decode(answer).map(|answer| answer.processed) {
         Ok(Some(true)) => Ok(true),
         Ok(None) if !conditional => Ok(true),
@@ -429,7 +402,7 @@ fn read_answer(answer: Bytes, conditional: bool) -> Result<bool> {
 
 fn explain(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::EndpointMissing => error.with_hint(super::partitioned_table::ATTACH_ENDPOINT),
+        ErrorKind::Client(ClientErrorKind::EndpointMissing) => error.with_hint(probe::ATTACH_ENDPOINT),
         _ => error,
     }
 }
@@ -437,13 +410,14 @@ fn explain(error: Error) -> Error {
 fn classify(error: Error, claim: Option<Claim>) -> Outcome {
     match error.kind() {
         _ if error.is_outcome_unknown() => Outcome::Unknown(Unsettled::new(error, claim)),
-        ErrorKind::PartitionCut
+        ErrorKind::Client(ClientErrorKind::PartitionCut)
         | ErrorKind::PartitionRuleChanged
-        | ErrorKind::ConditionsUnsupported
+        | ErrorKind::FeatureUnknown
+        | ErrorKind::Client(ClientErrorKind::ConditionsUnsupported)
         | ErrorKind::AtomicityUnsupported
         | ErrorKind::ClockSkew
-        | ErrorKind::IdReused => Outcome::Refused(error),
-        _ => Outcome::Failed(error),
+        | ErrorKind::IdReused => Outcome::Invalid(error),
+        _ => Outcome::Aborted(error),
     }
 }
 

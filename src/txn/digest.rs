@@ -1,29 +1,33 @@
 //! What a transaction's contents are, in 32 bytes: an id that is used for others is found out.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
 use bytes::Bytes;
-use hmac_sha256::Hash;
-
-use super::part::Part;
-use crate::model::{
-    BitOperation, Check, Comparator, ComparatorKind, Comparison, Condition, DeleteScope, Filter, FilterKind,
-    Mutation,
+use hbase_client::{
+    Comparator, Comparison, Condition, Filter, Mutation,
+    low_level::{BitOperation, Check, ComparatorKind, DeleteScope, FilterKind, MutationParts, MutationStamp},
 };
+use hmac_sha256::Hash;
 
 /// A SHA-256 of a transaction's mutations and conditions, as the caller gave them.
 ///
-/// The form that is hashed is our own and must not change: records outlive the process that wrote them.
+/// The form that is hashed is our own and must not change: records outlive the process that wrote
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digest([u8; 32]);
 
 impl Digest {
     /// That of contents which are not known, or differ with each attempt.
     pub(super) const ANY: Self = Self([0; 32]);
-    /// That of every update: it computes its contents anew with each attempt.
+    /// That of every update: each attempt computes its contents again.
     pub(super) const UPDATE: Self = Self([b'u'; 32]);
 
-    pub(super) fn of(mutations: &[Mutation], conditions: &[Condition], parts: &[Arc<dyn Part>]) -> Self {
+    /// The digest of these contents; `deeds` says what is done to which reserved row.
+    pub(super) fn of<'a>(
+        mutations: &[Mutation],
+        conditions: &[Condition],
+        deeds: impl IntoIterator<Item = (Cow<'a, str>, &'a Bytes)>,
+    ) -> Self {
         let mut form = Form(Hash::new());
         form.count(mutations.len());
         for mutation in mutations {
@@ -34,9 +38,9 @@ impl Digest {
             form.condition(condition);
         }
         // Without any the form ends here, as it did before there were parts.
-        for part in parts {
-            form.bytes(part.deed().as_bytes());
-            form.bytes(part.condition().row());
+        for (deed, row) in deeds {
+            form.bytes(deed.as_bytes());
+            form.bytes(row);
         }
         Self(form.0.finalize())
     }
@@ -86,9 +90,9 @@ impl Form {
         match mutation {
             Mutation::Put(put) => {
                 self.tag(b'p');
-                self.timestamp(put.timestamp);
-                self.count(put.cells.len());
-                for cell in &put.cells {
+                self.timestamp(put.stamp());
+                self.count(put.parts().len());
+                for cell in put.parts() {
                     self.column(&cell.family, &cell.qualifier);
                     self.timestamp(cell.timestamp);
                     self.bytes(&cell.value);
@@ -96,24 +100,24 @@ impl Form {
             }
             Mutation::Delete(delete) => {
                 self.tag(b'd');
-                self.timestamp(delete.timestamp);
-                self.count(delete.scopes.len());
-                for scope in &delete.scopes {
+                self.timestamp(delete.stamp());
+                self.count(delete.parts().len());
+                for scope in delete.parts() {
                     self.scope(scope);
                 }
             }
             Mutation::Increment(increment) => {
                 self.tag(b'i');
-                self.count(increment.columns.len());
-                for counter in &increment.columns {
+                self.count(increment.parts().len());
+                for counter in increment.parts() {
                     self.column(&counter.family, &counter.qualifier);
                     self.0.update(counter.amount.to_be_bytes());
                 }
             }
             Mutation::Append(append) => {
                 self.tag(b'a');
-                self.count(append.cells.len());
-                for cell in &append.cells {
+                self.count(append.parts().len());
+                for cell in append.parts() {
                     self.column(&cell.family, &cell.qualifier);
                     self.bytes(&cell.value);
                 }
@@ -128,7 +132,7 @@ impl Form {
 
     fn condition(&mut self, condition: &Condition) {
         self.bytes(condition.row());
-        match &condition.check {
+        match Check::of(condition) {
             Check::Absent { family, qualifier } => {
                 self.tag(b'a');
                 self.column(family, qualifier);
@@ -164,9 +168,10 @@ impl Form {
         }
     }
 
-    /// Part by part: the text of a filter shows a long value by its beginning, and some values alike.
+    /// Part by part: the text of a filter shows a long value by its beginning, and some values
+    /// alike.
     fn filter(&mut self, filter: &Filter) {
-        match &filter.0 {
+        match FilterKind::of(filter) {
             FilterKind::Family(comparison, comparator) => {
                 self.tag(b'f');
                 self.compared(*comparison, comparator);
@@ -213,7 +218,7 @@ impl Form {
 
     fn compared(&mut self, comparison: Comparison, comparator: &Comparator) {
         self.comparison(comparison);
-        match &comparator.0 {
+        match ComparatorKind::of(comparator) {
             ComparatorKind::Binary(bytes) => {
                 self.tag(b'b');
                 self.bytes(bytes);
@@ -278,11 +283,11 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::model::{Append, Delete, Increment, Put};
+    use hbase_client::{Append, Delete, Increment, Put};
 
     fn filtered(filters: &[Filter]) -> usize {
         let digest =
-            |filter: &Filter| *Digest::of(&[], &[Condition::matches("r", filter.clone())], &[]).as_bytes();
+            |filter: &Filter| *Digest::of(&[], &[Condition::matches("r", filter.clone())], []).as_bytes();
         filters.iter().map(digest).collect::<HashSet<_>>().len()
     }
 
@@ -291,7 +296,7 @@ mod tests {
     #[case::looks_like_a_prefix([Comparator::binary("v*"), Comparator::prefix("v")])]
     #[case::looks_like_a_number([Comparator::binary("5L"), Comparator::long(5)])]
     #[case::looks_like_bits([Comparator::binary("bits & v"), Comparator::bit_and("v")])]
-    fn other_values_are_other_contents_also_where_they_are_shown_alike(#[case] values: [Comparator; 2]) {
+    fn different_values_that_display_alike_have_other_digests(#[case] values: [Comparator; 2]) {
         let by_value = values
             .clone()
             .map(|value| Filter::value(Comparison::Equal, value));
@@ -325,7 +330,7 @@ mod tests {
             Condition::compare("r", "f", "q", Comparison::GreaterOrEqual, "v"),
             Condition::matches("r", filter),
         ];
-        let digest = Digest::of(&mutations, &conditions, &[]);
+        let digest = Digest::of(&mutations, &conditions, []);
         let hex: String = digest
             .as_bytes()
             .iter()
@@ -338,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn other_filters_are_other_contents_also_where_they_are_shown_alike() {
+    fn different_filters_that_display_alike_have_other_digests() {
         let equal = |value: &'static str| Filter::qualifier(Comparison::Equal, Comparator::binary(value));
         assert_eq!(
             filtered(&[

@@ -1,47 +1,49 @@
 //! Transactions of one partition that have queued up, in one call.
 //!
-//! Those that ask for nothing but their mutations, on rows that none of the others has, may be applied together: what is
-//! all or nothing as a whole is so for each part. While a call of their partition is on its way they queue up, and the
-//! next one takes as many as fit, in their order. No timer collects them: alone, nobody waits for anybody.
+//! Those that ask for nothing but their mutations, on rows that none of the others has, may be
+//! applied together: what is all or nothing as a whole is so for each part. While a call of their
+//! partition is on its way they queue up, and the next one takes as many as fit, in their order. No
+//! timer collects them: a lone transaction leaves at once.
 //!
-//! When the call was applied, all are committed. When it was surely not applied, each is sent again by itself, and gets
-//! an outcome of its own: one that the server refuses does not take others with it. When the outcome is unknown, it is
-//! so for all.
+//! When the call was applied, all are committed. When it was surely not applied, each is sent again
+//! by itself, and gets an outcome of its own: one that the server refuses does not take others with
+//! it. When the outcome is unknown, it is so for all.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use hbase_client::{Durability, Effect, Mutation, Partition};
 use tokio::time::Instant;
 
 use super::{
     admission::{Admission, Share, Turn, Waited},
     outcome::{Committed, Outcome},
     plan::Group,
+    prepared::Prepared,
     settle::Unsettled,
 };
-use crate::{
-    error::{Effect, Error, ErrorKind},
-    model::{Durability, Mutation, Partition},
-};
+use crate::error::{ClientErrorKind, Error};
 
 /// What one shared call may have, so that it stays a quick one.
 const MAX_MUTATIONS: usize = 512;
 const MAX_BYTES: usize = 1 << 20;
 
-/// Sends one call with all mutations of a group, and tells how it ended, by the deadline.
-pub(super) trait SendGroup: Clone + Send + Sync + 'static {
-    /// Sends them. The group is valid for the table, and not empty.
-    fn send(&self, group: &Group, deadline: Instant) -> impl Future<Output = Outcome> + Send;
+/// Sends prepared groups.
+pub(super) trait SendPrepared: Clone + Send + Sync + 'static {
+    /// Sends one call with all mutations of a group and returns how it ended, by the deadline.
+    fn send(&self, prepared: Prepared<'_>, deadline: Instant) -> impl Future<Output = Outcome> + Send;
 }
 
 /// A transaction that may share a call: without conditions, record and stamps.
 #[derive(Debug)]
 pub(super) struct Member {
+    /// Folded.
     mutations: Vec<Mutation>,
     rows: HashSet<Bytes>,
     bytes: usize,
     durability: Durability,
     deadline: Instant,
+    share: Share,
 }
 
 /// The most that one shared call may have.
@@ -62,24 +64,20 @@ impl ShareLimits {
 }
 
 impl Member {
-    fn new(group: &Group, durability: Durability, deadline: Instant) -> Self {
+    fn new(prepared: &Prepared<'_>, deadline: Instant) -> Self {
+        let group = prepared.group;
+        let mutations = prepared.sequence.mutations().unwrap_or(&group.mutations);
+        let rows: HashSet<_> = mutations.iter().map(|mutation| mutation.row().clone()).collect();
         Self {
-            mutations: group.mutations.clone(),
-            rows: group
-                .mutations
-                .iter()
-                .map(|mutation| mutation.row().clone())
-                .collect(),
+            share: Share {
+                rows: rows.len(),
+                mutations: group.mutations.len(),
+            },
+            mutations: mutations.to_vec(),
+            rows,
             bytes: group.bytes(),
-            durability,
+            durability: prepared.durability,
             deadline,
-        }
-    }
-
-    fn share(&self) -> Share {
-        Share {
-            rows: self.rows.len(),
-            mutations: self.mutations.len(),
         }
     }
 }
@@ -106,20 +104,20 @@ impl SharedCall {
         if !self.fits(&member, limits, now) {
             return Err(member);
         }
-        let share = member.share();
         self.all.mutations.extend(member.mutations);
         self.all.rows.extend(member.rows);
         self.all.bytes += member.bytes;
         self.all.deadline = self.all.deadline.min(member.deadline);
         self.latest_deadline = self.latest_deadline.max(member.deadline);
         self.members += 1;
-        Ok(share)
+        Ok(member.share)
     }
 
     fn fits(&self, member: &Member, limits: ShareLimits, now: Instant) -> bool {
         let left = |deadline: Instant| deadline.saturating_duration_since(now);
-        // The call ends with the first deadline, and an answer that has not come by then is lost to all. So that nobody
-        // loses much of its patience to one who has little, theirs must be about the same.
+        // The call ends with the first deadline, and an answer that has not come by then is lost to
+        // all. So that nobody loses much of its patience to one who has little, theirs must be
+        // about the same.
         let shortest: Duration = left(self.all.deadline.min(member.deadline));
         let longest = left(self.latest_deadline.max(member.deadline));
         self.all.mutations.len() + member.mutations.len() <= limits.mutations
@@ -133,55 +131,58 @@ impl SharedCall {
 impl Admission {
     /// Commits a transaction that may share its call with others, when its turn comes.
     ///
-    /// A future that is dropped while it waits leaves nothing behind. One that is dropped when its mutations are on their
-    /// way gives its own call up, as any call; a shared one goes on.
+    /// A future that is dropped while it waits leaves nothing behind. One that is dropped when its
+    /// mutations are on their way gives its own call up, as any call; a shared one goes on.
     pub(super) async fn commit_simple(
         self: &Arc<Self>,
-        group: &Group,
-        durability: Durability,
+        prepared: Prepared<'_>,
         deadline: Instant,
-        sender: &impl SendGroup,
+        sender: &impl SendPrepared,
     ) -> Outcome {
         let limits = self.share_limits();
-        let partition = &group.partition;
+        let partition = &prepared.group.partition;
         if let Some(turn) = self.enter_at_once(partition) {
-            return alone(turn, group, deadline, sender).await;
+            return alone(turn, prepared, deadline, sender).await;
         }
-        let mut place = self.queue(partition, Some(Member::new(group, durability, deadline)));
+        let mut ticket = self.queue(partition, Some(Member::new(&prepared, deadline)));
         loop {
-            match place.wait(deadline).await {
+            match ticket.wait(deadline).await {
                 Waited::Turn(turn, Some(member)) => {
                     let (now, first) = (Instant::now(), SharedCall::of(member));
                     if !turn.has_company(|next| first.fits(next, limits, now)) {
-                        return alone(turn, group, deadline, sender).await;
+                        return alone(turn, prepared, deadline, sender).await;
                     }
-                    place.rejoin(&turn, first.all);
-                    // A task of its own: this future may be dropped, and the others must not go with it.
+                    ticket.rejoin(&turn, first.all);
+                    // A task of its own: this future may be dropped, and the others must not go
+                    // with it.
                     tokio::spawn(share(turn, partition.clone(), limits, sender.clone()));
                 }
-                Waited::Turn(turn, None) => return alone(turn, group, deadline, sender).await,
+                Waited::Turn(turn, None) => return alone(turn, prepared, deadline, sender).await,
                 Waited::Shared(outcome) => return outcome,
-                Waited::NotSent => return Outcome::Failed(self.not_sent(partition)),
-                Waited::Lost => return Outcome::Unknown(Unsettled::new(self.blame(lost(), partition), None)),
+                Waited::NotSent => return Outcome::Aborted(self.not_sent(partition)),
+                Waited::Lost => {
+                    return Outcome::Unknown(Unsettled::new(self.in_context(lost(), partition), None));
+                }
             }
         }
     }
 }
 
-async fn alone(turn: Turn, group: &Group, deadline: Instant, sender: &impl SendGroup) -> Outcome {
-    let outcome = sender.send(group, deadline).await;
+async fn alone(turn: Turn, prepared: Prepared<'_>, deadline: Instant, sender: &impl SendPrepared) -> Outcome {
+    let outcome = sender.send(prepared, deadline).await;
     drop(turn);
     outcome
 }
 
-/// Sends one call with as many of those who wait as fit, and tells them how it ended.
-async fn share(turn: Turn, partition: Partition, limits: ShareLimits, sender: impl SendGroup) {
+/// Sends one call with as many of the waiting transactions as fit, and notifies them of the
+/// outcome.
+async fn share(turn: Turn, partition: Partition, limits: ShareLimits, sender: impl SendPrepared) {
     let now = Instant::now();
     let mut call: Option<SharedCall> = None;
     turn.gather(|member| match &mut call {
         Some(call) => call.add(member, limits, now),
         None => {
-            let share = member.share();
+            let share = member.share;
             call = Some(SharedCall::of(member));
             Ok(share)
         }
@@ -194,8 +195,11 @@ async fn share(turn: Turn, partition: Partition, limits: ShareLimits, sender: im
         ..Group::new(partition)
     };
     tracing::trace!(partition = %group.partition, members, "sharing a call");
-    match sender.send(&group, all.deadline).await {
-        Outcome::Committed(whole) => turn.tell(|Share { rows, mutations }| {
+    match sender
+        .send(Prepared::folded(&group, all.durability), all.deadline)
+        .await
+    {
+        Outcome::Committed(whole) => turn.notify(|Share { rows, mutations }| {
             Outcome::Committed(Committed {
                 rows,
                 mutations,
@@ -204,7 +208,12 @@ async fn share(turn: Turn, partition: Partition, limits: ShareLimits, sender: im
         }),
         Outcome::Unknown(unsettled) => {
             let error = Arc::new(unsettled.into_error());
-            turn.tell(|_| Outcome::Unknown(Unsettled::new(turn.blame(shared_error(&error, members)), None)));
+            turn.notify(|_| {
+                Outcome::Unknown(Unsettled::new(
+                    turn.in_context(shared_error(&error, members)),
+                    None,
+                ))
+            });
         }
         refused_or_failed => {
             tracing::debug!(partition = %group.partition, members, outcome = %refused_or_failed, "sending singly");
@@ -213,23 +222,23 @@ async fn share(turn: Turn, partition: Partition, limits: ShareLimits, sender: im
     }
 }
 
-/// What a member is told of an error that was everybody's.
+/// The error of one member of a call that failed.
 fn shared_error(error: &Arc<Error>, members: usize) -> Error {
     let what = match members {
         1 => "its call failed".to_owned(),
         _ => format!("its call, which carried {members} transactions, failed"),
     };
-    let told = Error::new(error.kind(), what).with_effect(error.effect());
-    let told = match error.remote() {
-        Some(remote) => told.with_remote(remote.clone()),
-        None => told,
+    let shared = Error::new(error.kind(), what).with_effect(error.effect());
+    let shared = match error.remote() {
+        Some(remote) => shared.with_remote(remote.clone()),
+        None => shared,
     };
-    told.with_source(Arc::clone(error))
+    shared.with_source(Arc::clone(error))
 }
 
 fn lost() -> Error {
     Error::new(
-        ErrorKind::DeadlineExceeded,
+        ClientErrorKind::DeadlineExceeded,
         "nothing was heard in time of the call that carried it and others",
     )
     .with_effect(Effect::Unknown)

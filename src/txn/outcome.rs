@@ -3,14 +3,13 @@
 use std::fmt;
 
 use bytes::Bytes;
+use hbase_client::{BytesBinary, Cell, Partition, Row};
 
-use super::{plan::counted, settle::Unsettled};
-use crate::{
-    error::{Error, ErrorKind, Result},
-    model::{BytesBinary, Cell, Partition, Row},
-};
+use super::settle::Unsettled;
+use crate::error::{Error, ErrorKind, Result};
 
-/// How a transaction ended. Exactly one of these is true, and the first that could be proven is told.
+/// How a transaction ended. Exactly one of these is true, and the first that could be proven is
+/// told.
 #[derive(Debug)]
 #[must_use = "only the outcome tells whether the transaction was applied"]
 #[non_exhaustive]
@@ -19,13 +18,13 @@ pub enum Outcome {
     Committed(Committed),
     /// Nothing was applied, because conditions did not hold.
     Rejected(Rejection),
-    /// Nothing was applied: the transaction is not one that can be atomic, or valid at all. It was not sent; or, where
-    /// regions changed meanwhile, not again.
-    Refused(Error),
+    /// Nothing was applied: the transaction is not one that can be atomic, or valid at all. It was
+    /// not sent; or, where regions changed meanwhile, not again.
+    Invalid(Error),
     /// It was sent, or tried to be, and surely not applied.
-    Failed(Error),
-    /// It was sent and its answer was lost: all of it was applied, or nothing, or it may still be. A transaction with
-    /// a record can be [settled](Unsettled::settle).
+    Aborted(Error),
+    /// It was sent and its answer was lost: all of it was applied, or nothing, or it may still be.
+    /// A transaction with a record can be [settled](Unsettled::settle).
     Unknown(Unsettled),
 }
 
@@ -52,8 +51,8 @@ pub struct Committed {
 pub struct Rejection {
     /// The partition.
     pub partition: Partition,
-    /// The conditions that did not hold, as one consistent read found them, in the order in which they were added.
-    /// Never empty.
+    /// The conditions that did not hold, as one consistent read found them, in the order in which
+    /// they were added. Never empty.
     pub failed: Vec<FailedCondition>,
 }
 
@@ -91,7 +90,7 @@ impl Outcome {
     /// Whether surely nothing of it was applied, now or later.
     #[must_use]
     pub fn is_not_applied(&self) -> bool {
-        matches!(self, Self::Rejected(_) | Self::Refused(_) | Self::Failed(_))
+        matches!(self, Self::Rejected(_) | Self::Invalid(_) | Self::Aborted(_))
     }
 
     /// What went wrong, where something did: a rejection is no error.
@@ -99,13 +98,14 @@ impl Outcome {
     pub fn error(&self) -> Option<&Error> {
         match self {
             Self::Committed(_) | Self::Rejected(_) => None,
-            Self::Refused(error) | Self::Failed(error) => Some(error),
+            Self::Invalid(error) | Self::Aborted(error) => Some(error),
             Self::Unknown(unsettled) => Some(unsettled.error()),
         }
     }
 
-    /// For the `?` operator: what was committed, or the error. That of an unknown outcome says so by
-    /// [`is_outcome_unknown`](Error::is_outcome_unknown), and can no longer be settled by a handle, but by its id.
+    /// For the `?` operator: what was committed, or the error. That of an unknown outcome says so
+    /// by [`is_outcome_unknown`](Error::is_outcome_unknown), and can no longer be settled by a
+    /// handle, but by its id.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Outcome {
         match self {
             Self::Committed(committed) => Ok(committed),
             Self::Rejected(rejection) => Err(rejection.into()),
-            Self::Refused(error) | Self::Failed(error) => Err(error),
+            Self::Invalid(error) | Self::Aborted(error) => Err(error),
             Self::Unknown(unsettled) => Err(unsettled.into_error()),
         }
     }
@@ -126,8 +126,8 @@ impl Outcome {
         match self {
             Self::Committed(_) => "committed",
             Self::Rejected(_) => "rejected",
-            Self::Refused(_) => "refused",
-            Self::Failed(_) => "failed",
+            Self::Invalid(_) => "invalid",
+            Self::Aborted(_) => "aborted",
             Self::Unknown(_) => "unknown",
         }
     }
@@ -152,6 +152,11 @@ impl fmt::Display for Rejection {
         }
         Ok(())
     }
+}
+
+/// A number of things, in words.
+pub(super) fn counted(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// How much of a value is shown.

@@ -1,25 +1,24 @@
-//! What a layer above makes part of a transaction: a condition on a reserved row of the partition, and changes of it.
+//! What a layer above makes part of a transaction: a condition on a reserved row of the partition,
+//! and changes of it.
 //!
-//! Such parts are no contents that the caller gave: their changes are made anew for each attempt, are sent as they are,
-//! and an id does not stand for them, but for what is done to which row.
+//! Such parts are no contents that the caller gave: their changes are computed again for each
+//! attempt, are sent as they are, and an id does not stand for them, but for what is done to which
+//! row.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use futures::future::BoxFuture;
+use hbase_client::{Condition, Mutation, low_level::pb};
 
 use super::outcome::Outcome;
-use crate::{
-    error::Result,
-    model::{Condition, Mutation},
-    wire::pb,
-};
+use crate::error::Result;
 
 /// What one attempt makes of a part's row.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) mutations: Vec<Mutation>,
-    /// What they were made for, and what must still be so, beside the part's condition. When it is not, the attempt fails as
-    /// by another writer, and is made anew.
+    /// What they were made for, and what must still be so, beside the part's condition. When it is
+    /// not, the attempt fails as by another writer, and is repeated.
     pub(crate) seen: Option<pb::Condition>,
 }
 
@@ -43,15 +42,15 @@ pub(crate) trait Part: fmt::Debug + Send + Sync {
     /// Whether it changes the row.
     fn writes(&self) -> bool;
 
-    /// The changes that the next attempt makes of the row. When it is asked for them, no attempt before was applied, and
-    /// none can be any more.
+    /// Returns the changes that the next attempt makes of the row. Is called when no attempt before
+    /// was applied, and none can be any more.
     fn changes(&self) -> BoxFuture<'_, Result<Changes>>;
 
-    /// Tells how the commit ended; none when it was dropped.
+    /// Is called at the end of the commit; `None` if the commit was dropped.
     fn ended(&self, outcome: Option<&Outcome>);
 }
 
-/// The parts of a commit, which are told how it ended, also when it is dropped.
+/// The parts of a commit. They are notified of its end, also when it is dropped.
 pub(super) struct Ending(Vec<Arc<dyn Part>>);
 
 impl Ending {
@@ -59,7 +58,7 @@ impl Ending {
         Self(parts.to_vec())
     }
 
-    pub(super) fn tell(mut self, outcome: &Outcome) {
+    pub(super) fn notify(mut self, outcome: &Outcome) {
         for part in self.0.drain(..) {
             part.ended(Some(outcome));
         }

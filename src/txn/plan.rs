@@ -4,40 +4,22 @@ use std::{
     collections::{HashMap, HashSet},
     fmt,
     sync::Arc,
-    time::Duration,
 };
 
 use bytes::Bytes;
-
-use super::{part::Part, record::TransactionId};
-use crate::{
-    error::{Error, ErrorKind, Result},
-    model::{
-        BytesBinary, Condition, Durability, Limits, Mutation, Partition, PartitionRule, RegionInfo,
-        ServerName, TableDescriptor, VISIBILITY_ATTRIBUTE,
-    },
+use hbase_client::{
+    BytesBinary, Condition, Durability, Mutation, Partition, PartitionRule, RegionInfo, ServerName,
+    TableDescriptor, low_level::VISIBILITY_ATTRIBUTE,
 };
 
-/// What is known of the table that a group is for.
-#[derive(Clone, Debug)]
-pub(super) struct Terms {
-    pub(super) rule: PartitionRule,
-    pub(super) families: HashSet<Bytes>,
-    /// The durability of mutations that don't name one.
-    pub(super) durability: Durability,
-    pub(super) limits: Limits,
-    pub(super) max_mutations: usize,
-    pub(super) max_bytes: usize,
-    pub(super) max_conditions: usize,
-    /// How long records are kept; none when the table has no family for them.
-    pub(super) replay_window: Option<Duration>,
-    /// Whether each transaction changes the version cell of its partition.
-    pub(super) partition_version: bool,
-    /// Whether transactions go through the endpoint, or through `Multi`.
-    pub(super) endpoint: bool,
-}
+use super::{operation::Operation, outcome::counted, part::Part, record::RecordRequest, terms::Terms};
+use crate::{
+    error::{ClientErrorKind, Error, ErrorKind, Result},
+    table_descriptor::TableDescriptorExt,
+};
 
-/// What is to change in one partition, and under which conditions; each in the order in which they were added.
+/// What is to change in one partition, and under which conditions; each in the order in which they
+/// were added.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) partition: Partition,
@@ -46,35 +28,7 @@ pub(super) struct Group {
     /// What a layer above adds.
     pub(super) parts: Vec<Arc<dyn Part>>,
     pub(super) guard_timestamps: bool,
-    pub(super) record: Option<RecordWish>,
-}
-
-/// That a transaction is to be recorded, and as what.
-#[derive(Clone, Debug)]
-pub(super) struct RecordWish {
-    pub(super) id: TransactionId,
-    /// Whether somebody else may know the id.
-    pub(super) of_caller: bool,
-    /// Whether the contents are the same in every attempt.
-    pub(super) fixed_contents: bool,
-}
-
-impl RecordWish {
-    pub(super) fn of_caller(id: TransactionId) -> Self {
-        Self {
-            id,
-            of_caller: true,
-            fixed_contents: true,
-        }
-    }
-
-    pub(super) fn own() -> Self {
-        Self {
-            id: TransactionId::unique(),
-            of_caller: false,
-            fixed_contents: true,
-        }
-    }
+    pub(super) record: Option<RecordRequest>,
 }
 
 impl Group {
@@ -89,19 +43,20 @@ impl Group {
         }
     }
 
-    /// Adds a mutation that can be part of it.
-    pub(super) fn add(&mut self, mutation: Mutation, terms: &Terms) -> Result<()> {
-        check_mutation(&mutation, terms)?;
-        self.check_row(mutation.row(), terms)
-            .map_err(|error| mutation.blame(error))?;
-        self.mutations.push(mutation);
-        Ok(())
-    }
-
-    /// Adds a condition that can be part of it.
-    pub(super) fn require(&mut self, condition: Condition, terms: &Terms) -> Result<()> {
-        self.check_condition(&condition, terms)?;
-        self.conditions.push(condition);
+    /// Adds an operation that can be part of the group.
+    pub(super) fn add(&mut self, operation: impl Into<Operation>, terms: &Terms) -> Result<()> {
+        match operation.into() {
+            Operation::Mutation(mutation) => {
+                check_mutation(&mutation, terms)?;
+                self.check_row(mutation.row(), terms)
+                    .map_err(|error| mutation.in_context(error))?;
+                self.mutations.push(mutation);
+            }
+            Operation::Condition(condition) => {
+                self.check_condition(&condition, terms)?;
+                self.conditions.push(condition);
+            }
+        }
         Ok(())
     }
 
@@ -116,7 +71,7 @@ impl Group {
                 "the same row of a lock or latch twice in one transaction: {} is in it already",
                 other.deed()
             ))
-            .with_hint("one of the two is enough: whoever releases a lock must hold it, and who acquires it does; a latch is counted down by more than one at once")));
+            .with_hint("one of the two is enough: a release needs a held lock, and so does not fit an acquisition; count a latch down by more than one at once")));
         }
         self.parts.push(part);
         Ok(())
@@ -132,7 +87,7 @@ impl Group {
     pub(super) fn check_condition(&self, condition: &Condition, terms: &Terms) -> Result<()> {
         check_condition(condition, terms)?;
         self.check_row(condition.row(), terms)
-            .map_err(|error| condition.blame(error))
+            .map_err(|error| condition.in_context(error))
     }
 
     /// Refuses a row of another partition.
@@ -140,7 +95,7 @@ impl Group {
         if self.partition.contains(row) {
             return Ok(());
         }
-        let of_row = terms.rule.partition_of(&Bytes::copy_from_slice(row));
+        let of_row = terms.rule.partition_of(row);
         Err(Error::new(
             ErrorKind::OtherPartition,
             format!(
@@ -167,8 +122,8 @@ impl Group {
         mutations + conditions
     }
 
-    /// Refuses a group that the endpoint would refuse, or would take and mean something else by. Returns the one
-    /// durability that all its mutations are sent with.
+    /// Refuses a group that the endpoint would refuse, or would take and mean something else by.
+    /// Returns the one durability that all its mutations are sent with.
     pub(super) fn check(&self, terms: &Terms) -> Result<Durability> {
         if self.mutations.is_empty() && self.conditions.is_empty() && self.parts.is_empty() {
             return Err(Error::invalid("a transaction without mutations and conditions"));
@@ -180,7 +135,7 @@ impl Group {
         ] {
             if have > limit {
                 let error = Error::new(
-                    ErrorKind::LimitExceeded,
+                    ClientErrorKind::LimitExceeded,
                     format!("a transaction of {have} {what}; the limit is {limit}"),
                 );
                 return Err(error.with_hint("split it, or raise the limit"));
@@ -189,7 +144,8 @@ impl Group {
         for mutation in &self.mutations {
             check_mutation(mutation, terms)?;
         }
-        // Their families were checked when they were added; an update adds one on a family that is reserved.
+        // Their families were checked when they were added; an update adds one on a family that is
+        // reserved.
         for condition in &self.conditions {
             condition.check()?;
         }
@@ -203,11 +159,11 @@ impl Group {
         }
         let durability = self.durability(terms)?;
         self.check_record(terms, durability)?;
-        let is_weak = matches!(durability, Durability::SkipWal | Durability::AsyncWal);
+        let is_weak = durability.is_weak();
         if let Some(part) = self.parts.iter().find(|part| part.writes() && is_weak) {
             return Err(Error::new(
                 ErrorKind::WeakDurability,
-                "a transaction that changes a lock or a latch must be SYNC_WAL: a crash would undo that",
+                "a transaction that changes a lock or a latch must be at least SYNC_WAL: a crash would undo that",
             )
             .at_operation(part.condition().label_text().into_owned()));
         }
@@ -219,20 +175,18 @@ impl Group {
         if self.record.is_none() {
             return Ok(());
         }
-        if terms.replay_window.is_none() {
-            return Err(no_record_family());
-        }
-        match durability {
-            Durability::SkipWal | Durability::AsyncWal => Err(Error::new(
+        terms.record_window()?;
+        match durability.is_weak() {
+            true => Err(Error::new(
                 ErrorKind::WeakDurability,
-                "a transaction with a record must be SYNC_WAL: a crash would lose the record, or what it tells of",
+                "a transaction with a record must be at least SYNC_WAL: a crash would lose the record, or what it tells of",
             )),
-            _ => Ok(()),
+            false => Ok(()),
         }
     }
 
-    /// The strongest durability that is named. One cell edit that skips the log among others that don't would be
-    /// missing after a crash: half a transaction.
+    /// The strongest durability that is named. One cell edit that skips the log among others that
+    /// don't would be missing after a crash: half a transaction.
     fn durability(&self, terms: &Terms) -> Result<Durability> {
         let named = |mutation: &Mutation| match mutation.durability() {
             Durability::UseDefault => terms.durability,
@@ -241,8 +195,10 @@ impl Group {
         let strength = |durability| match durability {
             Durability::SkipWal => 0,
             Durability::AsyncWal => 1,
-            Durability::UseDefault | Durability::SyncWal => 2,
-            Durability::FsyncWal => 3,
+            Durability::SyncWal => 2,
+            // The region server's own: SYNC_WAL or FSYNC_WAL.
+            Durability::UseDefault => 3,
+            Durability::FsyncWal => 4,
         };
         let strongest = self
             .mutations
@@ -256,7 +212,7 @@ impl Group {
             .iter()
             .find(|mutation| named(mutation) == Durability::SkipWal)
         {
-            Some(mutation) if strongest != Durability::SkipWal => Err(mutation.blame(
+            Some(mutation) if strongest != Durability::SkipWal => Err(mutation.in_context(
                 Error::invalid(
                     "SKIP_WAL beside mutations that are logged: a crash would leave half the transaction",
                 )
@@ -267,41 +223,26 @@ impl Group {
     }
 }
 
-/// The error of a table that can't keep records, with what adds the family.
-pub(super) fn no_record_family() -> Error {
-    Error::new(
-        ErrorKind::RecordFamilyMissing,
-        format!(
-            "the table has no family {} that keeps the records of transactions",
-            TableDescriptor::RECORD_FAMILY
-        ),
-    )
-    .with_hint(
-        "add it: hbase-txn table alter TABLE --record-family; then open the table again. hbase-txn table create makes tables \
-         with it",
-    )
-}
-
 /// Refuses a mutation that can't be part of any transaction of this table.
 pub(super) fn check_mutation(mutation: &Mutation, terms: &Terms) -> Result<()> {
     mutation.check(&terms.limits)?;
     if mutation.has_attribute(VISIBILITY_ATTRIBUTE) {
-        return Err(mutation.blame(Error::invalid(
+        return Err(mutation.in_context(Error::invalid(
             "visibility labels in a transaction: with an invalid one the server drops that mutation and applies the rest",
         )));
     }
     if terms.rule.partition_of(mutation.row()).reserves(mutation.row()) {
-        return Err(mutation.blame(Error::invalid(
+        return Err(mutation.in_context(Error::invalid(
             "the row is kept for what this package notes about transactions",
         )));
     }
-    check_families(mutation.families(), terms).map_err(|error| mutation.blame(error))
+    check_families(mutation.families(), terms).map_err(|error| mutation.in_context(error))
 }
 
 /// Refuses a condition that can't be part of any transaction of this table.
 pub(super) fn check_condition(condition: &Condition, terms: &Terms) -> Result<()> {
     condition.check()?;
-    check_families(condition.families(), terms).map_err(|error| condition.blame(error))
+    check_families(condition.families(), terms).map_err(|error| condition.in_context(error))
 }
 
 fn check_families<'a>(mut families: impl Iterator<Item = &'a Bytes>, terms: &Terms) -> Result<()> {
@@ -317,14 +258,12 @@ fn check_families<'a>(mut families: impl Iterator<Item = &'a Bytes>, terms: &Ter
         )));
     }
     let mut known: Vec<_> = terms
-        .families
-        .iter()
-        .filter(|family| !TableDescriptor::reserves_family(family))
+        .user_families()
         .map(|family| BytesBinary(family).to_string())
         .collect();
     known.sort_unstable();
     Err(Error::new(
-        ErrorKind::FamilyNotFound,
+        ClientErrorKind::FamilyNotFound,
         format!(
             "the table has no family {}; it has {}",
             BytesBinary(family),
@@ -366,8 +305,8 @@ pub struct ExplainedGroup {
     pub rows: usize,
     /// How many mutations it has.
     pub mutations: usize,
-    /// How many operations of these are folded into others of the same cell: of two puts the last is sent, of two
-    /// increments the sum.
+    /// How many operations of these are folded into others of the same cell: of two puts the last
+    /// is sent, of two increments the sum.
     pub folded: usize,
     /// The bytes of their keys and values.
     pub bytes: usize,
@@ -377,11 +316,6 @@ pub struct ExplainedGroup {
     pub server: Option<ServerName>,
     /// Why it would be refused; none when it would be sent.
     pub refusal: Option<String>,
-}
-
-/// A number of things, in words.
-pub(super) fn counted(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 impl fmt::Display for Explanation {

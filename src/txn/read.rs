@@ -3,19 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
+use hbase_client::{
+    Cell, CellKind, Condition, Partition, Row, Scan,
+    low_level::{AtOnce, RegionGuard, ScanParts, TableCalls},
+};
 use tokio::time::Instant;
 
 use super::{
-    partitioned_table::PartitionedTable,
     plan::Group,
-    sequence::{Extent, Sequence, ToRead},
-    snapshot::WholePartition,
+    proof::time_at,
+    proven_table::ProvenTable,
+    region_guard::{VisitedServers, WholePartition},
+    sequence::{Extent, ToRead},
+    terms::Terms,
 };
-use crate::{
-    client::AtOnce,
-    error::{Error, ErrorKind, Result},
-    model::{Cell, CellKind, Condition, Partition, Row, Scan, TableDescriptor},
-};
+use crate::error::{ClientErrorKind, Error, Result};
 
 /// The most bytes that are read for one transaction.
 const MAX_BYTES: usize = 256 << 20;
@@ -23,6 +25,15 @@ const MAX_BYTES: usize = 256 << 20;
 /// Rows as they were at one moment.
 #[derive(Debug)]
 pub(super) struct Rows(BTreeMap<Bytes, Row>);
+
+/// The newest timestamps where a transaction writes.
+#[derive(Debug)]
+pub(super) struct Newest {
+    /// The time of the region's server.
+    pub(super) now: u64,
+    /// For each row the newest timestamp in what was read of it, 0 where nothing was found.
+    pub(super) by_row: HashMap<Bytes, (u64, Extent)>,
+}
 
 impl Rows {
     pub(super) fn get(&self, key: &Bytes) -> Option<&Row> {
@@ -53,105 +64,111 @@ impl Extent {
     }
 }
 
-impl PartitionedTable {
-    /// What the conditions of a group look at, as it is at one moment.
-    pub(super) async fn rows_of_conditions(&self, group: &Group, deadline: Instant) -> Result<Rows> {
-        let mut scan = Scan::new();
-        // A filter is asked about the whole row.
-        if group
-            .all_conditions()
-            .all(|condition| condition.column().is_some())
-        {
-            let columns: BTreeSet<_> = group.all_conditions().filter_map(Condition::column).collect();
-            for (family, qualifier) in columns {
-                scan = scan.column(family.clone(), qualifier.clone());
+/// What the conditions of a group look at, as it is at one moment.
+pub(super) async fn rows_of_conditions(
+    table: &ProvenTable,
+    group: &Group,
+    deadline: Instant,
+) -> Result<Rows> {
+    let mut scan = Scan::new();
+    // A filter is asked about the whole row.
+    if group
+        .all_conditions()
+        .all(|condition| condition.column().is_some())
+    {
+        let columns: BTreeSet<_> = group.all_conditions().filter_map(Condition::column).collect();
+        for (family, qualifier) in columns {
+            scan = scan.column(family.clone(), qualifier.clone());
+        }
+    }
+    let rows = group
+        .all_conditions()
+        .map(|condition| condition.row().clone())
+        .collect();
+    rows_at_once(table, &WholePartition(&group.partition), rows, scan, deadline)
+        .await
+        .map(Rows)
+}
+
+/// Reads the newest timestamp in each of these extents: of any version, and of any delete
+/// marker, which hides what is put under it and is not seen by other reads.
+pub(super) async fn newest_timestamps(
+    table: &ProvenTable,
+    partition: &Partition,
+    to_read: Vec<ToRead>,
+    deadline: Instant,
+) -> Result<Newest> {
+    let extents: BTreeMap<Bytes, Extent> = to_read
+        .into_iter()
+        .map(|ToRead { row, extent }| (row, extent))
+        .collect();
+    // A raw scan takes families, but no columns.
+    let scan = families_of(table.terms(), extents.values())
+        .into_iter()
+        .fold(Scan::new().raw(), Scan::family);
+    let rows = extents.keys().cloned().collect();
+    let visited = VisitedServers::of(partition);
+    let found = rows_at_once(table, &visited, rows, scan, deadline).await?;
+    let now = match visited.into_last() {
+        Some(server) => time_at(table, partition, &server, deadline).await?,
+        // Nothing had to be read, and nothing is stamped.
+        None => 0,
+    };
+    let newest_of = |(row, extent): (Bytes, Extent)| {
+        let cells = found.get(&row).map(Row::cells).unwrap_or_default();
+        let newest = cells
+            .iter()
+            .filter(|cell| extent.has(cell))
+            .map(|cell| cell.timestamp);
+        let newest = newest.max().unwrap_or(0);
+        (row, (newest, extent))
+    };
+    Ok(Newest {
+        now,
+        by_row: extents.into_iter().map(newest_of).collect(),
+    })
+}
+
+fn families_of<'a>(terms: &Terms, extents: impl Iterator<Item = &'a Extent>) -> BTreeSet<Bytes> {
+    let mut all = BTreeSet::new();
+    for extent in extents {
+        match extent {
+            Extent::Row => {
+                all.extend(terms.user_families().cloned());
+            }
+            Extent::Parts { families, columns } => {
+                all.extend(families.iter().cloned());
+                all.extend(columns.iter().map(|(family, _)| family.clone()));
             }
         }
-        let rows = group
-            .all_conditions()
-            .map(|condition| condition.row().clone())
-            .collect();
-        self.rows_at_once(&group.partition, rows, scan, deadline)
-            .await
-            .map(Rows)
     }
+    all
+}
 
-    /// The newest timestamp that is found where a sequence of operations writes, by row: of any version, and of any
-    /// delete marker, which hides what is put under it and is not seen by other reads.
-    pub(super) async fn newest_timestamps(
-        &self,
-        partition: &Partition,
-        sequence: &Sequence<'_>,
-        deadline: Instant,
-    ) -> Result<HashMap<Bytes, u64>> {
-        let extents: BTreeMap<Bytes, Extent> = sequence
-            .to_read()
-            .into_iter()
-            .map(|ToRead { row, extent }| (row, extent))
-            .collect();
-        // A raw scan takes families, but no columns.
-        let scan = self
-            .families_of(extents.values())
-            .into_iter()
-            .fold(Scan::new().raw(), Scan::family);
-        let rows = extents.keys().cloned().collect();
-        let found = self.rows_at_once(partition, rows, scan, deadline).await?;
-        Ok(found
-            .into_iter()
-            .filter_map(|(key, row)| {
-                let extent = extents.get(&key)?;
-                let cells = row.cells().iter().filter(|cell| extent.has(cell));
-                let newest = cells.map(|cell| cell.timestamp).max()?;
-                Some((key, newest))
-            })
-            .collect())
-    }
-
-    fn families_of<'a>(&self, extents: impl Iterator<Item = &'a Extent>) -> BTreeSet<Bytes> {
-        let mut all = BTreeSet::new();
-        for extent in extents {
-            match extent {
-                Extent::Row => {
-                    let families = self.terms().families.iter();
-                    all.extend(
-                        families
-                            .filter(|family| !TableDescriptor::reserves_family(family))
-                            .cloned(),
-                    );
-                }
-                Extent::Parts { families, columns } => {
-                    all.extend(families.iter().cloned());
-                    all.extend(columns.iter().map(|(family, _)| family.clone()));
-                }
-            }
-        }
-        all
-    }
-
-    /// These rows of a partition, as they are at one moment.
-    async fn rows_at_once(
-        &self,
-        partition: &Partition,
-        rows: BTreeSet<Bytes>,
-        scan: Scan,
-        deadline: Instant,
-    ) -> Result<BTreeMap<Bytes, Row>> {
-        let (Some(first), Some(last)) = (rows.first().cloned(), rows.last().cloned()) else {
-            return Ok(BTreeMap::new());
-        };
-        let scan = scan.start(first).stop_inclusive(last).only_rows(rows);
-        let how = AtOnce {
-            operation: "transaction",
-            guard: &WholePartition(partition),
-            max_bytes: MAX_BYTES,
-            deadline,
-        };
-        let found = self.table().scan_at_once(&scan, how).await?.ok_or_else(|| {
-            Error::new(
-                ErrorKind::LimitExceeded,
-                format!("the rows that the transaction looks at have more than {MAX_BYTES} bytes"),
-            )
-        })?;
-        Ok(found.into_iter().map(|row| (row.key().clone(), row)).collect())
-    }
+/// These rows of a partition, as they are at one moment. The guard lets no region pass that has
+/// less than all of it.
+async fn rows_at_once(
+    table: &ProvenTable,
+    guard: &dyn RegionGuard,
+    rows: BTreeSet<Bytes>,
+    scan: Scan,
+    deadline: Instant,
+) -> Result<BTreeMap<Bytes, Row>> {
+    let (Some(first), Some(last)) = (rows.first().cloned(), rows.last().cloned()) else {
+        return Ok(BTreeMap::new());
+    };
+    let scan = scan.start_row(first).stop_row_inclusive(last).only_rows(rows);
+    let how = AtOnce {
+        operation: "transaction",
+        guard,
+        max_bytes: MAX_BYTES,
+        deadline,
+    };
+    let found = table.table().scan_at_once(&scan, how).await?.ok_or_else(|| {
+        Error::new(
+            ClientErrorKind::LimitExceeded,
+            format!("the rows that the transaction looks at have more than {MAX_BYTES} bytes"),
+        )
+    })?;
+    Ok(found.into_iter().map(|row| (row.key().clone(), row)).collect())
 }

@@ -1,8 +1,9 @@
 //! What a transaction leaves in the table, so that its outcome can be found out. No I/O.
 //!
-//! A record is one cell in a row of its own, in the partition of the transaction and in the family that is reserved
-//! for records. Row, from left to right: the partition's prefix (with the delimiter, where there is one), reserved bytes
-//! ([`Partition::reserved_row`]), `r`, the id. Value, all numbers big-endian:
+//! A record is one cell in a row of its own, in the partition of the transaction and in the family
+//! that is reserved for records. Row, from left to right: the partition's prefix (with the
+//! delimiter, where there is one), reserved bytes ([`Partition::reserved_row`]), `r`, the id.
+//! Value, all numbers big-endian:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -12,26 +13,24 @@
 //! | 8 | which commit wrote it, or which fence, so that each can tell its own record from an earlier one of the same id |
 //! | 32 | digest of the transaction's contents (SHA-256); zeros where the contents are not known |
 
-use std::{
-    collections::hash_map::RandomState,
-    fmt,
-    hash::BuildHasher,
-    sync::{
-        LazyLock,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use hbase_client::{BytesBinary, Cell, IntoBytes, Partition, TableDescriptor};
 
 use super::{digest::Digest, servers::local_now};
 use crate::{
-    error::{Error, ErrorKind, Result},
-    model::{BytesBinary, Cell, Partition, TableDescriptor},
+    error::{ClientErrorKind, Error, Result},
+    random,
+    table_descriptor::TableDescriptorExt,
 };
 
 /// Begins the ids that this package makes.
 const OWN: &str = "txn-";
+/// The number of digits of the creation time in an id that this package makes.
+const TIME_DIGITS: usize = 12;
+/// The number of digits behind the time.
+const NUMBER_DIGITS: usize = 32;
 const FORMAT: u8 = 1;
 const LENGTH: usize = 1 + 1 + 4 + 8 + 32;
 /// The column of a record.
@@ -40,9 +39,9 @@ pub(super) const FAMILY: Bytes = Bytes::from_static(TableDescriptor::RECORD_FAMI
 
 /// The name under which a transaction is recorded, unique in its partition: 1 to 64 bytes.
 ///
-/// A request id, say, that is the same when the request is sent again. An id stands for one list of mutations and
-/// conditions, in their order: with others it is refused, also after a rejection. This holds for the table's replay
-/// window, 24 hours unless said otherwise.
+/// A request id, say, that is the same when the request is sent again. An id stands for one list of
+/// mutations and conditions, in their order: with others it is refused, also after a rejection.
+/// This holds for the table's replay window, 24 hours unless said otherwise.
 ///
 /// # Example
 ///
@@ -61,13 +60,19 @@ impl TransactionId {
     /// The longest id, in bytes.
     pub const MAX_LENGTH: usize = 64;
 
-    /// An id of the caller's.
+    /// Creates an id from bytes of the caller's choice.
+    ///
+    /// Do not make up ids in the exact form of [`unique`](Self::unique) (`txn-`, 12 hexadecimal
+    /// digits, `-`, 32 hexadecimal digits, all lower case): the first digits are read as the
+    /// creation time, and an id that looks older than the table's replay window can't be settled.
+    /// Every other form, also one that begins with `txn-`, carries no time.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an empty id, and one of more than 64 bytes.
-    pub fn new(id: impl Into<Bytes>) -> Result<Self> {
-        let id = id.into();
+    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for an empty id, and one of more than 64
+    /// bytes.
+    pub fn new(id: impl IntoBytes) -> Result<Self> {
+        let id = id.into_bytes();
         match id.len() {
             0 => Err(Error::invalid("an empty transaction id")),
             1..=Self::MAX_LENGTH => Ok(Self(id)),
@@ -78,30 +83,50 @@ impl TransactionId {
         }
     }
 
-    /// An id that nobody else has. It says when it was made, so that one that is too old to be remembered is known by
-    /// itself.
+    /// Creates an id that no other process has. It contains its creation time, so that an id that
+    /// is too old to be remembered by the table is recognised without a record. It may be stored
+    /// and passed to [`new`](Self::new) later.
     #[must_use]
     pub fn unique() -> Self {
-        static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
-        static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0)));
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let now = local_now();
-        Self(format!("{OWN}{now:012x}-{:016x}{number:016x}", *PROCESS).into())
+        let (now, number) = (local_now(), random::bits_128());
+        Self(format!("{OWN}{now:0TIME_DIGITS$x}-{number:0NUMBER_DIGITS$x}").into())
     }
 
-    /// When it was made, in milliseconds since 1970; only of [`unique`](Self::unique) ids.
+    /// Returns the creation time in milliseconds since 1970 if the id has the exact form of
+    /// [`unique`](Self::unique): `txn-`, 12 hexadecimal digits, `-`, 32 hexadecimal digits, all
+    /// lower case.
     pub(super) fn made_at(&self) -> Option<u64> {
-        let (time, _) = std::str::from_utf8(&self.0)
-            .ok()?
-            .strip_prefix(OWN)?
-            .split_once('-')?;
-        u64::from_str_radix(time, 16).ok()
+        let (time, rest) = self
+            .0
+            .strip_prefix(OWN.as_bytes())?
+            .split_at_checked(TIME_DIGITS)?;
+        let number = rest.strip_prefix(b"-")?;
+        let is_hex = |digits: &[u8]| {
+            let mut digits = digits.iter();
+            digits.all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        if number.len() != NUMBER_DIGITS || !is_hex(time) || !is_hex(number) {
+            return None;
+        }
+        u64::from_str_radix(std::str::from_utf8(time).ok()?, 16).ok()
     }
 
     /// The id's bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl IntoBytes for TransactionId {
+    fn into_bytes(self) -> Bytes {
+        self.0
+    }
+}
+
+impl IntoBytes for &TransactionId {
+    fn into_bytes(self) -> Bytes {
+        self.0.clone()
     }
 }
 
@@ -117,12 +142,40 @@ impl fmt::Debug for TransactionId {
     }
 }
 
+/// A request to record a transaction.
+#[derive(Clone, Debug)]
+pub(super) struct RecordRequest {
+    pub(super) id: TransactionId,
+    /// Whether it may have been committed before, by any process.
+    pub(super) of_caller: bool,
+    /// Whether the contents are the same in every attempt.
+    pub(super) fixed_contents: bool,
+}
+
+impl RecordRequest {
+    pub(super) fn of_caller(id: TransactionId) -> Self {
+        Self {
+            id,
+            of_caller: true,
+            fixed_contents: true,
+        }
+    }
+
+    pub(super) fn own() -> Self {
+        Self {
+            id: TransactionId::unique(),
+            of_caller: false,
+            fixed_contents: true,
+        }
+    }
+}
+
 /// The row of a record.
 ///
 /// # Errors
 ///
-/// [`InvalidInput`](ErrorKind::InvalidInput) for a row that is a partition of its own: no other row is sure to stay
-/// with it.
+/// [`InvalidInput`](ClientErrorKind::InvalidInput) for a row that is a partition of its own: no
+/// other row is sure to stay with it.
 pub(super) fn record_row(partition: &Partition, id: &TransactionId) -> Result<Bytes> {
     let mut name = BytesMut::with_capacity(1 + id.0.len());
     name.put_u8(b'r');
@@ -171,7 +224,8 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// [`Protocol`](ErrorKind::Protocol) for what this version did not write: nothing may be concluded from it.
+    /// [`Protocol`](ClientErrorKind::Protocol) for what this version did not write: nothing may be
+    /// concluded from it.
     pub(super) fn decode(value: &[u8]) -> Result<Self> {
         let parse = || {
             let (&[FORMAT, state], rest) = value.split_first_chunk::<2>()? else {
@@ -192,7 +246,7 @@ impl Record {
         };
         parse().ok_or_else(|| {
             Error::new(
-                ErrorKind::Protocol,
+                ClientErrorKind::Protocol,
                 format!(
                     "a transaction's record that this version can't read, of {} bytes",
                     value.len()
@@ -229,7 +283,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::model::PartitionRule;
+    use hbase_client::PartitionRule;
 
     fn record(state: State) -> Record {
         Record {
@@ -285,7 +339,7 @@ mod tests {
     #[test]
     fn a_row_that_is_a_partition_of_its_own_has_no_record() {
         let rule = PartitionRule::prefix_length(3).unwrap();
-        let partition = rule.partition_of(&"xx".into());
+        let partition = rule.partition_of("xx");
         assert!(record_row(&partition, &TransactionId::unique()).is_err());
     }
 
@@ -299,6 +353,24 @@ mod tests {
             assert!(TransactionId::new(id.as_bytes().to_vec()).is_ok());
             assert!(local_now().abs_diff(id.made_at().unwrap()) < 60_000, "{id}");
         }
-        assert_eq!(TransactionId::new("order-1").unwrap().made_at(), None);
+    }
+
+    #[rstest]
+    #[case("order-1")]
+    #[case("txn-2024-0001")]
+    #[case("txn-550e8400-e29b-41d4-a716-446655440000")]
+    #[case("txn-")]
+    #[case("txn-0123456789ab")]
+    // One digit less, one more, upper case, a sign, another separator.
+    #[case("txn-0123456789a-0123456789abcdef0123456789abcdef")]
+    #[case("txn-0123456789ab-0123456789abcdef0123456789abcde")]
+    #[case("txn-0123456789ab-0123456789abcdef0123456789abcdef0")]
+    #[case("txn-0123456789AB-0123456789abcdef0123456789abcdef")]
+    #[case("txn-+123456789ab-0123456789abcdef0123456789abcdef")]
+    #[case("txn-0123456789ab_0123456789abcdef0123456789abcdef")]
+    fn only_the_form_of_unique_ids_carries_a_time(#[case] id: &'static str) {
+        assert_eq!(TransactionId::new(id).unwrap().made_at(), None);
+        let unique = TransactionId::new("txn-0123456789ab-0123456789abcdef0123456789abcdef").unwrap();
+        assert_eq!(unique.made_at(), Some(0x0123_4567_89ab));
     }
 }

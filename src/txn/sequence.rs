@@ -1,4 +1,5 @@
-//! What the operations of a transaction mean one after the other, in a form that the endpoint can apply at once. No I/O.
+//! What the operations of a transaction mean one after the other, in a form that the endpoint can
+//! apply at once. No I/O.
 //!
 //! | file | what |
 //! |---|---|
@@ -7,10 +8,11 @@
 //! | `gather` | what is left of a row, as mutations |
 //! | `stamp` | timestamps that make a folded transaction visible, and what must hold for them |
 //!
-//! The endpoint stamps all cells of a call alike, and reads what increments and appends add to before it writes any of
-//! them. So in one call a delete hides a put whatever their order, of two increments one is lost, and an increment
-//! does not see a put. Folded there is at most one operation without a timestamp for each cell, so there is no order
-//! left to keep, but for a put over a delete: those two need timestamps of their own.
+//! The endpoint stamps all cells of a call alike, and reads what increments and appends add to
+//! before it writes any of them. So in one call a delete hides a put whatever their order, of two
+//! increments one is lost, and an increment does not see a put. Folded there is at most one
+//! operation without a timestamp for each cell, so there is no order left to keep, but for a put
+//! over a delete: those two need timestamps of their own.
 
 mod cell;
 mod gather;
@@ -23,13 +25,14 @@ use std::{
 };
 
 use bytes::Bytes;
+use hbase_client::{
+    Mutation,
+    low_level::{Limits, MutationParts},
+};
 
 use self::row::RowFold;
-pub(super) use self::stamp::{Extent, ToRead};
-use crate::{
-    error::Result,
-    model::{Limits, Mutation},
-};
+pub(super) use self::stamp::{Extent, Stamping, ToRead};
+use crate::error::Result;
 
 /// From how many cells on a mutation's cells are hashed to find one that is there twice.
 const HASHED: usize = 16;
@@ -44,18 +47,15 @@ pub(super) struct Sequence<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    /// Folds the operations of each cell into one. Mutations of rows that no other one touches stay as they are.
+    /// Folds the operations of each cell into one. Mutations of rows that no other one touches stay
+    /// as they are.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput), naming the row, the cell and the reason, where no single call
-    /// has the meaning of the sequence; also where folding makes a cell that is over the limit.
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput), naming the row, the cell and the
+    /// reason, where no single call has the meaning of the sequence; also where folding makes a
+    /// cell that is over the limit.
     pub(super) fn fold(mutations: &'a [Mutation], limits: &Limits) -> Result<Self> {
-        let unchanged = Self {
-            mutations: Cow::Borrowed(mutations),
-            replaced: HashSet::new(),
-            folded: 0,
-        };
         // Sorted rows are the usual case, and cheaper to see than to hash.
         let ascending = mutations.windows(2).all(|two| two[0].row() < two[1].row());
         let repeated = if ascending {
@@ -66,7 +66,7 @@ impl<'a> Sequence<'a> {
         let is_simple =
             |mutation: &Mutation| !repeated.contains(mutation.row()) && !names_a_cell_twice(mutation);
         if mutations.iter().all(is_simple) {
-            return Ok(unchanged);
+            return Ok(Self::unchanged(mutations));
         }
 
         let mut parts: Vec<Part<'a>> = Vec::new();
@@ -112,12 +112,23 @@ impl<'a> Sequence<'a> {
         })
     }
 
-    /// Whether some cell is put over a delete of the same transaction: such a replacement needs timestamps of its own.
+    /// Mutations that need no folding: each cell is in one of them only.
+    pub(super) fn unchanged(mutations: &'a [Mutation]) -> Self {
+        Self {
+            mutations: Cow::Borrowed(mutations),
+            replaced: HashSet::new(),
+            folded: 0,
+        }
+    }
+
+    /// Whether some cell is put over a delete of the same transaction: such a replacement needs
+    /// timestamps of its own.
     pub(super) fn replaces(&self) -> bool {
         !self.replaced.is_empty()
     }
 
-    /// The mutations as they can be sent without stamps; none if the transaction [`replaces`](Self::replaces).
+    /// The mutations as they can be sent without stamps; none if the transaction
+    /// [`replaces`](Self::replaces).
     pub(super) fn mutations(&self) -> Option<&[Mutation]> {
         (!self.replaces()).then_some(&self.mutations)
     }
@@ -163,11 +174,11 @@ fn names_a_cell_twice(mutation: &Mutation) -> bool {
         }
     }
     match mutation {
-        Mutation::Put(put) => twice(put.cells.iter().map(|cell| (&cell.family, &cell.qualifier))),
-        Mutation::Append(append) => twice(append.cells.iter().map(|cell| (&cell.family, &cell.qualifier))),
+        Mutation::Put(put) => twice(put.parts().iter().map(|cell| (&cell.family, &cell.qualifier))),
+        Mutation::Append(append) => twice(append.parts().iter().map(|cell| (&cell.family, &cell.qualifier))),
         Mutation::Increment(increment) => twice(
             increment
-                .columns
+                .parts()
                 .iter()
                 .map(|counter| (&counter.family, &counter.qualifier)),
         ),

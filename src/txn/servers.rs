@@ -1,6 +1,7 @@
 //! What each region server was proven to do, before anything relied on it.
 //!
-//! A server is known by host, port and start code: after a restart it is another one, maybe of another version.
+//! A server is known by host, port and start code: after a restart it is another one, maybe of
+//! another version.
 
 use std::{
     collections::HashMap,
@@ -8,15 +9,13 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use hbase_client::ServerName;
 use tokio::time::Instant;
 
-use crate::{
-    error::{Error, ErrorKind, Result},
-    model::ServerName,
-};
+use crate::error::{Error, ErrorKind, Result};
 
-/// How far the clocks of client and server may be apart where records are kept. HBase itself lets a region server join
-/// with 30 s.
+/// How far the clocks of client and server may be apart where records are kept. HBase itself lets a
+/// region server join with 30 s.
 pub(super) const MAX_SKEW: Duration = Duration::from_secs(60);
 /// How long a comparison of clocks holds: they drift, and machines are suspended.
 const CLOCK_AGE: Duration = Duration::from_secs(600);
@@ -132,14 +131,25 @@ impl Servers {
         Ok(())
     }
 
-    /// Whether the clock of any server was compared lately.
-    pub(super) fn has_compared_clocks(&self) -> bool {
-        self.known().values().any(|known| known.recent_clock().is_some())
+    /// Whether the clock of a server was compared lately.
+    pub(super) fn has_compared_clock(&self, server: &ServerName) -> bool {
+        self.recent_clock(server).is_some()
     }
 
-    /// The time in milliseconds since 1970, by the clocks of the servers as far as they were compared lately: the latest
-    /// that any of them may show.
-    pub(super) fn now(&self) -> u64 {
+    fn recent_clock(&self, server: &ServerName) -> Option<Clock> {
+        self.known().get(server).and_then(Known::recent_clock)
+    }
+
+    /// The time of one server in milliseconds since 1970; this machine's if the clocks were not
+    /// compared lately.
+    pub(super) fn now_at(&self, server: &ServerName) -> u64 {
+        let ahead = self.recent_clock(server).map_or(0, |clock| clock.ahead);
+        local_now().saturating_add_signed(ahead)
+    }
+
+    /// The latest time in milliseconds since 1970 that any server may show whose clock was compared
+    /// lately; this machine's if there is none.
+    pub(super) fn latest_now(&self) -> u64 {
         let ahead = self
             .known()
             .values()
@@ -222,23 +232,29 @@ mod tests {
         }
     }
 
+    fn is_about(now: u64, ahead: i64) -> bool {
+        now.abs_diff(local_now().saturating_add_signed(ahead)) <= 1_000
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn a_clock_that_was_compared_long_ago_counts_no_more() {
+    async fn clock_that_was_compared_long_ago_is_ignored() {
         let servers = Servers::default();
         servers.compare_clock(server(1), 10_000, 40_000, 10_000).unwrap();
         tokio::time::advance(CLOCK_AGE + Duration::from_secs(1)).await;
-        assert!(!servers.has_compared_clocks());
+        assert!(!servers.has_compared_clock(&server(1)));
         servers.compare_clock(server(2), 10_000, 10_000, 10_000).unwrap();
-        let now = servers.now();
-        assert!((local_now() - 1_000..=local_now()).contains(&now));
+        assert!(is_about(servers.latest_now(), 0));
+        assert!(is_about(servers.now_at(&server(1)), 0));
     }
 
     #[test]
-    fn time_is_that_of_the_fastest_server() {
+    fn each_server_has_a_time_of_its_own() {
         let servers = Servers::default();
         servers.compare_clock(server(1), 10_000, 5_000, 10_000).unwrap();
         servers.compare_clock(server(2), 10_000, 40_000, 10_000).unwrap();
-        let now = servers.now();
-        assert!((local_now() + 29_000..=local_now() + 31_000).contains(&now));
+        assert!(is_about(servers.now_at(&server(1)), -5_000));
+        assert!(is_about(servers.now_at(&server(2)), 30_000));
+        assert!(is_about(servers.now_at(&server(3)), 0));
+        assert!(is_about(servers.latest_now(), 30_000));
     }
 }

@@ -1,27 +1,32 @@
 //! Finds out how a transaction ended, by its record.
 //!
-//! A record that is not there proves nothing: the request may be on its way. So whoever wants to know *fences*: puts
-//! "aborted" into the record, under the condition that it is what was last seen there, and reads it back in the same
-//! call. Every attempt is sent under the same condition, so once the fence stands none of them can be applied any more.
-//! If the fence is refused, the record says what happened.
+//! A missing record proves nothing: the request may be in flight. So settling *fences*: it puts
+//! "aborted" into the record, under the condition that the record is what was last read, and reads
+//! it back in the same call. Every attempt is sent under the same condition, so after the fence
+//! none of them can be applied. If the fence is refused, the record says what happened.
 
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use hbase_client::{
+    BytesBinary, Effect, Get, Partition, Put,
+    low_level::{
+        ActionAnswer, CallKind, MultiCall, MutationParts, RegionAction, TableCalls, condition,
+        timestamp_after,
+    },
+};
 use tokio::time::Instant;
 
 use super::{
     digest::Digest,
-    partitioned_table::PartitionedTable,
-    plan::{RecordWish, no_record_family},
-    record::{self, Record, SeenRecord, State, TransactionId, record_row},
+    gate::Gate,
+    proven_table::ProvenTable,
+    record::{self, Record, RecordRequest, SeenRecord, State, TransactionId, record_row},
     servers::{MAX_SKEW, Needs, local_now},
 };
 use crate::{
-    client::{ActionAnswer, CallKind, MultiCall, RegionAction},
-    error::{Effect, Error, ErrorKind, Result},
-    model::{BytesBinary, Durability, Get, Partition, Put},
-    wire::condition,
+    error::{ClientErrorKind, Error, ErrorKind, Result},
+    random,
 };
 
 /// A transaction whose answer was lost.
@@ -38,8 +43,8 @@ pub struct Unsettled {
 pub enum Settled {
     /// It was applied.
     Committed,
-    /// No attempt was applied, and none that is on its way can be any more. It may be committed again, under the same
-    /// id or another.
+    /// No attempt was applied, and none that is on its way can be any more. It may be committed
+    /// again, under the same id or another.
     NotApplied,
 }
 
@@ -51,8 +56,8 @@ pub enum Recorded {
     Committed,
     /// It was not applied up to when it was settled; it may have been sent again since.
     Aborted,
-    /// There is no record, which proves nothing: it was never sent, or is still on its way, or is older than the
-    /// table remembers.
+    /// There is no record, which proves nothing: it was never sent, or is still on its way, or is
+    /// older than the table remembers.
     Nothing,
 }
 
@@ -61,10 +66,8 @@ impl Unsettled {
         let error = match &claim {
             None => error.with_hint("read the rows back before sending it again"),
             Some(claim) => error.with_hint(format!(
-                "settle it: hbase-txn txn outcome {} '{}' '{}' --settle",
-                claim.table.name(),
-                BytesBinary(claim.partition.prefix()),
-                claim.id
+                "settle transaction {} of partition {}",
+                claim.id, claim.partition
             )),
         };
         Self {
@@ -91,18 +94,19 @@ impl Unsettled {
         self.error
     }
 
-    /// Finds out how it ended, within the table's operation timeout: asks the record, and where that says nothing, makes
-    /// sure that the transaction can't be applied any more.
+    /// Finds out how it ended, within the table's operation timeout: asks the record, and where
+    /// that says nothing, makes sure that the transaction can't be applied any more.
     ///
     /// # Errors
     ///
-    /// - [`InvalidInput`](ErrorKind::InvalidInput) for a transaction without a record;
-    /// - [`OutcomeForgotten`](ErrorKind::OutcomeForgotten) once it is older than the table's replay window;
+    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for a transaction without a record;
+    /// - [`OutcomeForgotten`](ErrorKind::OutcomeForgotten) once it is older than the table's replay
+    ///   window;
     /// - those of [`Table::get`](crate::Table::get): it may be settled later.
     pub async fn settle(&self) -> Result<Settled> {
         let Some(claim) = &self.claim else {
             return Err(Error::new(
-                ErrorKind::InvalidInput,
+                ClientErrorKind::InvalidInput,
                 "a transaction without a record can't be settled",
             )
             .with_effect(Effect::Unknown)
@@ -114,8 +118,8 @@ impl Unsettled {
             .map(Settled::from)
     }
 
-    /// The same for a caller that goes on: by a deadline of its own, and with the error of the commit when it can't be
-    /// found out.
+    /// The same for a caller that goes on: by a deadline of its own, and with the error of the
+    /// commit when it can't be found out.
     pub(super) async fn settle_until(self, deadline: Instant) -> Result<Ended> {
         let Some(claim) = &self.claim else {
             return Err(self.error);
@@ -160,7 +164,7 @@ pub(super) enum Fenced {
 /// A transaction's place among the records.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
-    pub(super) table: PartitionedTable,
+    table: ProvenTable,
     pub(super) partition: Partition,
     pub(super) id: TransactionId,
     pub(super) digest: Digest,
@@ -176,42 +180,39 @@ impl Claim {
     ///
     /// When the table, or the partition, can't have records.
     pub(super) fn new(
-        table: &PartitionedTable,
+        table: &ProvenTable,
         partition: &Partition,
         id: &TransactionId,
         digest: Digest,
     ) -> Result<Self> {
-        let Some(window) = table.terms().replay_window else {
-            return Err(no_record_family());
-        };
         Ok(Self {
+            window: table.terms().record_window()?,
             row: record_row(partition, id)?,
             table: table.clone(),
             partition: partition.clone(),
             id: id.clone(),
             digest,
-            writer: fastrand::u64(..),
-            window,
+            writer: random::bits_64(),
             begun: (Instant::now(), SystemTime::now()),
         })
     }
 
-    pub(super) fn of_wish(
-        table: &PartitionedTable,
+    pub(super) fn of_request(
+        table: &ProvenTable,
         partition: &Partition,
-        wish: &RecordWish,
+        request: &RecordRequest,
         digest: impl FnOnce() -> Digest,
     ) -> Result<Self> {
-        let digest = if wish.fixed_contents {
+        let digest = if request.fixed_contents {
             digest()
         } else {
             Digest::UPDATE
         };
-        Self::new(table, partition, &wish.id, digest)
+        Self::new(table, partition, &request.id, digest)
     }
 
     /// The condition of an attempt: that the record is what was last seen.
-    pub(super) fn condition(&self, seen: Option<&SeenRecord>) -> crate::wire::pb::Condition {
+    pub(super) fn condition(&self, seen: Option<&SeenRecord>) -> hbase_client::low_level::pb::Condition {
         condition::cell_equals(
             &self.row,
             &record::FAMILY,
@@ -221,11 +222,16 @@ impl Claim {
     }
 
     /// The record of a transaction that is applied with it.
-    pub(super) fn committed(&self, seen: Option<&SeenRecord>) -> Put {
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](ClientErrorKind::InvalidInput) if nothing can be put over the record that
+    /// was seen.
+    pub(super) fn committed(&self, seen: Option<&SeenRecord>) -> Result<Put> {
         self.put(State::Committed, seen, self.writer)
     }
 
-    fn put(&self, state: State, seen: Option<&SeenRecord>, writer: u64) -> Put {
+    fn put(&self, state: State, seen: Option<&SeenRecord>, writer: u64) -> Result<Put> {
         let epoch = seen.map_or(0, |seen| seen.record.epoch);
         let record = Record {
             state,
@@ -237,9 +243,13 @@ impl Claim {
             digest: self.digest,
         };
         let ahead = u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX);
-        let now = self.table.servers().now().saturating_add(ahead);
-        let timestamp = seen.map_or(now, |seen| now.max(seen.timestamp + 1));
-        Put::new(self.row.clone()).cell_at(record::FAMILY, record::QUALIFIER, timestamp, record.encode())
+        let now = self.table.servers().latest_now().saturating_add(ahead);
+        let timestamp = match seen {
+            Some(seen) => now.max(timestamp_after(seen.timestamp)?),
+            None => now,
+        };
+        let put = Put::new(self.row.clone());
+        Ok(put.cell_at(record::FAMILY, record::QUALIFIER, timestamp, record.encode()))
     }
 
     fn get(&self) -> Get {
@@ -251,29 +261,28 @@ impl Claim {
         let call = MultiCall {
             row: self.row.clone(),
             actions: vec![RegionAction::Get(self.get())],
-            durability: Durability::SyncWal,
+            durability: self.table.table().durable(),
             kind: CallKind::Read,
         };
-        let answers = self
-            .table
-            .multi_gated(&self.partition, &call, Needs::default(), deadline)
-            .await?;
+        let gate = Gate::new(&self.table, &self.partition, Needs::default());
+        let answers = gate.multi(&call, deadline).await?;
         let record = self.found(answers.last())?;
         self.check_digest(record)
     }
 
-    /// Makes sure that no attempt that was sent under the condition "the record is what was seen" can be applied any
-    /// more, or finds out that one was.
+    /// Makes sure that no attempt that was sent under the condition "the record is what was seen"
+    /// can be applied any more, or finds out that one was.
     ///
     /// # Errors
     ///
-    /// [`IdReused`](ErrorKind::IdReused) when the record is that of other contents: then too no attempt was applied, or
-    /// can be any more. Nothing is known after any other error: it may be fenced again.
+    /// [`IdReused`](ErrorKind::IdReused) when the record is that of other contents: then too no
+    /// attempt was applied, or can be any more. Nothing is known after any other error: it may be
+    /// fenced again.
     pub(super) async fn fence(&self, seen: Option<&SeenRecord>, deadline: Instant) -> Result<Fenced> {
-        // Not that of the commit: a fence that an earlier call put there would look like this one, and attempts that were
-        // sent behind it would be taken for fenced off.
-        let aborted = self.put(State::Aborted, seen, fastrand::u64(..));
-        let value = aborted.cells.first().map(|cell| cell.value.clone());
+        // Not that of the commit: a fence that an earlier call put there would look like this one,
+        // and attempts that were sent behind it would be taken for fenced off.
+        let aborted = self.put(State::Aborted, seen, random::bits_64())?;
+        let value = aborted.parts().first().map(|cell| cell.value.clone());
         let call = MultiCall {
             row: self.row.clone(),
             actions: vec![
@@ -283,7 +292,7 @@ impl Claim {
                 },
                 RegionAction::Get(self.get()),
             ],
-            durability: Durability::SyncWal,
+            durability: self.table.table().durable(),
             // Sent twice, it finds its own record the second time.
             kind: CallKind::IdempotentWrite,
         };
@@ -293,13 +302,11 @@ impl Claim {
             clock: true,
             ..Needs::default()
         };
-        let answers = self
-            .table
-            .multi_gated(&self.partition, &call, needs, deadline)
-            .await?;
+        let gate = Gate::new(&self.table, &self.partition, needs);
+        let answers = gate.multi(&call, deadline).await?;
         let Some(found) = self.found(answers.last())? else {
             return Err(Error::new(
-                ErrorKind::Server,
+                ClientErrorKind::Server,
                 "a transaction's record was written to fence it off, and can't be read back",
             )
             .with_retryable(true));
@@ -308,7 +315,7 @@ impl Claim {
         match self.check_digest(Some(found))? {
             Some(found) if own => Ok(Fenced::Stands(found)),
             Some(found) => Ok(Fenced::Found(found)),
-            None => Err(Error::new(ErrorKind::Server, "a record came and went")),
+            None => Err(Error::new(ClientErrorKind::Server, "a record came and went")),
         }
     }
 
@@ -319,7 +326,8 @@ impl Claim {
             loop {
                 self.check_age()?;
                 let fenced = match self.fence(seen.as_ref(), deadline).await {
-                    // The record of another transaction under the same id: ours can't be applied over it.
+                    // The record of another transaction under the same id: ours can't be applied
+                    // over it.
                     Err(error) if error.kind() == ErrorKind::IdReused => return Ok(Ended::NotApplied),
                     fenced => fenced?,
                 };
@@ -335,7 +343,7 @@ impl Claim {
                 }
                 if Instant::now() >= deadline {
                     return Err(Error::new(
-                        ErrorKind::DeadlineExceeded,
+                        ClientErrorKind::DeadlineExceeded,
                         "others keep changing the transaction's record",
                     ));
                 }
@@ -343,7 +351,7 @@ impl Claim {
         };
         settle
             .await
-            .map_err(|error: Error| self.blame(error.with_effect(Effect::Unknown)))
+            .map_err(|error: Error| self.in_context(error.with_effect(Effect::Unknown)))
     }
 
     /// The replay window must outlast the commit and what the clocks may differ.
@@ -352,7 +360,7 @@ impl Claim {
         match longest < self.window {
             true => Ok(()),
             false => Err(Error::new(
-                ErrorKind::InvalidConfig,
+                ClientErrorKind::InvalidConfig,
                 format!(
                     "the table remembers transactions for {} s, and this one may take {} s, with what clocks may differ",
                     self.window.as_secs(),
@@ -383,6 +391,18 @@ impl Claim {
         }
     }
 
+    /// Reads what the record says, without settling.
+    pub(super) async fn recorded(&self, deadline: Instant) -> Result<Recorded> {
+        let read = async {
+            match self.read(deadline).await?.map(|seen| seen.record.state) {
+                None => self.check_age().map(|()| Recorded::Nothing),
+                Some(State::Committed) => Ok(Recorded::Committed),
+                Some(State::Aborted) => Ok(Recorded::Aborted),
+            }
+        };
+        read.await.map_err(|error| self.in_context(error))
+    }
+
     /// Refuses a record that stands for other contents.
     fn check_digest(&self, seen: Option<SeenRecord>) -> Result<Option<SeenRecord>> {
         match &seen {
@@ -403,69 +423,16 @@ impl Claim {
                 .map(SeenRecord::of)
                 .transpose(),
             _ => Err(Error::new(
-                ErrorKind::Protocol,
+                ClientErrorKind::Protocol,
                 "the answer of a Multi lacks the row that was read",
             )),
         }
     }
 
-    fn blame(&self, error: Error) -> Error {
+    fn in_context(&self, error: Error) -> Error {
         error
             .at_operation(format!("settling transaction {}", self.id))
             .at_table(self.table.name())
             .at_row(&BytesBinary(self.partition.prefix()))
-    }
-}
-
-impl PartitionedTable {
-    /// What the record of a transaction says. Only reads: see [`settle`](Self::settle) for the truth where there is no
-    /// record.
-    ///
-    /// # Errors
-    ///
-    /// [`RecordFamilyMissing`](ErrorKind::RecordFamilyMissing), and those of [`Table::get`](crate::Table::get);
-    /// [`OutcomeForgotten`](ErrorKind::OutcomeForgotten) for an id of this package's own that is older than the replay
-    /// window.
-    pub async fn outcome(&self, prefix: impl Into<Bytes>, id: &TransactionId) -> Result<Recorded> {
-        let claim = self.claim(prefix, id)?;
-        let record = claim
-            .read(self.table().deadline())
-            .await
-            .map_err(|error| claim.blame(error))?;
-        Ok(match record.map(|seen| seen.record.state) {
-            None => {
-                claim.check_age().map_err(|error| claim.blame(error))?;
-                Recorded::Nothing
-            }
-            Some(State::Committed) => Recorded::Committed,
-            Some(State::Aborted) => Recorded::Aborted,
-        })
-    }
-
-    /// Settles a transaction by its id, from whatever process: tells whether it was applied, and if not, makes sure that
-    /// no attempt that is on its way can be any more.
-    ///
-    /// Whoever is still committing it elsewhere is told that it failed. The answer is right for transactions that were
-    /// first sent within the table's replay window. Ids of this package's own say how old they are, and are refused when
-    /// they are older. One of the caller's does not: it may have been applied and forgotten, and then this says
-    /// [`NotApplied`](Settled::NotApplied), as it would of an id that was never used. So ask within the window.
-    ///
-    /// # Errors
-    ///
-    /// As [`Unsettled::settle`].
-    pub async fn settle(&self, prefix: impl Into<Bytes>, id: &TransactionId) -> Result<Settled> {
-        let deadline = self.table().deadline();
-        self.claim(prefix, id)?.settle(deadline).await.map(Settled::from)
-    }
-
-    fn claim(&self, prefix: impl Into<Bytes>, id: &TransactionId) -> Result<Claim> {
-        self.rule()
-            .partition(prefix)
-            .and_then(|partition| Claim::new(self, &partition, id, Digest::ANY))
-            .map_err(|error| {
-                error
-                    .at_operation("outcome of a transaction")
-                    .at_table(self.name())
-            })
     }
 }

@@ -3,26 +3,33 @@
 use std::{slice, vec};
 
 use bytes::Bytes;
+use hbase_client::{
+    BytesBinary, Cell, FromValue, IntoBytes, Partition, Row, Scan, TableDescriptor,
+    low_level::{AtOnce, ScanParts, TableCalls},
+};
 use tokio::time::Instant;
 
-use super::{gate::cut, partition_version, partitioned_table::PartitionedTable, plan::counted};
+use super::{
+    outcome::counted, partition_version, proven_table::ProvenTable, region_guard::WholePartition,
+    terms::Terms,
+};
 use crate::{
-    client::{AtOnce, RegionGuard, ServingRegion, Verdict},
-    error::{Error, ErrorKind, Result},
-    model::{BytesBinary, Cell, Partition, Row, Scan, TableDescriptor},
+    error::{ClientErrorKind, Error, Result},
+    table_descriptor::TableDescriptorExt,
 };
 
-/// The rows of one partition, all as they were at one moment: every transaction is in it whole, or not at all.
+/// The rows of one partition, all as they were at one moment: every transaction is in it whole, or
+/// not at all.
 ///
-/// It has the newest version of each column, and no rows or cells that the toolkit keeps for itself. Rows are in the order
-/// of their keys. It stays what it is whatever happens in the table.
+/// It has the newest version of each column, and no rows or cells that the toolkit keeps for
+/// itself. Rows are in the order of their keys. It stays what it is whatever happens in the table.
 ///
 /// # Example
 ///
 /// ```no_run
 /// # async fn example(orders: hbase_txn::PartitionedTable) -> hbase_txn::Result<()> {
 /// let customer = orders.snapshot("xxx").await?;
-/// let total = customer.value("xxxsum", "f", "total");
+/// let total = customer.get::<i64>("xxxsum", "f", "total")?;
 /// for row in &customer {
 ///     println!("{} has {} cells", hbase_txn::BytesBinary(row.key()), row.cells().len());
 /// }
@@ -44,7 +51,7 @@ pub struct Snapshot {
 /// # async fn example(orders: hbase_txn::PartitionedTable) -> hbase_txn::Result<()> {
 /// use hbase_txn::SnapshotOptions;
 ///
-/// let january = SnapshotOptions::new().start("xxx2024-01").stop("xxx2024-02").max_rows(1_000);
+/// let january = SnapshotOptions::new().start_row("xxx2024-01").stop_row("xxx2024-02").max_rows(1_000);
 /// let orders = orders.snapshot_with("xxx", january).await?;
 /// # let _ = orders;
 /// # Ok(()) }
@@ -54,7 +61,7 @@ pub struct Snapshot {
 pub struct SnapshotOptions {
     max_rows: usize,
     max_bytes: usize,
-    batch_rows: Option<u32>,
+    caching: Option<u32>,
     start: Bytes,
     stop: Bytes,
     /// Whether the partition's version cell is read along.
@@ -66,7 +73,7 @@ impl Default for SnapshotOptions {
         Self {
             max_rows: 100_000,
             max_bytes: 64 << 20,
-            batch_rows: None,
+            caching: None,
             start: Bytes::new(),
             stop: Bytes::new(),
             with_version: false,
@@ -86,35 +93,45 @@ impl SnapshotOptions {
         self
     }
 
-    /// The most bytes of keys and values; 64 MiB unless said. While it is read, the memory for one answer of the server
-    /// (2 MiB, and the largest cell) comes on top; many small cells take several times their bytes.
+    /// The most bytes of keys and values; 64 MiB unless said. While it is read, the memory for one
+    /// answer of the server (2 MiB, and the largest cell) comes on top; many small cells take
+    /// several times their bytes.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
         self
     }
 
     /// Asks the server for at most this many rows a call. Calls are cut by size anyway.
-    pub fn batch_rows(mut self, rows: u32) -> Self {
-        self.batch_rows = Some(rows);
+    pub fn caching(mut self, rows: u32) -> Self {
+        self.caching = Some(rows);
         self
     }
 
     /// Leaves out the rows before this one; empty is the partition's beginning.
-    pub fn start(mut self, row: impl Into<Bytes>) -> Self {
-        self.start = row.into();
+    pub fn start_row(mut self, row: impl IntoBytes) -> Self {
+        self.start = row.into_bytes();
         self
     }
 
     /// Leaves out this row and those behind it; empty is the partition's end.
-    pub fn stop(mut self, row: impl Into<Bytes>) -> Self {
-        self.stop = row.into();
+    pub fn stop_row(mut self, row: impl IntoBytes) -> Self {
+        self.stop = row.into_bytes();
         self
     }
 
-    /// Reads the partition's version cell along, at the same moment.
+    /// The bounds of the rows; empty ones are the partition's.
+    pub(super) fn bounds(&self) -> (&Bytes, &Bytes) {
+        (&self.start, &self.stop)
+    }
+
+    /// Reads the partition's version cell along, at the same moment or before.
     pub(super) fn with_version(mut self) -> Self {
         self.with_version = true;
         self
+    }
+
+    fn is_range(&self) -> bool {
+        !self.start.is_empty() || !self.stop.is_empty()
     }
 
     /// The scan of these rows of the partition; none when there can't be any.
@@ -125,124 +142,109 @@ impl SnapshotOptions {
             if !inside {
                 return None;
             }
-            Scan::new().start(first.clone()).stop_inclusive(first.clone())
+            Scan::new()
+                .start_row(first.clone())
+                .stop_row_inclusive(first.clone())
         } else {
             let whole = Scan::prefix(first.clone());
             let stop = match &self.stop {
-                stop if stop.is_empty() || whole.ends_before(stop) => whole.stop,
+                stop if stop.is_empty() || whole.ends_before(stop) => whole.range_end().clone(),
                 stop => stop.clone(),
             };
-            let start = self.start.clone().max(whole.start);
+            let start = self.start.clone().max(whole.range_start().clone());
             if !stop.is_empty() && start >= stop {
                 return None;
             }
-            Scan::new().start(start).stop(stop)
+            Scan::new().start_row(start).stop_row(stop)
         };
-        if let Some(rows) = self.batch_rows {
-            scan = scan.batch_rows(rows);
+        if let Some(rows) = self.caching {
+            scan = scan.caching(rows);
         }
-        // One more shows that there are too many; and the row with the version is none of the caller's.
+        // One more shows that there are too many; and the row with the version is none of the
+        // caller's.
         let own = usize::from(self.with_version) + 1;
         Some(scan.limit(self.max_rows.saturating_add(own) as u64))
     }
 }
 
-impl PartitionedTable {
-    /// Reads the partition of a bare prefix as it is at one moment, within the defaults of [`SnapshotOptions`].
-    ///
-    /// Whatever happens to the region meanwhile, the snapshot shows one moment, which lies between the call and its
-    /// answer: when a server is lost, or the region moves or is split, all of it is read again.
-    ///
-    /// # Errors
-    ///
-    /// - [`LimitExceeded`](ErrorKind::LimitExceeded) when the partition is larger than the bounds;
-    /// - [`PartitionCut`](ErrorKind::PartitionCut) when its rows lie in two regions, which have no moment in common;
-    /// - [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) when it could not be read whole in the operation timeout;
-    /// - [`InvalidInput`](ErrorKind::InvalidInput) for what is no prefix under the table's rule;
-    /// - and those of [`Table::get`](crate::Table::get).
-    pub async fn snapshot(&self, prefix: impl Into<Bytes>) -> Result<Snapshot> {
-        self.snapshot_with(prefix, SnapshotOptions::new()).await
-    }
-
-    /// Reads a partition, or a range of its rows, as it is at one moment.
-    ///
-    /// # Errors
-    ///
-    /// As [`snapshot`](Self::snapshot).
-    pub async fn snapshot_with(
-        &self,
-        prefix: impl Into<Bytes>,
-        options: SnapshotOptions,
-    ) -> Result<Snapshot> {
-        let partition = self
-            .rule()
-            .partition(prefix)
-            .map_err(|error| error.at_operation(OPERATION).at_table(self.name()))?;
-        self.snapshot_until(partition, &options, self.table().deadline())
-            .await
-    }
-
-    pub(super) async fn snapshot_until(
-        &self,
-        partition: Partition,
-        options: &SnapshotOptions,
-        deadline: Instant,
-    ) -> Result<Snapshot> {
-        let blame = |error: Error| {
-            error
-                .at_operation(OPERATION)
-                .at_table(self.name())
-                .at_row(&BytesBinary(partition.prefix()))
+/// Reads a partition, or a range of its rows, as it is at one moment.
+pub(super) async fn read(
+    table: &ProvenTable,
+    partition: Partition,
+    options: &SnapshotOptions,
+    deadline: Instant,
+) -> Result<Snapshot> {
+    let in_context = |error: Error| {
+        error
+            .at_operation(OPERATION)
+            .at_table(table.name())
+            .at_row(&BytesBinary(partition.prefix()))
+    };
+    let scan_at_once = async |scan: Scan| {
+        let how = AtOnce {
+            operation: OPERATION,
+            guard: &WholePartition(&partition),
+            max_bytes: options.max_bytes,
+            deadline,
         };
-        let mut rows = Vec::new();
-        if let Some(scan) = options
-            .scan(&partition)
-            .and_then(|scan| self.select(scan, options))
-        {
-            let how = AtOnce {
-                operation: OPERATION,
-                guard: &WholePartition(&partition),
-                max_bytes: options.max_bytes,
-                deadline,
-            };
-            let read = self.table().scan_at_once(&scan, how).await.map_err(blame)?;
-            let too_large = || too_large(&partition, &counted(options.max_bytes, "byte"), "max_bytes");
-            rows = read.ok_or_else(too_large).map_err(blame)?;
-        }
-        let version = take_version(&partition, &mut rows);
-        if rows.len() > options.max_rows {
-            let limit = counted(options.max_rows, "row");
-            return Err(blame(too_large(&partition, &limit, "max_rows")));
-        }
-        Ok(Snapshot {
-            partition,
-            rows,
-            version,
-        })
+        let read = table.table().scan_at_once(&scan, how).await;
+        let read = read.map_err(|error| in_context(error.into()))?;
+        let too_large = || too_large(&partition, &counted(options.max_bytes, "byte"), "max_bytes");
+        read.ok_or_else(too_large).map_err(in_context)
+    };
+    // The row of the version is not in the range. If the version is still the same when the changes
+    // are applied, no transaction has come in between.
+    let mut earlier = Vec::new();
+    if options.with_version
+        && options.is_range()
+        && let Some(row) = partition_version::row(&partition)
+    {
+        let scan = Scan::new().start_row(row.clone()).stop_row_inclusive(row);
+        earlier = scan_at_once(with_version(scan)).await?;
     }
-
-    /// Names the families, because a scan of all would show the toolkit's own; none when the table has no others.
-    fn select(&self, scan: Scan, options: &SnapshotOptions) -> Option<Scan> {
-        let mut families: Vec<_> = self
-            .terms()
-            .families
-            .iter()
-            .filter(|family| !TableDescriptor::reserves_family(family))
-            .cloned()
-            .collect();
-        families.sort_unstable();
-        let scan = match families.is_empty() && !options.with_version {
-            true => return None,
-            false => families.into_iter().fold(scan, Scan::family),
-        };
-        Some(match options.with_version {
-            true => scan.column(TableDescriptor::VERSION_FAMILY, partition_version::QUALIFIER),
-            false => scan,
-        })
+    let mut rows = Vec::new();
+    if let Some(scan) = options
+        .scan(&partition)
+        .and_then(|scan| select(table.terms(), scan, options))
+    {
+        rows = scan_at_once(scan).await?;
     }
+    let version = match options.is_range() {
+        true => take_version(&partition, &mut earlier),
+        false => take_version(&partition, &mut rows),
+    };
+    if rows.len() > options.max_rows {
+        let limit = counted(options.max_rows, "row");
+        return Err(in_context(too_large(&partition, &limit, "max_rows")));
+    }
+    Ok(Snapshot {
+        partition,
+        rows,
+        version,
+    })
 }
 
-const OPERATION: &str = "snapshot";
+/// Names the families, because a scan of all would show the reserved ones; `None` if there is
+/// nothing to read.
+fn select(terms: &Terms, scan: Scan, options: &SnapshotOptions) -> Option<Scan> {
+    let mut families: Vec<_> = terms.user_families().cloned().collect();
+    families.sort_unstable();
+    let reads_version = options.with_version && !options.is_range();
+    let scan = match families.is_empty() && !reads_version {
+        true => return None,
+        false => families.into_iter().fold(scan, Scan::family),
+    };
+    Some(match reads_version {
+        true => with_version(scan),
+        false => scan,
+    })
+}
+
+fn with_version(scan: Scan) -> Scan {
+    scan.column(TableDescriptor::VERSION_FAMILY, partition_version::QUALIFIER)
+}
+
+pub(super) const OPERATION: &str = "snapshot";
 
 /// Takes the version cell out of the rows, and its row when that has nothing else.
 fn take_version(partition: &Partition, rows: &mut Vec<Row>) -> Option<Cell> {
@@ -261,22 +263,10 @@ fn take_version(partition: &Partition, rows: &mut Vec<Row>) -> Option<Cell> {
 
 fn too_large(partition: &Partition, limit: &str, option: &str) -> Error {
     Error::new(
-        ErrorKind::LimitExceeded,
+        ClientErrorKind::LimitExceeded,
         format!("partition {partition} has more than {limit}, the most that is read at once"),
     )
     .with_hint(format!("raise {option}, or read a range of its rows"))
-}
-
-/// Lets a scan pass only where the whole partition is.
-pub(super) struct WholePartition<'a>(pub(super) &'a Partition);
-
-impl RegionGuard for WholePartition<'_> {
-    fn check(&self, serving: ServingRegion<'_>) -> Verdict {
-        match self.0.is_whole_in(serving.region) {
-            true => Verdict::Pass,
-            false => Verdict::LookAgain(cut(self.0, &serving.region.range_text())),
-        }
-    }
 }
 
 impl Snapshot {
@@ -325,7 +315,22 @@ impl Snapshot {
         self.row(row)?.cell(family, qualifier)
     }
 
-    /// The value of a row's column.
+    /// Reads the value of a row's column as a type; `None` if there is no such cell.
+    ///
+    /// # Errors
+    ///
+    /// As [`Row::get`].
+    pub fn get<'a, T: FromValue<'a>>(
+        &'a self,
+        row: impl AsRef<[u8]>,
+        family: impl AsRef<[u8]>,
+        qualifier: impl AsRef<[u8]>,
+    ) -> Result<Option<T>> {
+        let cell = self.cell(row, family, qualifier);
+        Ok(cell.map(Cell::decode).transpose()?)
+    }
+
+    /// The bytes of the value of a row's column.
     #[must_use]
     pub fn value(
         &self,

@@ -1,4 +1,5 @@
-//! Read-modify-write of a partition: reads, lets the caller change what depends on it, and begins anew after a conflict.
+//! Read-modify-write of a partition: reads, lets the caller change what depends on it, and repeats
+//! both after a conflict.
 //!
 //! | file | what |
 //! |---|---|
@@ -10,24 +11,24 @@ mod view;
 
 use std::time::Duration;
 
-use bytes::Bytes;
+use hbase_client::{
+    BytesBinary, Partition,
+    low_level::{Pauses, TableCalls},
+};
 use tokio::time::Instant;
 
 use self::{options::Recording, view::Change};
 pub use self::{options::UpdateOptions, view::UpdateView};
 use super::{
+    commit::Committer,
     digest::Digest,
     outcome::{FailedCondition, Outcome, Rejection},
-    partitioned_table::PartitionedTable,
-    plan::RecordWish,
-    record::{State, TransactionId},
+    proven_table::ProvenTable,
+    record::{RecordRequest, State, TransactionId},
     settle::{Claim, Ended},
+    snapshot::{self, Snapshot},
 };
-use crate::{
-    client::Pauses,
-    error::{Error, ErrorKind, Result},
-    model::{BytesBinary, Partition},
-};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What an update did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,8 @@ pub enum Updated<T> {
         /// How often the closure was run.
         attempts: u32,
     },
-    /// An earlier update with the same id was applied, and this one changed nothing. What the closure returned then is
-    /// not known. Only with an [id of the caller's](UpdateOptions::id).
+    /// An earlier update with the same id was applied, and this one changed nothing. What the
+    /// closure returned then is not known. Only with an [id of the caller's](UpdateOptions::id).
     Replayed,
 }
 
@@ -56,7 +57,7 @@ impl<T> Updated<T> {
     }
 }
 
-const OPERATION: &str = "update";
+pub(super) const OPERATION: &str = "update";
 
 /// Of the time that is left for an attempt, this part is kept for finding out how it ended.
 const KEPT_FOR_SETTLING: u32 = 5;
@@ -64,234 +65,210 @@ const KEPT_FOR_SETTLING: u32 = 5;
 /// How many of the conditions that failed an error names.
 const NAMED_CONDITIONS: usize = 3;
 
-impl PartitionedTable {
-    /// Changes a partition depending on what is in it.
-    ///
-    /// Reads the partition as it is at one moment and gives it to the closure, which adds changes. They are applied if,
-    /// and only if, everything that the closure has read is still so; otherwise all of it is done again, with what
-    /// is there then. So the closure may run several times: it should compute, and leave nothing behind elsewhere. It
-    /// can't wait for anything, and it sees the partition as it was, without what it adds itself.
-    ///
-    /// The transaction is recorded under an id of its own. So a lost answer is found out before anything is tried again,
-    /// and the changes are applied once. The puts are stamped behind what is there, as by
-    /// [`guard_timestamps`](super::Transaction::guard_timestamps).
-    ///
-    /// # What is noticed
-    ///
-    /// - Every cell that was read, by its value: one that is absent, or that is empty, which counts as absent. A
-    ///   value that was changed and changed back is the same value.
-    /// - Of rows and ranges that were read, the cells that were there; and the cells that the closure itself writes in
-    ///   them. Other columns and rows that were added meanwhile are not: for that the table must have [versions of
-    ///   partitions](crate::TableDescriptor::with_partition_version). Then every transaction of this library that changes
-    ///   the partition is noticed, and updates are serialisable among transactions. A plain [`Table::put`](crate::Table::put)
-    ///   does not change the version.
-    ///
-    /// A closure that adds no change and no condition only reads: nothing is sent, as what it has read was true at one
-    /// moment. A closure that fails, or panics, leaves nothing behind.
-    ///
-    /// # Errors
-    ///
-    /// Those of the closure, as they are. Of this library:
-    ///
-    /// - [`Conflict`](ErrorKind::Conflict): others were faster in all attempts;
-    /// - [`ConditionNotMet`](ErrorKind::ConditionNotMet): a condition that the closure added does not hold, although what it
-    ///   has read is still so;
-    /// - [`RecordFamilyMissing`](ErrorKind::RecordFamilyMissing): make the table with a record family, or update
-    ///   [without a record](UpdateOptions::without_record); the same for a partition that is one row;
-    /// - [`Aborted`](ErrorKind::Aborted): somebody settled it as not applied while it was on its way;
-    /// - those of [`snapshot`](Self::snapshot), and those that a commit is refused or fails with. After one whose
-    ///   [outcome is unknown](Error::is_outcome_unknown) the changes may have been applied; its text says how to find out.
-    ///
-    /// # Example
-    ///
-    /// ```no_run
-    /// # async fn example(accounts: hbase_txn::PartitionedTable) -> hbase_txn::Result<()> {
-    /// use hbase_txn::{Error, Put, Updated};
-    ///
-    /// let updated = accounts
-    ///     .update("xxx", |view| {
-    ///         let balance = view.value("xxxacct", "f", "balance")?;
-    ///         let cents: u64 = balance
-    ///             .and_then(|value| std::str::from_utf8(value).ok()?.parse().ok())
-    ///             .unwrap_or(0);
-    ///         let Some(left) = cents.checked_sub(250) else {
-    ///             return Ok(None);
-    ///         };
-    ///         view.put(Put::new("xxxacct").cell("f", "balance", left.to_string()))?;
-    ///         Ok::<_, Error>(Some(left))
-    ///     })
-    ///     .await?;
-    /// match updated.into_value().flatten() {
-    ///     Some(left) => println!("paid; {left} left"),
-    ///     None => println!("not enough"),
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn update<T, E>(
-        &self,
-        prefix: impl Into<Bytes>,
-        change: impl FnMut(&mut UpdateView<'_>) -> Result<T, E> + Send,
-    ) -> Result<Updated<T>, E>
-    where
-        T: Send,
-        E: From<Error>,
-    {
-        self.update_with(prefix, UpdateOptions::new(), change).await
-    }
+/// An update, from one attempt to the next: [`read`](Self::read), the caller's closure on a
+/// [`view`](Self::view), [`apply`](Self::apply).
+pub(super) struct Update<'a> {
+    committer: &'a Committer,
+    partition: Partition,
+    options: UpdateOptions,
+    /// Whether the version of the partition stands for what is read.
+    versioned: bool,
+    deadline: Instant,
+    pauses: Pauses,
+    attempts: u32,
+}
 
-    /// Changes a partition depending on what is in it, with other options than the default ones.
-    ///
-    /// # Errors
-    ///
-    /// As [`update`](Self::update).
-    pub async fn update_with<T, E>(
-        &self,
-        prefix: impl Into<Bytes>,
+/// How an attempt ended.
+pub(super) enum Applied {
+    /// The update is done, after so many attempts.
+    Done(u32),
+    /// An earlier update with the same id was applied.
+    Replayed,
+    /// The attempt was surely not applied, and the next one may begin.
+    Conflict,
+}
+
+impl<'a> Update<'a> {
+    /// Begins an update. Returns `None` if one of the same id was applied already.
+    pub(super) async fn begin(
+        committer: &'a Committer,
+        partition: Partition,
         options: UpdateOptions,
-        mut change: impl FnMut(&mut UpdateView<'_>) -> Result<T, E> + Send,
-    ) -> Result<Updated<T>, E>
-    where
-        T: Send,
-        E: From<Error>,
-    {
-        let deadline = self.table().deadline();
-        let partition = self
-            .rule()
-            .partition(prefix)
-            .map_err(|error| error.at_operation(OPERATION).at_table(self.name()))?;
-        let blame = |error: Error| {
-            error
-                .at_operation(OPERATION)
-                .at_table(self.name())
-                .at_row(&BytesBinary(partition.prefix()))
+    ) -> Result<Option<Self>> {
+        let table = committer.table();
+        let update = Self {
+            versioned: table.terms().partition_version && !partition.is_lone_row(),
+            deadline: table.table().deadline(),
+            committer,
+            partition,
+            options,
+            pauses: Pauses::after_conflicts(),
+            attempts: 0,
         };
-        if self
-            .was_committed_before(&partition, &options.recording, deadline)
-            .await
-            .map_err(blame)?
-        {
-            return Ok(Updated::Replayed);
-        }
-        let versioned = self.terms().partition_version && !partition.is_lone_row();
-        let mut snapshot_options = options.snapshot.clone();
-        if versioned {
-            snapshot_options = snapshot_options.with_version();
-        }
-        let mut pauses = Pauses::after_conflicts();
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let snapshot = self
-                .snapshot_until(partition.clone(), &snapshot_options, deadline)
-                .await
-                .map_err(blame)?;
-            let mut view = UpdateView::new(
-                &snapshot,
-                self.name(),
-                self.terms(),
-                &options,
-                versioned,
-                deadline,
-            );
-            let value = change(&mut view)?;
-            let Some(change) = view.finish().map_err(blame)? else {
-                return Ok(Updated::Done { value, attempts });
-            };
-            drop(snapshot);
-            let conflict = match self.try_change(change, &options.recording, deadline).await {
-                Ok(Tried::Applied { own: true }) => return Ok(Updated::Done { value, attempts }),
-                Ok(Tried::Applied { own: false }) => return Ok(Updated::Replayed),
-                Ok(Tried::Again(conflict)) => conflict,
-                Err(error) => return Err(blame(error).into()),
-            };
-            if attempts >= options.attempts || !pauses.wait_before(deadline).await {
-                return Err(blame(gave_up(attempts, conflict)).into());
-            }
-            tracing::debug!(table = %self.name(), %partition, attempts, "an update begins anew");
+        let before = was_committed_before(
+            table,
+            &update.partition,
+            &update.options.recording,
+            update.deadline,
+        )
+        .await;
+        match before.map_err(|error| update.in_context(error))? {
+            true => Ok(None),
+            false => Ok(Some(update)),
         }
     }
 
-    /// Refuses an update that can't be recorded as it should; and tells whether one of the same id was applied already.
-    async fn was_committed_before(
-        &self,
-        partition: &Partition,
-        recording: &Recording,
-        deadline: Instant,
-    ) -> Result<bool> {
-        if !self.terms().endpoint {
-            return Err(Error::invalid(
-                "an update needs the endpoint, and the table was opened to do without it",
-            ));
+    /// Begins an attempt: reads the rows.
+    pub(super) async fn read(&mut self) -> Result<Snapshot> {
+        self.attempts += 1;
+        let mut options = self.options.snapshot.clone();
+        if self.versioned {
+            options = options.with_version();
         }
-        let unrecorded = |error: Error| error.with_hint("update it without a record");
-        match recording {
-            Recording::None => Ok(false),
-            Recording::OwnId => Claim::new(self, partition, &TransactionId::unique(), Digest::UPDATE)
-                .map(|_| false)
-                .map_err(unrecorded),
-            Recording::CallersId(id) => {
-                let claim = Claim::new(self, partition, id, Digest::UPDATE)?;
-                let record = claim.read(deadline).await?;
-                Ok(record.is_some_and(|seen| seen.record.state == State::Committed))
-            }
-        }
+        snapshot::read(
+            self.committer.table(),
+            self.partition.clone(),
+            &options,
+            self.deadline,
+        )
+        .await
+        .map_err(|error| self.in_context(error))
     }
 
-    /// Sends the change, and finds out how that ended.
-    async fn try_change(&self, change: Change, recording: &Recording, deadline: Instant) -> Result<Tried> {
-        let Change {
-            mut group,
-            conditions_of_caller,
-        } = change;
-        group.guard_timestamps = !group.mutations.is_empty();
-        // What it does is computed anew in each attempt, so the id can't stand for that.
-        let record = |id, of_caller| RecordWish {
-            id,
-            of_caller,
-            fixed_contents: false,
+    /// What the caller's closure reads and changes.
+    pub(super) fn view<'s>(&'s self, snapshot: &'s Snapshot) -> UpdateView<'s> {
+        let table = self.committer.table();
+        UpdateView::new(
+            snapshot,
+            table.name(),
+            table.terms(),
+            &self.options,
+            self.versioned,
+            self.deadline,
+        )
+    }
+
+    /// Turns what the closure did into what is sent; `None` if it only read.
+    pub(super) fn finish(&self, view: UpdateView<'_>) -> Result<Option<Change>> {
+        view.finish().map_err(|error| self.in_context(error))
+    }
+
+    /// Ends an attempt: sends the change, and finds out how that ended.
+    pub(super) async fn apply(&mut self, change: Option<Change>) -> Result<Applied> {
+        let Some(change) = change else {
+            return Ok(Applied::Done(self.attempts));
         };
-        group.record = match recording {
-            Recording::None => None,
-            // One for each attempt: each is settled before the next.
-            Recording::OwnId => Some(record(TransactionId::unique(), false)),
-            Recording::CallersId(id) => Some(record(id.clone(), true)),
+        let ended = attempt(self.committer, change, &self.options.recording, self.deadline).await;
+        let conflict = match ended.map_err(|error| self.in_context(error))? {
+            Attempt::Applied { own: true } => return Ok(Applied::Done(self.attempts)),
+            Attempt::Applied { own: false } => return Ok(Applied::Replayed),
+            Attempt::Conflict(conflict) => conflict,
         };
-        let left = deadline.saturating_duration_since(Instant::now());
-        let settling = match group.record {
-            Some(_) => left / KEPT_FOR_SETTLING,
-            None => Duration::ZERO,
-        };
-        match self.commit_group(group, deadline - settling).await {
-            Outcome::Committed(committed) => Ok(Tried::Applied {
-                own: !committed.replayed,
-            }),
-            Outcome::Rejected(rejection) => {
-                // What the closure has read is still so: it would do the same again.
-                let of_caller = |failed: &FailedCondition| conditions_of_caller.contains(&failed.label);
-                match rejection.failed.iter().all(of_caller) {
-                    true => Err(rejection.into()),
-                    false => Ok(Tried::Again(Conflict::Rejected(rejection))),
-                }
+        if self.attempts >= self.options.attempts || !self.pauses.wait_before(self.deadline).await {
+            return Err(self.in_context(gave_up(self.attempts, conflict)));
+        }
+        let Self {
+            partition, attempts, ..
+        } = self;
+        tracing::debug!(table = %self.committer.table().name(), %partition, attempts, "repeating an update");
+        Ok(Applied::Conflict)
+    }
+
+    fn in_context(&self, error: Error) -> Error {
+        error
+            .at_operation(OPERATION)
+            .at_table(self.committer.table().name())
+            .at_row(&BytesBinary(self.partition.prefix()))
+    }
+}
+
+/// Refuses an update that can't be recorded as it should be. Returns whether one of the same id was
+/// applied already.
+async fn was_committed_before(
+    table: &ProvenTable,
+    partition: &Partition,
+    recording: &Recording,
+    deadline: Instant,
+) -> Result<bool> {
+    if !table.terms().endpoint {
+        return Err(Error::invalid(
+            "an update needs the endpoint, and the table was opened to do without it",
+        ));
+    }
+    let unrecorded = |error: Error| error.with_hint("update it without a record");
+    match recording {
+        Recording::None => Ok(false),
+        Recording::OwnId => Claim::new(table, partition, &TransactionId::unique(), Digest::UPDATE)
+            .map(|_| false)
+            .map_err(unrecorded),
+        Recording::CallersId(id) => {
+            let id = id.as_ref().map_err(Clone::clone)?;
+            let claim = Claim::new(table, partition, id, Digest::UPDATE)?;
+            let record = claim.read(deadline).await?;
+            Ok(record.is_some_and(|seen| seen.record.state == State::Committed))
+        }
+    }
+}
+
+/// Sends the change, and finds out how that ended.
+async fn attempt(
+    committer: &Committer,
+    change: Change,
+    recording: &Recording,
+    deadline: Instant,
+) -> Result<Attempt> {
+    let Change {
+        mut group,
+        conditions_of_caller,
+    } = change;
+    group.guard_timestamps = !group.mutations.is_empty();
+    // What it does is computed again in each attempt, so the id can't stand for that.
+    let record = |id, of_caller| RecordRequest {
+        id,
+        of_caller,
+        fixed_contents: false,
+    };
+    group.record = match recording {
+        Recording::None => None,
+        // One for each attempt: each is settled before the next.
+        Recording::OwnId => Some(record(TransactionId::unique(), false)),
+        Recording::CallersId(id) => Some(record(id.clone()?, true)),
+    };
+    let left = deadline.saturating_duration_since(Instant::now());
+    let settling = match group.record {
+        Some(_) => left / KEPT_FOR_SETTLING,
+        None => Duration::ZERO,
+    };
+    match committer.commit(group, deadline - settling).await {
+        Outcome::Committed(committed) => Ok(Attempt::Applied {
+            own: !committed.replayed,
+        }),
+        Outcome::Rejected(rejection) => {
+            // What the closure has read is still so: it would do the same again.
+            let of_caller = |failed: &FailedCondition| conditions_of_caller.contains(&failed.label);
+            match rejection.failed.iter().all(of_caller) {
+                true => Err(rejection.into()),
+                false => Ok(Attempt::Conflict(Conflict::Rejected(rejection))),
             }
-            Outcome::Refused(error) | Outcome::Failed(error) => Err(error),
-            Outcome::Unknown(unsettled) => {
-                let lost = unsettled.error().to_string();
-                match unsettled.settle_until(deadline).await? {
-                    Ended::Committed { own } => Ok(Tried::Applied { own }),
-                    Ended::NotApplied => Ok(Tried::Again(Conflict::Lost(lost))),
-                }
+        }
+        Outcome::Invalid(error) | Outcome::Aborted(error) => Err(error),
+        Outcome::Unknown(unsettled) => {
+            let lost = unsettled.error().to_string();
+            match unsettled.settle_until(deadline).await? {
+                Ended::Committed { own } => Ok(Attempt::Applied { own }),
+                Ended::NotApplied => Ok(Attempt::Conflict(Conflict::Lost(lost))),
             }
         }
     }
 }
 
 /// How one attempt ended.
-enum Tried {
+enum Attempt {
     /// It was applied: this one, or another one with the same id.
     Applied {
         own: bool,
     },
-    Again(Conflict),
+    Conflict(Conflict),
 }
 
 /// Why an attempt was surely not applied.

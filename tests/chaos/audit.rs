@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use futures::future::join;
-use hbase_txn::{
-    Connection, RegionSwitch, ServerLoad, TableName,
-    provision::{Finding, Grade, Repair, audit_cluster, audit_table},
-};
+use hbase_provision::{Finding, Repair, Severity, audit_cluster, audit_table};
+use hbase_txn::{ClientErrorKind, Connection, ServerLoad, TableName};
 use tokio::time::Instant;
 
 use crate::{
@@ -23,7 +21,7 @@ async fn audited(connection: &Connection, table: &TableName) -> Vec<Finding> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn splits_and_merges_that_are_switched_off_are_found_and_stop_a_repair() {
+async fn disabled_splits_and_merges_are_found_and_stop_a_repair() {
     const TEST: &str = "audit_switches";
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);
@@ -34,23 +32,25 @@ async fn splits_and_merges_that_are_switched_off_are_found_and_stop_a_repair() {
     let mut descriptor = admin.descriptor(table.name()).await.unwrap();
     descriptor.name = cut.clone();
     admin.create_table(&descriptor, &["xxxm".into()]).await.unwrap();
-    for (switch, name) in [
-        (RegionSwitch::Splits, "splits-switched-off"),
-        (RegionSwitch::Merges, "merges-switched-off"),
-    ] {
-        assert!(admin.switch(switch, false).await.unwrap());
+    let switch = async |name, on| match name {
+        "splits-switched-off" => admin.split_switch(on).await.unwrap(),
+        _ => admin.merge_switch(on).await.unwrap(),
+    };
+    for name in ["splits-switched-off", "merges-switched-off"] {
+        assert!(switch(name, false).await);
         let found = audited(&connection, table.name()).await;
         let refusal = Repair::new(&connection, cut.clone())
+            .unwrap()
             .run(|_| {})
             .await
             .unwrap_err();
-        assert!(!admin.switch(switch, true).await.unwrap());
+        assert!(!switch(name, true).await);
         assert_eq!(
-            named(&found, name).map(|finding| finding.grade),
-            Some(Grade::Broken),
+            named(&found, name).map(|finding| finding.severity),
+            Some(Severity::Broken),
             "{found:#?}"
         );
-        assert!(refusal.to_string().contains("hbase-txn switch"), "{refusal}");
+        assert_eq!(refusal.kind(), ClientErrorKind::SwitchedOff, "{refusal}");
         assert!(named(&audited(&connection, table.name()).await, name).is_none());
     }
     admin.delete_table(&cut).await.unwrap();
@@ -58,7 +58,7 @@ async fn splits_and_merges_that_are_switched_off_are_found_and_stop_a_repair() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_server_and_regions_that_do_not_answer_are_found_until_they_do() {
+async fn dead_server_and_silent_regions_are_found_until_they_answer() {
     const TEST: &str = "audit_dead";
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);
@@ -72,7 +72,7 @@ async fn a_dead_server_and_regions_that_do_not_answer_are_found_until_they_do() 
         audited(&connection, table.name())
             .await
             .iter()
-            .all(|finding| finding.grade == Grade::Note)
+            .all(|finding| finding.severity == Severity::Note)
     );
     cluster.kill(1).await;
     // Until the master notices, the regions are said to be where nobody answers.
@@ -83,7 +83,7 @@ async fn a_dead_server_and_regions_that_do_not_answer_are_found_until_they_do() 
     .await;
     let finding = named(&found, "region-unavailable").unwrap();
     assert!(
-        finding.grade == Grade::Broken && finding.regions.len() == 1,
+        finding.severity == Severity::Broken && finding.regions.len() == 1,
         "{finding}"
     );
     until("a dead server", PATIENCE, async || {
@@ -96,7 +96,7 @@ async fn a_dead_server_and_regions_that_do_not_answer_are_found_until_they_do() 
         let found = audit_table(&connection, table.name()).await.ok()?;
         found
             .iter()
-            .all(|finding| finding.grade == Grade::Note)
+            .all(|finding| finding.severity == Severity::Note)
             .then_some(())
     })
     .await;
@@ -107,7 +107,7 @@ async fn a_dead_server_and_regions_that_do_not_answer_are_found_until_they_do() 
 
 /// A server that hangs keeps its connections: calls to it end with their time alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_hangs_costs_an_audit_what_it_has_and_nothing_else() {
+async fn hanging_server_costs_an_audit_only_its_own_findings() {
     const TEST: &str = "audit_hung";
     /// More regions of one server than are asked at a time.
     const REGIONS: u8 = 72;
@@ -186,7 +186,7 @@ async fn a_server_that_hangs_costs_an_audit_what_it_has_and_nothing_else() {
         let found = audit_table(&connection, table.name()).await.ok()?;
         found
             .iter()
-            .all(|finding| finding.grade == Grade::Note)
+            .all(|finding| finding.severity == Severity::Note)
             .then_some(())
     })
     .await;

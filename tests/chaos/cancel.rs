@@ -47,9 +47,9 @@ async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
     .await
 }
 
-/// Servers and services that a client of three region servers may be connected to, at most: each region server as
-/// such and as a registry, and the master, whose registry is asked as well.
-const MOST_CONNECTIONS: usize = 8;
+/// Servers and services that a client of three region servers may be connected to, at most: each
+/// region server as such and as a registry, and the master, whose registry is asked as well.
+const MAX_CONNECTIONS: usize = 8;
 /// More polls than any of these calls takes; one that takes more polls itself.
 const ENOUGH: usize = 2_000;
 
@@ -90,11 +90,11 @@ impl Rig {
 
     /// The client that lost a call works on.
     async fn still_works(&self, connection: &Connection) {
-        let table = connection.table(self.table.name().clone());
+        let table = connection.table(self.table.name().clone()).unwrap();
         for row in ["aaa", "iii", "qqq"] {
             table.get(Get::new(row)).await.unwrap();
         }
-        assert!(self.proxy.open() <= 2 * MOST_CONNECTIONS, "{:?}", self.proxy);
+        assert!(self.proxy.open() <= 2 * MAX_CONNECTIONS, "{:?}", self.proxy);
     }
 
     async fn end(self) {
@@ -114,7 +114,7 @@ async fn reads_and_writes_of_a_new_client_can_be_dropped_at_any_point() {
         let times = first_to_complete(async |times| {
             // Nothing is known or dialled yet, so every stage is gone through.
             let connection = Rig::client(&rig.cluster, &rig.proxy).await;
-            let table = connection.table(rig.table.name().clone());
+            let table = connection.table(rig.table.name().clone()).unwrap();
             let row = format!("iii-{call}-{times:04}");
             let done = match call {
                 "get" => polled(times, table.get(Get::new(row)))
@@ -146,7 +146,7 @@ async fn reads_and_writes_of_a_new_client_can_be_dropped_at_any_point() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_is_dropped_at_any_point_is_there_whole_or_not_at_all() {
+async fn transaction_dropped_at_any_point_is_whole_or_absent() {
     let rig = Rig::new("cancel_commit").await;
     let mut groups = Vec::new();
     for round in 0..8 * rig.settings.rounds {
@@ -156,10 +156,10 @@ async fn a_transaction_that_is_dropped_at_any_point_is_there_whole_or_not_at_all
                 writer: round,
                 number: u32::try_from(times).unwrap(),
             };
-            let mut transaction = rig.table.at(group.partition.clone()).unwrap();
+            let mut transaction = rig.table.transaction(group.partition.clone());
             for index in 0..3 {
                 let put = Put::new(group.row(index)).cell(FAMILY, QUALIFIER, group.value(3));
-                transaction.put(put).unwrap();
+                transaction = transaction.put(put);
             }
             let outcome = polled(times, transaction.commit()).await;
             let committed = outcome.map(|outcome| assert!(outcome.is_committed(), "{outcome}"));
@@ -183,7 +183,7 @@ async fn a_transaction_that_is_dropped_at_any_point_is_there_whole_or_not_at_all
             "{group} was acknowledged"
         );
     }
-    assert!(rig.proxy.open() <= MOST_CONNECTIONS, "{:?}", rig.proxy);
+    assert!(rig.proxy.open() <= MAX_CONNECTIONS, "{:?}", rig.proxy);
     rig.end().await;
 }
 
@@ -192,10 +192,13 @@ async fn making_a_table_can_be_dropped_at_any_point() {
     let rig = Rig::new("cancel_create").await;
     let admin = rig.connection.admin().with_operation_timeout(PATIENCE);
     let descriptor = |times: usize| {
-        let name = format!("{}_{times}", rig.table.name()).parse().unwrap();
-        TableDescriptor::new(name).with_family(FamilyDescriptor::new(FAMILY))
+        let name = format!("{}_{times}", rig.table.name());
+        TableDescriptor::new(name)
+            .unwrap()
+            .with_family(FamilyDescriptor::new(FAMILY))
     };
-    // Most await points are pauses between questions whether the master is done; the short form skips some.
+    // Most await points are pauses between questions whether the master is done; the short form
+    // skips some.
     let mut tried = Vec::new();
     let mut times = 1;
     loop {
@@ -222,7 +225,7 @@ async fn making_a_table_can_be_dropped_at_any_point() {
     for times in tried {
         remove(&admin, &descriptor(times)).await;
     }
-    assert!(rig.proxy.open() <= MOST_CONNECTIONS, "{:?}", rig.proxy);
+    assert!(rig.proxy.open() <= MAX_CONNECTIONS, "{:?}", rig.proxy);
     rig.end().await;
 }
 

@@ -2,10 +2,10 @@
 
 use std::{env, time::Duration};
 
+use hbase_local::{ClusterState, LocalCluster};
 use hbase_txn::{
     ClusterInfo, Config, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Result,
     TableDescriptor, TableName,
-    local::{ClusterState, LocalCluster},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
@@ -71,8 +71,8 @@ impl TestCluster {
         self.local.status().unwrap().uri.unwrap()
     }
 
-    /// The settings of the tests' clients. Short pauses: a client that sleeps through the end of a fault only costs
-    /// time.
+    /// The settings of the tests' clients. Short pauses: a client that sleeps through the end of a
+    /// fault only costs time.
     pub(crate) fn config(&self) -> Config {
         Config::from_uri(&self.uri())
             .unwrap()
@@ -94,9 +94,19 @@ impl TestCluster {
         self.local.kill(server).await.unwrap();
     }
 
+    /// What the cluster is called.
+    pub(crate) fn name(&self) -> String {
+        self.local.name().to_owned()
+    }
+
+    /// The process of a region server.
+    pub(crate) fn pid(&self, server: u16) -> i32 {
+        self.local.status().unwrap().pids[&format!("region-server-{server}")]
+    }
+
     /// Lets a region server hang until what is returned is dropped.
     pub(crate) fn hang(&self, server: u16) -> Stopped {
-        Stopped::new(self.local.status().unwrap().pids[&format!("region-server-{server}")])
+        Stopped::new(self.pid(server))
     }
 
     /// Where a region server listens.
@@ -131,7 +141,8 @@ pub(crate) async fn until<T>(what: &str, patience: Duration, mut ask: impl Async
     }
 }
 
-/// A table of its own for one test: partitions by three bytes, with a region boundary at each split key.
+/// A table of its own for one test: partitions by three bytes, with a region boundary at each split
+/// key.
 pub(crate) async fn create_table(
     connection: &Connection,
     settings: &Settings,
@@ -151,7 +162,7 @@ pub(crate) async fn create_table_as(
     add: impl FnOnce(TableDescriptor) -> TableDescriptor,
 ) -> Result<TableName> {
     let name: TableName = format!("{test}_{}_{:x}", settings.seed, fastrand::u32(..)).parse()?;
-    let mut descriptor = TableDescriptor::new(name.clone())
+    let mut descriptor = TableDescriptor::from(name.clone())
         .with_family(FamilyDescriptor::new(FAMILY))
         .with_multi_row_mutation_endpoint();
     for (key, value) in PartitionRule::prefix_length(3)?.attributes() {

@@ -47,7 +47,7 @@ impl Told {
     pub(crate) fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Committed(_) => Self::Committed,
-            Outcome::Refused(_) | Outcome::Failed(_) => Self::NotApplied,
+            Outcome::Invalid(_) | Outcome::Aborted(_) => Self::NotApplied,
             _ => Self::Unknown,
         }
     }
@@ -83,8 +83,8 @@ impl History {
             .unwrap_or_default()
     }
 
-    /// Fails the test unless the table holds what was told: every committed group whole, none that was not applied,
-    /// unknown ones whole or not at all, and nothing else.
+    /// Fails the test unless the table holds what was told: every committed group whole, none that
+    /// was not applied, unknown ones whole or not at all, and nothing else.
     pub(crate) async fn check(&self, test: &str, table: &Table) {
         let mut found: BTreeMap<String, String> = BTreeMap::new();
         let mut scanner = table.scan(Scan::new().family(FAMILY)).unwrap();
@@ -154,7 +154,8 @@ pub(crate) fn text(row: &Row) -> (String, String) {
     )
 }
 
-/// Fails the test when the rows of one scan show a part of a group. Returns how many whole groups they show.
+/// Fails the test when the rows of one scan show a part of a group. Returns how many whole groups
+/// they show.
 pub(crate) fn check_whole(rows: &[Row]) -> usize {
     let mut groups: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for row in rows {

@@ -9,7 +9,8 @@ use crate::{
     workload::{Load, Workload},
 };
 
-/// A dead server is noticed by the end of its session, after 15 s; then its log is split and its regions opened.
+/// A dead server is noticed by the end of its session, after 15 s; then its log is split and its
+/// regions opened.
 const DEADLINE: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,7 +51,8 @@ async fn nothing_acknowledged_is_lost_when_a_region_server_is_killed() {
     let done = workload.stop().await;
     println!("{TEST}: {} scans saw {} groups", done.scans, done.groups_seen);
     done.history.check(TEST, table.table()).await;
-    // What was on its way to the dead server may be unknown; all else waits until its region is back.
+    // What was on its way to the dead server may be unknown; all else waits until its region is
+    // back.
     assert_eq!(
         done.history.count(Told::NotApplied),
         0,

@@ -39,6 +39,7 @@ async fn clients_that_come_and_go_leave_no_socket_and_no_task() {
         let connection = Connection::builder(config.clone()).connect().await.unwrap();
         connection
             .table(table.name().clone())
+            .unwrap()
             .get(Get::new("aaa"))
             .await
             .unwrap();

@@ -13,7 +13,7 @@ use crate::{
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_is_there_whole_and_nothing_else_although_regions_move_split_and_merge() {
+async fn acknowledged_writes_are_whole_under_moves_splits_and_merges() {
     const TEST: &str = "moving_regions";
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);

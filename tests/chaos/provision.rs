@@ -1,12 +1,11 @@
-//! `hbase-txn provision apply` is ended with -9 at every step, and run again: it ends in the planned state, every time.
+//! `hbase-txn provision apply` is ended with -9 at every step, and run again: it ends in the
+//! planned state, every time.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
 use bytes::Bytes;
-use hbase_txn::{
-    Connection, FamilyDescriptor, PartitionedTable, Put, TableDescriptor, TableName,
-    provision::{Plan, TableFile, audit_table},
-};
+use hbase_provision::{Plan, TableFile, audit_table};
+use hbase_txn::{Connection, FamilyDescriptor, PartitionedTable, Put, TableDescriptor, TableName};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -96,7 +95,7 @@ impl Scene {
         }
         self.renew();
         if self.before == Before::Plain {
-            let plain = TableDescriptor::new(self.name.clone()).with_family(FamilyDescriptor::new("f"));
+            let plain = TableDescriptor::from(self.name.clone()).with_family(FamilyDescriptor::new("f"));
             let keys = BOUNDARIES.map(Into::into);
             admin.create_table(&plain, &keys).await.unwrap();
         }
@@ -151,7 +150,8 @@ impl Scene {
         at_work
     }
 
-    /// Runs it again, and looks: the table is as the file says, proven by use, and another run changes nothing.
+    /// Runs it again, and looks: the table is as the file says, proven by use, and another run
+    /// changes nothing.
     async fn is_finished_by_another_run(&self, wanted: &TableDescriptor, boundaries: &[Bytes]) {
         self.apply().await;
         assert_eq!(self.apply().await, ["read-back", "probe"]);
@@ -169,10 +169,10 @@ impl Scene {
             .await
             .unwrap();
         for prefix in ["00", "3f", "5a", "77", "99", "ff"] {
-            let mut transaction = table.at(prefix).unwrap();
+            let mut transaction = table.transaction(prefix);
             for row in ["1", "2"] {
                 let put = Put::new(format!("{prefix}{row}")).cell("f", "q", "v");
-                transaction.put(put).unwrap();
+                transaction = transaction.put(put);
             }
             transaction.commit().await.into_result().unwrap();
         }
@@ -223,11 +223,11 @@ async fn is_finished_whenever_it_is_killed(before: Before) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_that_is_being_made_is_finished_by_the_next_run_whenever_the_first_is_killed() {
+async fn killed_table_creation_is_completed_by_the_next_run() {
     is_finished_whenever_it_is_killed(Before::Nothing).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_that_is_being_changed_is_finished_by_the_next_run_whenever_the_first_is_killed() {
+async fn killed_table_change_is_completed_by_the_next_run() {
     is_finished_whenever_it_is_killed(Before::Plain).await;
 }

@@ -23,7 +23,8 @@ pub(crate) struct Changes {
     pub(crate) moved: usize,
     pub(crate) split: usize,
     pub(crate) merged: usize,
-    /// Splits and merges that the master put off, mostly because files of an earlier split are still shared.
+    /// Splits and merges that the master put off, mostly because files of an earlier split are
+    /// still shared.
     pub(crate) put_off: usize,
 }
 
@@ -51,12 +52,17 @@ impl Shuffler {
         .await
     }
 
+    /// Some region.
+    pub(crate) async fn choose_region(&mut self) -> TableRegion {
+        let regions = self.regions().await;
+        self.rng.choice(&regions).unwrap().clone()
+    }
+
     /// Moves some region to some other server.
     pub(crate) async fn move_one(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let regions = self.regions().await;
-            let found = self.rng.choice(&regions).unwrap().clone();
+            let found = self.choose_region().await;
             if self.move_away(&found).await {
                 return;
             }
@@ -151,9 +157,15 @@ impl Shuffler {
         }
     }
 
-    /// Daughters share files with their parent until they are compacted, and the old files are let go when a region
-    /// closes, or minutes later: so regions whose turn was put off are moved, and will be free the sooner.
-    async fn clean(&mut self, regions: &[TableRegion], error: &hbase_txn::Error, deadline: Instant) {
+    /// Daughters share files with their parent until they are compacted, and the old files are let
+    /// go when a region closes, or minutes later: so regions whose turn was put off are moved, and
+    /// will be free the sooner.
+    async fn clean(
+        &mut self,
+        regions: &[TableRegion],
+        error: &(dyn std::error::Error + Sync),
+        deadline: Instant,
+    ) {
         self.done.put_off += 1;
         assert!(Instant::now() < deadline, "still put off: {error}");
         for found in regions {

@@ -2,10 +2,8 @@
 
 use std::{process::Stdio, time::Duration};
 
-use hbase_txn::{
-    Admin, PartitionedTable, TableDescriptor, TableName,
-    provision::{Grade, Repair, audit_table},
-};
+use hbase_provision::{Repair, Severity, audit_table};
+use hbase_txn::{Admin, PartitionedTable, TableDescriptor, TableName};
 use tokio::{
     process::{Child, Command},
     time::sleep,
@@ -71,7 +69,7 @@ enum Moment {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_repair_that_is_killed_is_finished_by_the_next_and_no_transaction_is_lost_or_halved() {
+async fn killed_repair_is_completed_and_no_transaction_is_harmed() {
     const TEST: &str = "repair_killed";
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);
@@ -92,7 +90,7 @@ async fn a_repair_that_is_killed_is_finished_by_the_next_and_no_transaction_is_l
     };
     let mut workload = Workload::start(&table, &settings, load);
     let admin = connection.admin().with_operation_timeout(PATIENCE);
-    let repair = Repair::new(&connection, name.clone());
+    let repair = Repair::new(&connection, name.clone()).unwrap();
     let moments = [
         Moment::After(Duration::ZERO),
         Moment::After(Duration::from_millis(settings.rng(8).u64(50..500))),
@@ -132,7 +130,7 @@ async fn a_repair_that_is_killed_is_finished_by_the_next_and_no_transaction_is_l
         assert!(begins(partition) || !rejoined, "{moment:?}: {regions:?}");
         let found = audit_table(&connection, &name).await.unwrap();
         assert!(
-            found.iter().all(|finding| finding.grade == Grade::Note),
+            found.iter().all(|finding| finding.severity == Severity::Note),
             "{moment:?}: {found:?}"
         );
         workload.touches_all_partitions(PATIENCE).await;
@@ -146,7 +144,7 @@ async fn a_repair_that_is_killed_is_finished_by_the_next_and_no_transaction_is_l
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_transaction_is_lost_doubled_or_halved_while_a_partition_is_rejoined() {
+async fn no_transaction_is_lost_doubled_or_halved_by_a_repair() {
     const TEST: &str = "repair";
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);
@@ -169,7 +167,7 @@ async fn no_transaction_is_lost_doubled_or_halved_while_a_partition_is_rejoined(
         },
     );
     let admin = connection.admin().with_operation_timeout(PATIENCE);
-    let repair = Repair::new(&connection, name.clone()).patience(PATIENCE);
+    let repair = Repair::new(&connection, name.clone()).unwrap().patience(PATIENCE);
     let mut rng = settings.rng(7);
     for _ in 0..settings.rounds {
         workload.goes_on(100, PATIENCE).await;

@@ -1,5 +1,5 @@
-//! The recipe that asynchbase was tested with, in small: a table of many regions is merged down, split again and
-//! moved, and every server is restarted, while writers and readers run.
+//! The recipe that asynchbase was tested with, in small: a table of many regions is merged down,
+//! split again and moved, and every server is restarted, while writers and readers run.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const REGIONS: usize = 32;
 const MERGED: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_call_outlives_its_deadline_through_merges_splits_moves_and_a_rolling_restart() {
+async fn no_call_outlives_its_deadline_under_cluster_changes() {
     const TEST: &str = "rolling_restart";
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);

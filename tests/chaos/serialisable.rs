@@ -37,7 +37,7 @@ fn upheaval() -> Upheaval {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_versions_of_partitions_updates_are_serialisable_whatever_happens_to_answers_and_servers() {
+async fn updates_with_versions_are_serialisable_under_any_fault() {
     let plan = Plan {
         test: "serialisable",
         versioned: true,
@@ -92,7 +92,7 @@ async fn who_reads_and_then_commits_loses_updates_and_skews_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_that_meet_are_serialisable_with_versions_of_partitions_and_else_but_for_phantoms() {
+async fn concurrent_updates_are_serialisable_except_for_phantoms() {
     const TEST: &str = "meeting";
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);

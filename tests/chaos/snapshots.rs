@@ -1,4 +1,5 @@
-//! Snapshots of many calls, while the rows change and their region moves between servers, is flushed and split.
+//! Snapshots of many calls, while the rows change and their region moves between servers, is
+//! flushed and split.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -18,10 +19,10 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Gives all rows one new value.
 async fn write_all(table: &PartitionedTable, value: usize) {
-    let mut transaction = table.at("mmm").unwrap();
+    let mut transaction = table.transaction("mmm");
     for row in 0..ROWS {
         let put = Put::new(format!("mmm{row:03}")).cell(FAMILY, QUALIFIER, value.to_string());
-        transaction.put(put).unwrap();
+        transaction = transaction.put(put);
     }
     let outcome = transaction.commit().await;
     assert!(outcome.is_committed(), "{outcome}");
@@ -29,7 +30,7 @@ async fn write_all(table: &PartitionedTable, value: usize) {
 
 /// Reads the rows in forty calls, and fails unless they are all there with one value.
 async fn read_all(table: &PartitionedTable) {
-    let ten_a_call = SnapshotOptions::new().batch_rows(10);
+    let ten_a_call = SnapshotOptions::new().caching(10);
     let snapshot = table.snapshot_with("mmm", ten_a_call).await.unwrap();
     assert_eq!(snapshot.len(), ROWS, "a short snapshot");
     let first = snapshot.rows()[0].value(FAMILY, QUALIFIER);
@@ -39,7 +40,7 @@ async fn read_all(table: &PartitionedTable) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_is_never_torn_and_never_short_while_its_region_moves_and_is_split() {
+async fn snapshot_is_whole_while_its_region_moves_and_splits() {
     const TEST: &str = "snapshots";
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);

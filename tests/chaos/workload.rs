@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{ErrorKind, PartitionedTable, Put, ResultScanner, Row, Scan};
+use hbase_txn::{ClientErrorKind, PartitionedTable, Put, ResultScanner, Row, Scan};
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
@@ -31,7 +31,8 @@ pub(crate) struct Load {
     pub(crate) writers: u32,
     pub(crate) readers: u32,
     pub(crate) deadline: Duration,
-    /// Whether HBase may need longer than that to recover, so that calls may end with their deadline.
+    /// Whether HBase may need longer than that to recover, so that calls may end with their
+    /// deadline.
     pub(crate) may_run_out: bool,
 }
 
@@ -163,10 +164,10 @@ async fn write(shared: Arc<Shared>, writer: u32, mut rng: fastrand::Rng) -> Vec<
             number,
         };
         let rows = rng.u32(2..=5);
-        let mut transaction = shared.table.at(group.partition.clone()).unwrap();
+        let mut transaction = shared.table.transaction(group.partition.clone());
         for index in 0..rows {
             let put = Put::new(group.row(index)).cell(FAMILY, QUALIFIER, group.value(rows));
-            transaction.put(put).unwrap();
+            transaction = transaction.put(put);
         }
         let (outcome, took) = within_deadline("commit", shared.load.deadline, transaction.commit()).await;
         let told = Told::of(&outcome);
@@ -186,8 +187,8 @@ async fn write(shared: Arc<Shared>, writer: u32, mut rng: fastrand::Rng) -> Vec<
     commits
 }
 
-/// Reads the newest groups of some writer in some partition. One answer holds them all, so what it shows is one
-/// moment: every group is there whole, or not at all.
+/// Reads the newest groups of some writer in some partition. One answer holds them all, so what it
+/// shows is one moment: every group is there whole, or not at all.
 async fn read(shared: Arc<Shared>, mut rng: fastrand::Rng) {
     const BEHIND: u32 = 200;
     while !shared.over.load(Ordering::Relaxed) {
@@ -201,8 +202,8 @@ async fn read(shared: Arc<Shared>, mut rng: fastrand::Rng) {
             number: newest.saturating_sub(BEHIND),
         };
         let scan = Scan::new()
-            .start(from.to_string())
-            .stop(format!("{partition}-{writer:02}."));
+            .start_row(from.to_string())
+            .stop_row(format!("{partition}-{writer:02}."));
         let scanner = shared.table.table().scan(scan).unwrap();
         let Some(rows) = collect(scanner, &shared.load).await else {
             continue;
@@ -225,7 +226,9 @@ async fn collect(mut scanner: ResultScanner, load: &Load) -> Option<Vec<Row>> {
         match row {
             Ok(Some(row)) => rows.push(row),
             Ok(None) => return Some(rows),
-            Err(error) if load.may_run_out && error.kind() == ErrorKind::DeadlineExceeded => return None,
+            Err(error) if load.may_run_out && error.kind() == ClientErrorKind::DeadlineExceeded => {
+                return None;
+            }
             Err(error) => panic!("a reader failed: {error}"),
         }
     }

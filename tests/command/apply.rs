@@ -12,7 +12,7 @@ fn put(row: &str, value: &str) -> String {
 }
 
 #[test]
-fn lines_are_answered_in_their_order_and_a_bad_one_stops_no_other() {
+fn lines_are_answered_in_order_and_a_bad_one_stops_no_other() {
     let table = TestTable::with(
         "lines",
         &["--family", "f", "--prefix-length", "3", "--split", "mmm"],
@@ -43,15 +43,15 @@ fn lines_are_answered_in_their_order_and_a_bad_one_stops_no_other() {
         r#"{"line":3,"prefix":"aaa","outcome":"committed","rows":2}"#,
         r#"{"line":3,"prefix":"zzz","outcome":"committed","rows":1}"#,
         r#"{"line":3,"prefix":"a","outcome":"committed","rows":1}"#,
-        r#"{"line":4,"prefix":"xxx","outcome":"refused","rows":1,"error":"put, table TABLE, row yyy1: row yyy1 is in partition yyy; this transaction is in partition xxx; rows of several partitions go into a batch: one transaction each"}"#,
-        r#"{"line":5,"prefix":"xxx","outcome":"refused","rows":1,"error":"put, table TABLE, row xxx9: the table has no family nope; it has f"}"#,
-        r#"{"line":6,"outcome":"refused","error":"line 6, column 27: unknown field `mutatoins`, expected one of `prefix`, `id`, `conditions`, `mutations`"}"#,
-        r#"{"line":7,"outcome":"refused","error":"line 7, column 40: neither mutations nor conditions"}"#,
-        r#"{"line":8,"prefix":"xxx","outcome":"refused","rows":0,"error":"condition yyy1 f:q absent, table TABLE: row yyy1 is in partition yyy; this transaction is in partition xxx; rows of several partitions go into a batch: one transaction each"}"#,
-        r#"{"line":9,"outcome":"refused","error":"line 9, column 74: an increment needs `amount`"}"#,
-        r#"{"line":10,"outcome":"refused","error":"line 10, column 18: `prefix`: a stray backslash at column 4, in \"xxx\\\\q\"; write a byte as \\xNN and a backslash itself as \\x5C"}"#,
-        r#"{"line":11,"prefix":"too long","outcome":"refused","rows":1,"error":"transaction, table TABLE: prefix too long has 8 bytes; this table's partitions have 3"}"#,
-        r#"{"line":12,"outcome":"refused","error":"line 12, column 2: not a JSON object"}"#,
+        r#"{"line":4,"prefix":"xxx","outcome":"invalid","rows":1,"error":"put, table TABLE, row yyy1: row yyy1 is in partition yyy; this transaction is in partition xxx; rows of several partitions go into a batch: one transaction each"}"#,
+        r#"{"line":5,"prefix":"xxx","outcome":"invalid","rows":1,"error":"put, table TABLE, row xxx9: the table has no family nope; it has f"}"#,
+        r#"{"line":6,"outcome":"invalid","error":"line 6, column 27: unknown field `mutatoins`, expected one of `prefix`, `id`, `conditions`, `mutations`"}"#,
+        r#"{"line":7,"outcome":"invalid","error":"line 7, column 40: neither mutations nor conditions"}"#,
+        r#"{"line":8,"prefix":"xxx","outcome":"invalid","rows":0,"error":"condition yyy1 f:q absent, table TABLE: row yyy1 is in partition yyy; this transaction is in partition xxx; rows of several partitions go into a batch: one transaction each"}"#,
+        r#"{"line":9,"outcome":"invalid","error":"line 9, column 74: an increment needs `amount`"}"#,
+        r#"{"line":10,"outcome":"invalid","error":"line 10, column 18: `prefix`: a stray backslash at column 4, in \"xxx\\\\q\"; write a byte as \\xNN and a backslash itself as \\x5C"}"#,
+        r#"{"line":11,"prefix":"too long","outcome":"invalid","rows":1,"error":"transaction, table TABLE: prefix too long has 8 bytes; this table's partitions have 3"}"#,
+        r#"{"line":12,"outcome":"invalid","error":"line 12, column 2: not a JSON object"}"#,
         r#"{"line":13,"prefix":"\\x00\\xFF\\xFF","outcome":"committed","rows":1}"#,
     ];
     let found: Vec<_> = answer.stdout.lines().collect();
@@ -131,7 +131,7 @@ fn what_the_library_refuses_is_a_refused_line(#[case] mutations: &str, #[case] w
     let object = answer.objects().remove(0);
     assert_eq!(
         (answer.code, object["outcome"].as_str()),
-        (1, Some("refused")),
+        (1, Some("invalid")),
         "{object}"
     );
     assert!(object["error"].as_str().unwrap().contains(why), "{object}");
@@ -175,7 +175,7 @@ fn without_the_endpoint_increments_and_appends_are_answered() {
         format!(r#"{{"line":1,"prefix":"xxx","outcome":"committed","rows":3,{results}}}"#)
     );
     assert!(
-        lines[1].contains("refused") && lines[1].contains("need the endpoint"),
+        lines[1].contains("invalid") && lines[1].contains("need the endpoint"),
         "{answer:?}"
     );
     let people = run_with_input(&apply[..4], input.lines().next().unwrap()).done();
@@ -201,8 +201,8 @@ fn a_guarded_put_is_seen_over_what_is_stamped_in_the_future() {
     );
 }
 
-/// A delete and a put of one row in one millisecond would leave nothing, because the server stamps both with its
-/// time and a delete hides what is stamped alike.
+/// A delete and a put of one row in one millisecond would leave nothing, because the server stamps
+/// both with its time and a delete hides what is stamped alike.
 #[rstest]
 #[case::waiting("order", &[])]
 #[case::guarded("guarded", &["--guard-timestamps"])]

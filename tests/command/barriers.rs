@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hbase_txn::LatchTableOptions;
+use hbase_txn::latch::LatchTableOptions;
 use rstest::rstest;
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::{
 fn latch_table(label: &str) -> TestTable {
     TestTable::odd(
         label,
-        |table| LatchTableOptions::new(table.name).descriptor(),
+        |table| LatchTableOptions::from(table.name).descriptor(),
         &[],
     )
 }
@@ -92,13 +92,13 @@ fn a_barrier_is_shown_to_people_and_a_missing_table_is_made() {
         let which = ["barrier", action, &table.0, "b", "--client", "svc"];
         run(&[&which[..], options].concat())
     };
-    people("create", &["1", "--no-create"]).refused(1, &["no such table", "--no-create forbids"]);
+    people("create", &["1"]).refused(1, &["no such table", "--create"]);
     for action in ["show", "delete"] {
         people(action, &[]).refused(1, &["no such table"]);
     }
     assert_eq!(
-        people("create", &["1", "--regions", "2"]).done(),
-        "svc_b: made, 1 to arrive within 3600s\n"
+        people("create", &["1", "--create", "--regions", "2"]).done(),
+        "svc_b: created, 1 to arrive within 3600s\n"
     );
     assert_eq!(
         people("arrive", &["--participant", "p"]).done(),
@@ -123,11 +123,8 @@ fn a_barrier_is_shown_to_people_and_a_missing_table_is_made() {
 #[case(&["2", "--time", "8785h"], "out of range")]
 #[case(&["2", "--client", "s_vc"], "has a '_'")]
 #[case(&["2", "--client", ""], "empty client")]
-#[case(&["2", "--regions", "258"], "from 1 to 257")]
-fn what_no_barrier_can_be_is_refused_and_no_table_is_made_for_it(
-    #[case] options: &[&str],
-    #[case] why: &str,
-) {
+#[case(&["2", "--create", "--regions", "258"], "from 1 to 257")]
+fn invalid_barrier_is_refused_without_creating_a_table(#[case] options: &[&str], #[case] why: &str) {
     let name = unique_name("never");
     let mut line = vec!["barrier", "create", &name, "b"];
     line.extend(options);
@@ -135,10 +132,7 @@ fn what_no_barrier_can_be_is_refused_and_no_table_is_made_for_it(
         line.extend(["--client", "svc"]);
     }
     run(&line).refused(1, &[why]);
-    assert!(!with_admin(async |admin| admin
-        .exists(&name.parse().unwrap())
-        .await
-        .unwrap()));
+    assert!(!with_admin(async |admin| admin.exists(&name).await.unwrap()));
 }
 
 #[test]
@@ -146,8 +140,9 @@ fn an_arrival_that_can_t_be_is_refused() {
     let table = latch_table("barrier_arrivals");
     told(&barrier(&table, "create", &["2"]), 0);
     barrier(&table, "arrive", &["--participant", ""]).refused(1, &["an empty participant"]);
-    let java =
-        |table: hbase_txn::TableDescriptor| LatchTableOptions::new(table.name).no_state_family().descriptor();
+    let java = |table: hbase_txn::TableDescriptor| {
+        LatchTableOptions::from(table.name).no_state_family().descriptor()
+    };
     let java = TestTable::odd("barrier_java", java, &[]);
     barrier(&java, "create", &["2"]).refused(1, &["no family S", "table alter"]);
 }

@@ -2,7 +2,7 @@
 
 use std::{env, io::BufRead, path::Path, process::Command};
 
-use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor};
+use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor, TableDescriptorExt};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -23,13 +23,13 @@ fn whole(descriptor: TableDescriptor) -> TableDescriptor {
         .with_record_family()
 }
 
-/// The findings: grade and name.
+/// The findings: severity and name.
 pub(crate) fn findings(table: &TestTable, code: i32) -> (Vec<(String, String)>, Vec<Value>) {
     let answer = run(&["table", "check", &table.0, "--output", "json"]);
     assert_eq!(answer.code, code, "{answer:?}");
     let objects = answer.objects();
     for object in &objects {
-        for key in ["what", "why", "mend"] {
+        for key in ["what", "why", "fix"] {
             assert!(
                 object[key].as_str().is_some_and(|text| !text.is_empty()),
                 "{object}"
@@ -40,12 +40,12 @@ pub(crate) fn findings(table: &TestTable, code: i32) -> (Vec<(String, String)>, 
     let text = |object: &Value, key: &str| object[key].as_str().unwrap().to_owned();
     let names = objects
         .iter()
-        .map(|object| (text(object, "grade"), text(object, "finding")));
+        .map(|object| (text(object, "severity"), text(object, "finding")));
     (names.collect(), objects)
 }
 
 /// Runs the command that a finding names, as a shell does.
-pub(crate) fn mend(finding: &Value) {
+pub(crate) fn fix(finding: &Value) {
     let command = finding["command"].as_str().unwrap_or_else(|| panic!("{finding}"));
     let folder = Path::new(env!("CARGO_BIN_EXE_hbase-txn")).parent().unwrap();
     let path = format!("{}:{}", folder.display(), env::var("PATH").unwrap_or_default());
@@ -61,7 +61,7 @@ pub(crate) fn mend(finding: &Value) {
 pub(crate) fn named(names: &[(&str, &str)]) -> Vec<(String, String)> {
     names
         .iter()
-        .map(|(grade, name)| ((*grade).to_owned(), (*name).to_owned()))
+        .map(|(severity, name)| ((*severity).to_owned(), (*name).to_owned()))
         .collect()
 }
 
@@ -87,7 +87,7 @@ fn a_plain_table_has_neither_rule_nor_endpoint() {
     run_with_input(&["txn", "apply", &table.0], "{}").refused(1, &["hbase-txn table alter"]);
     let page = run(&["table", "check", &table.0]);
     assert!(
-        page.code == 1 && page.stdout.contains("what mends it: "),
+        page.code == 1 && page.stdout.contains("what fixes it: "),
         "{page:?}"
     );
 }
@@ -115,7 +115,7 @@ fn each_boundary_inside_a_partition_is_named() {
         objects[0]["command"],
         format!("hbase-txn table repair {}", table.0)
     );
-    run_with_input(&["txn", "apply", &table.0], "").refused(1, &["partition xxx", "xxxm", "table check"]);
+    run_with_input(&["txn", "apply", &table.0], "").refused(1, &["partition xxx", "xxxm", "table repair"]);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_table_whose_commits_can_be_lost() {
     );
     let (names, objects) = findings(&table, 1);
     assert_eq!(names, named(&[("broken", "weak-durability")]));
-    mend(&objects[0]);
+    fix(&objects[0]);
     assert_eq!(findings(&table, 0).0, []);
     let weaken = ["table", "alter", &table.0, "--attribute", "DURABILITY=SKIP_WAL"];
     run(&weaken).refused(1, &["DURABILITY", "a crash loses", "--allow-data-loss"]);
@@ -152,9 +152,9 @@ fn a_missing_record_family_is_a_note() {
     let keys: Vec<_> = objects[0].as_object().unwrap().keys().collect();
     assert_eq!(
         keys,
-        ["command", "finding", "grade", "mend", "table", "what", "why"]
+        ["command", "finding", "fix", "severity", "table", "what", "why"]
     );
-    assert_eq!(objects[0]["grade"], json!("note"));
+    assert_eq!(objects[0]["severity"], json!("note"));
     run_with_input(&["txn", "apply", &table.0], "").done();
 }
 
@@ -172,7 +172,7 @@ fn a_missing_record_family_is_a_note() {
     "window",
     |table| whole(table).with_attribute(TableDescriptor::REPLAY_WINDOW, "a day"),
     "a number of seconds, 300 at least",
-    "--attribute hbase-txn.replay-window.seconds=86400"
+    "--attribute 'hbase-txn.replay-window.seconds=86400'"
 )]
 fn settings_by_which_records_would_be_lost(
     #[case] label: &str,
@@ -187,7 +187,7 @@ fn settings_by_which_records_would_be_lost(
         assert!(objects[0][key].as_str().unwrap().contains(part), "{objects:?}");
     }
     run_with_input(&["txn", "apply", &table.0], "").refused(1, &[what]);
-    mend(&objects[0]);
+    fix(&objects[0]);
     assert_eq!(findings(&table, 0).0, []);
     run_with_input(&["txn", "apply", &table.0], "").done();
 }
@@ -204,7 +204,7 @@ fn versions_of_partitions_without_a_place() {
 }
 
 #[test]
-fn a_rule_that_contradicts_boundaries_is_refused_with_all_of_them() {
+fn rule_is_refused_with_all_contradicting_boundaries() {
     let without_rule = |table: TableDescriptor| {
         table
             .with_family(FamilyDescriptor::new("f"))
@@ -308,7 +308,7 @@ fn a_doctor_looks_at_the_tables_it_is_asked_for() {
     let broken: Vec<_> = doctor
         .objects()
         .into_iter()
-        .filter(|finding| finding["grade"] == "broken")
+        .filter(|finding| finding["severity"] == "broken")
         .collect();
     assert_eq!(broken.len(), 1, "{broken:?}");
     assert_eq!(
@@ -351,7 +351,7 @@ fn who_watches_is_told_what_comes_and_what_goes() {
         (&found["change"], &found["finding"]),
         (&json!("found"), &json!("splits-disabled"))
     );
-    mend(&found);
+    fix(&found);
     let gone = next();
     assert_eq!(
         (&gone["change"], &gone["finding"]),

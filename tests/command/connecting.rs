@@ -94,7 +94,7 @@ fn the_timeout_bounds_a_silent_port_too() {
 #[case(&["table", "create", "t", "--family", "f"], 2, &["--prefix-length", "--delimiter"])]
 #[case(&["get", "a:b:c", "r"], 2, &["can't be a table's name"])]
 #[case(&["get", "orders", r"a\n"], 2, &["stray backslash"])]
-#[case(&["scan", "orders", "--timeout", "soon"], 2, &["500ms, 30s, 5m or 1h"])]
+#[case(&["scan", "orders", "--timeout", "soon"], 2, &["500ms, 1.5s, 5m, 1h or 1d"])]
 #[case(&["frobnicate"], 2, &["frobnicate"])]
 fn what_needs_no_server_to_be_refused(#[case] line: &[&str], #[case] code: i32, #[case] why: &[&str]) {
     let answer = run_alone(line);
@@ -141,7 +141,7 @@ fn the_version_is_told() {
 }
 
 #[test]
-fn options_stand_before_or_after_the_command_and_beat_the_environment_and_the_file() {
+fn options_beat_the_environment_and_the_file_in_any_position() {
     let table = TestTable::new("options");
     run(&["put", &table.0, "r", "f:q=1", "--timestamp", "7"]).done();
     let row = "{\"row\":\"r\",\"cells\":[{\"family\":\"f\",\"qualifier\":\"q\",\"timestamp\":7,\"value\":\"1\"}]}\n";
@@ -187,4 +187,47 @@ fn options_stand_before_or_after_the_command_and_beat_the_environment_and_the_fi
     let line = ["get", &table.0, "r", "--config", site, "--timeout", "2s"];
     let beaten = answer(command(line).env("HBASE_TXN_CONNECT", nowhere).spawn().unwrap());
     beaten.refused(1, &["127.0.0.1:1"]);
+}
+
+#[test]
+fn conf_dir_of_the_environment_leads_to_the_cluster() {
+    let table = TestTable::new("conf_dir");
+    run(&["put", &table.0, "r", "f:q=1"]).done();
+    let (_, rest) = uri().split_once("://").unwrap();
+    let (quorum, _) = rest.split_once('/').unwrap();
+    let (host, port) = quorum.split_once(':').unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let property =
+        |name: &str, value: &str| format!("<property><name>{name}</name><value>{value}</value></property>");
+    let write = |file: &str, body: &str| {
+        let xml =
+            format!("<configuration xmlns:xi=\"http://www.w3.org/2001/XInclude\">{body}</configuration>");
+        fs::write(folder.path().join(file), xml).unwrap();
+    };
+    // As real files are: one names the other, and both the environment.
+    write(
+        "core-site.xml",
+        &property("quorum.host", "${env.TEST_QUORUM_HOST:-nowhere}"),
+    );
+    write(
+        "hbase-site.xml",
+        &("<xi:include href=\"ports.xml\"/>".to_owned()
+            + &property("hbase.zookeeper.quorum", "${quorum.host}")
+            + &property("hbase.rpc.timeout", "0")
+            + &property("hbase.client.rpc.compressor", "a.Compressor")),
+    );
+    write(
+        "ports.xml",
+        &property("hbase.zookeeper.property.clientPort", port),
+    );
+    let started = command(["get", &table.0, "r", "--output", "json"])
+        .env("HBASE_CONF_DIR", folder.path())
+        .env("TEST_QUORUM_HOST", host)
+        .spawn();
+    let answer = answer(started.unwrap());
+    assert!(
+        answer.stderr.contains("hbase.client.rpc.compressor"),
+        "{answer:?}"
+    );
+    assert!(answer.done().contains("\"value\":\"1\""));
 }

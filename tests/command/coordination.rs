@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The arguments of a command on something of client `svc` in farm `fra`.
-fn arguments<'a>(
+pub(crate) fn arguments<'a>(
     table: &'a TestTable,
     words: [&'a str; 2],
     positional: &[&'a str],
@@ -39,7 +39,7 @@ fn rwlock(table: &TestTable, action: &str, options: &[&str]) -> Answer {
 
 /// Asks again and again until the answer is so.
 #[track_caller]
-fn until(what: &str, ask: impl Fn() -> Answer, so: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn until(what: &str, ask: impl Fn() -> Answer, so: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let seen = told(&ask(), 0);
@@ -51,7 +51,7 @@ fn until(what: &str, ask: impl Fn() -> Answer, so: impl Fn(&Value) -> bool) -> V
 }
 
 /// A command that goes on until something is on its stdin.
-const UNTIL_TOLD: [&str; 4] = [
+pub(crate) const UNTIL_TOLD: [&str; 4] = [
     "--",
     "sh",
     "-c",
@@ -59,7 +59,7 @@ const UNTIL_TOLD: [&str; 4] = [
 ];
 
 #[test]
-fn permits_stay_held_when_the_command_ends_until_they_are_released_by_their_token() {
+fn permits_stay_held_after_the_command_until_their_release() {
     let table = lock_table("permits");
     let created = told(&semaphore(&table, "create", &["3"], &[]), 0);
     assert_eq!(created, json!({"semaphore": "SEM#DC#fra#svc#a", "permits": 3}));
@@ -142,16 +142,21 @@ fn what_can_t_be_is_refused_before_any_server_is_asked(#[case] line: &[&str], #[
 fn only_create_makes_the_table_of_a_semaphore() {
     let table = TestTable(unique_name("unmade"));
     semaphore(&table, "acquire", &[], &[]).refused(1, &[&table.0]);
-    semaphore(&table, "create", &["2"], &["--no-create"]).refused(1, &["--no-create forbids"]);
+    semaphore(&table, "create", &["2"], &[]).refused(1, &["no such table", "--create"]);
     told(
-        &semaphore(&table, "create", &["2"], &["--regions", "1", "--ours-alone"]),
+        &semaphore(
+            &table,
+            "create",
+            &["2"],
+            &["--create", "--regions", "1", "--no-java-clients"],
+        ),
         0,
     );
     told(&semaphore(&table, "acquire", &[], &[]), 0);
 }
 
 #[test]
-fn a_command_runs_under_permits_that_are_free_again_when_it_has_ended() {
+fn command_runs_under_permits_that_are_free_afterwards() {
     let table = lock_table("underpermits");
     told(&semaphore(&table, "create", &["2"], &[]), 0);
     let options = [&["--permits", "2", "--ttl", "1s"], &UNTIL_TOLD[..]].concat();
@@ -196,7 +201,7 @@ fn a_command_leads_when_nobody_else_does_and_in_a_higher_term() {
 }
 
 #[test]
-fn a_command_that_led_has_its_own_status_and_nobody_leads_behind_it() {
+fn command_that_led_keeps_its_status_and_resigns() {
     let table = lock_table("led-status");
     let ran = elect(&table, "run", &["--", "sh", "-c", "echo said; exit 7"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (7, "said\n"), "{ran:?}");
@@ -282,10 +287,7 @@ fn people_are_told_in_sentences() {
         shown.starts_with("SEM#XDC#svc#a: 0 of 1 permit free\n1 held by me, for "),
         "{shown}"
     );
-    assert_eq!(
-        line(["elect", "show"], &[]).done(),
-        "LEAD#XDC#svc#a: nobody leads\n"
-    );
+    assert_eq!(line(["elect", "show"], &[]).done(), "LEAD#XDC#svc#a: no leader\n");
     assert_eq!(line(["rwlock", "show"], &[]).done(), "RW#XDC#svc#a: free\n");
     let deleted = line(["semaphore", "delete"], &[]).done();
     assert_eq!(deleted, "SEM#XDC#svc#a: deleted\n");

@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::OsStr,
     fmt::Display,
     future::Future,
     io::Write,
@@ -32,11 +33,21 @@ pub(crate) struct Answer {
 }
 
 /// The binary, without a cluster in its environment.
-pub(crate) fn command<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hbase-txn"));
+pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = with_default_signals(env!("CARGO_BIN_EXE_hbase-txn"));
+    command.args(arguments);
     command
-        .args(arguments)
+}
+
+/// A program that ignores no signals, whatever this process was started to ignore (by nohup or
+/// cron, for example).
+pub(crate) fn with_default_signals(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("env");
+    command
+        .arg("--default-signal")
+        .arg(program)
         .env_remove("HBASE_TXN_CONNECT")
+        .env_remove("HBASE_CONF_DIR")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -161,7 +172,7 @@ impl TestTable {
         splits: &[&'static str],
     ) -> Self {
         let table = Self(unique_name(label));
-        let descriptor = describe(TableDescriptor::new(table.0.parse().unwrap()));
+        let descriptor = describe(TableDescriptor::new(&table.0).unwrap());
         let splits: Vec<_> = splits.iter().map(|key| bytes::Bytes::from(*key)).collect();
         with_admin(async |admin| admin.create_table(&descriptor, &splits).await.unwrap());
         table
@@ -174,7 +185,7 @@ impl TestTable {
 
 impl Drop for TestTable {
     fn drop(&mut self) {
-        run(&["table", "drop", &self.0]);
+        run(&["table", "drop", &self.0, "--yes"]);
     }
 }
 

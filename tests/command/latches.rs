@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{LatchTableOptions, TableDescriptor};
+use hbase_txn::{TableDescriptor, latch::LatchTableOptions};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::{
 fn latch_table(label: &str) -> TestTable {
     TestTable::odd(
         label,
-        |table| LatchTableOptions::new(table.name).descriptor(),
+        |table| LatchTableOptions::from(table.name).descriptor(),
         &[],
     )
 }
@@ -119,7 +119,7 @@ fn farms_are_added_up_and_shown_to_people() {
     };
     assert_eq!(
         xdc("init", "fra", &["3"]).done(),
-        "svc_a: made, 3 to count down within 3600s\n"
+        "svc_a: created, 3 to count down within 3600s\n"
     );
     assert_eq!(
         xdc("count-down", "sgp", &[]).done(),
@@ -167,8 +167,8 @@ fn farms_are_added_up_and_shown_to_people() {
 #[case(&["a", "3", "--ttl", "99ms"], "100ms")]
 #[case(&["a", "3", "--ttl", "-1s"], "--ttl -1s is out of range")]
 #[case(&["a", "3", "--ttl", "8785h"], "out of range")]
-#[case(&["a", "3", "--regions", "0"], "from 1 to 257")]
-#[case(&["a", "3", "--regions", "258"], "from 1 to 257")]
+#[case(&["a", "3", "--create", "--regions", "0"], "from 1 to 257")]
+#[case(&["a", "3", "--create", "--regions", "258"], "from 1 to 257")]
 fn what_no_latch_can_be_is_refused_and_no_table_is_made_for_it(#[case] options: &[&str], #[case] why: &str) {
     let name = unique_name("never");
     let mut line = vec!["latch", "init", &name];
@@ -179,10 +179,7 @@ fn what_no_latch_can_be_is_refused_and_no_table_is_made_for_it(#[case] options: 
         }
     }
     run(&line).refused(1, &[why]);
-    assert!(!with_admin(async |admin| admin
-        .exists(&name.parse().unwrap())
-        .await
-        .unwrap()));
+    assert!(!with_admin(async |admin| admin.exists(&name).await.unwrap()));
 }
 
 #[test]
@@ -205,11 +202,19 @@ fn counts_and_participants_out_of_range_are_refused() {
 #[test]
 fn a_missing_table_is_made_once_as_asked() {
     let table = TestTable(unique_name("latch_made"));
-    latch(&table, "init", "a", &["1", "--no-create"]).refused(1, &["no such table", "--no-create forbids"]);
+    let missing = ["no such table", "check its name", "latch init --create"];
+    latch(&table, "init", "a", &["1"]).refused(1, &missing);
     for action in ["show", "count-down", "count-up", "wait", "delete"] {
-        latch(&table, action, "a", &[]).refused(1, &["no such table", "hbase-txn latch init makes"]);
+        latch(&table, action, "a", &[]).refused(1, &missing);
     }
-    let line = arguments(&table, "init", "a", &["1", "--regions", "4"]);
+    assert!(!with_admin(async |admin| admin
+        .exists(&table.name())
+        .await
+        .unwrap()));
+    for option in [&["1", "--regions", "4"][..], &["1", "--java-layout"]] {
+        latch(&table, "init", "a", option).refused(2, &["--create"]);
+    }
+    let line = arguments(&table, "init", "a", &["1", "--create", "--regions", "4"]);
     let racing: Vec<_> = (0..4).map(|_| start(&line)).collect();
     let mut codes: Vec<_> = racing.into_iter().map(|racer| answer(racer).code).collect();
     codes.sort_unstable();
@@ -243,7 +248,8 @@ fn what_is_no_latch_is_named() {
 
 #[test]
 fn a_java_made_table_is_taken_and_refuses_participants() {
-    let describe = |table: TableDescriptor| LatchTableOptions::new(table.name).no_state_family().descriptor();
+    let describe =
+        |table: TableDescriptor| LatchTableOptions::from(table.name).no_state_family().descriptor();
     let table = TestTable::odd("latch_java", describe, &[]);
     told(&latch(&table, "init", "a", &["2"]), 0);
     assert_eq!(
@@ -256,13 +262,13 @@ fn a_java_made_table_is_taken_and_refuses_participants() {
 
 /// A latch table whose counts have this too.
 fn with(table: TableDescriptor, attribute: &str, value: &str) -> TableDescriptor {
-    let descriptor = LatchTableOptions::new(table.name.clone()).descriptor();
+    let descriptor = LatchTableOptions::from(table.name.clone()).descriptor();
     let family = descriptor.family("C").unwrap().clone();
     descriptor.with_family(family.with_attribute(attribute.to_owned(), value.to_owned()))
 }
 
 #[rstest]
-#[case::ours("check_latches", |table: TableDescriptor| LatchTableOptions::new(table.name).descriptor(), &[])]
+#[case::ours("check_latches", |table: TableDescriptor| LatchTableOptions::from(table.name).descriptor(), &[])]
 #[case::versions("check_latch_versions", |table| with(table, "VERSIONS", "3"), &[("note", "older-versions-kept")])]
 #[case::min_versions("check_latch_min", |table| with(table, "MIN_VERSIONS", "1"), &[("note", "min-versions")])]
 #[case::deleted("check_latch_deleted", |table| with(table, "KEEP_DELETED_CELLS", "TRUE"), &[("note", "deleted-cells-kept")])]

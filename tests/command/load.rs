@@ -10,9 +10,10 @@ use std::{
 use crate::harness::{TestTable, answer, start};
 
 const ROWS_IN_A_GROUP: usize = 1_000;
-const MOST_RESIDENT: usize = 60 << 10;
+const MAX_RESIDENT: usize = 60 << 10;
 
-/// The most memory that a process had so far, in KiB. What it does at its very end is not seen, and is nothing.
+/// The most memory that a process had so far, in KiB. What it does at its very end is not seen, and
+/// is nothing.
 fn peak(process: &Child) -> usize {
     let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -39,7 +40,7 @@ fn row(number: usize) -> String {
 }
 
 #[test]
-fn a_load_over_eight_regions_is_read_back_whole_and_in_order_in_little_memory() {
+fn load_over_eight_regions_is_read_back_in_bounded_memory() {
     let groups = if env::var_os("HBASE_TXN_TEST_LONG").is_some() {
         200
     } else {
@@ -93,6 +94,6 @@ fn a_load_over_eight_regions_is_read_back_whole_and_in_order_in_little_memory() 
     assert_eq!(answer(scan).code, 0);
     assert_eq!(seen, groups * ROWS_IN_A_GROUP);
     eprintln!("{seen} rows: {loading} KiB to load them, {scanning} KiB to scan them");
-    assert!(loading < MOST_RESIDENT, "{loading} KiB to load {seen} rows");
-    assert!(scanning < MOST_RESIDENT, "{scanning} KiB to scan {seen} rows");
+    assert!(loading < MAX_RESIDENT, "{loading} KiB to load {seen} rows");
+    assert!(scanning < MAX_RESIDENT, "{scanning} KiB to scan {seen} rows");
 }

@@ -8,13 +8,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hbase_local::LocalCluster;
 use hbase_txn::FamilyDescriptor;
 use rstest::rstest;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
 use crate::{
-    harness::{Answer, TestTable, answer, command, run_with_input, uri},
+    forwarder::Forwarder,
+    harness::{Answer, TestTable, answer, command, run_with_input, uri, with_default_signals},
     locks::{arguments, lock, lock_table, show, told, until},
 };
 
@@ -25,11 +27,17 @@ struct Running {
 }
 
 impl Running {
-    /// Runs a script under the lock `a`, in a process group of its own: whoever runs the tests may have a terminal.
+    /// Runs a script under the lock `a`, in a process group of its own: whoever runs the tests may
+    /// have a terminal.
     fn start(table: &TestTable, options: &[&str], script: &str) -> Self {
+        Self::start_at(uri(), table, options, script)
+    }
+
+    /// The same, with the cluster at this address.
+    fn start_at(uri: &str, table: &TestTable, options: &[&str], script: &str) -> Self {
         let options = [options, &["--", "sh", "-c", script]].concat();
         let mut child = command(arguments(table, "run", "a", &options))
-            .env("HBASE_TXN_CONNECT", uri())
+            .env("HBASE_TXN_CONNECT", uri)
             .process_group(0)
             .stdin(Stdio::null())
             .spawn()
@@ -82,7 +90,7 @@ fn lives(pid: &str) -> bool {
 const FOREVER: &str = "echo ready; while :; do sleep 0.05; done";
 
 #[test]
-fn the_command_has_our_streams_the_lock_and_its_number_and_we_have_its_status() {
+fn command_gets_streams_lock_and_number_and_keeps_its_status() {
     let table = lock_table("run");
     let binary = env!("CARGO_BIN_EXE_hbase-txn");
     let script = format!(
@@ -132,7 +140,9 @@ fn a_command_is_not_run_without_the_lock() {
     refused.refused(3, &["held by other"]);
     assert_eq!(refused.stdout, "");
     let never = TestTable(crate::harness::unique_name("unmade"));
-    lock(&never, "run", "a", &["--no-create", "--", "echo", "ran"]).refused(1, &["--no-create forbids"]);
+    let refused = lock(&never, "run", "a", &["--", "echo", "ran"]);
+    refused.refused(1, &["no such table", "--create"]);
+    assert_eq!(refused.stdout, "");
 }
 
 #[test]
@@ -185,14 +195,12 @@ fn a_command_that_does_nothing_about_a_signal_ends_by_it() {
 fn what_is_ignored_stays_ignored() {
     let table = lock_table("nohup");
     let line = arguments(&table, "run", "a", &["--", "grep", "SigIgn", "/proc/self/status"]).join(" ");
-    let shell = std::process::Command::new("sh")
+    let shell = with_default_signals("sh")
         .args([
             "-c",
             &format!("trap '' HUP; exec {} {line}", env!("CARGO_BIN_EXE_hbase-txn")),
         ])
         .env("HBASE_TXN_CONNECT", uri())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
         .spawn();
     let ignored = answer(shell.unwrap()).done();
     let mask = u64::from_str_radix(ignored.trim_start_matches("SigIgn:").trim(), 16).unwrap();
@@ -200,7 +208,7 @@ fn what_is_ignored_stays_ignored() {
 }
 
 #[test]
-fn when_the_lock_is_lost_the_command_and_what_it_started_are_ended() {
+fn lost_lock_ends_the_command_and_its_children() {
     let table = lock_table("lost");
     let mut run = Running::start(
         &table,
@@ -252,6 +260,98 @@ fn what_a_command_left_behind_that_ignores_term_is_killed_too() {
 }
 
 #[test]
+fn lock_is_held_until_what_the_command_started_has_ended() {
+    let table = lock_table("background");
+    let run = Running::start(&table, &[], "sleep 3 & exit 7");
+    until(&table, "a", "held");
+    let end = run.end();
+    assert_eq!(end.code, 7, "{end:?}");
+    assert!(end.took >= Duration::from_secs(2), "released before: {end:?}");
+    assert_eq!(show(&table, "a")["state"], "free");
+    // Unless only the command counts.
+    let mut run = Running::start(
+        &table,
+        &["--release-on-exit"],
+        "sleep 1000 >&- 2>&- & echo $!; exit 7",
+    );
+    let sleeper = run.line();
+    assert_eq!(run.end().code, 7);
+    assert_eq!(show(&table, "a")["state"], "free");
+    assert!(lives(&sleeper));
+    kill_process(Pid::from_raw(sleeper.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn terminal_changes_nothing_about_what_is_waited_for() {
+    let table = lock_table("terminal");
+    lock(&table, "acquire", "a", &["--ttl", "100ms"]).done();
+    // The other end of the pipe is in the same process group.
+    let script = ["--", "sh", "-c", "'sleep 3 & exit 7'", "|", "cat"];
+    let line = arguments(&table, "run", "a", &["--wait", "10s"]).join(" ");
+    let terminal = with_default_signals("script")
+        .args(["-qec"])
+        .arg(format!(
+            "{} {line} {}",
+            env!("CARGO_BIN_EXE_hbase-txn"),
+            script.join(" ")
+        ))
+        .arg("/dev/null")
+        .env("HBASE_TXN_CONNECT", uri())
+        .spawn();
+    let end = answer(terminal.unwrap());
+    assert_eq!(end.code, 0, "{end:?}");
+    assert!(end.took >= Duration::from_secs(3), "{end:?}");
+    assert_eq!(show(&table, "a")["state"], "free");
+}
+
+/// Leaves 50 short orphans, and exits with the number of zombies that `lock run` has then.
+const ORPHANS: &str = r#"for i in $(seq 50); do sh -c "sleep 0.1 &"; done; sleep 1;
+    exit $(grep -lE "^[0-9]+ \(.*\) Z $PPID " /proc/[0-9]*/stat 2>/dev/null | wc -l)"#;
+
+#[test]
+fn orphans_leave_no_zombies_while_the_command_runs() {
+    let table = lock_table("zombies");
+    let ran = lock(&table, "run", "a", &["--", "sh", "-c", ORPHANS]);
+    assert_eq!(ran.code, 0, "zombies, {ran:?}");
+    // In front of a terminal orphans become children of `lock run`.
+    let line = arguments(&table, "run", "b", &["--", "sh", "-c", &format!("'{ORPHANS}'")]).join(" ");
+    let terminal = with_default_signals("script")
+        .args(["-qec", &format!("{} {line}", env!("CARGO_BIN_EXE_hbase-txn"))])
+        .arg("/dev/null")
+        .env("HBASE_TXN_CONNECT", uri())
+        .spawn();
+    let ran = answer(terminal.unwrap());
+    assert_eq!(ran.code, 0, "zombies at the terminal, {ran:?}");
+}
+
+#[test]
+fn term_reaches_the_children_before_the_release() {
+    let table = lock_table("group");
+    // The shell ends by TERM; what it started cleans up for a second, or does not listen.
+    let script = "sh -c \"trap 'sleep 1; exit' TERM; while :; do sleep 0.05; done\" & echo $!; wait";
+    let mut run = Running::start(&table, &[], script);
+    let cleaner = run.line();
+    run.signal(Signal::TERM);
+    let end = run.end();
+    assert_eq!(end.code, 143, "{end:?}");
+    assert!(
+        !lives(&cleaner) && end.took >= Duration::from_millis(700),
+        "{end:?}"
+    );
+    assert_eq!(show(&table, "a")["state"], "free");
+
+    let script = "(trap '' TERM; echo started; while :; do sleep 0.05; done) & echo $!; wait";
+    let mut run = Running::start(&table, &[], script);
+    let lines = [run.line(), run.line()];
+    let deaf = lines.iter().find(|line| *line != "started").unwrap();
+    run.signal(Signal::TERM);
+    let end = run.end();
+    assert_eq!(end.code, 143, "{end:?}");
+    assert!(!lives(deaf) && end.took >= Duration::from_secs(4), "{end:?}");
+    assert_eq!(show(&table, "a")["state"], "free");
+}
+
+#[test]
 fn a_run_that_was_stopped_past_its_lease_has_lost_the_lock() {
     let table = lock_table("stopped");
     let mut run = Running::start(&table, &["--ttl", "2s"], FOREVER);
@@ -263,7 +363,7 @@ fn a_run_that_was_stopped_past_its_lease_has_lost_the_lock() {
 }
 
 #[test]
-fn a_command_that_ends_after_its_lock_was_taken_away_is_not_called_done() {
+fn command_that_ends_after_a_revocation_is_not_done() {
     let table = lock_table("late");
     let binary = env!("CARGO_BIN_EXE_hbase-txn");
     let script = format!(
@@ -310,7 +410,7 @@ fn a_signal_ends_the_wait_for_a_lock() {
 }
 
 #[test]
-fn a_lock_is_lost_before_the_familys_ttl_ends_it_however_often_it_is_renewed() {
+fn familys_ttl_loses_a_lock_early_despite_renewals() {
     let family = FamilyDescriptor::new("D").with_attribute("TTL", "5");
     let table = TestTable::odd("short_lived", |table| table.with_family(family), &[]);
     let script = "echo ready; trap 'date +%s%3N; exit' TERM; while :; do sleep 0.05; done";
@@ -324,4 +424,33 @@ fn a_lock_is_lost_before_the_familys_ttl_ends_it_however_often_it_is_renewed() {
     // A fencing number is the server's time in milliseconds, and the server is on this machine.
     assert!(ended < next["fencing"].as_u64().unwrap(), "{ended}: {next}");
     run.end().refused(4, &["lost", "its lease was over"]);
+}
+
+/// As when a firewall has forgotten the connection, and HBase is healthy.
+#[test]
+fn silent_connection_does_not_end_the_program() {
+    let table = lock_table("silent");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let cluster = std::env::var("HBASE_TXN_TEST_STANDALONE").unwrap();
+    let status = LocalCluster::new(&cluster).unwrap().status().unwrap();
+    let forwarder = runtime.block_on(Forwarder::in_front_of(status.ports["region-server"]));
+    let mut run = Running::start_at(
+        &format!("hbase+rpc://127.0.0.1:{}", forwarder.port),
+        &table,
+        &["--ttl", "10s"],
+        "echo ready; sleep 14; echo done",
+    );
+    assert_eq!(run.line(), "ready");
+    let before = forwarder.accepted();
+    forwarder.silence_existing();
+    let end = run.end();
+    assert!(
+        forwarder.accepted() > before,
+        "the command did not connect through the forwarder"
+    );
+    assert_eq!((end.code, end.stdout.as_str()), (0, "done\n"), "{end:?}");
 }

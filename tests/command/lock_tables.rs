@@ -1,10 +1,10 @@
 //! `table check` of lock tables: each setting that lets locks down.
 
-use hbase_txn::{FamilyDescriptor, LockTableOptions, TableDescriptor};
+use hbase_txn::{FamilyDescriptor, TableDescriptor, lock::LockTableOptions};
 use rstest::rstest;
 
 use crate::{
-    checks::{findings, mend, named},
+    checks::{findings, fix, named},
     harness::{TestTable, run, with_admin},
 };
 
@@ -15,23 +15,23 @@ fn bare(table: TableDescriptor) -> TableDescriptor {
 
 /// A table of ours alone, with a family that has this too.
 fn with(table: TableDescriptor, attribute: &str, value: &str) -> TableDescriptor {
-    let descriptor = LockTableOptions::new(table.name.clone())
-        .ours_alone()
+    let descriptor = LockTableOptions::from(table.name.clone())
+        .without_java_clients()
         .descriptor();
     let family = descriptor.family("D").unwrap().clone();
     descriptor.with_family(family.with_attribute(attribute.to_owned(), value.to_owned()))
 }
 
 #[rstest]
-#[case::ours("check_ours", |table: TableDescriptor| LockTableOptions::new(table.name).ours_alone().descriptor(), &[])]
+#[case::ours("check_ours", |table: TableDescriptor| LockTableOptions::from(table.name).without_java_clients().descriptor(), &[])]
 #[case::shared(
     "check_shared",
-    |table: TableDescriptor| LockTableOptions::new(table.name).descriptor(),
+    |table: TableDescriptor| LockTableOptions::from(table.name).descriptor(),
     &[("note", "java-unprotected")]
 )]
 #[case::protected(
     "check_protected",
-    |table: TableDescriptor| LockTableOptions::new(table.name).protect_java().descriptor(),
+    |table: TableDescriptor| LockTableOptions::from(table.name).protect_java_clients().descriptor(),
     &[("note", "new-version-behavior")]
 )]
 #[case::javas("check_javas", bare, &[("note", "split-restriction-missing"), ("note", "java-unprotected")])]
@@ -48,11 +48,12 @@ fn what_lets_locks_down_is_noted(
     let table = TestTable::odd(label, describe, &[]);
     let (names, objects) = findings(&table, 0);
     assert_eq!(names, named(expected));
-    // With NEW_VERSION_BEHAVIOR or without, one of the two is noted: it is for the operator to choose.
+    // With NEW_VERSION_BEHAVIOR or without, one of the two is noted: it is for the operator to
+    // choose.
     let chosen = ["java-unprotected", "new-version-behavior"];
     for object in objects {
         if !chosen.contains(&object["finding"].as_str().unwrap()) {
-            mend(&object);
+            fix(&object);
         }
     }
     let left = findings(&table, 0).0;
@@ -77,7 +78,7 @@ fn a_ttl_shorter_than_java_clients_leases_is_broken() {
 }
 
 #[test]
-fn a_boundary_between_the_rows_of_a_lock_is_named_and_the_lock_is_refused() {
+fn boundary_between_the_rows_of_a_lock_is_named_and_refused() {
     // The row of XDC#svc#a; what lies behind it and before its companion cuts it.
     let scratch = crate::locks::lock_table("check_row");
     let which = ["--client", "svc", "--level", "xdc"];
@@ -86,7 +87,7 @@ fn a_boundary_between_the_rows_of_a_lock_is_named_and_the_lock_is_refused() {
     let row = hbase_txn::parse_bytes_binary(rows[0]["row"].as_str().unwrap()).unwrap();
     let cut: &'static [u8] = Box::leak([&row[..], b"b"].concat().into_boxed_slice());
     let table = TestTable(crate::harness::unique_name("check_cut"));
-    let descriptor = bare(TableDescriptor::new(table.name()));
+    let descriptor = bare(TableDescriptor::from(table.name()));
     with_admin(async |admin| {
         admin
             .create_table(&descriptor, &[bytes::Bytes::from_static(cut)])
@@ -112,7 +113,7 @@ fn a_disabled_lock_table_is_broken() {
 }
 
 #[test]
-fn a_table_for_transactions_with_such_a_family_is_none_for_locks() {
+fn transaction_table_with_a_lock_family_is_no_lock_table() {
     let table = TestTable::with("check_txn", &["--family", "D", "--prefix-length", "3"]);
     assert_eq!(run(&["table", "check", &table.0, "--output", "json"]).done(), "");
 }

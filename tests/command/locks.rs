@@ -2,7 +2,7 @@
 
 use std::{fs::File, time::Duration};
 
-use hbase_txn::{FamilyDescriptor, LockTableOptions, TableDescriptor};
+use hbase_txn::{FamilyDescriptor, TableDescriptor, lock::LockTableOptions};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -10,7 +10,11 @@ use crate::harness::{Answer, TestTable, answer, command, run, start, unique_name
 
 /// A table for locks, of one region.
 pub(crate) fn lock_table(label: &str) -> TestTable {
-    TestTable::odd(label, |table| LockTableOptions::new(table.name).descriptor(), &[])
+    TestTable::odd(
+        label,
+        |table| LockTableOptions::from(table.name).descriptor(),
+        &[],
+    )
 }
 
 /// The arguments of a command on a lock of client `svc` in farm `fra`.
@@ -68,7 +72,7 @@ fn ended(answer: &Answer, code: i32) -> (Value, Value) {
 }
 
 #[test]
-fn a_lock_stays_held_when_the_command_ends_until_it_is_released_by_its_token() {
+fn lock_stays_held_after_the_command_until_its_release() {
     let table = lock_table("held");
     let acquired = told(
         &lock(&table, "acquire", "a", &["--ttl", "60s", "--holder", "me"]),
@@ -168,7 +172,7 @@ fn people_are_told_in_sentences() {
         twice.stdout,
         "XDC#svc#a: not held any more: its lease was over, or it was released before\n"
     );
-    assert_eq!(run("release", &["--force"]).stdout, "XDC#svc#a: nobody held it\n");
+    assert_eq!(run("release", &["--force"]).stdout, "XDC#svc#a: not held\n");
     assert!(run("show", &[]).done().starts_with("XDC#svc#a: free"));
 }
 
@@ -321,16 +325,13 @@ fn held_locks_are_listed_and_chosen() {
 #[case(&["a", "--client", "svc", "--ttl", "-1s"], "--ttl -1s is out of range")]
 #[case(&["a", "--client", "svc", "--ttl", "721h"], "out of range")]
 #[case(&["a", "--client", "svc", "--wait", "-1s"], "--wait -1s is out of range")]
-#[case(&["a", "--client", "svc", "--regions", "0"], "from 1 to 257")]
-#[case(&["a", "--client", "svc", "--regions", "258"], "from 1 to 257")]
+#[case(&["a", "--client", "svc", "--create", "--regions", "0"], "from 1 to 257")]
+#[case(&["a", "--client", "svc", "--create", "--regions", "258"], "from 1 to 257")]
 fn what_no_lock_can_be_is_refused_and_no_table_is_made_for_it(#[case] options: &[&str], #[case] why: &str) {
     let name = unique_name("never");
     let level = if options.contains(&"--farm") { "dc" } else { "xdc" };
     run(&[&["lock", "acquire", &name, "--level", level], options].concat()).refused(1, &[why]);
-    assert!(!with_admin(async |admin| admin
-        .exists(&name.parse().unwrap())
-        .await
-        .unwrap()));
+    assert!(!with_admin(async |admin| admin.exists(&name).await.unwrap()));
 }
 
 #[test]
@@ -370,16 +371,36 @@ fn an_id_may_have_the_separator_and_bytes_as_they_are_shown() {
 #[test]
 fn a_missing_table_is_made_once_as_asked() {
     let table = TestTable(unique_name("made"));
-    lock(&table, "acquire", "a", &["--no-create"]).refused(1, &["no such table", "--no-create forbids"]);
     for (action, options) in [
-        ("show", &[][..]),
+        ("acquire", &[][..]),
+        ("run", &["--", "echo", "ran"]),
+        ("show", &[]),
         ("release", &["--force"]),
         ("renew", &["--token", "00000000000000000000000000000000"]),
     ] {
-        lock(&table, action, "a", options).refused(1, &["no such table", "hbase-txn lock acquire makes"]);
+        let refused = lock(&table, action, "a", options);
+        refused.refused(1, &["no such table", "check its name", "lock acquire --create"]);
+        assert_eq!(refused.stdout, "");
     }
-    run(&["lock", "list", &table.0]).refused(1, &["no such table", "hbase-txn lock acquire makes"]);
-    let options = ["--regions", "4", "--protect-java", "--ours-alone"];
+    run(&["lock", "list", &table.0]).refused(1, &["no such table", "lock acquire --create"]);
+    assert!(!with_admin(async |admin| admin
+        .exists(&table.name())
+        .await
+        .unwrap()));
+    for option in [
+        &["--regions", "4"][..],
+        &["--java-layout"],
+        &["--no-java-clients"],
+    ] {
+        lock(&table, "acquire", "a", option).refused(2, &["--create"]);
+    }
+    let options = [
+        "--create",
+        "--regions",
+        "4",
+        "--protect-java-clients",
+        "--no-java-clients",
+    ];
     let line = arguments(&table, "acquire", "a", &options);
     let racing: Vec<_> = (0..4).map(|_| start(&line)).collect();
     let mut codes: Vec<_> = racing.into_iter().map(|racer| answer(racer).code).collect();
@@ -403,9 +424,19 @@ fn a_missing_table_is_made_once_as_asked() {
 }
 
 #[test]
-fn a_table_that_is_made_has_the_java_librarys_regions() {
+fn a_created_table_has_eight_regions() {
+    let table = TestTable(unique_name("eight"));
+    acquire(&table, "a", &["--create"]);
+    let described = run(&["table", "describe", &table.0, "--output", "json"])
+        .objects()
+        .remove(0);
+    assert_eq!(described["regions"].as_array().unwrap().len(), 8);
+}
+
+#[test]
+fn java_layout_creates_the_java_librarys_regions() {
     let table = TestTable(unique_name("java_layout"));
-    acquire(&table, "a", &[]);
+    acquire(&table, "a", &["--create", "--java-layout"]);
     let described = run(&["table", "describe", &table.0, "--output", "json"])
         .objects()
         .remove(0);
@@ -466,10 +497,10 @@ fn a_lock_whose_token_can_t_be_told_is_released() {
             .env("HBASE_TXN_CONNECT", uri())
             .stdout(File::create("/dev/full").unwrap())
             .spawn();
-        answer(full.unwrap()).refused(1, &["token can't be told", "No space left", "it is released"]);
+        answer(full.unwrap()).refused(1, &["token can't be printed", "No space left", "it is released"]);
         let mut closed = start(&line);
         drop(closed.stdout.take());
-        answer(closed).refused(1, &["token can't be told", "it is released"]);
+        answer(closed).refused(1, &["token can't be printed", "it is released"]);
         assert_eq!(show(&table, "a")["state"], "free");
     }
 }

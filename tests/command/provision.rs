@@ -21,7 +21,8 @@ impl Folder {
         path.to_str().unwrap().to_owned()
     }
 
-    /// A file for a table with the family `f` and partitions of three bytes, with these lines beside.
+    /// A file for a table with the family `f` and partitions of three bytes, with these lines
+    /// beside.
     fn by_three(&self, table: &str, lines: &str) -> String {
         let text = format!(
             "table = '{table}'\npartition = {{prefix_length = 3}}\nfamily = [{{name = 'f'}}]\n{lines}\n"
@@ -48,7 +49,7 @@ fn kinds(answer: &Answer, key: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_table_is_planned_applied_and_then_there_is_nothing_to_change() {
+fn applied_table_needs_no_further_change() {
     let folder = Folder::new();
     let table = unmade("provision");
     let file = folder.by_three(&table.0, "split = {hex = 4}");
@@ -56,6 +57,8 @@ fn a_table_is_planned_applied_and_then_there_is_nothing_to_change() {
     assert_eq!(planned.code, 0, "{planned:?}");
     let expected = json!({"table": table.0, "change": "create-table", "regions": 4});
     assert_eq!(planned.objects()[0], expected);
+    let detailed = ["provision", "plan", &file, "--detailed-exitcode"];
+    assert_eq!(run(&detailed).code, 2);
     let page = run(&["provision", "plan", &file]).done();
     for line in [
         "changes\n",
@@ -80,17 +83,13 @@ fn a_table_is_planned_applied_and_then_there_is_nothing_to_change() {
     assert_eq!(run(&["table", "check", &table.0, "--output", "json"]).done(), "");
 
     assert_eq!(plan(&[&file]).done(), "");
-    assert!(
-        run(&["provision", "plan", &file])
-            .done()
-            .contains(": nothing to change\n")
-    );
+    assert!(run(&detailed).done().contains(": nothing to change\n"));
     let again = run(&["provision", "apply", &file]).done();
     assert!(
         again.ends_with(&format!("{}: nothing to change\n", table.0)),
         "{again}"
     );
-    assert!(again.contains("4 regions asked, all answer"), "{again}");
+    assert!(again.contains("4 regions queried, all answer"), "{again}");
 }
 
 #[test]
@@ -128,6 +127,9 @@ fn what_loses_data_needs_to_be_allowed() {
     assert_eq!(planned.code, 1, "{planned:?}");
     assert_eq!(kinds(&planned, "change"), ["drop-family"]);
     assert_eq!(kinds(&planned, "refused"), ["data-loss"]);
+    let detailed = ["provision", "plan", &file, "--detailed-exitcode"];
+    assert_eq!(run(&detailed).code, 1);
+    assert_eq!(run(&[&detailed[..], &["--allow-data-loss"]].concat()).code, 2);
     let place = format!("{file}:1:9: ");
     run(&["provision", "apply", &file]).refused(
         1,
@@ -222,7 +224,7 @@ fn a_missing_namespace_is_named_with_both_ways_out() {
 }
 
 #[test]
-fn files_that_are_wrong_are_told_all_at_once_before_anything_is_sent() {
+fn mistakes_in_all_files_are_listed_before_any_call() {
     let folder = Folder::new();
     let one = folder.file(
         "one.toml",
@@ -284,13 +286,15 @@ fn a_file_that_is_a_dash_is_stdin() {
     );
     let applied = run_with_input(&["provision", "apply", "-"], &text).done();
     assert!(
-        applied.contains(&format!("{}: made with 1 region", table.0)),
+        applied.contains(&format!("{}: created with 1 region", table.0)),
         "{applied}"
     );
     let planned = run_with_input(&["provision", "plan", "-", "--output", "json"], &text);
     assert_eq!(planned.done(), "");
     run_with_input(&["provision", "plan", "-"], "colour = 1")
         .refused(2, &["stdin:1:1: unknown key \"colour\""]);
+    run_with_input(&["provision", "plan", "-", "--detailed-exitcode"], "colour = 1")
+        .refused(1, &["stdin:1:1: unknown key \"colour\""]);
     run_with_input(&["provision", "plan", "-", "-"], &text).refused(2, &["- is given twice"]);
     let long = "#".repeat((1 << 20) + 1);
     run_with_input(&["provision", "plan", "-"], &long).refused(2, &["stdin:1:1: the file is longer than"]);

@@ -53,7 +53,7 @@ fn a_line_is_applied_only_if_its_conditions_hold() {
 }
 
 #[test]
-fn conditions_alone_are_an_assertion_and_all_that_fail_are_named() {
+fn assertion_names_all_failed_conditions() {
     let table = TestTable::new("assertion");
     run(&["put", &table.0, "xxx1", "f:q=m"]).done();
     let nothing = json!({"conditions": [condition("", "xxx1", "present", None)]});
@@ -135,7 +135,7 @@ fn what_must_be_one_transaction_is_refused_over_two_partitions() {
     let answer = apply(&table, &lines.map(|line| line.to_string()).join("\n"));
     assert_eq!(answer.code, 1, "{answer:?}");
     for (object, why) in answer.objects().iter().zip(why) {
-        assert_eq!(object["outcome"], "refused", "{object}");
+        assert_eq!(object["outcome"], "invalid", "{object}");
         let error = object["error"].as_str().unwrap();
         assert!(error.contains(&why.replace("TABLE", &table.0)), "{object}");
     }
@@ -161,7 +161,7 @@ fn a_line_with_an_id_is_applied_once_however_often_it_is_sent() {
     assert_eq!(people, "line 1: partition xxx, 1 row, committed before\n");
     let other = json!({"id": r"a\x00", "mutations": [put("xxxn", "w")]}).to_string();
     let reused = answered(&apply(&table, &other), 1);
-    assert_eq!(reused["outcome"], "refused");
+    assert_eq!(reused["outcome"], "invalid");
     assert!(
         reused["error"].as_str().unwrap().contains("other contents"),
         "{reused}"
@@ -216,7 +216,7 @@ fn what_can_t_be_asked_is_refused(#[case] what: &[&str], #[case] why: &str) {
 }
 
 #[test]
-fn a_table_without_the_record_family_takes_no_ids_and_says_what_adds_it() {
+fn table_without_record_family_refuses_ids_with_a_fix() {
     let table = TestTable::with(
         "unrecorded",
         &["--family", "f", "--prefix-length", "3", "--no-record-family"],
@@ -225,12 +225,12 @@ fn a_table_without_the_record_family_takes_no_ids_and_says_what_adds_it() {
     let refused = answered(&apply(&table, &line), 1);
     let error = refused["error"].as_str().unwrap();
     assert!(
-        refused["outcome"] == "refused" && error.contains("_txn") && error.contains("table create"),
+        refused["outcome"] == "invalid" && error.contains("_txn") && error.contains("--record-family"),
         "{refused}"
     );
     for settle in [&[][..], &["--settle"]] {
         run(&[&["txn", "outcome", &table.0, "xxx", "7"], settle].concat())
-            .refused(1, &["_txn", "table create"]);
+            .refused(1, &["_txn", "--record-family"]);
     }
 }
 

@@ -27,7 +27,7 @@ fn rows_are_written_read_and_deleted() {
         (&["scan", t], &[a, b, c]),
         (&["scan", t, "--limit", "2"], &[a, b]),
         (&["scan", t, "--limit", "0"], &[]),
-        (&["scan", t, "--start", "b", "--stop", "c"], &[b]),
+        (&["scan", t, "--start-row", "b", "--stop-row", "c"], &[b]),
         (&["scan", t, "--prefix", r"a\x00"], &[a]),
         (&["scan", t, "--column", "f:r"], &[b_r]),
     ];
@@ -36,7 +36,7 @@ fn rows_are_written_read_and_deleted() {
         assert_eq!(out.lines().collect::<Vec<_>>(), *expected, "{line:?}");
     }
     assert_eq!(
-        run(&["scan", t, "--start", "b"]).done(),
+        run(&["scan", t, "--start-row", "b"]).done(),
         "b  f:q  6  1\nb  f:r  6  2\nc  f:q  7  3\n"
     );
     assert_eq!(run(&["get", t, "absent"]).done(), "");
@@ -55,7 +55,7 @@ fn rows_are_written_read_and_deleted() {
 }
 
 #[test]
-fn what_the_toolkit_notes_is_shown_only_when_its_family_is_named() {
+fn toolkit_cells_are_shown_only_if_their_family_is_named() {
     let options = ["--family", "f", "--prefix-length", "3", "--partition-version"];
     let table = TestTable::with("notes", &options);
     let t = table.0.as_str();
@@ -69,7 +69,7 @@ fn what_the_toolkit_notes_is_shown_only_when_its_family_is_named() {
     assert_eq!(run(&["scan", t]).done(), both);
     assert_eq!(run(&["scan", t, "--limit", "2"]).done(), both);
     assert_eq!(
-        run(&["scan", t, "--start", "xxx3"]).done(),
+        run(&["scan", t, "--start-row", "xxx3"]).done(),
         "",
         "behind them are only notes"
     );

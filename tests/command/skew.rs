@@ -119,7 +119,7 @@ fn objects_bars_and_growth() {
         expected.map(|(partition, grown)| (json!(partition), json!(grown)))
     );
 
-    // The file is damaged: this is told, and mended.
+    // The file is damaged: this is told, and fixed.
     let folder = state.path().join("hbase-txn/skew");
     let files: Vec<_> = fs::read_dir(&folder)
         .unwrap()

@@ -1,8 +1,10 @@
 //! `table create`, `describe` and `drop`.
 
+use std::{io::Write, process::Stdio};
+
 use serde_json::json;
 
-use crate::harness::{TestTable, run, unique_name};
+use crate::harness::{Answer, TestTable, answer, run, unique_name, uri, with_default_signals};
 
 #[test]
 fn create_makes_a_table_that_transactions_are_possible_on() {
@@ -59,9 +61,10 @@ fn create_makes_a_table_that_transactions_are_possible_on() {
     run(&["table", "create", &name, "--family", "f", "--prefix-length", "3"])
         .refused(1, &["TableExists", &name]);
 
-    let dropped = run(&["table", "drop", &name, "--output", "json"]);
+    run(&["table", "drop", &name]).refused(1, &["table ", &name, "is not dropped", "--yes"]);
+    let dropped = run(&["table", "drop", &name, "--yes", "--output", "json"]);
     assert_eq!(dropped.objects(), [json!({"table": name, "dropped": true})]);
-    run(&["table", "drop", &name]).refused(1, &["TableNotFound", &name]);
+    run(&["table", "drop", &name, "--yes"]).refused(1, &["TableNotFound", &name]);
     for gone in [["table", "check", &name], ["table", "describe", &name]] {
         run(&gone).refused(1, &["no such table", &name]);
     }
@@ -139,4 +142,34 @@ fn a_missing_namespace_is_named() {
     let name = format!("absent_{}:t", std::process::id());
     run(&["table", "create", &name, "--family", "f", "--prefix-length", "3"])
         .refused(1, &["NamespaceNotFound", &name]);
+}
+
+/// Runs `table drop` on a terminal, on which this is typed.
+fn dropped_on_a_terminal(name: &str, typed: &str) -> Answer {
+    let mut child = with_default_signals("script")
+        .args(["-qec"])
+        .arg(format!("{} table drop {name}", env!("CARGO_BIN_EXE_hbase-txn")))
+        .arg("/dev/null")
+        .env("HBASE_TXN_CONNECT", uri())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let typed = format!("{typed}\n");
+    child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+    answer(child)
+}
+
+#[test]
+fn dropping_on_a_terminal_asks_for_the_name() {
+    let table = TestTable::new("asked");
+    let refused = dropped_on_a_terminal(&table.0, "yes");
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let question = format!("This deletes table {} and all its rows.", table.0);
+    for part in [&question[..], "is not its name"] {
+        assert!(refused.stdout.contains(part), "{refused:?}");
+    }
+    run(&["table", "describe", &table.0]).done();
+    let dropped = dropped_on_a_terminal(&table.0, &table.0);
+    assert_eq!(dropped.code, 0, "{dropped:?}");
+    run(&["table", "describe", &table.0]).refused(1, &["no such table"]);
 }

@@ -85,7 +85,8 @@ impl Cluster {
         Connection::builder(self.config()).connect().await.unwrap()
     }
 
-    /// Runs a script as a person would, with `hbase-txn` on the path and the cluster in the environment.
+    /// Runs a script as a person would, with `hbase-txn` on the path and the cluster in the
+    /// environment.
     pub(crate) fn run(&self, script: &str) -> Output {
         self.script(script).output().unwrap()
     }
@@ -111,6 +112,7 @@ impl Cluster {
         let mut command = Command::new("sh");
         command
             .args(["-euc", script])
+            .current_dir(env!("REPOSITORY"))
             .env("PATH", path)
             .env("HBASE_TXN_CONNECT", &self.uri)
             .stdin(Stdio::null());

@@ -1,4 +1,5 @@
-//! Blocks of lines behind a `$`: those of `hbase-txn` are run, others need machines that are not here.
+//! Blocks of lines behind a `$`: those of `hbase-txn` are run, others need machines that are not
+//! here.
 
 use crate::guides::{Block, Language, blocks};
 
@@ -46,7 +47,8 @@ fn lines(block: &Block) -> Vec<String> {
     lines
 }
 
-/// The lines of a block that can be run here, as a script for a cluster that is told by the environment.
+/// The lines of a block that can be run here, as a script for a cluster that is told by the
+/// environment.
 pub(crate) fn script(block: &Block) -> String {
     let mut script = String::new();
     for line in lines(block) {

@@ -58,7 +58,7 @@ impl fmt::Display for Block {
 
 /// A file of this project.
 pub(crate) fn path(file: impl AsRef<Path>) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
+    Path::new(env!("REPOSITORY")).join(file)
 }
 
 pub(crate) fn read(file: impl AsRef<Path>) -> String {

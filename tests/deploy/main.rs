@@ -1,5 +1,5 @@
-//! `coprocessor/` and the guides for operators, as they stand: what is written there is well-formed, says the same in all places,
-//! and does on a real HBase what it says.
+//! `coprocessor/` and the guides for operators, as they stand: what is written there is
+//! well-formed, says the same in all places, and does on a real HBase what it says.
 //!
 //! | file | what |
 //! |---|---|

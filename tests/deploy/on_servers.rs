@@ -3,10 +3,10 @@
 use std::fs;
 
 use bytes::Bytes;
+use hbase_provision::{Severity, TableFile, audit_table};
 use hbase_txn::{
-    Connection, ErrorKind, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor,
+    ClientErrorKind, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, Put, TableDescriptor,
     TableName,
-    provision::{Grade, TableFile, audit_table},
 };
 use serde_json::{Map, Value};
 
@@ -24,7 +24,7 @@ fn name(what: &str) -> TableName {
 }
 
 fn plain(name: TableName) -> TableDescriptor {
-    TableDescriptor::new(name).with_family(FamilyDescriptor::new("f"))
+    TableDescriptor::from(name).with_family(FamilyDescriptor::new("f"))
 }
 
 #[tokio::test]
@@ -43,18 +43,19 @@ async fn a_table_has_the_endpoint_without_an_attribute() {
 
     assert_eq!(broken(&connection, &name).await, Vec::<&str>::new());
     let table = PartitionedTable::open(&connection, name.clone()).await.unwrap();
-    let mut transaction = table.at("xxx").unwrap();
+    let mut transaction = table.transaction("xxx");
     for row in ["xxx1", "xxx2"] {
-        transaction.put(Put::new(row).cell("f", "q", "v")).unwrap();
+        transaction = transaction.put(Put::new(row).cell("f", "q", "v"));
     }
     assert!(transaction.commit().await.is_committed());
     assert_eq!(table.snapshot("xxx").await.unwrap().len(), 2);
     drop_table(&connection, &name).await;
 }
 
-/// The rule for all tables, which is in the file in a comment: a net under tables that state none, and no more.
+/// The rule for all tables, which is in the file in a comment: a net under tables that state none,
+/// and no more.
 #[tokio::test]
-async fn the_rule_of_the_site_keeps_a_split_off_a_prefix_and_no_client_sees_it() {
+async fn site_rule_keeps_splits_off_prefixes_unseen_by_clients() {
     let cluster = shared();
     let connection = cluster.connect().await;
     let name = name("site_rule");
@@ -62,12 +63,12 @@ async fn the_rule_of_the_site_keeps_a_split_off_a_prefix_and_no_client_sees_it()
     let error = PartitionedTable::open(&connection, name.clone())
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NoPartitionRule, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::NoPartitionRule, "{error}");
     drop_table(&connection, &name).await;
 }
 
 #[tokio::test]
-async fn a_table_altered_by_the_lines_for_the_shell_is_fit_for_transactions() {
+async fn table_altered_by_shell_lines_is_fit_for_transactions() {
     let cluster = shared();
     let connection = cluster.connect().await;
     let admin = connection.admin();
@@ -79,7 +80,7 @@ async fn a_table_altered_by_the_lines_for_the_shell_is_fit_for_transactions() {
         assert_eq!(shell_lines::perform(&admin, block, "altered").await, ["existing"]);
     }
     let name = stand_in("existing", "altered");
-    let by_library = TableDescriptor::new(name.clone())
+    let by_library = TableDescriptor::from(name.clone())
         .with_partition_rule(&PartitionRule::prefix_length(3).unwrap())
         .with_multi_row_mutation_endpoint();
     let stored = admin.descriptor(&name).await.unwrap();
@@ -89,7 +90,8 @@ async fn a_table_altered_by_the_lines_for_the_shell_is_fit_for_transactions() {
     drop_table(&connection, &name).await;
 }
 
-/// Guide after guide, block after block. Lines for HBase's shell make the same of other tables as the commands beside them.
+/// Guide after guide, block after block. Lines for HBase's shell make the same of other tables as
+/// the commands beside them.
 #[tokio::test]
 async fn every_command_of_the_guides_runs() {
     let cluster = shared();
@@ -98,7 +100,8 @@ async fn every_command_of_the_guides_runs() {
     let before = admin.tables().await.unwrap();
     for guide in GUIDES {
         let folder = tempfile::tempdir().unwrap();
-        // Those that guides find there. With a boundary that cuts a partition where the way out of that is told.
+        // Those that guides find there. With a boundary that cuts a partition where the way out of
+        // that is told.
         let cuts: &[Bytes] = match guide {
             "docs/migrating.md" => &[Bytes::from_static(b"ggg"), Bytes::from_static(b"xxxm")],
             _ => &[],
@@ -123,7 +126,7 @@ async fn every_command_of_the_guides_runs() {
                 }
                 Language::HBaseShell => {
                     for table in shell_lines::perform(&admin, &block, "by_shell").await {
-                        let by_command = admin.descriptor(&table.parse().unwrap()).await.unwrap();
+                        let by_command = admin.descriptor(&table).await.unwrap();
                         let by_shell = admin.descriptor(&stand_in(&table, "by_shell")).await.unwrap();
                         assert_eq!(by_shell.attributes, by_command.attributes, "{block}: {table}");
                         assert_eq!(by_shell.families, by_command.families, "{block}: {table}");
@@ -158,7 +161,7 @@ async fn the_lines_of_a_plan_are_as_the_guide_shows_them() {
     let connection = cluster.connect().await;
     let name = name("plan");
     let family = |name: &'static str| FamilyDescriptor::new(name).with_attribute("VERSIONS", "1");
-    let found = TableDescriptor::new(name.clone())
+    let found = TableDescriptor::from(name.clone())
         .with_family(family("f"))
         .with_family(family("g"))
         .with_attribute("MAX_FILESIZE", "10737418240");
@@ -236,7 +239,9 @@ fn states(stored: &TableDescriptor, wanted: &TableDescriptor) -> bool {
 
 async fn broken(connection: &Connection, name: &TableName) -> Vec<&'static str> {
     let findings = audit_table(connection, name).await.unwrap();
-    let broken = findings.iter().filter(|finding| finding.grade == Grade::Broken);
+    let broken = findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Broken);
     broken.map(|finding| finding.finding).collect()
 }
 

@@ -1,11 +1,10 @@
-//! A user without rights, where a cluster checks them: refused with the reason, found by the audit, and nothing done by halves.
+//! A user without rights, where a cluster checks them: refused with the reason, found by the audit,
+//! and nothing done by halves.
 
 use std::fs;
 
-use hbase_txn::{
-    Connection, ErrorKind, RegionSwitch, Right, TableName,
-    provision::{audit_cluster, audit_table},
-};
+use hbase_provision::{audit_cluster, audit_table};
+use hbase_txn::{ClientErrorKind, Connection, Permission, TableName};
 
 use tempfile::TempDir;
 
@@ -37,15 +36,21 @@ async fn a_user_without_rights_is_refused_and_told_what_is_missing() {
     );
     assert!(made.status.success(), "{made:?}");
     assert!(audit_table(&chief, &table).await.unwrap().is_empty());
-    let rights = [Right::Read, Right::Write, Right::Exec];
-    assert_eq!(chief.admin().rights(&table, &rights).await.unwrap(), [true; 3]);
-    assert_eq!(eve.admin().rights(&table, &rights).await.unwrap(), [false; 3]);
+    let rights = [Permission::Read, Permission::Write, Permission::Exec];
+    assert_eq!(
+        chief.admin().has_permissions(&table, &rights).await.unwrap(),
+        [true; 3]
+    );
+    assert_eq!(
+        eve.admin().has_permissions(&table, &rights).await.unwrap(),
+        [false; 3]
+    );
 
     let found = audit_table(&eve, &table).await.unwrap();
     let names: Vec<_> = found.iter().map(|finding| finding.finding).collect();
     assert_eq!(names, ["rights-missing"]);
     assert!(
-        found[0].what.contains("user eve") && found[0].mend.contains("grant 'eve'"),
+        found[0].what.contains("user eve") && found[0].fix.contains("grant 'eve'"),
         "{}",
         found[0]
     );
@@ -84,8 +89,8 @@ async fn a_user_without_rights_is_refused_and_told_what_is_missing() {
         "hbase-txn table repair orders",
         "hbase-txn table skew orders",
         "hbase-txn table disable orders",
-        "hbase-txn table drop orders",
-        "hbase-txn switch splits off",
+        "hbase-txn table drop orders --yes",
+        "hbase-txn split-switch off",
         "hbase-txn provision plan schemas/tables/by_prefix_length.toml schemas/tables/multi_tenant.toml",
         "hbase-txn provision apply schemas/tables/by_prefix_length.toml schemas/tables/multi_tenant.toml",
     ] {
@@ -99,12 +104,13 @@ async fn a_user_without_rights_is_refused_and_told_what_is_missing() {
     }
     let error = eve
         .table(table.clone())
+        .unwrap()
         .get(hbase_txn::Get::new("a"))
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::AccessDenied);
+    assert_eq!(error.kind(), ClientErrorKind::AccessDenied);
     assert!(error.hint().is_some_and(|hint| hint.contains("grant")), "{error}");
     assert_eq!(chief.admin().descriptor(&table).await.unwrap(), before);
     assert_eq!(chief.admin().tables().await.unwrap(), [table]);
-    assert!(chief.admin().is_switched_on(RegionSwitch::Splits).await.unwrap());
+    assert!(chief.admin().is_split_enabled().await.unwrap());
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, process::Command};
 
-use hbase_txn::local::BootOptions;
+use hbase_local::BootOptions;
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
 use quick_xml::{Reader, escape::resolve_predefined_entity, events::Event};
 use yaml_rust2::{Yaml, YamlLoader};

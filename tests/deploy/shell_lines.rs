@@ -1,5 +1,5 @@
-//! The lines for HBase's shell. There is no such shell among the jars that tests run on, so they are read here, and done by way of
-//! the library. What is not understood is a failure.
+//! The lines for HBase's shell. There is no such shell among the jars that tests run on, so they
+//! are read here, and done by way of the library. What is not understood is a failure.
 
 use std::collections::BTreeMap;
 
@@ -179,8 +179,8 @@ fn with_metadata(descriptor: TableDescriptor, metadata: &Value) -> TableDescript
         })
 }
 
-/// Does what the lines say, to stand-ins for their tables; those that are altered and not there are plain ones. Answers with the
-/// names of tables that were given what transactions need.
+/// Does what the lines say, to stand-ins for their tables; those that are altered and not there are
+/// plain ones. Answers with the names of tables that were given what transactions need.
 pub(crate) async fn perform(admin: &Admin, block: &Block, label: &str) -> Vec<String> {
     let mut fit = Vec::new();
     for line in lines(block) {
@@ -195,7 +195,7 @@ pub(crate) async fn perform(admin: &Admin, block: &Block, label: &str) -> Vec<St
             continue;
         }
         if !admin.exists(&name).await.unwrap() {
-            let plain = TableDescriptor::new(name.clone()).with_family(FamilyDescriptor::new("f"));
+            let plain = TableDescriptor::from(name.clone()).with_family(FamilyDescriptor::new("f"));
             admin.create_table(&plain, &[]).await.unwrap();
         }
         match (line.command.as_str(), arguments) {
@@ -228,7 +228,7 @@ pub(crate) async fn perform(admin: &Admin, block: &Block, label: &str) -> Vec<St
 
 /// Arguments are families, and one with attributes and boundaries.
 async fn create(admin: &Admin, name: TableName, arguments: &[Value]) {
-    let (mut descriptor, mut splits) = (TableDescriptor::new(name), Vec::new());
+    let (mut descriptor, mut splits) = (TableDescriptor::from(name), Vec::new());
     for argument in arguments {
         let hash = argument.hash();
         if hash.contains_key("NAME") {

@@ -10,7 +10,7 @@ use self::example::{Change, apply, checked, run};
 use crate::{Pattern, side_by_side, support::rows, watched};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_change_is_counted_once_and_audited_while_several_clients_send_it() {
+async fn concurrent_changes_are_counted_and_audited_once() {
     let pattern = Pattern::new("audited_counter", run).await;
     let clients = Arc::new(pattern.clients().await);
     // Tasks 0 and 8, 1 and 9 … send the same changes, at about the same time.

@@ -1,5 +1,5 @@
-//! The worked patterns of `examples/`: each runs, twice on one table, and keeps its invariant under many clients at
-//! once. What is tested is the code of the examples.
+//! The worked patterns of `examples/`: each runs, twice on one table, and keeps its invariant under
+//! many clients at once. What is tested is the code of the examples.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(
@@ -37,15 +37,16 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// Runs the example twice, on a table that it makes: it must find its way with what is there, too.
+    /// Runs the example twice, on a table that it makes: it must find its way with what is there,
+    /// too.
     async fn new<E: std::fmt::Display>(
         what: &str,
-        run: impl AsyncFn(&Connection, &hbase_txn::TableName) -> Result<(), E>,
+        run: impl AsyncFn(&Connection, &str) -> Result<(), E>,
     ) -> Self {
         let table = TestTable::unmade(what);
         let connections = join_all((0..4).map(|_| connect())).await;
         for connection in &connections[..2] {
-            let ended = tokio::time::timeout(LIMIT, run(connection, &table.name)).await;
+            let ended = tokio::time::timeout(LIMIT, run(connection, &table.name.to_string())).await;
             ended
                 .expect("the example hangs")
                 .unwrap_or_else(|error| panic!("the example fails: {error}"));
@@ -75,7 +76,8 @@ where
     ended.into_iter().map(Result::unwrap).collect()
 }
 
-/// Looks again and again until the work is done, and once more; fails when there was hardly time for a look.
+/// Looks again and again until the work is done, and once more; fails when there was hardly time
+/// for a look.
 #[allow(clippy::future_not_send, reason = "a test waits for it where it is")]
 async fn watched<T>(work: impl Future<Output = T>, look: impl AsyncFn()) -> T {
     let (began, mut looks) = (Instant::now(), 0);

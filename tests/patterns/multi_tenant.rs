@@ -10,7 +10,7 @@ use self::example::{Stored, checked, grant, remove, run, store};
 use crate::{Pattern, side_by_side, watched};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenants_quota_is_what_its_documents_leave_and_never_below_zero() {
+async fn tenants_quota_matches_its_documents_and_stays_above_zero() {
     let pattern = Pattern::new("multi_tenant", run).await;
     let clients = Arc::new(pattern.clients().await);
     let tenants = ["one", "two"];
@@ -51,9 +51,9 @@ async fn a_tenants_quota_is_what_its_documents_leave_and_never_below_zero() {
         documents += checked(&clients[0], tenant).await.unwrap().1;
     }
     assert_eq!(documents + removed, stored);
-    let mut transaction = clients[0].at("one").unwrap();
-    let error = transaction
-        .put(Put::new("two/document/0").cell("f", "body", "x"))
+    let error = clients[0]
+        .transaction("one")
+        .try_add(Put::new("two/document/0").cell("f", "body", "x"))
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OtherPartition);
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use hbase_txn::PartitionLocks;
+use hbase_txn::lock::PartitionLocks;
 
 use self::example::{OWNER, Owner, checked, run};
 use crate::{Pattern, side_by_side, watched};
@@ -19,7 +19,7 @@ use crate::{Pattern, side_by_side, watched};
 const ENTRIES: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_has_no_gap_and_no_late_entry_while_owners_stand_still_die_and_are_moved() {
+async fn log_has_no_gap_and_no_late_entry_while_owners_fail() {
     let pattern = Pattern::new("partition_owner", run).await;
     let clients = Arc::new(pattern.clients().await);
     let written = Arc::new(AtomicUsize::new(0));
@@ -76,7 +76,7 @@ async fn a_log_has_no_gap_and_no_late_entry_while_owners_stand_still_die_and_are
 }
 
 #[tokio::test]
-async fn an_owner_that_was_moved_writes_no_more_and_the_last_entry_frees_the_shard() {
+async fn moved_owner_writes_no_more_and_frees_the_shard() {
     let pattern = Pattern::new("partition_moved", run).await;
     let clients = pattern.clients().await;
     let locks = join_all(clients.iter().map(PartitionLocks::open)).await;

@@ -13,7 +13,7 @@ use self::example::{Added, add, close, hour_of, run, summary};
 use crate::{Pattern, side_by_side, watched};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_is_that_of_the_events_and_final_once_the_bucket_is_closed() {
+async fn closed_buckets_summary_is_final_and_matches_its_events() {
     let pattern = Pattern::new("time_buckets", run).await;
     let clients = Arc::new(pattern.clients().await);
     let hours = ["1999123122", "1999123123"];

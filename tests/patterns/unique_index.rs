@@ -8,7 +8,7 @@ use self::example::{EmailSet, checked_users, run, set_email};
 use crate::{Pattern, side_by_side, watched};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn users_and_index_match_one_to_one_while_all_want_the_same_few_e_mails() {
+async fn users_and_index_match_under_contention_for_few_emails() {
     let pattern = Pattern::new("unique_index", run).await;
     let clients = Arc::new(pattern.clients().await);
     let work = side_by_side(12, |task| {

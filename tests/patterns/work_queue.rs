@@ -11,7 +11,7 @@ const JOBS: usize = 150;
 const LEASE: Duration = Duration::from_millis(400);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_job_is_done_once_and_none_is_lost_while_workers_die_and_dawdle() {
+async fn each_job_is_done_once_while_workers_die_and_stall() {
     let pattern = Pattern::new("work_queue", run).await;
     let clients = Arc::new(pattern.clients().await);
     // Put by two at once.
@@ -77,7 +77,7 @@ async fn each_job_is_done_once_and_none_is_lost_while_workers_die_and_dawdle() {
 }
 
 #[tokio::test]
-async fn the_oldest_free_job_comes_first_and_a_lease_that_is_over_ends_the_claim() {
+async fn oldest_free_job_is_first_and_expired_lease_ends_a_claim() {
     let pattern = Pattern::new("work_lease", run).await;
     let clients = pattern.clients().await;
     let (ann, bob) = (&clients[0], &clients[1]);

@@ -6,6 +6,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+/// The column by which a `Multi` is known that proves conditions.
+const PROBE: &[u8] = b"hbase-txn.probe";
+
 /// `HBas`, the version, the way of authentication.
 const PREAMBLE: usize = 6;
 
@@ -23,6 +26,79 @@ pub(super) struct RequestHeader {
 pub(super) struct ResponseHeader {
     #[prost(uint32, optional, tag = "1")]
     pub(super) call_id: Option<u32>,
+    #[prost(message, optional, tag = "2")]
+    exception: Option<Exception>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Exception {
+    #[prost(string, tag = "1")]
+    class: String,
+    #[prost(string, tag = "2")]
+    stack_trace: String,
+}
+
+/// A `Multi`, as a server knows it that knows no conditions.
+#[derive(Message)]
+struct MultiRequest {
+    #[prost(message, repeated, tag = "1")]
+    region_actions: Vec<RegionAction>,
+}
+
+#[derive(Message)]
+struct RegionAction {
+    #[prost(bytes = "bytes", tag = "1")]
+    region: Bytes,
+    #[prost(bool, optional, tag = "2")]
+    atomic: Option<bool>,
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    actions: Vec<Bytes>,
+}
+
+/// What the rule knows a request by.
+pub(super) fn method(frame: &Bytes, method: Option<String>) -> String {
+    let is_probe = || frame.windows(PROBE.len()).any(|part| part == PROBE);
+    match method {
+        Some(method) if method == "Multi" && is_probe() => super::PROBE.to_owned(),
+        method => method.unwrap_or_default(),
+    }
+}
+
+/// The frame of a `Multi` without its conditions.
+pub(super) fn without_conditions(frame: &Bytes) -> io::Result<Bytes> {
+    let mut rest = frame.slice(4..);
+    let header: Bytes = delimited(&mut rest)?;
+    let request = MultiRequest::decode(delimited(&mut rest)?).map_err(io::Error::other)?;
+    let mut changed = BytesMut::new();
+    prost::encode_length_delimiter(header.len(), &mut changed).map_err(io::Error::other)?;
+    changed.put_slice(&header);
+    changed.put_slice(&request.encode_length_delimited_to_vec());
+    changed.put_slice(&rest);
+    let length = u32::try_from(changed.len()).map_err(io::Error::other)?;
+    Ok([&length.to_be_bytes(), &changed[..]].concat().into())
+}
+
+/// Takes a message with its length in front off the bytes.
+fn delimited(bytes: &mut Bytes) -> io::Result<Bytes> {
+    let length = prost::decode_length_delimiter(&mut *bytes).map_err(io::Error::other)?;
+    Ok(bytes.split_to(length))
+}
+
+/// The answer of a server whose region takes no writes at the moment.
+pub(super) fn too_busy(call_id: Option<u32>) -> Bytes {
+    let class = "org.apache.hadoop.hbase.RegionTooBusyException";
+    let header = ResponseHeader {
+        call_id,
+        exception: Some(Exception {
+            class: class.to_owned(),
+            stack_trace: format!("{class}: refused by the fault proxy"),
+        }),
+    };
+    let header = header.encode_length_delimited_to_vec();
+    let mut frame = BytesMut::with_capacity(4 + header.len());
+    frame.put_u32(u32::try_from(header.len()).unwrap());
+    frame.put_slice(&header);
+    frame.freeze()
 }
 
 /// The opening of a connection: the preamble, and the connection header in a frame.

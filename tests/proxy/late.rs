@@ -12,7 +12,8 @@ use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
 use super::{Shared, frames};
 
-/// How long a server may take to answer; a region that is busy for longer fails the test by other means.
+/// How long a server may take to answer; a region that is busy for longer fails the test by other
+/// means.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request, and what its connection began with.

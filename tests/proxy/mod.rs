@@ -1,11 +1,13 @@
 //! A fault proxy between client and real servers, put in by the client's own `Connector` hook.
 //!
-//! It runs in the test's process: each stream that the client dials is a pipe to a relay, which knows HBase's
-//! frames, asks the rule what to do with each request, and carries the rest to the server and back unchanged.
+//! It runs in the test's process: each stream that the client dials is a pipe to a relay, which
+//! knows HBase's frames, asks the rule what to do with each request, and carries the rest to the
+//! server and back unchanged.
 //!
 //! | file | what |
 //! |---|---|
 //! | `frames` | cuts requests and answers out of a stream, and reads what the rule wants to know of them |
+//! | `mutations` | the mutations that a request carries |
 //! | `relay` | one connection: both directions, and what the rule does to them |
 //! | `late` | requests that reach the server when everybody has given them up |
 //! | `client_end` | the stream that the client gets; its writes can be made to fail |
@@ -13,6 +15,7 @@
 mod client_end;
 mod frames;
 mod late;
+pub(crate) mod mutations;
 mod relay;
 
 use std::{
@@ -29,8 +32,13 @@ use futures::future::BoxFuture;
 use hbase_txn::{Connector, DialTarget, Io, ServiceKind};
 use tokio::net::TcpStream;
 
+use bytes::Bytes;
 use client_end::ClientEnd;
 use late::Late;
+use mutations::SentMutation;
+
+/// The name of a `Multi` that proves that a server honours conditions.
+pub(crate) const PROBE: &str = "Multi, to prove conditions";
 
 /// A request, as the rule sees it.
 #[derive(Clone, Debug)]
@@ -38,9 +46,18 @@ pub(crate) struct Request {
     pub(crate) service: ServiceKind,
     /// The port of the server that it is for.
     pub(crate) port: u16,
+    /// Of a `Multi` that proves that the server honours conditions, [`PROBE`].
     pub(crate) method: String,
     /// How many requests of this method came before it.
     pub(crate) earlier: usize,
+    frame: Bytes,
+}
+
+impl Request {
+    /// The mutations of a `Multi` or of a transaction.
+    pub(crate) fn mutations(&self) -> Vec<SentMutation> {
+        mutations::of_request(&self.method, &self.frame)
+    }
 }
 
 /// What is done with a request and its answer.
@@ -51,12 +68,14 @@ pub(crate) enum Action {
     DropAnswer,
     /// The server never sees it.
     DropRequest,
+    /// The server never sees it, and the client is answered that the region is too busy.
+    Refuse,
     DelayRequest(Duration),
     DelayAnswer(Duration),
     /// The server gets it twice, and answers twice.
     Duplicate,
-    /// The server gets it so much later, by a connection of its own: it arrives whatever becomes of this one, and
-    /// nobody hears the answer.
+    /// The server gets it so much later, by a connection of its own: it arrives whatever becomes of
+    /// this one, and nobody hears the answer.
     Detour(Duration),
     /// The server gets it at once, and so much later again, by a connection of its own.
     Again(Duration),
@@ -74,6 +93,13 @@ pub(crate) enum Action {
     CutInAnswer,
     /// From now on nothing passes on this connection, and it stays open.
     Blackhole,
+    /// The server does it, and nothing passes on this connection any more.
+    BlackholeAnswers,
+    /// The same as [`Blackhole`](Self::Blackhole), but the server gets the request so much later,
+    /// by a connection of its own.
+    BlackholeUntil(Duration),
+    /// The server gets the `Multi` without its conditions, as if it did not know them.
+    DropConditions,
 }
 
 type Rule = Box<dyn FnMut(&Request) -> Action + Send>;
@@ -147,8 +173,8 @@ impl Proxy {
         self.shared.under_way.load(Ordering::Acquire)
     }
 
-    /// Hands the held requests over to the servers, and waits until they are done. Returns how many were answered:
-    /// a server that is gone does not.
+    /// Hands the held requests over to the servers, and waits until they are done. Returns how many
+    /// were answered: a server that is gone does not.
     pub(crate) async fn release(&self) -> usize {
         let held = std::mem::take(&mut *self.shared.held.lock().unwrap());
         let mut answered = 0;
@@ -181,7 +207,7 @@ impl Proxy {
 }
 
 impl Shared {
-    fn decide(&self, service: ServiceKind, port: u16, method: String) -> Action {
+    fn decide(&self, service: ServiceKind, port: u16, method: String, frame: Bytes) -> Action {
         let earlier = {
             let mut requests = self.requests.lock().unwrap();
             let count = requests.entry(method.clone()).or_default();
@@ -193,6 +219,7 @@ impl Shared {
             port,
             method,
             earlier,
+            frame,
         };
         (self.rule.lock().unwrap())(&request)
     }

@@ -56,9 +56,11 @@ pub(super) async fn relay(
     let (from_server, to_server) = server.into_split();
     let (server_orders, server_inbox) = unbounded_channel();
     let (client_orders, client_inbox) = unbounded_channel();
-    let requests = requests(&shared, &link, (service, address), from_client, server_orders);
+    let outboxes = (server_orders, client_orders.clone());
+    let requests = requests(&shared, &link, (service, address), from_client, outboxes);
     let answers = answers(&link, from_server, client_orders);
-    // A reader that ends drops its sender, so that the writer carries out what is left before it ends.
+    // A reader that ends drops its sender, so that the writer carries out what is left before it
+    // ends.
     let reading = async {
         let _ = futures::join!(requests, answers);
         pending::<()>().await;
@@ -75,7 +77,7 @@ async fn requests(
     link: &Link,
     (service, address): (ServiceKind, SocketAddr),
     mut client: impl AsyncRead + Unpin,
-    server: UnboundedSender<Order>,
+    (server, answers): (UnboundedSender<Order>, UnboundedSender<Order>),
 ) -> io::Result<()> {
     let opening = frames::opening(&mut client).await?;
     write(&server, opening.clone());
@@ -87,7 +89,8 @@ async fn requests(
     loop {
         let frame = frames::frame(&mut client).await?;
         let header: RequestHeader = frames::header(&frame)?;
-        let action = shared.decide(service, address.port(), header.method_name.unwrap_or_default());
+        let method = frames::method(&frame, header.method_name);
+        let action = shared.decide(service, address.port(), method, frame.clone());
         if link.blackhole.load(Ordering::Relaxed) {
             continue;
         }
@@ -99,6 +102,7 @@ async fn requests(
                 write(&server, frame);
             }
             Action::DropRequest => {}
+            Action::Refuse => write(&answers, frames::too_busy(header.call_id)),
             Action::DelayRequest(time) => later(&server, time, frame),
             Action::Duplicate => {
                 write(&server, frame.clone());
@@ -119,7 +123,16 @@ async fn requests(
                 write(&server, frame);
                 cut(&server);
             }
+            Action::DropConditions => write(&server, frames::without_conditions(&frame)?),
             Action::Blackhole => link.blackhole.store(true, Ordering::Relaxed),
+            Action::BlackholeAnswers => {
+                write(&server, frame);
+                link.blackhole.store(true, Ordering::Relaxed);
+            }
+            Action::BlackholeUntil(time) => {
+                late(frame).deliver_after(time, shared);
+                link.blackhole.store(true, Ordering::Relaxed);
+            }
         }
     }
 }

@@ -19,8 +19,7 @@ async fn counted(table: &TestTable, options: OpenOptions) -> (PartitionedTable, 
 
 async fn commit_side_by_side(table: &PartitionedTable, rows: &[String]) -> Vec<Outcome> {
     let commits = rows.iter().map(|row| async move {
-        let mut transaction = table.at_row(row.clone());
-        transaction.put(put(row.clone(), "v")).unwrap();
+        let transaction = table.transaction_for_row(row.clone()).put(put(row.clone(), "v"));
         transaction.commit().await
     });
     join_all(commits).await

@@ -14,9 +14,10 @@ const TRANSACTIONS: usize = 10_000;
 const WRITERS: usize = 16;
 const READERS: usize = 2;
 
-/// Every transaction writes its number into two rows of one partition, and all writers use the same two rows.
+/// Every transaction writes its number into two rows of one partition, and all writers use the same
+/// two rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_scans_the_partition_never_sees_half_of_any_of_ten_thousand_transactions() {
+async fn scanning_reader_never_sees_half_of_a_transaction() {
     let table = TestTable::create("atomicity", by_three, &[]).await;
     let connection = connect().await;
     let opened = table.open(&connection).await;
@@ -24,9 +25,9 @@ async fn a_reader_that_scans_the_partition_never_sees_half_of_any_of_ten_thousan
     let done = AtomicBool::new(false);
     let writer = async || {
         while let number @ ..TRANSACTIONS = next.fetch_add(1, Ordering::SeqCst) {
-            let mut transaction = opened.at("xxx").unwrap();
+            let mut transaction = opened.transaction("xxx");
             for row in ["xxxa", "xxxb"] {
-                transaction.put(put(row, number.to_string())).unwrap();
+                transaction = transaction.put(put(row, number.to_string()));
             }
             let outcome = transaction.commit().await;
             assert!(outcome.is_committed(), "{outcome}");
@@ -72,14 +73,12 @@ async fn rows_that_are_put_and_deleted_together_come_and_go_together() {
     let done = AtomicBool::new(false);
     let writer = async {
         for number in 0..400_u64 {
-            let mut transaction = opened.at("xxx").unwrap();
+            let mut transaction = opened.transaction("xxx");
             for row in ["xxxa", "xxxm", "xxxz"] {
                 // Stamped in order: within one millisecond a delete would hide the put behind it.
-                match number % 2 {
-                    0 => transaction.put(put(row, "v").timestamp(number + 1)).unwrap(),
-                    _ => transaction
-                        .delete(hbase_txn::Delete::new(row).timestamp(number + 1))
-                        .unwrap(),
+                transaction = match number % 2 {
+                    0 => transaction.put(put(row, "v").timestamp(number + 1)),
+                    _ => transaction.delete(hbase_txn::Delete::new(row).timestamp(number + 1)),
                 };
             }
             assert!(transaction.commit().await.is_committed());

@@ -7,7 +7,10 @@ use std::{
 };
 
 use futures::future::join_all;
-use hbase_txn::{Barrier, BarrierOutcome, Connection, ErrorKind, Get, MOST_PARTIES, Put};
+use hbase_txn::{
+    ClientErrorKind, Connection, ErrorKind, Get, Put, Scan,
+    latch::{Barrier, BarrierOutcome, MAX_PARTIES},
+};
 use rstest::rstest;
 
 use crate::{
@@ -15,7 +18,7 @@ use crate::{
     support::{
         connect, connect_by,
         latch_rows::{latch_manager, latch_row, latch_table},
-        says, standalone,
+        rows, says, standalone,
         table::TestTable,
         within,
     },
@@ -108,7 +111,7 @@ async fn each_generation_opens_once_and_only_when_all_have_arrived() {
 }
 
 #[tokio::test]
-async fn a_generation_that_is_not_full_in_time_is_broken_and_the_next_begins() {
+async fn incomplete_generation_breaks_and_the_next_begins() {
     const TIME: Duration = Duration::from_secs(2);
     let connection = connect().await;
     let table = latch_table(&connection, "barrier_broken", 1, true).await;
@@ -179,7 +182,7 @@ async fn arrivals_whose_answers_are_lost_count_once() {
 }
 
 #[tokio::test]
-async fn what_a_server_whose_clock_was_ahead_has_written_hides_no_later_generation() {
+async fn cells_of_a_clock_ahead_hide_no_later_generation() {
     const AHEAD: Duration = Duration::from_secs(600);
     let connection = connect().await;
     let table = latch_table(&connection, "barrier_clock", 1, true).await;
@@ -214,7 +217,7 @@ async fn what_a_server_whose_clock_was_ahead_has_written_hides_no_later_generati
 
 #[rstest]
 #[case::nobody(0, HOUR, "from 1 to 1000")]
-#[case::too_many(MOST_PARTIES + 1, HOUR, "from 1 to 1000")]
+#[case::too_many(MAX_PARTIES + 1, HOUR, "from 1 to 1000")]
 #[case::too_short(2, Duration::from_millis(99), "may take from")]
 #[tokio::test]
 async fn what_no_barrier_can_be_is_refused(#[case] parties: u32, #[case] time: Duration, #[case] why: &str) {
@@ -222,15 +225,59 @@ async fn what_no_barrier_can_be_is_refused(#[case] parties: u32, #[case] time: D
     let table = latch_table(&connection, "barrier_bad", 1, true).await;
     let barrier = barrier(&connection, &table, "b").await;
     let error = barrier.create(parties, time).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
     says(&error, &[why, "barrier svc_b"]);
     assert_eq!(
         barrier.arrive("").await.unwrap_err().kind(),
-        ErrorKind::InvalidInput
+        ClientErrorKind::InvalidInput
     );
     let java = latch_table(&connection, "barrier_java", 1, false).await;
     let latches = latch_manager(&connection, &java.name, "svc", "fra").await;
     let error = latches.barrier("b").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::FamilyNotFound);
-    says(&error, &["no family S", "table alter"]);
+    assert_eq!(error.kind(), ClientErrorKind::FamilyNotFound);
+    says(&error, &["no family S", "add the family"]);
+}
+
+/// How many generations open one after the other; 100,000 take minutes.
+fn generations() -> u64 {
+    std::env::var("HBASE_TXN_TEST_GENERATIONS").map_or(200, |text| text.parse().unwrap())
+}
+
+#[tokio::test]
+async fn generations_that_opened_leave_nothing_behind() {
+    const TIME: Duration = Duration::from_secs(1);
+    const LOOKS: u32 = 20;
+    let connection = connect().await;
+    let table = latch_table(&connection, "barrier_many", 1, true).await;
+    let rounds = barrier(&connection, &table, "rounds").await;
+    rounds.create(2, TIME).await.unwrap();
+    let cells = async || -> usize {
+        let rows = rows(&table.of(&connection), Scan::new().raw()).await;
+        rows.iter().map(|row| row.cells().len()).sum()
+    };
+    let look = async || {
+        let began = Instant::now();
+        for _ in 0..LOOKS {
+            rounds.show().await.unwrap().unwrap();
+        }
+        began.elapsed() / LOOKS
+    };
+    let (began, first) = (Instant::now(), look().await);
+    let mut opened = 0;
+    while opened < generations() {
+        let one = rounds.arrive("one").await.unwrap();
+        let other = rounds.arrive("other").await.unwrap();
+        // A busy machine may take longer than the time of a generation.
+        opened += u64::from(one == other);
+    }
+    let (took, stored, fresh) = (began.elapsed(), cells().await, look().await);
+    tokio::time::sleep(TIME).await;
+    let idle = look().await;
+    connection.admin().flush_table(&table.name).await.unwrap();
+    let (kept, flushed) = (cells().await, look().await);
+    println!(
+        "{opened} generations in {took:?}: {stored} cells, {kept} after a flush; a look takes {first:?} at first, {fresh:?} then, \
+         {idle:?} when the last is over, {flushed:?} after the flush"
+    );
+    assert!(kept <= 4, "{kept} cells of {opened} generations after a flush");
 }

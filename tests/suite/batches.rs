@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hbase_txn::{Delete, ErrorKind, OpenOptions, Put, Scan};
+use hbase_txn::{ClientErrorKind, Delete, OpenOptions, Put, Scan};
 
 use crate::support::{
     connect, keys, put, rows, says, spied,
@@ -12,7 +12,7 @@ use crate::support::{
 static TABLE: SharedTable = SharedTable::new("batches", by_three, &["h", "p"]);
 
 #[tokio::test]
-async fn a_batch_is_grouped_by_partition_in_the_order_in_which_they_appear() {
+async fn batch_is_grouped_by_partition_in_order_of_appearance() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
@@ -21,9 +21,9 @@ async fn a_batch_is_grouped_by_partition_in_the_order_in_which_they_appear() {
     for row in ["qaa1", "aaa1", "kaa1", "aaa2", "qaa2", "aaa1"] {
         // The last is a second column of a row that is there already.
         let column = if batch.len() == 5 { "other" } else { "q" };
-        batch.put(Put::new(row).cell("f", column, "v"));
+        batch = batch.put(Put::new(row).cell("f", column, "v"));
     }
-    batch.delete(Delete::new("qaa9"));
+    batch = batch.delete(Delete::new("qaa9"));
     assert_eq!(batch.len(), 7);
     let outcomes = batch.commit().await;
     let told: Vec<_> = outcomes
@@ -39,7 +39,7 @@ async fn a_batch_is_grouped_by_partition_in_the_order_in_which_they_appear() {
         ]
     );
     assert_eq!(
-        keys(table.table(), Scan::new().start("a").stop("r")).await,
+        keys(table.table(), Scan::new().start_row("a").stop_row("r")).await,
         ["aaa1", "aaa2", "kaa1", "qaa1", "qaa2"]
     );
 }
@@ -49,29 +49,31 @@ async fn each_group_has_an_outcome_of_its_own() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
-    let mut batch = table.batch();
-    batch.put(put("raa1", "v"));
-    batch.put(put("rbb1", "v"));
-    batch.put(Put::new("rbb2").cell("nope", "q", "v"));
-    batch.put(put("rcc1", "v"));
+    let batch = table
+        .batch()
+        .put(put("raa1", "v"))
+        .put(put("rbb1", "v"))
+        .put(Put::new("rbb2").cell("nope", "q", "v"))
+        .put(put("rcc1", "v"));
     let outcomes = batch.commit().await;
     let names: Vec<_> = outcomes.iter().map(|group| group.outcome.name()).collect();
-    assert_eq!(names, ["committed", "refused", "committed"]);
-    says(&outcomes[1].outcome, &["refused", "row rbb2", "no family nope"]);
+    assert_eq!(names, ["committed", "invalid", "committed"]);
+    says(&outcomes[1].outcome, &["invalid", "row rbb2", "no family nope"]);
     assert_eq!(keys(table.table(), Scan::prefix("r")).await, ["raa1", "rcc1"]);
 }
 
 #[tokio::test]
-async fn explaining_sends_nothing_and_tells_groups_regions_sizes_and_refusals() {
+async fn explain_sends_nothing_and_lists_groups_and_refusals() {
     let (connection, spy) = spied().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
     let sent = spy.endpoint_calls();
-    let mut batch = table.batch();
-    batch.put(put("saa1", "12345"));
-    batch.put(put("saa2", "12345"));
-    batch.put(put("jaa1", "v"));
-    batch.delete(Delete::new("saa1").column("nope", "q"));
+    let batch = table
+        .batch()
+        .put(put("saa1", "12345"))
+        .put(put("saa2", "12345"))
+        .put(put("jaa1", "v"))
+        .delete(Delete::new("saa1").column("nope", "q"));
     let explanation = batch.explain().await.unwrap();
     let groups = &explanation.groups;
     assert_eq!((groups[0].rows, groups[0].mutations), (2, 3));
@@ -106,7 +108,7 @@ async fn many_groups_run_side_by_side_and_none_is_lost() {
     let mut batch = opened.batch();
     for group in 0..1_000 {
         for row in ["a", "b"] {
-            batch.put(put(format!("{group:03}{row}"), "v"));
+            batch = batch.put(put(format!("{group:03}{row}"), "v"));
         }
     }
     let outcomes = batch.commit().await;
@@ -119,7 +121,7 @@ async fn many_groups_run_side_by_side_and_none_is_lost() {
 }
 
 #[tokio::test]
-async fn groups_whose_turn_does_not_come_in_time_are_failed_and_were_not_sent() {
+async fn groups_without_a_turn_are_aborted_and_not_sent() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let options = OpenOptions::new().concurrency(1);
@@ -130,7 +132,7 @@ async fn groups_whose_turn_does_not_come_in_time_are_failed_and_were_not_sent() 
         .with_operation_timeout(limit);
     let mut batch = table.batch();
     for group in 0..400 {
-        batch.put(put(format!("{group:03}"), vec![0; 20_000]));
+        batch = batch.put(put(format!("{group:03}"), vec![0; 20_000]));
     }
     let began = Instant::now();
     let outcomes = batch.commit().await;
@@ -139,7 +141,7 @@ async fn groups_whose_turn_does_not_come_in_time_are_failed_and_were_not_sent() 
         "{:?}",
         began.elapsed()
     );
-    let found = keys(&shared.of(&connection), Scan::new().stop("a")).await;
+    let found = keys(&shared.of(&connection), Scan::new().stop_row("a")).await;
     let mut names = std::collections::BTreeMap::<_, u32>::new();
     for group in &outcomes {
         *names.entry(group.outcome.name()).or_default() += 1;
@@ -150,13 +152,13 @@ async fn groups_whose_turn_does_not_come_in_time_are_failed_and_were_not_sent() 
             None => assert!(written),
             Some(error) if error.is_outcome_unknown() => {}
             Some(error) => {
-                assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
+                assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{error}");
                 assert!(!written, "{error}");
             }
         }
     }
     assert!(
-        names.get("failed").is_some_and(|failed| *failed > 50),
+        names.get("aborted").is_some_and(|failed| *failed > 50),
         "{names:?}"
     );
     assert!(

@@ -1,21 +1,26 @@
 //! Tables that change under an open client.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hbase_txn::{
-    Connection, ErrorKind, OpenOptions, Outcome, PartitionRule, PartitionedTable, Scan, TableDescriptor,
+    ClientErrorKind, Connection, ErrorKind, OpenOptions, Outcome, PartitionRule, PartitionedTable, Scan,
+    ServiceKind, TableDescriptor,
 };
 use rstest::rstest;
 
-use crate::support::{
-    connect, keys, put, says, spied,
-    table::{TestTable, by_three, ruled},
+use crate::{
+    proxy::{Action, Proxy},
+    support::{
+        connect, connect_by, eventually, keys, put, says, spied, standalone,
+        table::{TestTable, by_three, ruled},
+    },
 };
 
 async fn commit(table: &PartitionedTable, value: &'static str) -> Outcome {
-    let mut transaction = table.at("xxx").unwrap();
-    transaction.put(put("xxx1", value)).unwrap();
-    transaction.put(put("xxx2", value)).unwrap();
+    let transaction = table
+        .transaction("xxx")
+        .put(put("xxx1", value))
+        .put(put("xxx2", value));
     transaction.commit().await
 }
 
@@ -39,7 +44,7 @@ async fn modify(connection: &Connection, table: &TestTable, descriptor: TableDes
     "now there is none"
 )]
 #[tokio::test]
-async fn a_rule_that_was_changed_under_an_open_client_stops_it_until_it_is_opened_again(
+async fn changed_rule_stops_an_open_client_until_it_opens_again(
     #[case] changed: fn(&TestTable) -> TableDescriptor,
     #[case] why: &str,
 ) {
@@ -52,7 +57,7 @@ async fn a_rule_that_was_changed_under_an_open_client_stops_it_until_it_is_opene
     modify(&connect().await, &table, changed(&table)).await;
     for _ in 0..3 {
         let outcome = commit(&opened, "after").await;
-        assert_eq!(outcome.name(), "refused", "{outcome}");
+        assert_eq!(outcome.name(), "invalid", "{outcome}");
         assert_eq!(outcome.error().unwrap().kind(), ErrorKind::PartitionRuleChanged);
         says(
             &outcome,
@@ -74,7 +79,7 @@ async fn a_rule_that_was_changed_under_an_open_client_stops_it_until_it_is_opene
 }
 
 #[tokio::test]
-async fn a_changed_rule_is_noticed_at_once_when_the_region_is_found_reopened() {
+async fn changed_rule_is_noticed_when_the_region_is_reopened() {
     let connection = connect().await;
     let table = TestTable::create("reopened", by_three, &[]).await;
     // So long that only the region can tell.
@@ -88,7 +93,7 @@ async fn a_changed_rule_is_noticed_at_once_when_the_region_is_found_reopened() {
     table.split_at(&elsewhere, "mmmm").await;
     for _ in 0..2 {
         let outcome = commit(&opened, "after").await;
-        assert_eq!(outcome.name(), "refused", "{outcome}");
+        assert_eq!(outcome.name(), "invalid", "{outcome}");
         assert_eq!(outcome.error().unwrap().kind(), ErrorKind::PartitionRuleChanged);
     }
 }
@@ -105,7 +110,7 @@ async fn a_change_that_leaves_the_rule_alone_stops_nobody() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_was_removed_under_an_open_client_fails_the_transaction_and_says_how_to_attach_it() {
+async fn removed_endpoint_fails_the_transaction_with_a_fix() {
     let connection = connect().await;
     let table = TestTable::create("unplugged", by_three, &[]).await;
     let opened = table.open(&connection).await;
@@ -115,22 +120,15 @@ async fn an_endpoint_that_was_removed_under_an_open_client_fails_the_transaction
         .retain(|key, _| !key.starts_with(b"coprocessor"));
     modify(&connect().await, &table, descriptor).await;
     let outcome = commit(&opened, "v").await;
-    assert_eq!(outcome.name(), "failed", "{outcome}");
-    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::EndpointMissing);
-    says(
-        &outcome,
-        &[
-            "attach MultiRowMutationEndpoint",
-            "table alter TABLE --endpoint",
-            "attempt ",
-        ],
-    );
+    assert_eq!(outcome.name(), "aborted", "{outcome}");
+    assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::EndpointMissing);
+    says(&outcome, &["attach MultiRowMutationEndpoint", "attempt "]);
     assert_eq!(keys(opened.table(), Scan::new()).await, [""; 0]);
 }
 
 #[rstest]
 #[tokio::test]
-async fn a_table_whose_commits_could_be_lost_is_refused_unless_that_is_allowed(
+async fn table_with_weak_durability_is_refused_unless_allowed(
     #[values("SKIP_WAL", "ASYNC_WAL")] durability: &'static str,
 ) {
     let connection = connect().await;
@@ -152,20 +150,73 @@ async fn a_table_whose_commits_could_be_lost_is_refused_unless_that_is_allowed(
 }
 
 #[tokio::test]
-async fn a_family_that_was_dropped_under_an_open_client_fails_the_whole_transaction() {
+async fn family_dropped_under_an_open_client_fails_the_transaction() {
     let (connection, spy) = spied().await;
     let two = |name| by_three(name).with_family(hbase_txn::FamilyDescriptor::new("g"));
     let table = TestTable::create("family", two, &[]).await;
     let opened = table.open(&connection).await;
     modify(&connect().await, &table, by_three(table.name.clone())).await;
-    let mut transaction = opened.at("xxx").unwrap();
-    transaction.put(put("xxx1", "v")).unwrap();
-    transaction
-        .put(hbase_txn::Put::new("xxx2").cell("g", "q", "v"))
-        .unwrap();
+    let transaction = opened
+        .transaction("xxx")
+        .put(put("xxx1", "v"))
+        .put(hbase_txn::Put::new("xxx2").cell("g", "q", "v"));
     let outcome = transaction.commit().await;
-    assert_eq!(outcome.name(), "failed", "{outcome}");
-    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::FamilyNotFound);
+    assert_eq!(outcome.name(), "aborted", "{outcome}");
+    assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::FamilyNotFound);
     assert!(spy.endpoint_calls() > 1);
     assert_eq!(keys(opened.table(), Scan::new()).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn commits_do_not_wait_for_a_silent_master() {
+    let proxy = Proxy::new();
+    let connection = connect_by(proxy.clone(), standalone().config()).await;
+    let table = TestTable::create("silent_master", by_three, &[]).await;
+    let options = OpenOptions::new().rule_interval(Duration::from_millis(400));
+    let opened = table.open_with(&connection, options).await;
+    assert!(commit(&opened, "before").await.is_committed());
+    proxy.rule(|request| match request.service {
+        ServiceKind::Master => Action::DropRequest,
+        _ => Action::Pass,
+    });
+    // Longer than a reading of the rule may last.
+    let (began, mut longest) = (Instant::now(), Duration::ZERO);
+    while began.elapsed() < Duration::from_secs(7) {
+        let sent = Instant::now();
+        assert!(commit(&opened, "meanwhile").await.is_committed());
+        longest = longest.max(sent.elapsed());
+    }
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    let other = ruled(table.name.clone(), &PartitionRule::prefix_length(4).unwrap());
+    modify(&connect().await, &table, other).await;
+    assert!(commit(&opened, "not known yet").await.is_committed());
+    proxy.pass_all();
+    let refused = eventually("the change is noticed", async || {
+        let outcome = commit(&opened, "after").await;
+        (!outcome.is_committed()).then_some(outcome)
+    });
+    says(&refused.await, &["now it is the first 4 bytes"]);
+}
+
+#[tokio::test]
+async fn commit_behind_an_idle_time_does_not_go_under_an_old_rule() {
+    let connection = connect().await;
+    let table = TestTable::create("idle", by_three, &[]).await;
+    let interval = Duration::from_millis(300);
+    let options = OpenOptions::new().rule_interval(interval);
+    let opened = table.open_with(&connection, options).await;
+    assert!(commit(&opened, "before").await.is_committed());
+    let changed = Instant::now();
+    let other = ruled(table.name.clone(), &PartitionRule::prefix_length(4).unwrap());
+    modify(&connect().await, &table, other).await;
+    eventually("the rule that was read is old", async || {
+        (changed.elapsed() > 2 * interval).then_some(())
+    })
+    .await;
+    let outcome = commit(&opened, "after").await;
+    assert_eq!(
+        outcome.error().unwrap().kind(),
+        ErrorKind::PartitionRuleChanged,
+        "{outcome}"
+    );
 }

@@ -1,8 +1,8 @@
 //! Changes of one row under a condition on it.
 
 use hbase_txn::{
-    Append, Comparator, Comparison, Condition, Delete, Durability, ErrorKind, FamilyDescriptor, Filter, Get,
-    Increment, Mutation, Put, Table, TableDescriptor, TableName,
+    Append, ClientErrorKind, Comparator, Comparison, Condition, Delete, Durability, FamilyDescriptor, Filter,
+    Get, Increment, Mutation, Put, Table, TableDescriptor, TableName,
 };
 
 use crate::support::{
@@ -113,7 +113,7 @@ async fn all_mutations_are_made_or_none_in_one_call() {
     ];
     let condition = Condition::present("all", "f", "q");
     let error = table.check_and_mutate(condition, unknown).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::FamilyNotFound, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::FamilyNotFound, "{error}");
     assert_eq!(value(&table, "all").await.as_deref(), Some("new"));
 }
 
@@ -133,9 +133,9 @@ async fn of_many_who_want_the_same_one_is_told_that_it_has_it() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_one_conditional_change_is_refused_before_it_is_sent() {
+async fn invalid_conditional_change_is_refused_before_it_is_sent() {
     let (connection, spy) = spied().await;
-    let table = connection.table("nowhere_to_be_found".parse().unwrap());
+    let table = connection.table("nowhere_to_be_found").unwrap();
     let absent = || Condition::absent("r", "f", "q");
     let cell = |value: &'static str| put("r", value);
     let cases: Vec<(Condition, Vec<Mutation>, &str)> = vec![
@@ -183,7 +183,7 @@ async fn what_can_not_be_one_conditional_change_is_refused_before_it_is_sent() {
     ];
     for (condition, mutations, expected) in cases {
         let error = table.check_and_mutate(condition, mutations).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.to_string().contains("nowhere_to_be_found"), "{error}");
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::future::{BoxFuture, join_all};
-use hbase_txn::{Connector, DialTarget, ErrorKind, Get, Io, Scan, ServiceKind, TcpConnector};
+use hbase_txn::{ClientErrorKind, Connector, DialTarget, Get, Io, Scan, ServiceKind, TcpConnector};
 
 use crate::support::{
     connect, connect_by, eventually, forwarded,
@@ -41,7 +41,7 @@ async fn one_connection_carries_a_thousand_outstanding_calls() {
 }
 
 #[tokio::test]
-async fn a_hundred_calls_of_a_client_that_knows_nothing_share_what_one_looks_up() {
+async fn hundred_concurrent_calls_share_one_lookup() {
     let shared = TABLE.get().await;
     let (connection, spy) = spied().await;
     let table = shared.of(&connection);
@@ -55,7 +55,7 @@ async fn a_hundred_calls_of_a_client_that_knows_nothing_share_what_one_looks_up(
 }
 
 #[tokio::test]
-async fn a_closed_client_answers_what_was_in_flight_and_refuses_what_comes_later() {
+async fn closed_client_finishes_calls_in_flight_and_refuses_others() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection);
@@ -75,14 +75,14 @@ async fn a_closed_client_answers_what_was_in_flight_and_refuses_what_comes_later
         scanner.next().await.unwrap_err(),
         connection.admin().tables().await.unwrap_err(),
     ] {
-        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+        assert_eq!(error.kind(), ClientErrorKind::Closed, "{error}");
         assert!(!error.is_outcome_unknown() && !error.is_retryable());
     }
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     connection.close().await;
     let again = shared.of(&connect().await);
     assert_eq!(
-        keys(&again, Scan::new().start("close0").stop("close9"))
+        keys(&again, Scan::new().start_row("close0").stop_row("close9"))
             .await
             .len(),
         200
@@ -107,7 +107,7 @@ async fn a_connector_leads_connections_where_it_wants() {
 }
 
 #[tokio::test]
-async fn reads_survive_a_connection_that_falls_silent_or_speaks_nonsense() {
+async fn reads_survive_silent_and_corrupt_connections() {
     let cluster = standalone();
     let config = cluster.config().with_read_timeout(Duration::from_millis(500));
     let (connection, forwarder) = forwarded(config).await;
@@ -128,7 +128,7 @@ async fn reads_survive_a_connection_that_falls_silent_or_speaks_nonsense() {
     // Nonsense is not tried again, but it ends no more than the connection it came over.
     forwarder.garble();
     let error = table.get(Get::new("survive")).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error}");
     assert_eq!(value(&table, "survive").await.as_deref(), Some("v"));
 }
 
@@ -149,7 +149,7 @@ impl Connector for Panicking {
 }
 
 #[tokio::test]
-async fn a_connector_that_panics_once_is_a_failed_dial_and_is_asked_again() {
+async fn panic_of_a_connector_is_a_failed_dial_and_is_retried() {
     let connection = connect_by(Panicking::default(), standalone().config()).await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection);

@@ -1,22 +1,26 @@
 //! Conditions: what a rejection says, and that no server is believed before it was tried.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use hbase_txn::{
-    Comparison, Condition, ErrorKind, Filter, OpenOptions, Outcome, PartitionedTable, Put, Rejection,
+    ClientErrorKind, Comparison, Condition, Delete, ErrorKind, Filter, Increment, Mutation, OpenOptions,
+    Outcome, PartitionedTable, Put, Rejection,
 };
 
 use crate::support::{
     connect, put, spied,
-    table::{SharedTable, by_three},
+    table::{SharedTable, by_three, recorded},
+    value,
 };
 
 static TABLE: SharedTable = SharedTable::new("conditions", by_three, &["m"]);
 
 async fn commit(table: &PartitionedTable, prefix: &'static str, conditions: Vec<Condition>) -> Outcome {
-    let mut transaction = table.at(prefix).unwrap();
+    let mut transaction = table.transaction(prefix);
     for condition in conditions {
-        transaction.condition(condition).unwrap();
+        transaction = transaction.condition(condition);
     }
-    transaction.put(put(format!("{prefix}written"), "v")).unwrap();
+    transaction = transaction.put(put(format!("{prefix}written"), "v"));
     transaction.commit().await
 }
 
@@ -28,7 +32,7 @@ fn rejection(outcome: Outcome) -> Rejection {
 }
 
 #[tokio::test]
-async fn a_rejection_names_the_labels_that_failed_and_what_was_found_and_nothing_is_applied() {
+async fn rejection_has_labels_and_cells_and_applies_nothing() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
@@ -80,7 +84,7 @@ async fn a_rejection_names_the_labels_that_failed_and_what_was_found_and_nothing
 }
 
 #[tokio::test]
-async fn conditions_that_hold_let_the_transaction_pass_whatever_row_they_are_about() {
+async fn satisfied_conditions_on_any_row_let_the_transaction_pass() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
@@ -130,10 +134,9 @@ async fn a_transaction_of_conditions_alone_is_an_assertion() {
     let table = shared.open(&connection).await;
     table.table().put(put("asaa", "1")).await.unwrap();
     let ask = async |value: &'static str| {
-        let mut transaction = table.at("asa").unwrap();
-        transaction
-            .condition(Condition::equal("asaa", "f", "q", value))
-            .unwrap();
+        let transaction = table
+            .transaction("asa")
+            .condition(Condition::equal("asaa", "f", "q", value));
         transaction.commit().await
     };
     assert_eq!(ask("1").await.name(), "committed");
@@ -160,11 +163,11 @@ async fn each_server_is_tried_once_before_its_conditions_are_believed() {
 }
 
 #[tokio::test]
-async fn a_condition_that_can_not_be_part_of_it_is_refused_when_it_is_added() {
+async fn invalid_condition_is_refused_when_it_is_added() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
-    let mut transaction = table.at("bad").unwrap();
+    let mut transaction = table.transaction("bad");
     for (condition, kind, why) in [
         (
             Condition::absent("othr", "f", "q"),
@@ -173,26 +176,26 @@ async fn a_condition_that_can_not_be_part_of_it_is_refused_when_it_is_added() {
         ),
         (
             Condition::absent("bad1", "nope", "q"),
-            ErrorKind::FamilyNotFound,
+            ErrorKind::Client(ClientErrorKind::FamilyNotFound),
             "no family nope",
         ),
         (
             Condition::equal("bad1", "f", "q", ""),
-            ErrorKind::InvalidInput,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
             "empty value",
         ),
         (
             Condition::absent("", "f", "q"),
-            ErrorKind::InvalidInput,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
             "empty row",
         ),
         (
             Condition::absent("bad1", "_txn", "q"),
-            ErrorKind::InvalidInput,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
             "kept for",
         ),
     ] {
-        let error = transaction.condition(condition).unwrap_err();
+        let error = transaction.try_add(condition).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(why), "{error}");
     }
@@ -204,7 +207,7 @@ async fn a_condition_that_can_not_be_part_of_it_is_refused_when_it_is_added() {
 }
 
 #[tokio::test]
-async fn a_thousand_conditions_and_fifty_thousand_rows_work_and_more_are_refused_by_a_limit() {
+async fn thousand_conditions_and_fifty_thousand_rows_are_accepted() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared
@@ -219,15 +222,168 @@ async fn a_thousand_conditions_and_fifty_thousand_rows_work_and_more_are_refused
     let outcome = commit(&table, "man", conditions(1_001)).await;
     assert_eq!(
         outcome.error().unwrap().kind(),
-        ErrorKind::LimitExceeded,
+        ClientErrorKind::LimitExceeded,
         "{outcome}"
     );
-    let mut transaction = table.at("rws").unwrap();
+    let mut transaction = table.transaction("rws");
     for number in 0..50_000 {
-        transaction
-            .put(Put::new(format!("rws{number:05}")).cell("f", "q", "v"))
-            .unwrap();
+        transaction = transaction.put(Put::new(format!("rws{number:05}")).cell("f", "q", "v"));
     }
     let outcome = transaction.commit().await;
     assert!(outcome.is_committed(), "{outcome}");
+}
+
+/// A minute ahead of the clock.
+fn soon() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from(now.as_millis()).unwrap() + 60_000
+}
+
+/// What is stored before, the condition, the write, and the value that is read afterwards.
+struct Ahead {
+    name: &'static str,
+    stored: fn(&str) -> Vec<Mutation>,
+    condition: fn(String) -> Condition,
+    write: fn(String) -> Mutation,
+    after: Option<&'static str>,
+}
+
+fn old(row: &str) -> Vec<Mutation> {
+    vec![Put::new(row.to_owned()).cell_at("f", "q", soon(), "old").into()]
+}
+
+fn empty(row: &str) -> Vec<Mutation> {
+    vec![Put::new(row.to_owned()).cell_at("f", "q", soon(), "").into()]
+}
+
+fn deleted(row: &str) -> Vec<Mutation> {
+    let delete = Delete::new(row.to_owned()).column("f", "q");
+    vec![delete.timestamp(soon()).into()]
+}
+
+fn equal(row: String) -> Condition {
+    Condition::equal(row, "f", "q", "old")
+}
+
+fn absent(row: String) -> Condition {
+    Condition::absent(row, "f", "q")
+}
+
+fn new(row: String) -> Mutation {
+    put(row, "new").into()
+}
+
+const AHEAD: [Ahead; 11] = {
+    const fn case(
+        name: &'static str,
+        stored: fn(&str) -> Vec<Mutation>,
+        condition: fn(String) -> Condition,
+        write: fn(String) -> Mutation,
+        after: Option<&'static str>,
+    ) -> Ahead {
+        Ahead {
+            name,
+            stored,
+            condition,
+            write,
+            after,
+        }
+    }
+    let new_value = Some("new");
+    [
+        case("equal", old, equal, new, new_value),
+        case(
+            "present",
+            old,
+            |row| Condition::present(row, "f", "q"),
+            new,
+            new_value,
+        ),
+        case(
+            "not equal",
+            old,
+            |row| Condition::not_equal(row, "f", "q", "o"),
+            new,
+            new_value,
+        ),
+        case(
+            "begins",
+            old,
+            |row| Condition::begins_with(row, "f", "q", "o"),
+            new,
+            new_value,
+        ),
+        case(
+            "filter",
+            old,
+            |row| Condition::matches(row, Filter::column_prefix("q")),
+            new,
+            new_value,
+        ),
+        case("empty", empty, absent, new, new_value),
+        case("deleted", deleted, absent, new, new_value),
+        case(
+            "incremented",
+            deleted,
+            absent,
+            |row| Increment::new(row).column("f", "q", 0x4142_4344_4546_4748).into(),
+            Some("ABCDEFGH"),
+        ),
+        case(
+            "column",
+            old,
+            equal,
+            |row| Delete::new(row).column("f", "q").into(),
+            None,
+        ),
+        case(
+            "family",
+            old,
+            equal,
+            |row| Delete::new(row).family("f").into(),
+            None,
+        ),
+        case("row", old, equal, |row| Delete::new(row).into(), None),
+    ]
+};
+
+#[tokio::test]
+async fn write_to_a_conditions_cell_is_visible_over_a_cell_ahead() {
+    static RECORDED: SharedTable = SharedTable::new("ahead", recorded, &[]);
+    let (connection, spy) = spied().await;
+    for shared in [&TABLE, &RECORDED] {
+        let shared = shared.get().await;
+        let table = shared.open(&connection).await;
+        for (number, case) in AHEAD.iter().enumerate() {
+            // A row of its own for each: nothing of one case is left in the next.
+            let row = format!("ah{number:x}row");
+            let mut before = table.transaction_for_row(row.clone());
+            for mutation in (case.stored)(&row) {
+                before = before.add(mutation);
+            }
+            let outcome = before.commit().await;
+            assert!(outcome.is_committed(), "{}: {outcome}", case.name);
+            let transaction = table
+                .transaction_for_row(row.clone())
+                .condition((case.condition)(row.clone()))
+                .add((case.write)(row.clone()));
+            let outcome = transaction.commit().await;
+            assert!(outcome.is_committed(), "{}: {outcome}", case.name);
+            let after = value(table.table(), row).await;
+            assert_eq!(after.as_deref(), case.after, "{}", case.name);
+        }
+    }
+    // Only a write to a cell that a condition names costs a read.
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    table.table().put(put("ahyrow", "old")).await.unwrap();
+    for (other, reads) in [("ahyother", 0), ("ahyrow", 1)] {
+        let transaction = table
+            .transaction("ahy")
+            .condition(Condition::equal("ahyrow", "f", "q", "old"))
+            .put(put(other, "new"));
+        let before = spy.scan_calls();
+        assert!(transaction.commit().await.is_committed());
+        assert_eq!(spy.scan_calls() - before, reads, "{other}");
+    }
 }

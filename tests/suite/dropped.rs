@@ -1,4 +1,5 @@
-//! Futures that are dropped at every place where they wait: nothing is lost, nothing is half, and the client works.
+//! Futures that are dropped at every place where they wait: nothing is lost, nothing is half, and
+//! the client works.
 
 use std::{
     future::poll_fn,
@@ -38,8 +39,8 @@ pub(crate) async fn polled<F: Future>(future: F, times: usize) -> Option<F::Outp
     .await
 }
 
-/// Does it with a client of its own for each number of polls, until the future runs to its end: then it was dropped
-/// at every place where it waits, from the first look-up and the first dial on.
+/// Does it with a client of its own for each number of polls, until the future runs to its end:
+/// then it was dropped at every place where it waits, from the first look-up and the first dial on.
 pub(crate) async fn at_every_wait(mut attempt: impl AsyncFnMut(usize, Connection) -> bool) {
     for times in 1..WAITS {
         if attempt(times, connect().await).await {
@@ -62,7 +63,7 @@ async fn a_dropped_next_loses_no_row() {
     }
     let mut expected = written.clone();
     expected.sort_unstable();
-    let scan = || Scan::new().start("dn").stop("zo").batch_rows(3);
+    let scan = || Scan::new().start_row("dn").stop_row("zo").caching(3);
     at_every_wait(async |times, connection| {
         let mut scanner = shared.of(&connection).scan(scan()).unwrap();
         let mut read = Vec::new();
@@ -109,7 +110,7 @@ async fn a_dropped_put_is_applied_or_not_and_the_client_still_works() {
 }
 
 #[tokio::test]
-async fn a_dropped_commit_is_applied_whole_or_not_at_all_and_the_client_still_works() {
+async fn dropped_commit_is_whole_or_absent_and_the_client_works() {
     let shared = TABLE.get().await;
     at_every_wait(async |times, connection| {
         let table = shared.open(&connection).await;
@@ -118,9 +119,9 @@ async fn a_dropped_commit_is_applied_whole_or_not_at_all_and_the_client_still_wo
         let prefix = format!("c{times:02}");
         let rows = [format!("{prefix}a"), format!("{prefix}b")];
         let opened = shared.open(&fresh).await;
-        let mut transaction = opened.at(prefix.clone()).unwrap();
+        let mut transaction = opened.transaction(prefix.clone());
         for row in &rows {
-            transaction.put(put(row.clone(), "v")).unwrap();
+            transaction = transaction.put(put(row.clone(), "v"));
         }
         let done = polled(transaction.commit(), times).await;
         let found = keys(table.table(), Scan::prefix(prefix.clone())).await;
@@ -129,8 +130,7 @@ async fn a_dropped_commit_is_applied_whole_or_not_at_all_and_the_client_still_wo
             assert!(outcome.is_committed(), "{outcome}");
             assert_eq!(found, rows);
         }
-        let mut transaction = opened.at("cok").unwrap();
-        transaction.put(put("cok1", "v")).unwrap();
+        let transaction = opened.transaction("cok").put(put("cok1", "v"));
         assert!(transaction.commit().await.is_committed());
         done.is_some()
     })
@@ -147,7 +147,7 @@ async fn a_dropped_batch_leaves_each_group_whole_or_absent() {
         let prefixes: Vec<String> = (0..groups).map(|group| format!("{group}{times:02}")).collect();
         for prefix in &prefixes {
             for row in ["a", "b", "c"] {
-                batch.put(put(format!("{prefix}{row}"), "v"));
+                batch = batch.put(put(format!("{prefix}{row}"), "v"));
             }
         }
         let done = polled(batch.commit(), times).await;
@@ -163,9 +163,9 @@ async fn a_dropped_batch_leaves_each_group_whole_or_absent() {
 
 /// Adds one to the partition's count, once for each id.
 fn count_once(table: &PartitionedTable, prefix: &str, id: &TransactionId) -> Transaction {
-    let mut transaction = table.at(prefix.to_owned()).unwrap();
+    let mut transaction = table.transaction(prefix.to_owned());
     let increment = Increment::new(format!("{prefix}n")).column("f", "n", 1);
-    transaction.id(id.clone()).increment(increment).unwrap();
+    transaction = transaction.id(id.clone()).increment(increment);
     transaction
 }
 
@@ -178,7 +178,7 @@ async fn counted(table: &PartitionedTable, prefix: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_dropped_commit_with_a_record_is_applied_once_or_never_and_settling_tells_which() {
+async fn dropped_recorded_commit_applies_once_or_never_and_settles() {
     let shared = RECORDED.get().await;
     let observer = connect().await;
     let observed = shared.open(&observer).await;
@@ -221,7 +221,7 @@ async fn a_dropped_commit_with_a_record_is_applied_once_or_never_and_settling_te
 }
 
 #[tokio::test]
-async fn a_dropped_settlement_stands_or_not_and_the_next_one_tells_the_truth() {
+async fn dropped_settlement_is_done_or_not_and_the_next_is_right() {
     let shared = RECORDED.get().await;
     let observer = connect().await;
     let observed = shared.open(&observer).await;

@@ -1,8 +1,12 @@
-//! Latches whose futures are dropped at every place where they wait: what was dropped is done or not, once, and nothing stays.
+//! Latches whose futures are dropped at every place where they wait: what was dropped is done or
+//! not, once, and nothing stays.
 
 use std::time::Duration;
 
-use hbase_txn::{ErrorKind, Latch, LatchManager, LatchState, Level, WaitOutcome};
+use hbase_txn::{
+    ErrorKind, Level,
+    latch::{Latch, LatchManager, LatchState, WaitOutcome},
+};
 
 use crate::{
     dropped::{at_every_wait, polled},
@@ -80,7 +84,7 @@ async fn a_dropped_arrival_may_be_made_again_and_counts_once() {
 }
 
 #[tokio::test]
-async fn a_dropped_init_makes_the_latch_or_not_and_a_dropped_delete_deletes_it_or_not() {
+async fn dropped_init_and_delete_of_a_latch_are_done_or_not() {
     for (table, others) in &tables().await {
         at_every_wait(async |times, connection| {
             let id = format!("init-{times}");

@@ -1,10 +1,11 @@
-//! Locks whose futures are dropped at every place where they wait: no lock stays held that nobody has.
+//! Locks whose futures are dropped at every place where they wait: no lock stays held that nobody
+//! has.
 
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, Level, LockGuard, LockManager, LockManagerOptions, LockSet, LockTableOptions, PartitionLocks,
-    TableDescriptor, TableName,
+    Connection, Level, TableDescriptor, TableDescriptorExt, TableName,
+    lock::{LockGuard, LockManager, LockManagerOptions, LockSet, LockTableOptions, PartitionLocks},
 };
 
 use crate::{
@@ -17,22 +18,23 @@ use crate::{
 };
 
 static SHARED: SharedTable = SharedTable::new("dropped-locks", shared_with_java, &[]);
-static OURS: SharedTable = SharedTable::new("dropped-locks-ours", ours_alone, &[]);
+static OURS: SharedTable = SharedTable::new("dropped-locks-ours", without_java_clients, &[]);
 static PARTITIONS: SharedTable = SharedTable::new("dropped-locks-in", with_locks, &[]);
 
 fn shared_with_java(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).descriptor()
+    LockTableOptions::from(name).descriptor()
 }
 
-fn ours_alone(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).ours_alone().descriptor()
+fn without_java_clients(name: TableName) -> TableDescriptor {
+    LockTableOptions::from(name).without_java_clients().descriptor()
 }
 
 fn with_locks(name: TableName) -> TableDescriptor {
     by_three(name).with_lock_family()
 }
 
-/// Far longer than anything here takes: a lock that is left behind is not mistaken for one whose lease is over.
+/// Far longer than anything here takes: a lock that is left behind is not mistaken for one whose
+/// lease is over.
 const LEASE: Duration = Duration::from_secs(80);
 /// How soon what was left behind is given back.
 const SOON: Duration = Duration::from_secs(20);
@@ -50,7 +52,8 @@ async fn acquire(locks: &LockManager, id: &str) -> LockGuard {
     within(SOON, acquired).await.unwrap()
 }
 
-/// Polls an acquire so many times, drops it, and sees that both sides get the lock then. Whether it was done before.
+/// Polls an acquire so many times, drops it, and sees that both sides get the lock then. Whether it
+/// was done before.
 async fn drop_acquire(locks: &LockManager, others: &LockManager, id: &str, times: usize) -> bool {
     let request = locks.lock(Level::Xdc, id).unwrap().ttl(LEASE);
     let done = polled(request.acquire(), times).await;
@@ -161,10 +164,10 @@ async fn a_dropped_claim_leaves_no_lock_held() {
         );
         let data = table.open(&connection).await;
         let locks = PartitionLocks::open(&data).await.unwrap();
-        let mut transaction = data.at("dcl").unwrap();
+        let mut transaction = data.transaction("dcl");
         let request = locks.lock("dcl", &id).unwrap().ttl(LEASE);
         let pending = transaction.acquire_lock(request).unwrap();
-        transaction.put(put(format!("dcl{times}"), "v")).unwrap();
+        transaction = transaction.put(put(format!("dcl{times}"), "v"));
         transaction.commit().await.into_result().unwrap();
         let done = polled(pending.claim(), times).await;
         let over = done.is_some();
@@ -178,7 +181,7 @@ async fn a_dropped_claim_leaves_no_lock_held() {
 }
 
 #[tokio::test]
-async fn a_dropped_acquire_that_waits_for_another_holder_leaves_no_lock_held() {
+async fn dropped_waiting_acquire_leaves_no_lock_held() {
     let other = connect().await;
     let table = SHARED.get().await;
     let others = manager(&other, &table).await;
@@ -222,7 +225,7 @@ async fn a_dropped_renewal_leaves_the_lock_as_it_was_or_renewed() {
 }
 
 #[tokio::test]
-async fn a_dropped_release_goes_on_in_the_background_as_a_dropped_guard_does() {
+async fn dropped_release_goes_on_in_the_background_like_a_drop() {
     let other = connect().await;
     for table in [&SHARED, &OURS] {
         let table = table.get().await;

@@ -1,6 +1,7 @@
 //! Elections: one leader a term, and terms rise.
 
 use std::{
+    future::pending,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -8,16 +9,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::StreamExt;
 use hbase_txn::{
-    Connection, Election, ErrorKind, Leadership, Level, LockLoss, LockTableOptions, TableDescriptor,
-    TableName,
+    ClientErrorKind, Connection, ErrorKind, Level, TableDescriptor, TableName,
+    coordination::{Election, Leadership},
+    lock::{LockLoss, LockTableOptions},
 };
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
     dropped::{at_every_wait, polled},
     support::{
-        connect,
+        connect, eventually,
         lock_rows::lock_manager,
         says,
         table::{SharedTable, TestTable},
@@ -28,7 +31,7 @@ use crate::{
 static TABLE: SharedTable = SharedTable::new("elections", lock_table, &[]);
 
 fn lock_table(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).descriptor()
+    LockTableOptions::from(name).descriptor()
 }
 
 const LEASE: Duration = Duration::from_secs(80);
@@ -45,7 +48,7 @@ async fn lead(election: &Election) -> Leadership {
 }
 
 #[tokio::test]
-async fn one_leads_at_a_time_in_terms_that_rise_and_everybody_can_see_who() {
+async fn one_process_leads_at_a_time_in_rising_visible_terms() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let one = election(&connection, &table, "terms").await;
     let other = election(&connection, &table, "terms").await;
@@ -55,13 +58,14 @@ async fn one_leads_at_a_time_in_terms_that_rise_and_everybody_can_see_who() {
         let leadership = lead(&one).await;
         assert!(leadership.term() > last && leadership.is_leader());
         last = leadership.term();
-        let error = other.campaign().lead().await.unwrap_err();
+        let error = other.campaign().wait(Duration::ZERO).lead().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LockUnavailable);
         let text = error.to_string();
         assert!(
             text.contains("tester") && text.contains("LEAD#DC#fra#elect#terms"),
             "{text}"
         );
+        assert!(other.campaign().try_lead().await.unwrap().is_none());
         // Renewals count on what the lock counts, and leave the term as it is.
         leadership.guard().renew().await.unwrap();
         let leader = other.leader().await.unwrap().unwrap();
@@ -102,27 +106,125 @@ async fn a_leader_that_crashes_is_followed_when_its_lease_is_over() {
 }
 
 #[tokio::test]
-async fn a_leadership_is_renewed_and_its_changes_are_told() {
+async fn changes_yield_the_leader_once_and_then_each_change() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let (one, other) = (
         election(&connection, &table, "changes").await,
         election(&connection, &table, "changes").await,
     );
-    assert_eq!(other.changed(None, Duration::ZERO).await.unwrap(), None);
-    let soon = tokio::spawn({
-        let other = other.clone();
-        async move { other.changed(None, SOON).await.unwrap() }
-    });
+    let mut changes = other.changes();
+    assert_eq!(within(SOON, changes.next()).await.unwrap().unwrap(), None);
+    assert!(polled(changes.next(), 3).await.is_none());
     let lease = Duration::from_secs(2);
-    let leadership = one.campaign().ttl(lease).lead().await.unwrap();
-    let first = soon.await.unwrap().expect("somebody leads");
-    assert_eq!(first.term, Some(leadership.term()));
+    let campaign = one.campaign().ttl(lease);
+    let leadership = campaign.try_lead().await.unwrap().unwrap();
+    let first = within(SOON, changes.next()).await.unwrap().unwrap();
+    assert_eq!(first.and_then(|leader| leader.term), Some(leadership.term()));
+    let late = other.changes().next().await.unwrap().unwrap();
+    assert_eq!(late.and_then(|leader| leader.term), Some(leadership.term()));
     // Nothing changes while it is renewed.
-    let same = other.changed(Some(&first), 3 * lease).await.unwrap().unwrap();
-    assert_eq!(same.term, first.term);
+    let same = tokio::time::timeout(3 * lease, changes.next()).await;
+    assert!(same.is_err(), "{same:?}");
     assert!(leadership.is_leader());
     assert!(leadership.resign().await.unwrap().is_released());
-    assert_eq!(other.changed(Some(&first), SOON).await.unwrap(), None);
+    assert_eq!(within(SOON, changes.next()).await.unwrap().unwrap(), None);
+    // A poll that fails is an item.
+    connection.close().await;
+    for _ in 0..2 {
+        let error = within(SOON, changes.next()).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::Closed, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn lead_waits_until_the_leader_resigns() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let other = election(&connect().await, &table, "wait").await;
+    let leadership = lead(&election(&connection, &table, "wait").await).await;
+    let next = tokio::spawn(other.campaign().ttl(LEASE).lead());
+    sleep(Duration::from_secs(2)).await;
+    assert!(!next.is_finished());
+    assert!(leadership.resign().await.unwrap().is_released());
+    let next = within(SOON, next).await.unwrap().unwrap();
+    assert!(next.resign().await.unwrap().is_released());
+}
+
+#[tokio::test]
+async fn lead_while_runs_its_work_again_after_each_loss() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let watching = election(&connection, &table, "while").await;
+    let campaign = election(&connect().await, &table, "while").await.campaign();
+    let (running, terms) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let leading = tokio::spawn({
+        let (running, terms) = (Arc::clone(&running), Arc::clone(&terms));
+        campaign
+            .ttl(Duration::from_secs(3))
+            .lead_while(async move |leadership| {
+                assert!(leadership.is_leader());
+                assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "two run");
+                let _stopped = Counted(&running);
+                let number = {
+                    let mut terms = terms.lock().unwrap();
+                    terms.push(leadership.term());
+                    terms.len()
+                };
+                match number {
+                    3 => "done",
+                    _ => pending().await,
+                }
+            })
+    });
+    for _ in 0..2 {
+        let leader = eventually("it leads", async || watching.leader().await.unwrap()).await;
+        let evicted = watching
+            .force_release(leader.holder.token.unwrap())
+            .await
+            .unwrap();
+        assert!(evicted.is_some());
+        let token = leader.holder.token;
+        eventually("it leads again, or is through", async || {
+            let next = watching.leader().await.unwrap();
+            let is_next = next.is_some_and(|next| next.holder.token != token);
+            (is_next || leading.is_finished()).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(within(SOON, leading).await.unwrap().unwrap(), "done");
+    assert_eq!(watching.leader().await.unwrap(), None);
+    assert_eq!(running.load(Ordering::SeqCst), 0);
+    let terms = terms.lock().unwrap();
+    assert!(terms.len() == 3 && terms.is_sorted(), "{terms:?}");
+}
+
+/// Counts down when the work that it belongs to is dropped.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn lead_while_that_is_dropped_or_fails_leaves_no_leader() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let other = election(&connect().await, &table, "dropped").await;
+    let campaign = election(&connection, &table, "dropped")
+        .await
+        .campaign()
+        .ttl(LEASE);
+    let leading = tokio::spawn(campaign.clone().lead_while(async |_| pending::<()>().await));
+    eventually("it leads", async || other.leader().await.unwrap()).await;
+    leading.abort();
+    let leadership = lead(&other).await;
+    let error = campaign
+        .clone()
+        .wait(Duration::ZERO)
+        .lead_while(async |_| panic!("it does not lead"));
+    assert_eq!(error.await.unwrap_err().kind(), ErrorKind::LockUnavailable);
+    let error = campaign.ttl(Duration::ZERO).lead_while(async |_| ());
+    assert_eq!(error.await.unwrap_err().kind(), ClientErrorKind::InvalidInput);
+    assert!(leadership.resign().await.unwrap().is_released());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -172,7 +274,7 @@ async fn a_dropped_campaign_leaves_no_leader() {
 }
 
 #[tokio::test]
-async fn one_that_waits_behind_others_of_its_process_is_told_who_leads() {
+async fn local_waiter_is_given_the_leader_in_its_error() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let other = election(&connection, &table, "queue").await;
     let one = election(&connection, &table, "queue").await;

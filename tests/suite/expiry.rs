@@ -53,7 +53,7 @@ async fn a_cell_without_a_ttl_does_not_expire() {
 }
 
 #[tokio::test]
-async fn an_increment_keeps_the_ttl_of_the_cell_before_or_brings_its_own() {
+async fn increment_keeps_the_ttl_of_the_cell_or_sets_its_own() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection).with_expiry();

@@ -21,7 +21,8 @@ fn two_families(name: TableName) -> TableDescriptor {
 struct Random(fastrand::Rng);
 
 impl Random {
-    /// Few different bytes and short strings, so that filters hit; the bounds of numbers, and what is no number.
+    /// Few different bytes and short strings, so that filters hit; the bounds of numbers, and what
+    /// is no number.
     fn bytes(&mut self) -> Vec<u8> {
         match self.0.u8(..4) {
             0 => self.number().to_be_bytes().to_vec(),
@@ -160,7 +161,7 @@ async fn a_scan_finds_only_rows_that_have_cells_that_pass() {
     let large = Filter::column_value("f", "total", Comparison::GreaterOrEqual, Comparator::long(5));
     let scan = Scan::prefix("scan").filter(large);
     assert_eq!(keys(&table, scan.clone()).await, ["scan1", "scan3"]);
-    assert_eq!(keys(&table, scan.clone().batch_rows(1)).await, ["scan1", "scan3"]);
+    assert_eq!(keys(&table, scan.clone().caching(1)).await, ["scan1", "scan3"]);
     assert_eq!(keys(&table, scan.limit(1)).await, ["scan1"]);
 }
 

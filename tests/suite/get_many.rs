@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use hbase_txn::{Connection, ErrorKind, Get, Table};
+use hbase_txn::{ClientErrorKind, Connection, Get, Table};
 use tokio::time::Instant;
 
 use crate::support::{
@@ -59,7 +59,7 @@ async fn watched() -> (Spy, Connection) {
 }
 
 #[tokio::test]
-async fn six_thousand_rows_of_eight_regions_are_read_in_order_with_two_calls_also_after_a_split() {
+async fn get_many_reads_eight_regions_in_order_after_a_split() {
     let (spy, connection) = watched().await;
     let shared = TestTable::create("many", plain, &SPLITS).await;
     let table = shared.of(&connection);
@@ -96,16 +96,16 @@ async fn few_rows_are_one_call_and_none_are_none() {
     assert_eq!(spy.multi_calls(), before + 1);
 
     let refused = table.get_many([Get::new("a"), Get::new("")]).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert_eq!(refused.kind(), ClientErrorKind::InvalidInput);
     let gets = [Get::new("a"), Get::new("c").family("absent"), Get::new("b")];
     let failed = table.get_many(gets).await.unwrap_err();
-    assert_eq!(failed.kind(), ErrorKind::FamilyNotFound, "{failed}");
+    assert_eq!(failed.kind(), ClientErrorKind::FamilyNotFound, "{failed}");
     says(&failed, &["get_many", &shared.name.to_string(), "row c"]);
     assert!(failed.server().is_some());
 }
 
 #[tokio::test]
-async fn the_deadline_ends_it_where_the_server_is_silent_and_a_dropped_one_harms_nobody() {
+async fn silent_server_ends_get_many_at_the_deadline() {
     let cluster = standalone();
     let (connection, forwarder) = forwarded(cluster.config()).await;
     let shared = TestTable::create("silent", plain, &["b"]).await;
@@ -120,7 +120,7 @@ async fn the_deadline_ends_it_where_the_server_is_silent_and_a_dropped_one_harms
     let failed = within(Duration::from_secs(20), brief.get_many(gets()))
         .await
         .unwrap_err();
-    assert_eq!(failed.kind(), ErrorKind::DeadlineExceeded, "{failed}");
+    assert_eq!(failed.kind(), ClientErrorKind::DeadlineExceeded, "{failed}");
     assert!(
         began.elapsed() >= Duration::from_millis(900),
         "{:?}",

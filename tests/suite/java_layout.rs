@@ -1,5 +1,5 @@
-//! The layout of the Java lock library, as its own hash and HBase's own client make it. What is written by hand here is
-//! what the library must keep to.
+//! The layout of the Java lock library, as its own hash and HBase's own client make it. What is
+//! written by hand here is what the library must keep to.
 
 use std::{
     collections::BTreeMap,
@@ -131,7 +131,7 @@ fn lock_row(hex: &str) -> Vec<u8> {
 
 /// A table with one region, made here: nothing depends on where regions end.
 async fn one_region(family: &'static str) -> TestTable {
-    let descriptor = |name| TableDescriptor::new(name).with_family(FamilyDescriptor::new(family));
+    let descriptor = |name| TableDescriptor::from(name).with_family(FamilyDescriptor::new(family));
     TestTable::create("java", descriptor, &[]).await
 }
 
@@ -196,7 +196,7 @@ async fn a_load_tells_of_every_cycle_in_the_time_of_this_process() {
 }
 
 #[tokio::test]
-async fn several_that_are_started_at_once_all_answer_and_an_error_ends_none() {
+async fn concurrent_java_programs_answer_and_an_error_ends_none() {
     let sides = join_all((0..3).map(async |_| JavaSide::start(&standalone()).await)).await;
     let table = TestTable::unmade("javanone");
     for java in sides {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
-    Connection, ErrorKind, Get, Latch, LatchState, LatchTableOptions, Level, Scan, TableName, WaitOutcome,
+    Connection, ErrorKind, Get, Level, Scan, TableName,
+    latch::{Latch, LatchState, LatchTableOptions, WaitOutcome},
 };
 
 use crate::support::{
@@ -158,7 +159,7 @@ async fn either_side_begins_a_latch_and_both_count_and_read_it() {
 }
 
 #[tokio::test]
-async fn participants_count_once_on_a_latch_that_java_made_where_there_is_room_for_them() {
+async fn participants_count_once_on_a_java_latch_with_room() {
     let (java, connection) = (JavaSide::start(&standalone()).await, connect().await);
     let table = latch_table(&connection, "latcharrive", 4, true).await;
     for level in LEVELS {
@@ -177,7 +178,7 @@ async fn participants_count_once_on_a_latch_that_java_made_where_there_is_room_f
 }
 
 #[tokio::test]
-async fn a_latch_that_java_made_ends_and_what_java_counts_too_late_is_no_latch() {
+async fn java_latch_expires_and_late_java_counts_make_no_latch() {
     let (java, connection) = (JavaSide::start(&standalone()).await, connect().await);
     for has_state in [true, false] {
         let table = latch_table(&connection, "latchlate", 4, has_state).await;
@@ -240,7 +241,8 @@ async fn java_and_ours_count_at_once_and_none_is_lost() {
     }
 }
 
-/// Keys among Java's vectors that are names of latches of ours: their clients, their ids, and their rows.
+/// Keys among Java's vectors that are names of latches of ours: their clients, their ids, and their
+/// rows.
 fn named_rows() -> Vec<(String, String, Bytes)> {
     let bytes = |hex: &str| -> Vec<u8> {
         let digits = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
@@ -286,7 +288,7 @@ async fn our_latches_are_in_the_rows_that_java_puts_them_in() {
 }
 
 #[tokio::test]
-async fn the_table_that_is_made_for_latches_is_javas_but_for_the_second_family_and_whole_buckets() {
+async fn latch_table_is_javas_with_a_second_family_and_a_rule() {
     let (java, connection) = (JavaSide::start(&standalone()).await, connect().await);
     let (theirs, ours, without) = (
         TestTable::unmade("javamade"),
@@ -294,10 +296,10 @@ async fn the_table_that_is_made_for_latches_is_javas_but_for_the_second_family_a
         TestTable::unmade("ourmade"),
     );
     java.create_latch_table(&theirs.name).await.unwrap();
-    let options = LatchTableOptions::new(ours.name.clone());
+    let options = LatchTableOptions::from(ours.name.clone()).java_layout();
     assert!(options.create(&connection.admin()).await.unwrap());
     assert!(!options.create(&connection.admin()).await.unwrap(), "it is there");
-    let options = LatchTableOptions::new(without.name.clone())
+    let options = LatchTableOptions::from(without.name.clone())
         .no_state_family()
         .regions(1);
     assert!(options.create(&connection.admin()).await.unwrap());

@@ -1,11 +1,12 @@
-//! What latches promise beyond the layout that they are kept in, one test for each weakness of the Java library's own
-//! protocol.
+//! What latches promise beyond the layout that they are kept in, one test for each weakness of the
+//! Java library's own protocol.
 
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use hbase_txn::{
-    Cell, Connection, ErrorKind, Get, Increment, Latch, LatchManager, LatchState, Level, Table, WaitOutcome,
+    Cell, ClientErrorKind, Connection, ErrorKind, Get, Increment, Level, Table,
+    latch::{Latch, LatchManager, LatchState, WaitOutcome},
 };
 
 use crate::{
@@ -136,7 +137,7 @@ async fn l1_nothing_that_is_counted_makes_a_latch_live_longer() {
 }
 
 #[tokio::test]
-async fn l2_a_latch_that_was_deleted_does_not_come_back_when_a_shorter_one_ends() {
+async fn l2_deleted_latch_does_not_return_when_a_shorter_one_ends() {
     let connection = connect().await;
     for has_state in [true, false] {
         let farms = Farms::new(&connection, "l2-deleted", has_state).await;
@@ -164,7 +165,7 @@ async fn l2_a_latch_that_was_deleted_does_not_come_back_when_a_shorter_one_ends(
 }
 
 #[tokio::test]
-async fn l2_a_late_count_down_leaves_nothing_and_what_a_java_client_left_is_cleared_away() {
+async fn l2_late_count_leaves_nothing_and_java_leftovers_are_cleared() {
     let connection = connect().await;
     for has_state in [true, false] {
         let farms = Farms::new(&connection, "l2", has_state).await;
@@ -198,7 +199,8 @@ async fn l2_a_late_count_down_leaves_nothing_and_what_a_java_client_left_is_clea
             let mine = stayed.filter(|cell| level == Level::Xdc || cell.qualifier == "count_fra");
             assert_eq!(mine.count(), 0, "{left:?}");
 
-            // Of a farm that a Java client counts down in, while the latch lives: it ends with the latch when we count there.
+            // Of a farm that a Java client counts down in, while the latch lives: it ends with the
+            // latch when we count there.
             ours.init(5, SHORT).await.unwrap();
             if level == Level::Xdc {
                 farms.java_counts("sgp", &id, -1).await;
@@ -312,7 +314,7 @@ async fn l5_a_sum_does_not_fall_because_one_farm_is_forgotten_earlier() {
 }
 
 #[tokio::test]
-async fn l6_a_latch_of_nothing_is_there_and_reached_until_somebody_counts_up() {
+async fn l6_latch_of_zero_is_reached_until_a_count_up() {
     let connection = connect().await;
     for has_state in [true, false] {
         let farms = Farms::new(&connection, "l6", has_state).await;
@@ -330,7 +332,7 @@ async fn l6_a_latch_of_nothing_is_there_and_reached_until_somebody_counts_up() {
                 ErrorKind::LatchExists
             );
             let error = ours.count_down(1).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+            assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
             assert_eq!(ours.count_up(2).await.unwrap().left, 2);
             assert_eq!(state(&ours).await, (LatchState::Open, Some(2)));
         }
@@ -338,7 +340,7 @@ async fn l6_a_latch_of_nothing_is_there_and_reached_until_somebody_counts_up() {
 }
 
 #[tokio::test]
-async fn l7_one_task_looks_for_all_who_wait_with_one_call_at_a_time_and_none_when_nobody_waits() {
+async fn l7_one_task_polls_for_all_waiters_and_ends_with_them() {
     const LATCHES: usize = 60;
     /// The shortest pause between two looks.
     const PAUSE: Duration = Duration::from_millis(25);
@@ -430,7 +432,7 @@ fn lose(proxy: &Proxy, action: Action) {
 }
 
 #[tokio::test]
-async fn l8_a_count_whose_answer_was_lost_counts_once_or_says_that_it_does_not_know() {
+async fn l8_count_with_a_lost_answer_counts_once_or_is_unknown() {
     let connection = connect().await;
     for has_state in [true, false] {
         let farms = Farms::new(&connection, "l8", has_state).await;
@@ -438,7 +440,8 @@ async fn l8_a_count_whose_answer_was_lost_counts_once_or_says_that_it_does_not_k
         let behind = behind(&proxy).await;
         let here = latch_manager(&behind, &farms.table.name, CLIENT, "fra").await;
         for level in LEVELS {
-            // Of two copies on one connection the second may be made first. No network does that, and only a note could tell.
+            // Of two copies on one connection the second may be made first. No network does that,
+            // and only a note could tell.
             let lost = LOST
                 .into_iter()
                 .filter(|action| has_state || *action != Action::Duplicate);
@@ -490,7 +493,7 @@ async fn l8_a_count_whose_answer_was_lost_counts_once_or_says_that_it_does_not_k
 }
 
 #[tokio::test]
-async fn l8_a_count_that_comes_late_is_not_made_on_what_others_have_changed() {
+async fn l8_late_count_is_not_applied_to_a_changed_latch() {
     let connection = connect().await;
     for has_state in [true, false] {
         let farms = Farms::new(&connection, "l8-late", has_state).await;
@@ -541,7 +544,7 @@ async fn l8_a_count_that_comes_late_is_not_made_on_what_others_have_changed() {
                     }
                     ("deleted", Err(_)) => assert_eq!(after, (LatchState::Absent, None)),
                     ("farm-down", Err(error)) => {
-                        assert!(error.is_outcome_unknown() || error.kind() == ErrorKind::LimitExceeded);
+                        assert!(error.is_outcome_unknown() || error.kind() == ClientErrorKind::LimitExceeded);
                         let info = direct.show().await.unwrap();
                         assert_eq!(info.farms.values().sum::<i64>(), 0, "{what}: {info:?}");
                     }
@@ -565,30 +568,30 @@ async fn l9_counts_below_nothing_or_above_all_are_refused() {
             let id = level.to_string();
             let (ours, theirs) = farms.both(level, &id);
             let error = ours.init(i64::MAX.unsigned_abs() + 1, HOUR).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
             assert_eq!(farms.cells(&id).await, []);
             ours.init(i64::MAX.unsigned_abs() - 1, HOUR).await.unwrap();
             assert_eq!(ours.count_up(1).await.unwrap().left, i64::MAX.unsigned_abs());
             assert_eq!(
                 ours.count_up(1).await.unwrap_err().kind(),
-                ErrorKind::InvalidInput
+                ClientErrorKind::InvalidInput
             );
             if level == Level::Xdc {
                 assert_eq!(
                     theirs.count_up(1).await.unwrap_err().kind(),
-                    ErrorKind::InvalidInput
+                    ClientErrorKind::InvalidInput
                 );
             }
             assert_eq!(ours.count_down(i64::MAX.unsigned_abs()).await.unwrap().left, 0);
             for by in [1, i64::MAX.unsigned_abs()] {
                 assert_eq!(
                     ours.count_down(by).await.unwrap_err().kind(),
-                    ErrorKind::LimitExceeded
+                    ClientErrorKind::LimitExceeded
                 );
             }
             assert_eq!(
                 ours.count_down(u64::MAX).await.unwrap_err().kind(),
-                ErrorKind::InvalidInput
+                ClientErrorKind::InvalidInput
             );
             assert_eq!(state(&ours).await, (LatchState::Reached, Some(0)));
         }
@@ -602,7 +605,7 @@ async fn l9_counts_below_nothing_or_above_all_are_refused() {
         assert_eq!(ours.wait(PATIENCE).await.unwrap(), WaitOutcome::Reached);
         assert_eq!(
             ours.count_down(1).await.unwrap_err().kind(),
-            ErrorKind::LimitExceeded
+            ClientErrorKind::LimitExceeded
         );
         assert_eq!(farms.cells("java").await[0].value, (-5_i64).to_be_bytes()[..]);
     }

@@ -8,7 +8,10 @@ use std::{
 };
 
 use futures::poll;
-use hbase_txn::{Connection, Delete, ErrorKind, Get, Latch, Level, Put, WaitOutcome};
+use hbase_txn::{
+    ClientErrorKind, Connection, Delete, Get, Level, Put,
+    latch::{Latch, WaitOutcome},
+};
 use tokio::{
     runtime::{Builder, Runtime},
     sync::oneshot,
@@ -56,12 +59,12 @@ async fn latches_of_a_region_that_is_nowhere_hold_up_no_others() {
     let first = latch_row("svc", &id(0));
     let found = regions.iter().find(|found| found.region.contains(&first));
     let away = &found.unwrap().region;
-    let of_away = |number: &usize| away.contains(&latch_row("svc", &id(*number)));
+    let of_away = |number: &usize| away.contains(latch_row("svc", &id(*number)));
     let (away_ones, others): (Vec<_>, Vec<_>) = (0..LATCHES).partition(of_away);
     assert!(!away_ones.is_empty() && !others.is_empty());
 
     // For who looks for it from now on, the region is on no server.
-    let meta = connection.table("hbase:meta".parse().unwrap());
+    let meta = connection.table("hbase:meta").unwrap();
     let row = away.name.clone();
     let found = meta
         .get(Get::new(row.clone()).column("info", "server"))
@@ -121,7 +124,7 @@ fn wait_alone(latch: &Latch, waits: oneshot::Sender<()>) -> thread::JoinHandle<W
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_is_told_although_who_waited_before_does_something_else() {
+async fn waiter_is_notified_while_an_earlier_waiter_is_busy() {
     let connection = connect().await;
     let table = latch_table(&connection, "latch_runtimes", 1, true).await;
     let latches = latch_manager(&connection, &table.name, "svc", "fra").await;
@@ -192,5 +195,5 @@ async fn who_waits_for_a_moment_is_not_kept_by_a_silent_server() {
     assert_eq!(latch.wait(moment).await.unwrap(), WaitOutcome::TimedOut);
     forwarder.mute(true);
     let error = within(moment + TIMEOUT, latch.wait(moment)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error:?}");
+    assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{error:?}");
 }

@@ -7,8 +7,8 @@ use std::{
 
 use futures::future::join_all;
 use hbase_txn::{
-    Connection, ErrorKind, FamilyDescriptor, Latch, LatchManager, LatchState, LatchTableOptions, Level,
-    WaitOutcome,
+    ClientErrorKind, Connection, ErrorKind, FamilyDescriptor, Level,
+    latch::{Latch, LatchManager, LatchState, LatchTableOptions, WaitOutcome},
 };
 
 use crate::support::{
@@ -75,12 +75,12 @@ async fn a_latch_is_made_counted_down_and_deleted() {
             let counted = latch.count_down(4).await.unwrap();
             assert_eq!((counted.left, counted.counted), (1, true));
             let error = latch.count_down(2).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+            assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
             says(&error, &["only 1 are left"]);
             assert_eq!(latch.count_down(1).await.unwrap().left, 0);
             assert_eq!(state(&latch).await, (LatchState::Reached, Some(0)));
             let error = latch.count_down(1).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+            assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
             says(&error, &["reached"]);
             // It is there as long as it lives.
             assert_eq!(
@@ -119,7 +119,7 @@ async fn farms_count_together_or_each_for_itself() {
         assert_eq!(info.farms, [("fra".to_owned(), 4), ("sgp".to_owned(), -2)].into());
         assert_eq!(
             theirs.count_down(3).await.unwrap_err().kind(),
-            ErrorKind::LimitExceeded
+            ClientErrorKind::LimitExceeded
         );
         assert_eq!(theirs.count_down(2).await.unwrap().left, 0);
         assert_eq!(state(&ours).await, (LatchState::Reached, Some(0)));
@@ -233,7 +233,7 @@ async fn a_participant_counts_once() {
         assert_eq!(ours.count_down(1).await.unwrap().left, 0);
         assert_eq!(
             ours.arrive("worker-3").await.unwrap_err().kind(),
-            ErrorKind::LimitExceeded
+            ClientErrorKind::LimitExceeded
         );
         // Who has arrived is told so, though nothing is left.
         assert!(!ours.arrive("worker-2").await.unwrap().counted);
@@ -267,15 +267,9 @@ async fn participants_are_refused_where_their_names_have_no_place() {
         let ours = latch(&here, level, &format!("parts-{level}"));
         ours.init(2, HOUR).await.unwrap();
         let error = ours.arrive("worker-1").await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::FamilyNotFound);
-        says(
-            &error,
-            &[
-                "no family S",
-                &format!("table alter {}", table.name),
-                "--family S",
-            ],
-        );
+        assert_eq!(error.kind(), ClientErrorKind::FamilyNotFound);
+        says(&error, &["no family S", "add the family"]);
+        assert_eq!(error.missing_family(), Some("S"));
         assert_eq!(state(&ours).await, (LatchState::Open, Some(2)));
     }
     let family = FamilyDescriptor::new(LatchTableOptions::STATE_FAMILY);
@@ -293,7 +287,7 @@ async fn participants_are_refused_where_their_names_have_no_place() {
 }
 
 #[tokio::test]
-async fn a_latch_ends_when_its_time_is_over_however_often_it_was_counted() {
+async fn latch_expires_on_time_whatever_the_counts() {
     const LIFE: Duration = Duration::from_secs(3);
     let connection = connect().await;
     for has_state in [true, false] {
@@ -368,7 +362,7 @@ async fn who_waits_is_told_how_it_ended() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_latch_that_is_deleted_is_told_what_can_be_known() {
+async fn waiters_of_a_deleted_latch_are_notified() {
     let connection = connect().await;
     for (has_state, expected) in [(true, WaitOutcome::Absent), (false, WaitOutcome::Expired)] {
         let (_table, here, _) = farms(&connection, "deleted", has_state).await;
@@ -399,7 +393,7 @@ async fn a_table_that_goes_away_ends_all_waiting() {
     let waiting = tokio::spawn(async move { waiter.wait(PATIENCE).await });
     connection.admin().disable_table(here.table()).await.unwrap();
     let error = waiting.await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TableDisabled, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::TableDisabled, "{error}");
 }
 
 #[test]

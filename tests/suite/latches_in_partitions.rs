@@ -1,18 +1,19 @@
-//! Latches beside the data of a partition, counted down by transactions: the result and the count are one.
+//! Latches beside the data of a partition, counted down by transactions: the result and the count
+//! are one.
 
 use std::time::Duration;
 
 use futures::future::join_all;
 use hbase_txn::{
-    Condition, Connection, Error, ErrorKind, Get, Latch, LatchState, Level, Outcome, PartitionLatches,
-    PartitionedTable, Put, Settled, TableDescriptor, TableName, Transaction, TransactionId, UpdateView,
-    WaitOutcome,
+    ClientErrorKind, Condition, Connection, Error, ErrorKind, Get, Level, Outcome, PartitionedTable, Put,
+    Settled, TableDescriptor, TableDescriptorExt, TableName, Transaction, UpdateView,
+    latch::{Latch, LatchState, PartitionLatches, WaitOutcome},
 };
 
 use crate::{
     proxy::{Action, Proxy},
     support::{
-        connect, connect_by, eventually,
+        connect, connect_by, eventually, invalid,
         latch_rows::{latch_manager, latch_table},
         put, says, standalone,
         table::{SharedTable, TestTable, by_three},
@@ -47,9 +48,9 @@ async fn latch(latches: &PartitionLatches, prefix: &'static str, id: &str, count
 
 /// A transaction that puts this row, in the partition that its first three bytes name.
 fn writes(table: &PartitionedTable, row: &str) -> Transaction {
-    let mut transaction = table.at(row[..3].to_owned()).unwrap();
-    transaction.put(put(row.to_owned(), "v")).unwrap();
-    transaction
+    table
+        .transaction(row[..3].to_owned())
+        .put(put(row.to_owned(), "v"))
 }
 
 async fn is_written(table: &PartitionedTable, row: &str) -> bool {
@@ -109,8 +110,7 @@ async fn the_result_is_written_and_the_latch_counted_down_or_neither() {
     let (table, latches) = client(&connection, shared).await;
     let parts = latches.latch("two", "parts").unwrap();
     let with = async |row: &str, by: u64| {
-        let mut transaction = writes(&table, row);
-        transaction.count_down(&parts, by).unwrap();
+        let transaction = writes(&table, row).count_down(&parts, by);
         transaction.commit().await
     };
     assert_eq!(
@@ -145,17 +145,15 @@ async fn the_result_is_written_and_the_latch_counted_down_or_neither() {
     }
     // A condition of the transaction that does not hold lets nothing be counted.
     parts.init(1, HOUR).await.unwrap();
-    let mut transaction = writes(&table, "two6");
-    transaction.count_down(&parts, 1).unwrap();
-    transaction
-        .condition(Condition::absent("two1", "f", "q").label("nothing there"))
-        .unwrap();
+    let transaction = writes(&table, "two6")
+        .count_down(&parts, 1)
+        .condition(Condition::absent("two1", "f", "q").label("nothing there"));
     assert_eq!(refused_by(transaction.commit().await), ["nothing there"]);
     assert_eq!(left(&parts).await, Some(1));
 }
 
 #[tokio::test]
-async fn an_update_counts_down_and_arrives_with_what_it_writes_or_does_neither() {
+async fn update_writes_and_counts_down_together_or_not_at_all() {
     let connection = connect().await;
     let shared = &SHARED.get().await;
     let (table, latches) = client(&connection, shared).await;
@@ -204,14 +202,13 @@ async fn an_update_counts_down_and_arrives_with_what_it_writes_or_does_neither()
 }
 
 #[tokio::test]
-async fn a_participant_of_transactions_counts_once_and_the_rest_is_applied() {
+async fn repeated_participant_counts_once_and_the_rest_is_applied() {
     let connection = connect().await;
     let shared = &SHARED.get().await;
     let (table, latches) = client(&connection, shared).await;
     let parts = latch(&latches, "arr", "parts", 2).await;
     let with = async |row: &str, participant: &str| {
-        let mut transaction = writes(&table, row);
-        transaction.arrive(&parts, participant).unwrap();
+        let transaction = writes(&table, row).arrive(&parts, participant);
         transaction.commit().await
     };
     for row in ["arr1", "arr2"] {
@@ -234,7 +231,7 @@ async fn a_participant_of_transactions_counts_once_and_the_rest_is_applied() {
 }
 
 #[tokio::test]
-async fn many_that_write_and_count_down_are_all_counted_and_waiters_find_all_results() {
+async fn concurrent_count_downs_all_count_and_waiters_see_results() {
     const MANY: usize = 24;
     let connection = connect().await;
     let shared = &SHARED.get().await;
@@ -258,9 +255,9 @@ async fn many_that_write_and_count_down_are_all_counted_and_waiters_find_all_res
         };
         let mut transaction = writes(table, &format!("mny{number}"));
         if number % 3 == 0 {
-            transaction.count_down(latch, 1).unwrap();
+            transaction = transaction.count_down(latch, 1);
         } else {
-            transaction.arrive(latch, &format!("w{number}")).unwrap();
+            transaction = transaction.arrive(latch, &format!("w{number}"));
         }
         transaction.commit()
     });
@@ -272,30 +269,21 @@ async fn many_that_write_and_count_down_are_all_counted_and_waiters_find_all_res
 }
 
 #[tokio::test]
-async fn a_transaction_with_an_id_counts_once_and_an_id_stands_for_what_is_counted() {
+async fn transaction_with_an_id_counts_once_for_its_latch() {
     let connection = connect().await;
     let shared = &SHARED.get().await;
     let (table, latches) = client(&connection, shared).await;
     let parts = latch(&latches, "ids", "parts", 3).await;
-    let commit = async |count: &dyn Fn(&mut Transaction)| {
-        let mut transaction = writes(&table, "ids1");
-        transaction.id(TransactionId::new("request-1").unwrap());
-        count(&mut transaction);
-        transaction.commit().await
+    let commit = async |count: &dyn Fn(Transaction) -> Transaction| {
+        count(writes(&table, "ids1").id("request-1")).commit().await
     };
-    let by_one = |transaction: &mut Transaction| {
-        transaction.count_down(&parts, 1).unwrap();
-    };
+    let by_one = |transaction: Transaction| transaction.count_down(&parts, 1);
     for replayed in [false, true, true] {
         assert_eq!(commit(&by_one).await.into_result().unwrap().replayed, replayed);
         assert_eq!(left(&parts).await, Some(2));
     }
-    let by_two = |transaction: &mut Transaction| {
-        transaction.count_down(&parts, 2).unwrap();
-    };
-    let arrives = |transaction: &mut Transaction| {
-        transaction.arrive(&parts, "w").unwrap();
-    };
+    let by_two = |transaction: Transaction| transaction.count_down(&parts, 2);
+    let arrives = |transaction: Transaction| transaction.arrive(&parts, "w");
     for other in [commit(&by_two).await, commit(&arrives).await] {
         assert_eq!(other.into_result().unwrap_err().kind(), ErrorKind::IdReused);
     }
@@ -312,13 +300,11 @@ async fn a_latch_that_has_expired_refuses_the_transaction() {
     let (table, latches) = client(&connection, shared).await;
     let parts = latches.latch("exp", "parts").unwrap();
     parts.init(10, Duration::from_millis(1_500)).await.unwrap();
-    let mut transaction = writes(&table, "exp1");
-    transaction.arrive(&parts, "w1").unwrap();
+    let transaction = writes(&table, "exp1").arrive(&parts, "w1");
     transaction.commit().await.into_result().unwrap();
     assert_eq!(parts.wait(PATIENCE).await.unwrap(), WaitOutcome::Expired);
     for participant in ["w1", "w2"] {
-        let mut transaction = writes(&table, "exp2");
-        transaction.arrive(&parts, participant).unwrap();
+        let transaction = writes(&table, "exp2").arrive(&parts, participant);
         refused_by(transaction.commit().await);
     }
     assert!(!is_written(&table, "exp2").await);
@@ -332,9 +318,10 @@ async fn lost_answers_are_unknown_or_found_out_and_count_once() {
     let (table, latches) = client(&connection, shared).await;
     let parts = latch(&latches, "los", "parts", 100).await;
     // The first transactions of a client try what the server can do, by calls of their own.
-    let mut first = table.at("los").unwrap();
-    first.recorded();
-    first.condition(Condition::absent("losx", "f", "q")).unwrap();
+    let first = table
+        .transaction("los")
+        .recorded()
+        .condition(Condition::absent("losx", "f", "q"));
     first.commit().await.into_result().unwrap();
 
     let mut expected = 100;
@@ -349,8 +336,7 @@ async fn lost_answers_are_unknown_or_found_out_and_count_once() {
     .enumerate()
     {
         let row = format!("losr{number}");
-        let mut transaction = writes(&table, &row);
-        transaction.recorded().count_down(&parts, 1).unwrap();
+        let transaction = writes(&table, &row).recorded().count_down(&parts, 1);
         proxy.once(COMMIT, action);
         transaction.commit().await.into_result().unwrap();
         expected -= 1;
@@ -365,9 +351,9 @@ async fn lost_answers_are_unknown_or_found_out_and_count_once() {
             let row = format!("los{recorded}{applied}");
             let mut transaction = writes(&table, &row);
             if recorded {
-                transaction.recorded();
+                transaction = transaction.recorded();
             }
-            transaction.count_down(&parts, 1).unwrap();
+            transaction = transaction.count_down(&parts, 1);
             proxy.rule(move |request| match request.method == COMMIT {
                 true => action,
                 false => Action::Pass,
@@ -389,26 +375,25 @@ async fn lost_answers_are_unknown_or_found_out_and_count_once() {
 }
 
 #[tokio::test]
-async fn a_commit_that_arrives_late_does_not_count_on_what_has_changed_since() {
+async fn late_commit_does_not_count_on_a_changed_latch() {
     let proxy = Proxy::new();
     let connection = connect_by(proxy.clone(), standalone().config()).await;
     let shared = &SHARED.get().await;
     let (table, latches) = client(&connection, shared).await;
     let parts = latch(&latches, "lat", "parts", 5).await;
-    let mut first = table.at("lat").unwrap();
-    first.condition(Condition::absent("latx", "f", "q")).unwrap();
+    let first = table
+        .transaction("lat")
+        .condition(Condition::absent("latx", "f", "q"));
     first.commit().await.into_result().unwrap();
     let table = table.with_operation_timeout(SOON);
-    let mut transaction = writes(&table, "lat1");
-    transaction.count_down(&parts, 1).unwrap();
+    let transaction = writes(&table, "lat1").count_down(&parts, 1);
     proxy.once(COMMIT, Action::Hold);
     let outcome = transaction.commit().await;
     assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome}");
     assert_eq!(parts.count_down(1).await.unwrap().left, 4);
     assert_eq!(proxy.release().await, 1);
     // Whatever the server does with it, it does not count, and then it does not write either.
-    let mut behind = writes(&table, "lat2");
-    behind.count_down(&parts, 1).unwrap();
+    let behind = writes(&table, "lat2").count_down(&parts, 1);
     behind.commit().await.into_result().unwrap();
     eventually("the late commit is through", async || {
         (left(&parts).await == Some(3)).then_some(())
@@ -418,57 +403,55 @@ async fn a_commit_that_arrives_late_does_not_count_on_what_has_changed_since() {
 }
 
 #[tokio::test]
-async fn latches_that_the_server_of_the_transaction_can_t_change_are_refused() {
+async fn latches_out_of_the_servers_reach_are_refused() {
     let connection = connect().await;
     let shared = &SHARED.get().await;
     let (table, latches) = client(&connection, shared).await;
-    let mut transaction = writes(&table, "bad1");
+    let begin = || writes(&table, "bad1");
     let elsewhere = latches.latch("bae", "l").unwrap();
-    let error = transaction.count_down(&elsewhere, 1).unwrap_err();
+    let error = invalid(begin().count_down(&elsewhere, 1)).await;
     assert_eq!(error.kind(), ErrorKind::OtherPartition, "{error}");
-    let error = transaction.arrive(&elsewhere, "w").unwrap_err();
+    let error = invalid(begin().arrive(&elsewhere, "w")).await;
     assert_eq!(error.kind(), ErrorKind::OtherPartition, "{error}");
 
     let other = TestTable::create("other-latches", with_latches, &[]).await;
     let (_, others) = client(&connection, &other).await;
-    let error = transaction
-        .count_down(&others.latch("bad", "l").unwrap(), 1)
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    let error = invalid(begin().count_down(&others.latch("bad", "l").unwrap(), 1)).await;
+    assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
     says(&error, &["latch bad#l", "lives in table", "PartitionLatches"]);
     let latch_table = latch_table(&connection, "not-in-partitions", 1, true).await;
     let manager = latch_manager(&connection, &latch_table.name, "c", "f").await;
-    let error = transaction
-        .arrive(&manager.latch(Level::Dc, "l").unwrap(), "w")
-        .unwrap_err();
+    let error = invalid(begin().arrive(&manager.latch(Level::Dc, "l").unwrap(), "w")).await;
     says(&error, &["latch c_l", "table of latches", "PartitionLatches"]);
 
     let here = latches.latch("bad", "l").unwrap();
-    let invalid = [
-        transaction.count_down(&here, 0).unwrap_err(),
-        transaction.count_down(&here, u64::MAX).unwrap_err(),
-        transaction.arrive(&here, "").unwrap_err(),
-        transaction.arrive(&here, &"w".repeat(257)).unwrap_err(),
+    let refused = [
+        invalid(begin().count_down(&here, 0)).await,
+        invalid(begin().count_down(&here, u64::MAX)).await,
+        invalid(begin().arrive(&here, "")).await,
+        invalid(begin().arrive(&here, &"w".repeat(257))).await,
         latches.latch("ba", "l").unwrap_err(),
         latches.latch("bad", "").unwrap_err(),
         latches.latch("bad", &"l".repeat(32_760)).unwrap_err(),
     ];
-    for error in invalid {
-        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    for error in refused {
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
     }
-    transaction.count_down(&here, 1).unwrap();
-    let twice = transaction.arrive(&here, "w").unwrap_err();
+    let twice = invalid(begin().count_down(&here, 1).arrive(&here, "w")).await;
     says(
         &twice,
-        &["latch bad#l", "twice in one transaction: count down by 1"],
+        &[
+            "operation 3: latch bad#l",
+            "twice in one transaction: count down by 1",
+        ],
     );
-    // It is as it was before what was refused.
-    refused_by(transaction.commit().await);
+    // There is no such latch.
+    refused_by(begin().count_down(&here, 1).commit().await);
 
     let without = TestTable::create("without-latches", by_three, &[]).await;
     let error = PartitionLatches::open(&without.open(&connection).await)
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::FamilyNotFound);
-    says(&error, &["no family _lock", "latches", "--lock-family"]);
+    assert_eq!(error.kind(), ClientErrorKind::FamilyNotFound);
+    says(&error, &["no family _lock", "latches", "add the family"]);
 }

@@ -7,7 +7,8 @@ use std::{
 
 use futures::future::join_all;
 use hbase_txn::{
-    Connection, Level, LockManager, LockManagerOptions, LockTableOptions, TableDescriptor, TableName,
+    Connection, Level, TableDescriptor, TableName,
+    lock::{LockManager, LockManagerOptions, LockTableOptions},
 };
 use tokio::time::Instant;
 
@@ -18,14 +19,14 @@ use crate::support::{
 };
 
 static SHARED: SharedTable = SharedTable::new("lock-calls", shared_with_java, &[]);
-static OURS: SharedTable = SharedTable::new("lock-calls-ours", ours_alone, &[]);
+static OURS: SharedTable = SharedTable::new("lock-calls-ours", without_java_clients, &[]);
 
 fn shared_with_java(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).descriptor()
+    LockTableOptions::from(name).descriptor()
 }
 
-fn ours_alone(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).ours_alone().descriptor()
+fn without_java_clients(name: TableName) -> TableDescriptor {
+    LockTableOptions::from(name).without_java_clients().descriptor()
 }
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -73,7 +74,7 @@ async fn an_uncontended_acquire_is_one_round_trip_and_so_is_a_release() {
 }
 
 #[tokio::test]
-async fn of_a_thousand_tasks_that_wait_one_polls_and_each_gets_the_lock_once() {
+async fn one_of_a_thousand_waiting_tasks_polls_and_all_get_the_lock() {
     const TASKS: usize = 1_000;
     /// A single one's pauses grow up to half a second: it needs seconds for so many looks.
     const LOOKS: usize = 24;

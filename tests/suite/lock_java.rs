@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
-    CellKind, Connection, ErrorKind, Get, Level, LockGuard, LockLoss, LockManager, LockManagerOptions,
-    LockTableOptions, ReleaseOutcome, Scan, TableName,
+    CellKind, Connection, ErrorKind, Get, Level, Scan, TableName,
+    lock::{LockGuard, LockLoss, LockManager, LockManagerOptions, LockTableOptions, ReleaseOutcome},
 };
 
 use crate::support::{
@@ -42,10 +42,10 @@ async fn is_refused(locks: &LockManager, level: Level) -> bool {
 }
 
 #[tokio::test]
-async fn whoever_holds_a_lock_the_other_side_is_refused_until_it_is_released() {
+async fn java_and_ours_exclude_each_other_until_the_release() {
     let (java, connection) = (JavaSide::start(&standalone()).await, connect().await);
-    for ours_alone in [false, true] {
-        let table = lock_table(&connection, "bothsides", 4, ours_alone).await;
+    for without_java_clients in [false, true] {
+        let table = lock_table(&connection, "bothsides", 4, without_java_clients).await;
         let locks = lock_manager(&connection, &table.name, CLIENT).await;
         for level in LEVELS {
             let text = level.to_string();
@@ -80,7 +80,7 @@ async fn whoever_holds_a_lock_the_other_side_is_refused_until_it_is_released() {
 }
 
 #[tokio::test]
-async fn a_waiter_of_ours_gets_in_when_java_releases_and_when_its_lease_is_over() {
+async fn our_waiter_gets_in_on_a_java_release_or_expiry() {
     let (java, connection) = (JavaSide::start(&standalone()).await, connect().await);
     let table = lock_table(&connection, "javafirst", 1, false).await;
     let locks = lock_manager(&connection, &table.name, CLIENT).await;
@@ -98,7 +98,7 @@ async fn a_waiter_of_ours_gets_in_when_java_releases_and_when_its_lease_is_over(
 }
 
 #[tokio::test]
-async fn a_java_release_of_our_lock_lets_none_of_ours_in_and_its_holder_learns_of_it() {
+async fn java_release_of_our_lock_admits_none_of_ours_and_is_seen() {
     let (java, connection) = (JavaSide::start(&standalone()).await, connect().await);
     let table = lock_table(&connection, "removed", 1, false).await;
     let locks = lock_manager(&connection, &table.name, CLIENT).await;
@@ -131,7 +131,8 @@ async fn a_java_release_of_our_lock_lets_none_of_ours_in_and_its_holder_learns_o
         assert!(shown.holder.is_none() && !shown.at_odds);
     }
 
-    // Taken by Java, which sees only the lock row: it and ours believe that they hold it, and no other of ours gets in.
+    // Taken by Java, which sees only the lock row: it and ours believe that they hold it, and no
+    // other of ours gets in.
     let guard = acquire(&locks, level).await;
     java.release(theirs).await.unwrap();
     super::support::eventually("Java gets the row", async || {
@@ -163,7 +164,7 @@ async fn a_java_release_of_our_lock_lets_none_of_ours_in_and_its_holder_learns_o
 }
 
 #[tokio::test]
-async fn a_java_lock_taken_away_by_force_can_be_had_at_once_although_it_was_stamped_ahead() {
+async fn forced_java_lock_with_a_stamp_ahead_is_free_at_once() {
     let (java, connection) = (JavaSide::start(&standalone()).await, connect().await);
     let table = lock_table(&connection, "forced", 1, false).await;
     let locks = lock_manager(&connection, &table.name, CLIENT).await;
@@ -238,11 +239,11 @@ async fn our_locks_are_in_the_rows_that_java_puts_them_in() {
 }
 
 #[tokio::test]
-async fn the_table_that_is_made_for_locks_is_javas_but_for_what_keeps_rows_of_one_lock_together() {
+async fn lock_table_is_javas_with_a_split_restriction() {
     let (java, connection) = (JavaSide::start(&standalone()).await, connect().await);
     let (theirs, ours) = (TestTable::unmade("javamade"), TestTable::unmade("ourmade"));
     java.create_lock_table(&theirs.name).await.unwrap();
-    let options = LockTableOptions::new(ours.name.clone());
+    let options = LockTableOptions::from(ours.name.clone()).java_layout();
     assert!(options.create(&connection.admin()).await.unwrap());
     assert!(!options.create(&connection.admin()).await.unwrap(), "it is there");
     let (theirs, ours_now) = (

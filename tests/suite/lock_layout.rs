@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use hbase_txn::{
-    Condition, Connection, Delete, Get, Increment, Level, LockManager, Mutation, Put, Row, Table,
+    Condition, Connection, Delete, Get, Increment, Level, Mutation, Put, Row, Table, lock::LockManager,
 };
 
 use crate::support::{
@@ -14,7 +14,8 @@ use crate::support::{
 };
 
 const CLIENT: &str = "layout";
-/// A server's clock and its expiries are this exact; a busy machine answers later, and is judged by when it was asked.
+/// A server's clock and its expiries are this exact; a busy machine answers later, and is judged by
+/// when it was asked.
 const EXACT: u64 = 5;
 
 struct Rig {
@@ -23,9 +24,9 @@ struct Rig {
 }
 
 impl Rig {
-    async fn new(what: &str, ours_alone: bool) -> Self {
+    async fn new(what: &str, without_java_clients: bool) -> Self {
         let connection = connect().await;
-        let table = lock_table(&connection, what, 1, ours_alone).await;
+        let table = lock_table(&connection, what, 1, without_java_clients).await;
         Self { connection, table }
     }
 
@@ -66,7 +67,8 @@ impl Rig {
         marker.is_some_and(|(_, value)| !value.is_empty())
     }
 
-    /// Acquires as a Java client does whose clock says so: whether it is told that it holds the lock.
+    /// Acquires as a Java client does whose clock says so: whether it is told that it holds the
+    /// lock.
     async fn java_acquires(&self, row: &Bytes, at: u64, ttl: u64) -> bool {
         let put = Put::new(row.clone())
             .cell("D", "L", "M")
@@ -131,7 +133,7 @@ async fn cells_are_gone_within_milliseconds_of_their_ttl() {
 }
 
 #[tokio::test]
-async fn a_client_whose_clock_is_behind_holds_nothing_after_our_release_and_is_told_that_it_does() {
+async fn slow_java_clock_holds_nothing_after_our_release_unaware() {
     let rig = Rig::new("behind", false).await;
     let locks = rig.locks().await;
     for behind in [5_000, 60_000] {
@@ -155,7 +157,7 @@ async fn a_client_whose_clock_is_behind_holds_nothing_after_our_release_and_is_t
 }
 
 #[tokio::test]
-async fn a_client_a_little_behind_is_hidden_by_a_release_at_now_and_not_by_one_at_the_markers_own_time() {
+async fn slow_java_clock_is_hidden_by_a_release_stamped_now_only() {
     let rig = Rig::new("ownstamp", true).await;
     let (held_for, behind) = (1_500, 1_000);
     for (id, at_now) in [("now", true), ("own", false)] {
@@ -182,7 +184,7 @@ async fn a_client_a_little_behind_is_hidden_by_a_release_at_now_and_not_by_one_a
 }
 
 #[tokio::test]
-async fn a_client_whose_clock_is_ahead_excludes_ours_and_cannot_release() {
+async fn fast_java_clock_excludes_ours_and_cannot_release() {
     let rig = Rig::new("ahead", false).await;
     let locks = rig.locks().await;
     for ahead in [1_500, 60_000] {
@@ -202,7 +204,7 @@ async fn a_client_whose_clock_is_ahead_excludes_ours_and_cannot_release() {
 }
 
 #[tokio::test]
-async fn a_java_client_that_acquires_at_once_after_its_release_soon_holds_a_lock_that_nobody_sees() {
+async fn fast_java_cycle_ends_with_a_lock_that_no_client_sees() {
     let rig = Rig::new("masked", true).await;
     let row = lock_row(CLIENT, "masked");
     for cycle in 0_u32.. {
@@ -221,8 +223,8 @@ async fn a_java_client_that_acquires_at_once_after_its_release_soon_holds_a_lock
 
 #[tokio::test]
 async fn fencing_numbers_rise_whatever_deletes_the_lock_row() {
-    for ours_alone in [false, true] {
-        let rig = Rig::new("fencing", ours_alone).await;
+    for without_java_clients in [false, true] {
+        let rig = Rig::new("fencing", without_java_clients).await;
         let locks = rig.locks().await;
         let row = lock_row(CLIENT, "f");
         let (mut last, mut removed) = (0, 0);
@@ -243,7 +245,7 @@ async fn fencing_numbers_rise_whatever_deletes_the_lock_row() {
 }
 
 #[tokio::test]
-async fn a_renewal_at_a_new_timestamp_would_outlive_a_release_at_the_old_one() {
+async fn renewal_at_a_new_timestamp_would_outlive_a_release() {
     let rig = Rig::new("newstamp", true).await;
     let row = lock_row(CLIENT, "n");
     let taken = now() - 100;
@@ -265,7 +267,7 @@ async fn a_renewal_at_a_new_timestamp_would_outlive_a_release_at_the_old_one() {
 }
 
 #[tokio::test]
-async fn a_release_that_lives_shorter_than_what_it_lies_on_brings_that_back() {
+async fn shorter_release_uncovers_the_lease_below_it() {
     let rig = Rig::new("shorter", true).await;
     let row = lock_row(CLIENT, "s");
     let taken = now();
@@ -302,7 +304,7 @@ async fn a_renewal_can_not_shorten_a_lease() {
 
 /// Its client knows nothing of what lies below, and does not clear it away.
 #[tokio::test]
-async fn a_java_lease_that_runs_out_over_a_longer_one_of_ours_shows_a_marker_until_that_would_have_ended() {
+async fn java_lease_over_our_longer_one_uncovers_a_marker() {
     let rig = Rig::new("uncovered", false).await;
     let locks = rig.locks().await;
     let row = lock_row(CLIENT, "u");
@@ -326,7 +328,7 @@ async fn a_java_lease_that_runs_out_over_a_longer_one_of_ours_shows_a_marker_unt
 }
 
 #[tokio::test]
-async fn a_lease_over_a_cell_that_is_stamped_ahead_lasts_that_much_longer_and_its_fencing_number_is_of_now() {
+async fn lease_over_a_cell_ahead_is_longer_with_a_present_number() {
     let rig = Rig::new("lifted", true).await;
     let locks = rig.locks().await;
     let row = lock_row(CLIENT, "l");
@@ -349,7 +351,7 @@ async fn a_lease_over_a_cell_that_is_stamped_ahead_lasts_that_much_longer_and_it
 }
 
 #[tokio::test]
-async fn an_increment_without_a_ttl_takes_none_from_a_put_beside_it_and_begins_its_own_old_one_anew() {
+async fn increment_has_its_own_ttl_and_restarts_an_old_one() {
     let rig = Rig::new("increment", true).await;
     let row = lock_row(CLIENT, "i");
     let short = Duration::from_millis(1_000);

@@ -1,11 +1,15 @@
-//! What locks promise beyond the layout that they are kept in, one test for each weakness of the layout's own protocol.
+//! What locks promise beyond the layout that they are kept in, one test for each weakness of the
+//! layout's own protocol.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
 use hbase_txn::{
-    Condition, Connection, Delete, ErrorKind, Level, LockGuard, LockLoss, LockManager, LockManagerOptions,
-    LockTableOptions, LockToken, Put, ReleaseOutcome, SHORTEST_LEASE, Scan, TableDescriptor, TableName,
+    ClientErrorKind, Condition, Connection, Delete, ErrorKind, Level, Put, Scan, TableDescriptor, TableName,
+    lock::{
+        LockGuard, LockLoss, LockManager, LockManagerOptions, LockTableOptions, LockToken, MIN_LEASE,
+        ReleaseOutcome,
+    },
 };
 
 use crate::support::{
@@ -16,17 +20,17 @@ use crate::support::{
 };
 
 static SHARED: SharedTable = SharedTable::new("promises", shared_with_java, &[]);
-static OURS: SharedTable = SharedTable::new("promises-ours", ours_alone, &[]);
+static OURS: SharedTable = SharedTable::new("promises-ours", without_java_clients, &[]);
 
 const LEASE: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn shared_with_java(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).descriptor()
+    LockTableOptions::from(name).descriptor()
 }
 
-fn ours_alone(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).ours_alone().descriptor()
+fn without_java_clients(name: TableName) -> TableDescriptor {
+    LockTableOptions::from(name).without_java_clients().descriptor()
 }
 
 async fn two(connection: &Connection, table: &TestTable, client: &str) -> (LockManager, LockManager) {
@@ -56,7 +60,7 @@ fn millis(time: SystemTime) -> u64 {
 }
 
 #[tokio::test]
-async fn w1_a_lock_that_is_acquired_at_once_after_a_release_is_held_by_one() {
+async fn w1_lock_acquired_right_after_a_release_has_one_holder() {
     let connection = connect().await;
     for (shared, java) in [(&SHARED, false), (&SHARED, true), (&OURS, false), (&OURS, true)] {
         let table = shared.get().await;
@@ -79,13 +83,13 @@ async fn w1_a_lock_that_is_acquired_at_once_after_a_release_is_held_by_one() {
 
 /// A Java client puts at the time of its own clock, and believes what a check-and-put says.
 #[tokio::test]
-async fn w1_a_delete_hides_no_java_lock_from_those_who_are_protected_a_whole_hold_of_ours_does() {
+async fn w1_protection_hides_no_java_lock_but_by_an_overtaking_hold() {
     let connection = connect().await;
     for protected in [false, true] {
         let table = TestTable::unmade("w1-java");
-        let options = LockTableOptions::new(table.name.clone()).regions(1);
+        let options = LockTableOptions::from(table.name.clone()).regions(1);
         let options = if protected {
-            options.protect_java()
+            options.protect_java_clients()
         } else {
             options
         };
@@ -124,7 +128,7 @@ async fn w2_only_its_owner_releases_and_renews_a_lock() {
     for shared in [&SHARED, &OURS] {
         let table = shared.get().await;
         let (one, other) = two(&connection, &table, "w2").await;
-        let late = acquire(&one, "a", SHORTEST_LEASE * 2).await;
+        let late = acquire(&one, "a", MIN_LEASE * 2).await;
         let next = acquire(&other, "a", LEASE).await;
         let is_next = |loss: &LockLoss| matches!(loss, LockLoss::Taken(by) if by.token == Some(next.token()));
         let renewed = one.renew(Level::Dc, "a", late.token(), LEASE).await.unwrap();
@@ -142,8 +146,8 @@ async fn w2_only_its_owner_releases_and_renews_a_lock() {
     }
 }
 
-/// The row is stamped by the server: what is put without a time of its own comes to lie above what is there, and what
-/// has one does not.
+/// The row is stamped by the server: what is put without a time of its own comes to lie above what
+/// is there, and what has one does not.
 #[tokio::test]
 async fn w3_the_servers_clock_decides_when_a_lease_begins_and_ends() {
     let connection = connect().await;
@@ -181,7 +185,7 @@ async fn w4_leases_below_a_second_are_exact_or_refused() {
                 .try_acquire()
                 .await
                 .unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+            assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
         }
         let each = [250, 500, 900, 999].map(async |lease| {
             let id = format!("l{lease}");
@@ -211,7 +215,7 @@ async fn w5_a_lock_is_renewed_its_loss_is_told_and_its_numbers_rise() {
         let table = shared.get().await;
         let (one, other) = two(&connection, &table, "w5").await;
         let lease = Duration::from_secs(3);
-        let request = one.lock(Level::Dc, "a").unwrap().ttl(lease).renewed();
+        let request = one.lock(Level::Dc, "a").unwrap().ttl(lease).auto_renew();
         let guard = request.wait(PATIENCE).acquire().await.unwrap();
         let began = Instant::now();
         while began.elapsed() < 2 * lease {
@@ -230,7 +234,8 @@ async fn w5_a_lock_is_renewed_its_loss_is_told_and_its_numbers_rise() {
         drop(guard);
         for round in 0..20 {
             let forgotten = round % 3 == 1;
-            // Short only where it has to end by itself: a stall of the server would end one that is to be released.
+            // Short only where it has to end by itself: a stall of the server would end one that is
+            // to be released.
             let lease = if forgotten {
                 Duration::from_millis(400)
             } else {
@@ -255,7 +260,7 @@ async fn w5_a_lock_is_renewed_its_loss_is_told_and_its_numbers_rise() {
 async fn w6_an_expiry_frees_a_lock_and_never_shows_who_had_it_before() {
     let connection = connect().await;
     let admin = connection.admin();
-    for descriptor in [shared_with_java, ours_alone] {
+    for descriptor in [shared_with_java, without_java_clients] {
         let table = TestTable::create("w6", descriptor, &[]).await;
         let (one, other) = two(&connection, &table, "w6").await;
         let long = acquire(&one, "a", Duration::from_secs(60)).await;
@@ -271,9 +276,9 @@ async fn w6_an_expiry_frees_a_lock_and_never_shows_who_had_it_before() {
 }
 
 #[tokio::test]
-async fn w7_a_hot_lock_leaves_no_more_behind_after_hundreds_of_cycles_than_after_one() {
+async fn w7_hot_lock_leaves_the_same_cells_after_many_cycles() {
     let connection = connect().await;
-    for descriptor in [shared_with_java, ours_alone] {
+    for descriptor in [shared_with_java, without_java_clients] {
         let table = TestTable::create("w7", descriptor, &[]).await;
         let locks = lock_manager(&connection, &table.name, "w7").await;
         let cells = async || {
@@ -299,7 +304,7 @@ async fn w7_a_hot_lock_leaves_no_more_behind_after_hundreds_of_cycles_than_after
 }
 
 #[tokio::test]
-async fn w8_waiting_ends_at_its_deadline_and_many_who_wait_ask_as_often_as_one() {
+async fn w8_wait_ends_at_its_deadline_and_many_poll_like_one() {
     let (connection, spy) = spied().await;
     let table = SHARED.get().await;
     let (one, other) = two(&connect().await, &table, "w8").await;
@@ -336,13 +341,13 @@ async fn w8_waiting_ends_at_its_deadline_and_many_who_wait_ask_as_often_as_one()
 }
 
 #[tokio::test]
-async fn w9_names_do_not_collide_errors_say_what_is_wrong_and_no_state_outlives_the_truth() {
+async fn w9_names_errors_and_states_are_exact() {
     let connection = connect().await;
     let table = SHARED.get().await;
     for (client, farm) in [("c#d", "f"), ("c", "f#c")] {
         let options = LockManagerOptions::new(client).farm(farm);
         let error = options.open(&connection, table.name.clone()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
         says(&error, &["'#'"]);
     }
     let missing: TableName = "no_such_lock_table".parse().unwrap();
@@ -350,10 +355,10 @@ async fn w9_names_do_not_collide_errors_say_what_is_wrong_and_no_state_outlives_
         .open(&connection, missing)
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TableNotFound);
+    assert_eq!(error.kind(), ClientErrorKind::TableNotFound);
 
     let (one, _) = two(&connection, &table, "w9").await;
-    let guard = acquire(&one, "a", SHORTEST_LEASE * 3).await;
+    let guard = acquire(&one, "a", MIN_LEASE * 3).await;
     assert_eq!(guard.lost().await, LockLoss::Expired);
     assert!(!guard.is_held() && guard.remaining().is_zero());
     assert_eq!(guard.renew().await.unwrap_err().kind(), ErrorKind::LockLost);

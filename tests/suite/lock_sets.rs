@@ -9,8 +9,8 @@ use std::{
 };
 
 use hbase_txn::{
-    ErrorKind, Level, LockGuard, LockLoss, LockManager, LockRequest, LockSet, LockTableOptions,
-    PartitionLocks, TableDescriptor, TableName,
+    ClientErrorKind, ErrorKind, Level, TableDescriptor, TableDescriptorExt, TableName,
+    lock::{LockGuard, LockLoss, LockManager, LockRequest, LockSet, LockTableOptions, PartitionLocks},
 };
 
 use crate::support::{
@@ -22,16 +22,16 @@ use crate::support::{
 };
 
 static SHARED: SharedTable = SharedTable::new("lock-sets", shared_with_java, &[]);
-static OURS: SharedTable = SharedTable::new("lock-sets-ours", ours_alone, &[]);
+static OURS: SharedTable = SharedTable::new("lock-sets-ours", without_java_clients, &[]);
 
 const LEASE: Duration = Duration::from_secs(20);
 
 fn shared_with_java(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).descriptor()
+    LockTableOptions::from(name).descriptor()
 }
 
-fn ours_alone(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).ours_alone().descriptor()
+fn without_java_clients(name: TableName) -> TableDescriptor {
+    LockTableOptions::from(name).without_java_clients().descriptor()
 }
 
 async fn try_lock(locks: &LockManager, id: &str) -> Option<LockGuard> {
@@ -83,7 +83,7 @@ async fn several_locks_are_all_held_or_none() {
             assert!(try_lock(&other, id).await.is_some());
         }
         let twice = LockSet::acquire(set(&one, &["a", "a"], LEASE)).await.unwrap_err();
-        assert_eq!(twice.kind(), ErrorKind::InvalidInput);
+        assert_eq!(twice.kind(), ClientErrorKind::InvalidInput);
     }
 }
 
@@ -127,7 +127,7 @@ fn two_ids(client: &str) -> [String; 2] {
 }
 
 #[tokio::test]
-async fn what_a_set_has_is_kept_while_the_rest_is_waited_for_longer_than_its_lease() {
+async fn set_keeps_its_locks_while_it_waits_beyond_their_lease() {
     const SHORT: Duration = Duration::from_secs(8);
     let connection = connect().await;
     for table in [&SHARED, &OURS] {
@@ -137,7 +137,7 @@ async fn what_a_set_has_is_kept_while_the_rest_is_waited_for_longer_than_its_lea
             lock_manager(&connection, &table.name, "patient").await,
         );
         let [first, second] = two_ids("patient");
-        let in_the_way = other.lock(Level::Dc, &second).unwrap().ttl(LEASE).renewed();
+        let in_the_way = other.lock(Level::Dc, &second).unwrap().ttl(LEASE).auto_renew();
         let in_the_way = in_the_way.acquire().await.unwrap();
         let wanted = [&second, &first].map(|id| one.lock(Level::Dc, id).unwrap().ttl(SHORT).wait(3 * LEASE));
         let waiting = tokio::spawn(LockSet::acquire(wanted.into()));
@@ -185,7 +185,7 @@ async fn a_set_that_loses_what_it_has_while_it_waits_says_so_at_once() {
 }
 
 #[tokio::test]
-async fn locks_of_one_region_are_taken_in_one_call_and_those_of_several_in_one_each() {
+async fn set_takes_one_call_for_each_region() {
     let other = connect().await;
     for regions in [1, 4] {
         let table = lock_table(&other, "lock-set-regions", regions, false).await;
@@ -196,7 +196,7 @@ async fn locks_of_one_region_are_taken_in_one_call_and_those_of_several_in_one_e
             .iter()
             .flat_map(|region| {
                 let ids = (0..).map(|number| format!("{number}-spread"));
-                ids.filter(|id| region.contains(&lock_row("spread", id))).take(3)
+                ids.filter(|id| region.contains(lock_row("spread", id))).take(3)
             })
             .collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
@@ -235,7 +235,7 @@ async fn locks_of_one_region_are_taken_in_one_call_and_those_of_several_in_one_e
 }
 
 #[tokio::test]
-async fn a_set_whose_region_was_split_since_it_was_looked_up_is_found_where_it_is() {
+async fn set_finds_its_locks_after_a_split_of_the_region() {
     let other = connect().await;
     let table = lock_table(&other, "lock-set-split", 1, false).await;
     let locks = lock_manager(&connect().await, &table.name, "split").await;
@@ -251,7 +251,7 @@ async fn a_set_whose_region_was_split_since_it_was_looked_up_is_found_where_it_i
 }
 
 #[tokio::test]
-async fn a_set_in_partitions_whose_region_was_split_since_is_found_where_it_is() {
+async fn set_in_partitions_finds_its_locks_after_a_split() {
     let other = connect().await;
     let with_locks = |name| by_three(name).with_lock_family();
     let table: TestTable = TestTable::create("lock-set-cut", with_locks, &[]).await;

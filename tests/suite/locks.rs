@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use hbase_txn::{
-    Connection, ErrorKind, Level, LockGuard, LockLoss, LockManager, LockManagerOptions, LockTableOptions,
-    ReleaseOutcome, TableDescriptor, TableName,
+    Connection, ErrorKind, Level, TableDescriptor, TableName,
+    lock::{LockGuard, LockLoss, LockManager, LockManagerOptions, LockTableOptions, ReleaseOutcome},
 };
 
 use crate::{
@@ -17,14 +17,14 @@ use crate::{
 };
 
 static SHARED: SharedTable = SharedTable::new("locks", shared_with_java, &[]);
-static OURS: SharedTable = SharedTable::new("locks-ours", ours_alone, &[]);
+static OURS: SharedTable = SharedTable::new("locks-ours", without_java_clients, &[]);
 
 fn shared_with_java(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).descriptor()
+    LockTableOptions::from(name).descriptor()
 }
 
-fn ours_alone(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).ours_alone().descriptor()
+fn without_java_clients(name: TableName) -> TableDescriptor {
+    LockTableOptions::from(name).without_java_clients().descriptor()
 }
 
 async fn manager(connection: &Connection, shared: &TestTable, client: &str) -> LockManager {
@@ -83,7 +83,7 @@ async fn a_lease_ends_a_renewed_one_does_not() {
             manager(&connection, table, "leases").await,
         );
         let lease = Duration::from_secs(5);
-        let request = one.lock(Level::Dc, "renewed").unwrap().ttl(lease).renewed();
+        let request = one.lock(Level::Dc, "renewed").unwrap().ttl(lease).auto_renew();
         let renewed = request.acquire().await.unwrap();
         let short = try_lock(&one, "short", lease).await.unwrap();
         let began = Instant::now();
@@ -110,13 +110,13 @@ async fn a_lease_ends_a_renewed_one_does_not() {
 }
 
 #[tokio::test]
-async fn what_is_renewed_outlives_a_margin_that_is_longer_than_a_third_of_its_lease() {
+async fn renewal_copes_with_a_margin_above_a_third_of_the_lease() {
     let connection = connect().await;
     let table = &SHARED.get().await;
     let locks = manager(&connection, table, "margins").await;
     let lease = Duration::from_secs(30);
     let request = locks.lock(Level::Dc, "wide").unwrap().ttl(lease);
-    let request = request.skew_margin(Duration::from_secs(22)).renewed();
+    let request = request.skew_margin(Duration::from_secs(22)).auto_renew();
     let guard = request.acquire().await.unwrap();
     let renewed = eventually("it is renewed", async || {
         let holder = locks.show(Level::Dc, "wide").await.unwrap().holder?;
@@ -130,7 +130,7 @@ async fn what_is_renewed_outlives_a_margin_that_is_longer_than_a_third_of_its_le
 }
 
 #[tokio::test]
-async fn the_loss_is_told_wherever_it_is_awaited_also_when_the_runtime_that_took_the_lock_is_gone() {
+async fn loss_is_reported_in_any_runtime_after_the_first_has_ended() {
     let table = &OURS.get().await;
     let name = table.name.clone();
     let elsewhere = std::thread::spawn(move || {
@@ -153,7 +153,7 @@ async fn the_loss_is_told_wherever_it_is_awaited_also_when_the_runtime_that_took
 }
 
 #[tokio::test]
-async fn one_that_waits_behind_others_of_its_process_is_told_the_holder_too() {
+async fn local_waiter_of_a_held_lock_is_given_its_holder() {
     let connection = connect().await;
     let table = &SHARED.get().await;
     let (one, other) = (
@@ -204,7 +204,7 @@ async fn who_may_have_won_is_told_that_it_is_given_back() {
 }
 
 #[tokio::test]
-async fn who_waits_gets_it_when_it_is_released_and_is_told_the_holder_when_it_is_not() {
+async fn waiter_gets_a_released_lock_or_the_holders_name() {
     let connection = connect().await;
     let table = &SHARED.get().await;
     let (one, other) = (

@@ -1,5 +1,6 @@
-//! The library against a real HBase, by theme. `HBASE_TXN_TEST_STANDALONE` names a local cluster; `make test` boots
-//! one. Where a real server can't be made to do what is tested, a peer of our own does it (`peer`).
+//! The library against a real HBase, by theme. `HBASE_TXN_TEST_STANDALONE` names a local cluster;
+//! `make test` boots one. Where a real server can't be made to do what is tested, a peer of our own
+//! does it (`peer`).
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -7,6 +8,7 @@
 mod support;
 
 mod admission;
+mod after_write;
 mod atomicity;
 mod bad_input;
 mod barriers;
@@ -18,7 +20,9 @@ mod conditions;
 mod dropped;
 mod dropped_latches;
 mod dropped_locks;
+mod durability;
 mod elections;
+mod evictions;
 mod expiry;
 mod filters;
 mod get_many;
@@ -29,11 +33,17 @@ mod latch_promises;
 mod latch_waiting;
 mod latches;
 mod latches_in_partitions;
+mod lock_abandoned;
 mod lock_calls;
+mod lock_clocks;
+mod lock_fairness;
 mod lock_java;
 mod lock_layout;
+mod lock_leases;
 mod lock_promises;
+mod lock_resume;
 mod lock_resurrection;
+mod lock_runtimes;
 mod lock_sets;
 mod locks;
 mod locks_in_partitions;
@@ -47,14 +57,18 @@ mod read_write_locks;
 mod records;
 mod registries;
 mod repair;
+mod required_features;
 mod rows;
 mod rules;
 mod scans;
 mod semaphores;
 mod sequences;
+mod server_proofs;
 mod skew;
 mod snapshots;
 mod thrift;
 mod transactions;
+mod update_views;
 mod updates;
+mod values;
 mod without_endpoint;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use hbase_txn::{
-    Cell, CellKind, Connection, Delete, ErrorKind, FamilyDescriptor, Scan, ServiceKind, Table,
+    Cell, CellKind, ClientErrorKind, Connection, Delete, FamilyDescriptor, Scan, ServiceKind, Table,
     TableDescriptor, TableName,
 };
 
@@ -34,7 +34,8 @@ fn two_families(name: TableName) -> TableDescriptor {
     plain(name).with_family(FamilyDescriptor::new("g"))
 }
 
-/// Makes store files with a put that is covered, the marker that covers it, and a put that is not, in each family.
+/// Makes store files with a put that is covered, the marker that covers it, and a put that is not,
+/// in each family.
 async fn cover(connection: &Connection, table: &TestTable, row: &'static str) {
     let (rows, admin) = (table.of(connection), connection.admin());
     rows.put(put(row, "covered").cell("g", "q", "covered"))
@@ -47,7 +48,7 @@ async fn cover(connection: &Connection, table: &TestTable, row: &'static str) {
 }
 
 #[tokio::test]
-async fn a_major_compaction_of_what_was_flushed_leaves_no_marker_and_nothing_covered() {
+async fn major_compaction_after_a_flush_leaves_no_marker() {
     let connection = connect().await;
     let table = TestTable::create("compact", two_families, &["m"]).await;
     let rows = table.of(&connection);
@@ -91,10 +92,10 @@ async fn what_is_only_in_memory_is_no_part_of_a_compaction() {
     assert_eq!(stored(&rows).await.len(), 2);
 }
 
-/// A region flushes once at a time, and turns away who comes meanwhile. Who took that for the end of a flush would leave
-/// the marker in memory, where the compaction does not see it.
+/// A region flushes once at a time, and turns away who comes meanwhile. Who took that for the end
+/// of a flush would leave the marker in memory, where the compaction does not see it.
 #[tokio::test]
-async fn a_flush_includes_what_was_written_while_another_one_was_at_work() {
+async fn flush_includes_writes_made_during_an_earlier_flush() {
     let connection = connect().await;
     let table = TestTable::create("abreast", plain, &[]).await;
     let (rows, admin) = (table.of(&connection), connection.admin());
@@ -161,20 +162,20 @@ async fn what_is_not_there_or_not_served_says_so() {
     let admin = connection.admin();
     let none = unique_name("none");
     let error = admin.flush_table(&none).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TableNotFound, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::TableNotFound, "{error}");
     says(&error, &[none.qualifier()]);
 
     let table = TestTable::create("offline", plain, &[]).await;
     let regions = table.regions(&connection).await;
     admin.disable_table(&table.name).await.unwrap();
     let error = admin.major_compact_region(&regions[0]).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TableDisabled, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::TableDisabled, "{error}");
     says(&error, &["major compaction", table.name.qualifier()]);
 }
 
 /// Servers ignore what they are asked for then, and answer as if they did not.
 #[tokio::test]
-async fn a_compaction_that_is_switched_off_ends_at_the_deadline_and_says_why() {
+async fn disabled_compaction_ends_at_the_deadline_with_a_reason() {
     let connection = connect().await;
     let never = |name| plain(name).with_attribute("COMPACTION_ENABLED", "false");
     let table = TestTable::create("never", never, &[]).await;
@@ -182,15 +183,16 @@ async fn a_compaction_that_is_switched_off_ends_at_the_deadline_and_says_why() {
     connection.admin().flush_table(&table.name).await.unwrap();
     let admin = connection.admin().with_operation_timeout(Duration::from_secs(5));
     let error = admin.major_compact_table(&table.name).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{error}");
     assert!(error.is_outcome_unknown());
     says(&error.hint().unwrap(), &["COMPACTION_ENABLED"]);
 }
 
 /// The call that has no answer may only have looked.
 #[tokio::test]
-async fn what_becomes_of_a_compaction_that_was_asked_for_is_unknown_at_the_deadline() {
-    // First the state and the files are looked at, then it is asked for, and the state looked at again.
+async fn compaction_at_its_deadline_is_unknown() {
+    // First the state and the files are looked at, then it is asked for, and the state looked at
+    // again.
     for (answered, was_asked_for) in [(0, false), (1, false), (3, true)] {
         // Of its own: several files are compacted whether anybody asks or not.
         let table = TestTable::create("asked", plain, &[]).await;
@@ -207,7 +209,11 @@ async fn what_becomes_of_a_compaction_that_was_asked_for_is_unknown_at_the_deadl
         forwarder.stop_behind(answered);
         let error = admin.major_compact_region(&region).await.unwrap_err();
         assert!(forwarder.has_stopped(), "{answered}: {error}");
-        assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{answered}: {error}");
+        assert_eq!(
+            error.kind(),
+            ClientErrorKind::DeadlineExceeded,
+            "{answered}: {error}"
+        );
         assert_eq!(error.is_outcome_unknown(), was_asked_for, "{answered}: {error}");
         says(&error, &["major compaction", table.name.qualifier()]);
         if was_asked_for {
@@ -218,7 +224,7 @@ async fn what_becomes_of_a_compaction_that_was_asked_for_is_unknown_at_the_deadl
 
 /// A connection serves one service, and a call for another one would be refused.
 #[tokio::test]
-async fn what_region_servers_are_told_goes_over_a_connection_of_its_own() {
+async fn server_administration_has_its_own_connection() {
     let (connection, spy) = spied().await;
     let table = TestTable::create("service", plain, &["m"]).await;
     for _ in 0..2 {

@@ -1,9 +1,10 @@
-//! A peer that no HBase would be: what it sends ends a call with an error in time, or is passed over.
+//! A peer that no HBase would be: what it sends ends a call with an error in time, or is passed
+//! over.
 
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use hbase_txn::{Config, Connection, Error, ErrorKind};
+use hbase_txn::{ClientErrorKind, Config, Connection};
 use prost::Message;
 use rstest::rstest;
 use tokio::{
@@ -119,7 +120,8 @@ fn meta_location(call_id: u32) -> Bytes {
     frame(call_id, None, Some(&answer.encode_to_vec()))
 }
 
-/// Takes connections; reads one request from each, and says what it is told to with the call's id in it.
+/// Takes connections; reads one request from each, and says what it is told to with the call's id
+/// in it.
 async fn peer(words: impl Fn(u32) -> Bytes + Send + Sync + 'static, stay: bool) -> Config {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -157,7 +159,7 @@ async fn request(stream: &mut TcpStream) -> std::io::Result<u32> {
     Ok(header.call_id)
 }
 
-async fn refused(config: Config) -> Error {
+async fn refused(config: Config) -> hbase_client::Error {
     let error = within(DEADLINE, Connection::builder(config).connect())
         .await
         .unwrap_err();
@@ -170,7 +172,7 @@ async fn refused(config: Config) -> Error {
 }
 
 #[rstest]
-#[case::oversized(b"\x7f\xff\xff\xff", "2147483647 bytes was announced")]
+#[case::oversized(b"\x7f\xff\xff\xff\x00\x00", "2147483647 bytes was announced")]
 #[case::negative(b"\xff\xff\xff\xfe", "negative length was announced: -2")]
 #[case::wrong_varint(b"\x00\x00\x00\x08\xff\xff\xff\xff\xff\xff\xff\xff", "protocol")]
 #[case::header_past_the_frame(b"\x00\x00\x00\x02\x7f\x08", "does not fit into its frame")]
@@ -182,7 +184,7 @@ async fn what_is_no_frame_is_named_and_not_tried_again(
     #[values(false, true)] stay: bool,
 ) {
     let error = refused(peer(move |_| Bytes::from_static(bytes), stay).await).await;
-    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error}");
     says(&error, &[why, "attempt 1", "an HBase RPC port"]);
 }
 
@@ -190,7 +192,7 @@ async fn what_is_no_frame_is_named_and_not_tried_again(
 async fn a_frame_that_is_cut_off_is_a_lost_connection_and_tried_again() {
     let cut = |call_id| meta_location(call_id).slice(..20);
     let error = refused(peer(cut, false).await).await;
-    assert_eq!(error.kind(), ErrorKind::ConnectionLost, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::ConnectionLost, "{error}");
     assert!(error.attempts().unwrap() > 1);
 }
 
@@ -198,11 +200,11 @@ async fn a_frame_that_is_cut_off_is_a_lost_connection_and_tried_again() {
 async fn a_frame_that_never_ends_is_silence() {
     let cut = |call_id| meta_location(call_id).slice(..20);
     let error = refused(peer(cut, true).await).await;
-    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::Unreachable, "{error}");
 }
 
 #[tokio::test]
-async fn answers_to_calls_that_nobody_made_are_passed_over_and_the_real_one_arrives() {
+async fn answers_without_a_call_are_skipped() {
     let words = |call_id: u32| {
         let mut words = BytesMut::new();
         for stranger in [call_id + 1, 77, u32::MAX - 1] {
@@ -220,7 +222,7 @@ async fn answers_to_calls_that_nobody_made_are_passed_over_and_the_real_one_arri
 #[tokio::test]
 async fn an_answer_that_is_no_message_is_named() {
     let error = refused(peer(|call_id| frame(call_id, None, Some(b"\x0a\x7f")), true).await).await;
-    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error}");
     says(&error, &["can't be read"]);
 }
 
@@ -228,32 +230,32 @@ async fn an_answer_that_is_no_message_is_named() {
 #[case::authentication(
     "security.AccessDeniedException",
     "Authentication is required",
-    ErrorKind::AuthenticationRequired,
+    ClientErrorKind::AuthenticationRequired,
     "Kerberos"
 )]
 #[case::bad_auth(
     "ipc.BadAuthException",
     "no such auth",
-    ErrorKind::AuthenticationRequired,
+    ClientErrorKind::AuthenticationRequired,
     "SIMPLE"
 )]
 #[case::service(
     "ipc.UnknownServiceException",
     "ClientMetaService",
-    ErrorKind::Protocol,
+    ClientErrorKind::Protocol,
     "ClientMetaService"
 )]
 #[case::fatal(
     "ipc.FatalConnectionException",
     "Expected HEADER=",
-    ErrorKind::Protocol,
+    ClientErrorKind::Protocol,
     "Expected HEADER"
 )]
 #[tokio::test]
-async fn an_exception_about_the_connection_is_final_and_says_what_the_cluster_wants(
+async fn connection_exception_is_final_and_names_the_requirement(
     #[case] class: &'static str,
     #[case] message: &'static str,
-    #[case] kind: ErrorKind,
+    #[case] kind: ClientErrorKind,
     #[case] hint: &str,
 ) {
     let words = move |_| exception(u32::MAX, &format!("org.apache.hadoop.hbase.{class}"), message);
@@ -284,4 +286,45 @@ async fn random_bytes_are_an_error_in_time() {
             .with_registry_timeout(Duration::from_millis(300));
         refused(config).await;
     }
+}
+
+/// A TLS alert, as a TLS server sends it to what is no TLS, and to a greeting that it does not
+/// like.
+const ALERT: &[u8] = b"\x15\x03\x03\x00\x02\x02\x28";
+
+/// A server that speaks TLS only. HBase's closes other connections without a word.
+async fn tls_only(answers_all: bool) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut first = [0; 3];
+                client.read_exact(&mut first).await?;
+                if answers_all || first[..2] == *b"\x16\x03" {
+                    client.write_all(ALERT).await?;
+                }
+                std::io::Result::Ok(())
+            });
+        }
+    });
+    port
+}
+
+#[rstest]
+#[tokio::test]
+async fn server_that_speaks_tls_only_is_named(#[values(true, false)] answers_all: bool) {
+    let port = tls_only(answers_all).await;
+    let config = Config::from_uri(&format!("hbase+rpc://127.0.0.1:{port}")).unwrap();
+    let connect = Connection::builder(config.with_operation_timeout(DEADLINE)).connect();
+    let error = within(DEADLINE, connect).await.unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::AuthenticationRequired, "{error}");
+    says(
+        &error,
+        &[
+            "TLS",
+            &port.to_string(),
+            "hbase.server.netty.tls.supportplaintext",
+        ],
+    );
 }

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Append, Condition, Delete, ErrorKind, Get, Increment, Outcome, PartitionedTable, Recorded, Settled,
-    TableDescriptor, TransactionId,
+    Append, Condition, Delete, ErrorKind, Get, Increment, Outcome, PartitionedTable, Put, Recorded, Settled,
+    TableDescriptor, TableDescriptorExt, TransactionId,
 };
 
-use crate::support::{
-    connect, put,
-    table::{SharedTable, by_three, recorded},
+use crate::{
+    proxy::{Action, Proxy},
+    support::{
+        connect, connect_by, eventually, put, says, standalone,
+        table::{SharedTable, by_three, recorded},
+    },
 };
 
 static TABLE: SharedTable = SharedTable::new("records", recorded, &["m"]);
@@ -20,11 +23,10 @@ fn id(text: &'static str) -> TransactionId {
 }
 
 async fn add(table: &PartitionedTable, prefix: &'static str, id: &TransactionId, amount: i64) -> Outcome {
-    let mut transaction = table.at(prefix).unwrap();
-    transaction.id(id.clone());
-    transaction
-        .increment(Increment::new(format!("{prefix}sum")).column("f", "n", amount))
-        .unwrap();
+    let transaction = table
+        .transaction(prefix)
+        .id(id.clone())
+        .increment(Increment::new(format!("{prefix}sum")).column("f", "n", amount));
     transaction.commit().await
 }
 
@@ -43,7 +45,7 @@ fn is_replayed(outcome: &Outcome) -> bool {
 }
 
 #[tokio::test]
-async fn an_id_is_applied_once_however_often_and_by_whom_it_is_committed() {
+async fn id_is_applied_once_by_any_number_of_committers() {
     let (one, other) = (connect().await, connect().await);
     let shared = TABLE.get().await;
     let tables = [shared.open(&one).await, shared.open(&other).await];
@@ -57,7 +59,7 @@ async fn an_id_is_applied_once_however_often_and_by_whom_it_is_committed() {
 }
 
 #[tokio::test]
-async fn of_many_at_once_with_one_id_one_is_applied_and_the_others_are_told_so() {
+async fn one_of_many_concurrent_commits_of_an_id_is_applied() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
@@ -74,12 +76,11 @@ async fn a_replay_is_recognized_when_its_conditions_no_longer_hold() {
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
     let place = async || {
-        let mut transaction = table.at("rep").unwrap();
-        transaction.id(id("order"));
-        transaction
+        let transaction = table
+            .transaction("rep")
+            .id(id("order"))
             .condition(Condition::absent("repo", "f", "q"))
-            .unwrap();
-        transaction.put(put("repo", "placed")).unwrap();
+            .put(put("repo", "placed"));
         transaction.commit().await
     };
     assert!(!is_replayed(&place().await));
@@ -93,12 +94,11 @@ async fn a_rejected_id_can_be_committed_when_its_conditions_hold() {
     let table = shared.open(&connection).await;
     let request = id("later");
     let commit = async || {
-        let mut transaction = table.at("lat").unwrap();
-        transaction.id(request.clone());
-        transaction
+        let transaction = table
+            .transaction("lat")
+            .id(request.clone())
             .condition(Condition::present("latx", "f", "q"))
-            .unwrap();
-        transaction.put(put("laty", "v")).unwrap();
+            .put(put("laty", "v"));
         transaction.commit().await
     };
     assert_eq!(commit().await.name(), "rejected");
@@ -115,13 +115,13 @@ async fn an_id_with_other_contents_is_refused() {
     let table = shared.open(&connection).await;
     assert!(add(&table, "oth", &id("x"), 1).await.is_committed());
     let outcome = add(&table, "oth", &id("x"), 2).await;
-    assert_eq!(outcome.name(), "refused");
+    assert_eq!(outcome.name(), "invalid");
     assert_eq!(outcome.error().unwrap().kind(), ErrorKind::IdReused, "{outcome}");
     assert_eq!(sum(&table, "oth").await, 1);
 }
 
 #[tokio::test]
-async fn settling_an_id_that_was_not_applied_keeps_late_attempts_out_and_the_next_commit_may_try_again() {
+async fn settling_stops_late_attempts_but_allows_a_new_commit() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
@@ -163,16 +163,15 @@ async fn what_can_not_be_recorded_is_refused_and_says_what_mends_it() {
     let outcome = add(&table, "bar", &id("x"), 1).await;
     let error = outcome.error().unwrap();
     assert_eq!(error.kind(), ErrorKind::RecordFamilyMissing);
-    assert!(error.hint().unwrap().contains("--record-family"), "{error}");
+    assert_eq!(error.missing_family(), Some("_txn"), "{error}");
     let error = table.outcome("bar", &id("x")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::RecordFamilyMissing);
 
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
     // A row that is shorter than the prefix is a partition of its own.
-    let mut lone = table.at_row("xx");
-    lone.recorded().put(put("xx", "v")).unwrap();
-    assert_eq!(lone.commit().await.name(), "refused");
+    let lone = table.transaction_for_row("xx").recorded().put(put("xx", "v"));
+    assert_eq!(lone.commit().await.name(), "invalid");
     let patient = table
         .clone()
         .with_operation_timeout(Duration::from_secs(30 * 3_600));
@@ -181,7 +180,7 @@ async fn what_can_not_be_recorded_is_refused_and_says_what_mends_it() {
 }
 
 #[tokio::test]
-async fn a_family_that_would_lose_records_is_refused_when_the_table_is_opened() {
+async fn family_that_would_lose_records_is_refused_on_open() {
     let descriptor = recorded("t".parse().unwrap());
     let mut short = descriptor.clone();
     let family = short
@@ -207,21 +206,18 @@ async fn a_family_that_would_lose_records_is_refused_when_the_table_is_opened() 
 }
 
 #[tokio::test]
-async fn operations_of_one_cell_mean_what_they_mean_one_after_the_other() {
+async fn operations_on_one_cell_act_in_sequence() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
     table.table().put(put("seqa", "old")).await.unwrap();
-    let mut transaction = table.at("seq").unwrap();
-    transaction.delete(Delete::new("seqa")).unwrap();
-    transaction.put(put("seqa", "new")).unwrap();
-    transaction
-        .append(Append::new("seqa").cell("f", "q", "er"))
-        .unwrap();
+    let mut transaction = table
+        .transaction("seq")
+        .delete(Delete::new("seqa"))
+        .put(put("seqa", "new"))
+        .append(Append::new("seqa").cell("f", "q", "er"));
     for _ in 0..3 {
-        transaction
-            .increment(Increment::new("seqsum").column("f", "n", 5))
-            .unwrap();
+        transaction = transaction.increment(Increment::new("seqsum").column("f", "n", 5));
     }
     let outcome = transaction.commit().await;
     assert!(outcome.is_committed(), "{outcome}");
@@ -237,7 +233,7 @@ async fn operations_of_one_cell_mean_what_they_mean_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn an_id_that_says_it_is_older_than_the_table_remembers_is_not_called_unapplied() {
+async fn id_older_than_the_replay_window_is_not_called_unapplied() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
@@ -253,15 +249,91 @@ async fn an_id_that_says_it_is_older_than_the_table_remembers_is_not_called_unap
 }
 
 #[tokio::test]
-async fn rows_that_are_kept_for_records_and_versions_can_not_be_changed_in_a_transaction() {
+async fn reserved_rows_cannot_be_changed_in_a_transaction() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
     let row = b"res\xff_txn\xffversion";
-    let mut transaction = table.at("res").unwrap();
-    let error = transaction.delete(Delete::new(&row[..])).unwrap_err();
+    let mut transaction = table.transaction("res");
+    let error = transaction.try_add(Delete::new(&row[..])).unwrap_err();
     assert!(error.to_string().contains("kept for"), "{error}");
-    let mut batch = table.batch();
-    batch.delete(Delete::new(&row[..]));
-    assert_eq!(batch.commit().await[0].outcome.name(), "refused");
+    let batch = table.batch().delete(Delete::new(&row[..]));
+    assert_eq!(batch.commit().await[0].outcome.name(), "invalid");
+}
+
+#[tokio::test]
+async fn dropped_commit_is_settled_by_the_id_read_before() {
+    let proxy = Proxy::new();
+    let connection = connect_by(proxy.clone(), standalone().config()).await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    // The server's abilities are proven, so that the next endpoint call is that of the transaction.
+    assert!(add(&table, "drp", &id("proof"), 0).await.is_committed());
+    for (action, settled, applied) in [
+        (Action::DropAnswer, Settled::Committed, 1),
+        (Action::DropRequest, Settled::NotApplied, 1),
+    ] {
+        let mut transaction = table.transaction("drp");
+        assert_eq!(transaction.transaction_id(), None);
+        let sum_row = Increment::new("drpsum").column("f", "n", 1);
+        transaction = transaction.increment(sum_row).recorded();
+        let id = transaction.transaction_id().unwrap().clone();
+        proxy.once("ExecService", action);
+        let sent = proxy.requests("ExecService");
+        let commit = tokio::spawn(transaction.commit());
+        eventually("the commit is on its way", async || {
+            (proxy.requests("ExecService") > sent).then_some(())
+        })
+        .await;
+        if settled == Settled::Committed {
+            eventually("it is applied", async || {
+                (sum(&table, "drp").await == applied).then_some(())
+            })
+            .await;
+        }
+        commit.abort();
+        assert!(commit.await.unwrap_err().is_cancelled());
+        assert_eq!(connect_and_settle(&id).await, settled);
+        assert_eq!(sum(&table, "drp").await, applied);
+    }
+}
+
+/// Settles as another process.
+async fn connect_and_settle(id: &TransactionId) -> Settled {
+    let connection = connect().await;
+    let table = TABLE.get().await.open(&connection).await;
+    table.settle("drp", id).await.unwrap()
+}
+
+#[tokio::test]
+async fn record_at_the_maximum_timestamp_is_an_error() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    let request = id("late");
+    assert_eq!(table.settle("lat", &request).await.unwrap(), Settled::NotApplied);
+    let row = b"lat\xff_txn\xffrlate";
+    let seen = table.table().get(Get::new(&row[..])).await.unwrap().unwrap();
+    let record = seen.value("_txn", "r").unwrap().clone();
+    let latest = i64::MAX as u64 - 1;
+    let late = Put::new(&row[..]).cell("_txn", "r", record).timestamp(latest);
+    table.table().put(late).await.unwrap();
+    for _ in 0..2 {
+        let outcome = add(&table, "lat", &request, 1).await;
+        let error = outcome.error().expect("nothing can be put over the record");
+        assert!(!error.is_outcome_unknown(), "{error}");
+        says(error, &["no timestamp is left behind", &latest.to_string()]);
+    }
+    assert_eq!(sum(&table, "lat").await, 0);
+    let error = table.settle("lat", &request).await.unwrap_err();
+    says(&error, &["no timestamp is left behind"]);
+}
+
+#[tokio::test]
+async fn id_of_the_caller_is_the_one_that_is_read() {
+    let connection = connect().await;
+    let shared = TABLE.get().await;
+    let table = shared.open(&connection).await;
+    let transaction = table.transaction("own").recorded().id(id("mine"));
+    assert_eq!(transaction.transaction_id(), Some(&id("mine")));
 }

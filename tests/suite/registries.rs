@@ -19,9 +19,10 @@ async fn whole_round(uri: &str, table: &TestTable) {
     let opened = PartitionedTable::open(&connection, table.name.clone())
         .await
         .unwrap();
-    let mut transaction = opened.at("xxx").unwrap();
-    transaction.put(put("xxxa", "1")).unwrap();
-    transaction.put(put("xxxb", "2")).unwrap();
+    let transaction = opened
+        .transaction("xxx")
+        .put(put("xxxa", "1"))
+        .put(put("xxxb", "2"));
     assert!(transaction.commit().await.is_committed());
     let rows = opened.table();
     assert_eq!(value(rows, "xxxb").await.as_deref(), Some("2"));
@@ -41,7 +42,7 @@ fn port(cluster: &Cluster, name: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn zookeeper_the_master_and_a_region_server_each_lead_to_the_cluster() {
+async fn zookeeper_master_and_region_server_each_find_the_cluster() {
     let cluster = standalone();
     let table = TestTable::create("registries", by_three, &[]).await;
     let region_server = format!("hbase+rpc://127.0.0.1:{}", port(&cluster, "region-server"));

@@ -3,9 +3,10 @@
 use std::{sync::Mutex, time::Duration};
 
 use bytes::Bytes;
+use hbase_provision::{Repair, Severity, audit_cluster, audit_table};
 use hbase_txn::{
-    Connection, ErrorKind, FamilyDescriptor, LockTableOptions, PartitionRule, Put, Scan, TableDescriptor,
-    provision::{Grade, Repair, audit_cluster, audit_table},
+    ClientErrorKind, Connection, FamilyDescriptor, PartitionRule, Put, Scan, TableDescriptor,
+    lock::LockTableOptions,
 };
 
 use crate::support::{
@@ -30,7 +31,7 @@ async fn cut_partitions_are_rejoined_and_their_rows_are_all_there() {
     for row in written {
         rows.put(put(row, row)).await.unwrap();
     }
-    let repair = Repair::new(&connection, table.name.clone());
+    let repair = Repair::new(&connection, table.name.clone()).unwrap();
     let planned = repair.plan().await.unwrap();
     assert_eq!(planned.len(), 2, "{planned:?}");
     let steps = Mutex::new(Vec::new());
@@ -44,9 +45,10 @@ async fn cut_partitions_are_rejoined_and_their_rows_are_all_there() {
     assert!(repair.plan().await.unwrap().is_empty());
     assert_eq!(repair.run(|_| {}).await.unwrap().rejoined, 0);
     let opened = table.open(&connection).await;
-    let mut transaction = opened.at("xxx").unwrap();
-    transaction.put(put("xxxb", "v")).unwrap();
-    transaction.put(put("xxxy", "v")).unwrap();
+    let transaction = opened
+        .transaction("xxx")
+        .put(put("xxxb", "v"))
+        .put(put("xxxy", "v"));
     transaction.commit().await.into_result().unwrap();
 }
 
@@ -61,7 +63,9 @@ async fn partitions_by_delimiter_are_rejoined() {
     for row in written {
         rows.put(put(row, row)).await.unwrap();
     }
-    let repair = Repair::new(&connection, table.name.clone()).patience(Duration::from_secs(120));
+    let repair = Repair::new(&connection, table.name.clone())
+        .unwrap()
+        .patience(Duration::from_secs(120));
     let repaired = repair.run(|_| {}).await.unwrap();
     assert_eq!(
         boundaries(&connection, &table).await,
@@ -97,10 +101,10 @@ async fn a_first_partition_that_is_giant_is_found_and_split_off() {
     })
     .await;
     assert_eq!(
-        (giant.partition.as_deref(), giant.grade),
-        (Some("aaa"), Grade::Note)
+        (giant.partition.as_deref(), giant.severity),
+        (Some("aaa"), Severity::Note)
     );
-    let repair = Repair::new(&connection, table.name.clone());
+    let repair = Repair::new(&connection, table.name.clone()).unwrap();
     let steps: Vec<_> = repair
         .plan()
         .await
@@ -153,6 +157,7 @@ async fn a_large_region_that_could_be_split_is_no_giant() {
     assert_eq!(names, ["splits-disabled"]);
     assert!(
         Repair::new(&connection, table.name.clone())
+            .unwrap()
             .plan()
             .await
             .unwrap()
@@ -165,10 +170,10 @@ async fn a_lock_table_is_repaired_by_its_own_rule() {
     let connection = standalone().connect().await;
     let java_made = |name| {
         let family = FamilyDescriptor::new(LockTableOptions::FAMILY).with_attribute("COMPRESSION", "GZ");
-        TableDescriptor::new(name).with_family(family)
+        TableDescriptor::from(name).with_family(family)
     };
     let table = TestTable::create("repairlocks", java_made, &["A", "Bcut", "C"]).await;
-    let repair = Repair::new(&connection, table.name.clone());
+    let repair = Repair::new(&connection, table.name.clone()).unwrap();
     assert_eq!(repair.run(|_| {}).await.unwrap().rejoined, 1);
     assert_eq!(boundaries(&connection, &table).await, ["", "A", "B", "C"]);
 }
@@ -177,25 +182,26 @@ async fn a_lock_table_is_repaired_by_its_own_rule() {
 async fn what_can_not_be_repaired_is_refused() {
     let connection = standalone().connect().await;
     let refused = async |table: &TestTable| {
-        let repair = Repair::new(&connection, table.name.clone());
+        let repair = Repair::new(&connection, table.name.clone()).unwrap();
         let planned = repair.plan().await.unwrap_err().kind();
         assert_eq!(repair.run(|_| {}).await.unwrap_err().kind(), planned);
         planned
     };
     let table = TestTable::create("repairplain", plain, &["xxxm"]).await;
-    assert_eq!(refused(&table).await, ErrorKind::NoPartitionRule);
+    assert_eq!(refused(&table).await, ClientErrorKind::NoPartitionRule);
     let table = TestTable::create("repairoff", by_three, &["xxxm"]).await;
     connection.admin().disable_table(&table.name).await.unwrap();
-    assert_eq!(refused(&table).await, ErrorKind::TableDisabled);
+    assert_eq!(refused(&table).await, ClientErrorKind::TableDisabled);
     let table = TestTable::unmade("repairnone");
-    assert_eq!(refused(&table).await, ErrorKind::TableNotFound);
+    assert_eq!(refused(&table).await, ClientErrorKind::TableNotFound);
     let unsplit = |name| by_three(name).with_attribute("MERGE_ENABLED", "false");
     let table = TestTable::create("repairunmerged", unsplit, &["xxxm"]).await;
     let error = Repair::new(&connection, table.name.clone())
+        .unwrap()
         .run(|_| {})
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("--merges on"), "{error}");
+    assert!(error.to_string().contains("switch them on first"), "{error}");
 }
 
 /// Whoever audits or repairs may do so in a task of its own.
@@ -205,7 +211,11 @@ async fn audits_and_repairs_run_in_tasks() {
     let table = TestTable::create("tasks", by_three, &["xxx"]).await;
     let (name, of_task) = (table.name.clone(), connection.clone());
     let work = tokio::spawn(async move {
-        let repaired = Repair::new(&of_task, name.clone()).run(|_| {}).await.unwrap();
+        let repaired = Repair::new(&of_task, name.clone())
+            .unwrap()
+            .run(|_| {})
+            .await
+            .unwrap();
         let audit = audit_cluster(&of_task, std::slice::from_ref(&name))
             .await
             .unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Append, Delete, ErrorKind, FamilyDescriptor, Get, Increment, Put, Row, TableDescriptor, TableName,
+    Append, ClientErrorKind, Delete, FamilyDescriptor, Get, Increment, Put, Row, TableDescriptor, TableName,
     TimeRange,
 };
 use rstest::rstest;
@@ -13,7 +13,7 @@ use crate::support::{connect, eventually, put, table::SharedTable, value};
 static TABLE: SharedTable = SharedTable::new("rows", versioned, &[]);
 
 fn versioned(name: TableName) -> TableDescriptor {
-    TableDescriptor::new(name)
+    TableDescriptor::from(name)
         .with_family(FamilyDescriptor::new("f").with_attribute("VERSIONS", "5"))
         .with_family(FamilyDescriptor::new("g"))
 }
@@ -143,7 +143,8 @@ async fn increments_add_up_and_answer_with_the_new_cells() {
         let stored = table.get(Get::new("counters")).await.unwrap().unwrap();
         assert_eq!(stored, row);
     }
-    // Increments of one millisecond are stamped ahead of it, one behind the other; a plain put could be hidden.
+    // Increments of one millisecond are stamped ahead of it, one behind the other; a plain put
+    // could be hidden.
     let row = table.get(Get::new("counters")).await.unwrap().unwrap();
     let later = row.cell("f", "a").unwrap().timestamp + 1;
     table
@@ -152,7 +153,7 @@ async fn increments_add_up_and_answer_with_the_new_cells() {
         .unwrap();
     let increment = Increment::new("counters").column("g", "b", 1).column("f", "a", 1);
     let error = table.increment(increment).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Server, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::Server, "{error}");
     assert!(!error.is_outcome_unknown() && !error.is_retryable(), "{error}");
     let stored = table.get(Get::new("counters")).await.unwrap().unwrap();
     assert_eq!(stored.value("g", "b").unwrap(), &number(4));
@@ -178,7 +179,7 @@ async fn appends_grow_values_and_answer_with_the_new_cells() {
         .append(Append::new("appends").cell("nope", "q", "v"))
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::FamilyNotFound, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::FamilyNotFound, "{error}");
 }
 
 #[tokio::test]

@@ -71,11 +71,12 @@ async fn a_table_opens_by_its_rule_however_that_is_written(
     let table = TestTable::create("rule", descriptor, &[]).await;
     let opened = table.open(&connection).await;
     assert_eq!(opened.rule().to_string(), rule);
-    let mut transaction = opened.at("abc").unwrap();
-    transaction.put(put("abc/1", "v")).unwrap();
-    transaction.put(put("abc/2", "v")).unwrap();
+    let mut transaction = opened
+        .transaction("abc")
+        .put(put("abc/1", "v"))
+        .put(put("abc/2", "v"));
     says(
-        &transaction.put(put("xyz/1", "v")).unwrap_err(),
+        &transaction.try_add(put("xyz/1", "v")).unwrap_err(),
         &["xyz/1 is in partition xyz", "in partition abc"],
     );
     let committed = transaction.commit().await.into_result().unwrap();
@@ -91,25 +92,24 @@ async fn a_bare_prefix_locates_its_partition_without_any_such_row() {
     let opened = table.open(&connection).await;
     for (prefix, region) in [("aaa", "[-∞, mmm)"), ("mmm", "[mmm, xxx)"), ("xxx", "[xxx, ∞)")] {
         let row = format!("{prefix}9");
-        let mut batch = opened.batch();
-        batch.put(put(row.clone(), "v"));
+        let batch = opened.batch().put(put(row.clone(), "v"));
         says(&batch.explain().await.unwrap(), &[region]);
-        let mut transaction = opened.at(prefix).unwrap();
-        transaction.put(put(row, "v")).unwrap();
+        let transaction = opened.transaction(prefix).put(put(row, "v"));
         assert!(transaction.commit().await.is_committed());
     }
     assert_eq!(keys(opened.table(), Scan::new()).await, ["aaa9", "mmm9", "xxx9"]);
 }
 
-/// `!` sorts before `/`: between the row `abc` and the rows of the partition `abc` there is room for a boundary.
+/// `!` sorts before `/`: between the row `abc` and the rows of the partition `abc` there is room
+/// for a boundary.
 #[tokio::test]
-async fn under_a_delimiter_a_boundary_may_lie_between_a_row_and_the_partition_of_the_same_bytes() {
+async fn delimiter_allows_a_boundary_after_the_row_without_it() {
     let connection = connect().await;
     let table = TestTable::create("delimiter", by_slash, &["abc!"]).await;
     let opened = table.open(&connection).await;
     let mut batch = opened.batch();
     for row in ["abc", "abc/1", "abc/2", "abc!", "abc!/1"] {
-        batch.put(put(row, "v"));
+        batch = batch.put(put(row, "v"));
     }
     let explanation = batch.explain().await.unwrap();
     let groups: Vec<_> = explanation
@@ -135,13 +135,11 @@ async fn under_a_delimiter_a_boundary_may_lie_between_a_row_and_the_partition_of
     }
 
     // The bare prefix means the partition; the row of the same bytes has its own transaction.
-    let mut transaction = opened.at("abc").unwrap();
-    transaction.put(put("abc/3", "v")).unwrap();
-    let error = transaction.put(put("abc", "v")).unwrap_err();
+    let mut transaction = opened.transaction("abc").put(put("abc/3", "v"));
+    let error = transaction.try_add(put("abc", "v")).unwrap_err();
     says(&error, &["row abc is in partition abc (a row of its own)"]);
     assert!(transaction.commit().await.is_committed());
-    let mut lone = opened.at_row("abc");
-    lone.put(put("abc", "w")).unwrap();
+    let lone = opened.transaction_for_row("abc").put(put("abc", "w"));
     assert!(lone.commit().await.is_committed());
 }
 
@@ -150,11 +148,10 @@ async fn rows_shorter_than_the_prefix_are_partitions_of_their_own() {
     let connection = connect().await;
     let table = TestTable::create("short", by_three, &["ab"]).await;
     let opened = table.open_with(&connection, OpenOptions::new()).await;
-    let mut transaction = opened.at("ab").unwrap();
-    assert!(transaction.partition().is_lone_row());
-    transaction.put(put("ab", "v")).unwrap();
+    assert!(opened.rule().partition("ab").unwrap().is_lone_row());
+    let mut transaction = opened.transaction("ab").put(put("ab", "v"));
     says(
-        &transaction.put(put("abc", "v")).unwrap_err(),
+        &transaction.try_add(put("abc", "v")).unwrap_err(),
         &[
             "row abc is in partition abc",
             "in partition ab (a row of its own)",

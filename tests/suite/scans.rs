@@ -23,20 +23,20 @@ async fn six() -> (Table, Arc<TestTable>) {
 
 #[rstest]
 #[case::all(Scan::new(), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
-#[case::a_row_at_a_time(Scan::new().batch_rows(1), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
-#[case::a_byte_at_a_time(Scan::new().batch_bytes(1), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
-#[case::from(Scan::new().start("a2"), &["a2", "b", "c1", "e1", "e2", "f9"])]
-#[case::stop_excluded(Scan::new().stop("b"), &["a1", "a2"])]
-#[case::stop_included(Scan::new().stop_inclusive("b"), &["a1", "a2", "b"])]
-#[case::stop_included_where_no_row_is(Scan::new().stop_inclusive("d"), &["a1", "a2", "b", "c1"])]
-#[case::between(Scan::new().start("b").stop("e2"), &["b", "c1", "e1"])]
+#[case::a_row_at_a_time(Scan::new().caching(1), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
+#[case::a_byte_at_a_time(Scan::new().max_result_size(1), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
+#[case::from(Scan::new().start_row("a2"), &["a2", "b", "c1", "e1", "e2", "f9"])]
+#[case::stop_excluded(Scan::new().stop_row("b"), &["a1", "a2"])]
+#[case::stop_included(Scan::new().stop_row_inclusive("b"), &["a1", "a2", "b"])]
+#[case::stop_included_where_no_row_is(Scan::new().stop_row_inclusive("d"), &["a1", "a2", "b", "c1"])]
+#[case::between(Scan::new().start_row("b").stop_row("e2"), &["b", "c1", "e1"])]
 #[case::prefix(Scan::prefix("e"), &["e1", "e2"])]
 #[case::prefix_of_nothing(Scan::prefix("d"), &[])]
 #[case::one(Scan::new().limit(1), &["a1"])]
 #[case::over_regions(Scan::new().limit(4), &["a1", "a2", "b", "c1"])]
 #[case::limit_at_a_regions_end(Scan::new().limit(2), &["a1", "a2"])]
 #[case::more_than_there_are(Scan::new().limit(100), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
-#[case::limit_row_by_row(Scan::new().limit(3).batch_rows(1), &["a1", "a2", "b"])]
+#[case::limit_row_by_row(Scan::new().limit(3).caching(1), &["a1", "a2", "b"])]
 #[case::none(Scan::new().limit(0), &[])]
 #[tokio::test]
 async fn a_scan_finds_what_it_asks_for_in_order(#[case] scan: Scan, #[case] expected: &[&str]) {
@@ -65,7 +65,7 @@ async fn a_row_larger_than_a_batch_comes_glued_whole() {
     }
     table.put(put("d-after", "v")).await.unwrap();
     table.put(put("d-zlast", "v")).await.unwrap();
-    let rows = rows(&table, Scan::prefix("d-").batch_bytes(1 << 20)).await;
+    let rows = rows(&table, Scan::prefix("d-").max_result_size(1 << 20)).await;
     assert_eq!(
         rows.iter().map(key).collect::<Vec<_>>(),
         ["d-after", big, "d-zlast"]
@@ -86,12 +86,12 @@ async fn begun(what: &str) -> (TestTable, Connection, hbase_txn::ResultScanner, 
     let mut batch = opened.batch();
     let written: Vec<String> = (0..600).map(|row| format!("{row:03}row")).collect();
     for row in &written {
-        batch.put(put(row.clone(), vec![0; 100]));
+        batch = batch.put(put(row.clone(), vec![0; 100]));
     }
     for group in batch.commit().await {
         assert!(group.outcome.is_committed(), "{}", group.outcome);
     }
-    let mut scanner = opened.table().scan(Scan::new().batch_rows(50)).unwrap();
+    let mut scanner = opened.table().scan(Scan::new().caching(50)).unwrap();
     for expected in &written[..120] {
         assert_eq!(key(&scanner.next().await.unwrap().unwrap()), *expected);
     }
@@ -104,7 +104,7 @@ async fn ends_complete(scanner: hbase_txn::ResultScanner, written: &[String]) {
 }
 
 #[tokio::test]
-async fn a_region_that_is_reopened_in_the_middle_of_a_scan_costs_no_row() {
+async fn region_reopened_during_a_scan_costs_no_row() {
     let (table, connection, scanner, written) = begun("reopened").await;
     let admin = connection.admin();
     let descriptor = admin.descriptor(&table.name).await.unwrap();
@@ -133,7 +133,7 @@ async fn regions_that_are_merged_in_the_middle_of_a_scan_cost_no_row() {
     for row in &written {
         opened.put(put(row.clone(), "v")).await.unwrap();
     }
-    let mut scanner = opened.scan(Scan::new().batch_rows(1)).unwrap();
+    let mut scanner = opened.scan(Scan::new().caching(1)).unwrap();
     let mut read = Vec::new();
     for _ in 0..4 {
         read.push(key(&scanner.next().await.unwrap().unwrap()));
@@ -144,7 +144,7 @@ async fn regions_that_are_merged_in_the_middle_of_a_scan_cost_no_row() {
 }
 
 #[tokio::test]
-async fn a_split_behind_the_back_of_a_warm_client_costs_no_row_of_a_new_scan() {
+async fn split_unknown_to_the_client_costs_no_row_of_a_new_scan() {
     let (table, connection, scanner, written) = begun("warm").await;
     ends_complete(scanner, &written).await;
     table.split_at(&connect().await, "300").await;

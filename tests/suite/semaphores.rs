@@ -11,8 +11,9 @@ use std::{
 
 use bytes::Bytes;
 use hbase_txn::{
-    Connection, ErrorKind, Get, Level, LockGuard, LockLoss, LockManager, LockTableOptions, ReleaseOutcome,
-    Scan, Semaphore, TableDescriptor, TableName,
+    ClientErrorKind, Connection, ErrorKind, Get, Level, Scan, TableDescriptor, TableName,
+    coordination::Semaphore,
+    lock::{LockGuard, LockLoss, LockManager, LockTableOptions, ReleaseOutcome},
 };
 use tokio::task::JoinSet;
 
@@ -30,7 +31,7 @@ use crate::{
 static TABLE: SharedTable = SharedTable::new("semaphores", lock_table, &[]);
 
 fn lock_table(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).descriptor()
+    LockTableOptions::from(name).descriptor()
 }
 
 const CLIENT: &str = "sem";
@@ -48,7 +49,7 @@ async fn create(connection: &Connection, table: &TestTable, id: &str, permits: u
 }
 
 async fn take(semaphore: &Semaphore, count: u32) -> Option<LockGuard> {
-    let request = semaphore.permits_together(count).ttl(LEASE);
+    let request = semaphore.acquire_many(count).ttl(LEASE);
     request.try_acquire().await.unwrap()
 }
 
@@ -72,7 +73,7 @@ async fn available(semaphore: &Semaphore) -> u32 {
 }
 
 #[tokio::test]
-async fn there_are_as_many_permits_as_were_created_and_their_numbers_rise() {
+async fn semaphore_has_its_number_of_permits_and_rising_numbers() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let one = create(&connection, &table, "counted", 3).await;
     let other = create(&connection, &table, "counted", 3).await;
@@ -121,7 +122,7 @@ async fn several_permits_are_had_together_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn who_waits_gets_a_permit_when_one_is_given_back_and_is_told_who_has_them_when_none_is() {
+async fn waiter_gets_a_released_permit_or_the_holders_names() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let one = create(&connection, &table, "waited", 2).await;
     let other = create(&connection, &table, "waited", 2).await;
@@ -157,7 +158,13 @@ async fn a_lease_ends_by_itself_and_a_renewed_one_does_not() {
     let semaphore = create(&connection, &table, "leases", 2).await;
     // A busy machine renews late, and not at all what is too short for it.
     let lease = Duration::from_secs(12);
-    let renewed = semaphore.permit().ttl(lease).renewed().acquire().await.unwrap();
+    let renewed = semaphore
+        .permit()
+        .ttl(lease)
+        .auto_renew()
+        .acquire()
+        .await
+        .unwrap();
     let short = semaphore.permit().ttl(lease / 2).acquire().await.unwrap();
     let began = Instant::now();
     assert!(take(&semaphore, 1).await.is_none());
@@ -183,9 +190,9 @@ async fn a_holder_that_crashes_leaves_its_permits_to_their_leases() {
     let theirs = create(&crashing, &table, "crash", 2).await;
     let lease = Duration::from_secs(2);
     let guard = theirs
-        .permits_together(2)
+        .acquire_many(2)
         .ttl(lease)
-        .renewed()
+        .auto_renew()
         .acquire()
         .await
         .unwrap();
@@ -193,7 +200,7 @@ async fn a_holder_that_crashes_leaves_its_permits_to_their_leases() {
     // Nothing of it reaches the server any more, also no release.
     crashing.close().await;
     drop(guard);
-    let next = semaphore.permits_together(2).ttl(LEASE).wait(SOON).acquire();
+    let next = semaphore.acquire_many(2).ttl(LEASE).wait(SOON).acquire();
     let next = next.await.unwrap();
     assert!(
         began.elapsed() < lease + Duration::from_secs(2),
@@ -207,14 +214,14 @@ async fn a_holder_that_crashes_leaves_its_permits_to_their_leases() {
 async fn a_token_renews_and_releases_permits_of_another_process() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let semaphore = create(&connection, &table, "tokens", 3).await;
-    let token = take(&semaphore, 2).await.unwrap().leave();
+    let token = take(&semaphore, 2).await.unwrap().detach();
     assert_eq!(available(&semaphore).await, 1);
     assert_eq!(semaphore.renew(token, 3 * LEASE).await.unwrap(), None);
     let info = semaphore.show().await.unwrap();
     assert_eq!((info.holders.len(), info.holders[0].permits), (1, 2));
     assert!(info.holders[0].holder.lease >= Some(3 * LEASE));
     let error = semaphore.renew(token, Duration::ZERO).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
     assert_eq!(semaphore.release(token).await.unwrap(), ReleaseOutcome::Released);
     assert_eq!(
         semaphore.renew(token, LEASE).await.unwrap(),
@@ -248,15 +255,15 @@ async fn a_smaller_semaphore_hands_out_nothing_until_enough_has_ended() {
         give(guard).await;
     }
     give(take(&other, 1).await.unwrap()).await;
-    let error = other.permits_together(2).acquire().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    let error = other.acquire_many(2).acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
     semaphore.resize(5).await.unwrap();
     give(take(&other, 5).await.unwrap()).await;
     semaphore.resize(5).await.unwrap();
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_gone_for_everybody_and_can_be_created_anew_at_once() {
+async fn deleted_semaphore_is_gone_for_all_and_can_be_created_again() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let locks = locks(&connection, &table).await;
     for round in 1..=20 {
@@ -274,7 +281,8 @@ async fn what_is_deleted_is_gone_for_everybody_and_can_be_created_anew_at_once()
     }
 }
 
-/// Other processes create it anew as soon as it is gone, with as many permits: a deletion deletes one of them and no more.
+/// Other processes create it anew as soon as it is gone, with as many permits: a deletion deletes
+/// one of them and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_created_anew_while_it_is_deleted_stays() {
     let (connection, table) = (connect().await, TABLE.get().await);
@@ -313,7 +321,7 @@ async fn what_is_created_anew_while_it_is_deleted_stays() {
 
 /// Who asks for several permits and gets a part of them has none, and is not in its own way.
 #[tokio::test]
-async fn who_gets_a_part_of_what_is_free_tries_again_and_does_not_take_itself_for_a_holder() {
+async fn request_with_a_part_of_its_permits_retries_and_holds_none() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let semaphore = create(&connection, &table, "part", 3).await;
     let held = take(&semaphore, 1).await.unwrap();
@@ -321,7 +329,7 @@ async fn who_gets_a_part_of_what_is_free_tries_again_and_does_not_take_itself_fo
         // It has seen nothing yet, and so may choose what is held.
         let both = take(&semaphore, 2).await.expect("two of three permits are free");
         give(both).await;
-        let error = semaphore.permits_together(3).acquire().await.unwrap_err();
+        let error = semaphore.acquire_many(3).acquire().await.unwrap_err();
         let text = error.to_string();
         assert!(
             text.contains("3 of 3 permits are not available: 1 are held"),
@@ -348,7 +356,7 @@ async fn permits_are_never_exceeded_by_many_who_come_and_go() {
             let mut last = 0;
             while Instant::now() < end {
                 let count = 1 + (owner + fastrand::u32(..)) % 2;
-                let request = semaphore.permits_together(count).ttl(LEASE).wait(SOON);
+                let request = semaphore.acquire_many(count).ttl(LEASE).wait(SOON);
                 let guard = request.acquire().await.unwrap();
                 let now = inside.fetch_add(count as usize, Ordering::SeqCst) + count as usize;
                 assert!(now <= PERMITS as usize, "{now} permits are held");
@@ -391,14 +399,14 @@ async fn a_dropped_acquire_leaves_no_permit_held() {
     at_every_wait(async |times, connection| {
         let id = format!("dropped-{times}");
         let semaphore = create(&connection, &table, &id, 2).await;
-        let done = polled(semaphore.permits_together(2).ttl(LEASE).acquire(), times).await;
+        let done = polled(semaphore.acquire_many(2).ttl(LEASE).acquire(), times).await;
         let over = done.is_some();
         drop(done);
         let others = create(&other, &table, &id, 2).await;
-        let all = others.permits_together(2).ttl(LEASE).wait(SOON).acquire();
+        let all = others.acquire_many(2).ttl(LEASE).wait(SOON).acquire();
         give(within(SOON, all).await.unwrap()).await;
         // Nor does the turn among the tasks of the process stay behind.
-        let again = semaphore.permits_together(2).ttl(LEASE).wait(SOON).acquire();
+        let again = semaphore.acquire_many(2).ttl(LEASE).wait(SOON).acquire();
         give(within(SOON, again).await.unwrap()).await;
         over
     })
@@ -420,7 +428,7 @@ async fn a_dropped_acquire_that_waits_leaves_no_permit_held() {
 }
 
 #[tokio::test]
-async fn a_semaphore_is_created_within_one_operation_timeout_or_not_at_all() {
+async fn semaphore_is_created_within_one_timeout_or_not_at_all() {
     const TIMEOUT: Duration = Duration::from_secs(4);
     let table = TABLE.get().await;
     let config = standalone().config().with_operation_timeout(TIMEOUT);
@@ -441,6 +449,6 @@ async fn a_semaphore_is_created_within_one_operation_timeout_or_not_at_all() {
     let creating = Semaphore::create(&locks, Level::Dc, "silent", 3);
     let (created, ()) = within(TIMEOUT, async { tokio::join!(creating, passing) }).await;
     let error = created.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error:?}");
+    assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{error:?}");
     assert!(forwarder.has_stopped());
 }

@@ -1,4 +1,5 @@
-//! Operations of one transaction mean what they mean one after the other, whatever the server's timestamps.
+//! Operations of one transaction mean what they mean one after the other, whatever the server's
+//! timestamps.
 
 use std::{
     collections::BTreeMap,
@@ -168,12 +169,12 @@ async fn any_operations_leave_what_they_leave_one_after_the_other() {
         for _ in 0..random.usize(1..5) {
             let count = random.usize(1..12);
             let operations: Vec<Operation> = (0..count).map(|_| operation(&mut random, case)).collect();
-            let mut transaction = table.at("seq").unwrap();
+            let mut transaction = table.transaction("seq");
             for operation in &operations {
-                transaction.add(operation.mutation()).unwrap();
+                transaction = transaction.add(operation.mutation());
                 operation.apply(&mut visible);
             }
-            transaction.guard_timestamps();
+            transaction = transaction.guard_timestamps();
             let outcome = transaction.commit().await;
             assert!(
                 matches!(outcome, Outcome::Committed(_)),

@@ -1,13 +1,12 @@
-//! How rows are spread: what is known of a table comes out, whatever happens to its regions meanwhile.
+//! How rows are spread: what is known of a table comes out, whatever happens to its regions
+//! meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use hbase_txn::{
-    BytesBinary, Connection, ErrorKind, FamilyDescriptor, Put, Scan, TableName,
-    provision::{Amount, NextSplit, Sampling, Skew, SkewReport},
-};
+use hbase_provision::{Amount, NextSplit, Sampling, Skew, SkewReport};
+use hbase_txn::{BytesBinary, ClientErrorKind, Connection, FamilyDescriptor, Put, Scan, TableName};
 
 use crate::support::{
     connect, put,
@@ -32,7 +31,7 @@ async fn fill(connection: &Connection, table: &TestTable, prefix: &str, rows: u6
     for some in numbers.chunks(2_000) {
         let mut batch = table.batch();
         for number in some {
-            batch.put(Put::new(format!("{prefix}{number:04}")).cell("f", "q", vec![b'v'; value]));
+            batch = batch.put(Put::new(format!("{prefix}{number:04}")).cell("f", "q", vec![b'v'; value]));
         }
         for group in batch.commit().await {
             group.outcome.into_result().unwrap();
@@ -42,7 +41,7 @@ async fn fill(connection: &Connection, table: &TestTable, prefix: &str, rows: u6
 
 /// In a task of its own, which not every future can be.
 async fn measure(connection: &Connection, name: &TableName) -> SkewReport {
-    let skew = Skew::new(connection, name.clone());
+    let skew = Skew::new(connection, name.clone()).unwrap();
     let measured = tokio::spawn(async move { skew.run(|_| {}).await });
     measured.await.unwrap().unwrap()
 }
@@ -84,6 +83,7 @@ async fn known_sizes_come_out_exactly() {
     table.of(&connection).put(put("zz", "v")).await.unwrap();
     let progress = AtomicU64::new(0);
     let report = Skew::new(&connection, table.name.clone())
+        .unwrap()
         .largest(3)
         .run(|now| progress.store(now.rows + now.regions_done as u64, Ordering::Relaxed))
         .await
@@ -148,9 +148,10 @@ async fn records_of_transactions_are_told_apart() {
     let table = TestTable::create("skew_records", recorded, &[]).await;
     let opened = table.open(&connection).await;
     for number in 0..5 {
-        let mut transaction = opened.at("aaa").unwrap();
-        transaction.recorded();
-        transaction.put(put(format!("aaa{number}"), "v")).unwrap();
+        let transaction = opened
+            .transaction("aaa")
+            .recorded()
+            .put(put(format!("aaa{number}"), "v"));
         transaction.commit().await.into_result().unwrap();
     }
     let report = measure(&connection, &table.name).await;
@@ -172,7 +173,9 @@ async fn a_sample_is_within_what_it_says() {
     let expected = bytes_of(8_000, 20).bytes + bytes_of(4_000, 100).bytes;
     let (mut within, runs) = (0, 12);
     for _ in 0..runs {
-        let skew = Skew::new(&connection, table.name.clone()).sampling(Sampling::Fraction(0.2));
+        let skew = Skew::new(&connection, table.name.clone())
+            .unwrap()
+            .sampling(Sampling::Fraction(0.2));
         let report = skew.run(|_| {}).await.unwrap();
         assert!(report.is_sampled());
         assert!((1..expected / 10).contains(&report.margin_bytes), "{report:?}");
@@ -191,7 +194,7 @@ async fn a_sample_is_within_what_it_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_region_that_is_opened_anew_and_split_meanwhile_loses_no_row() {
+async fn region_reopened_and_split_during_skew_loses_no_row() {
     let connection = connect().await;
     let table = TestTable::create("skew_moves", by_three, &["ccc"]).await;
     for (prefix, rows) in [("aaa", 9_000), ("bbb", 9_000), ("ccc", 500)] {
@@ -205,7 +208,7 @@ async fn a_region_that_is_opened_anew_and_split_meanwhile_loses_no_row() {
         .config()
         .with_scan_batch_bytes(4 << 10);
     let slow = Connection::builder(config).connect().await.unwrap();
-    let skew = Skew::new(&slow, table.name.clone());
+    let skew = Skew::new(&slow, table.name.clone()).unwrap();
     let (began, begins) = tokio::sync::oneshot::channel();
     let mut began = Some(began);
     let measuring = skew.run(|now| {
@@ -233,9 +236,9 @@ async fn what_can_t_be_measured_is_said() {
     let connection = connect().await;
     let table = TestTable::create("skew_refused", plain, &[]).await;
     let kind = async |skew: Skew| skew.run(|_| {}).await.unwrap_err();
-    let skew = |name: &TableName| Skew::new(&connection, name.clone());
+    let skew = |name: &TableName| Skew::new(&connection, name.clone()).unwrap();
     let error = kind(skew(&table.name)).await;
-    assert_eq!(error.kind(), ErrorKind::NoPartitionRule);
+    assert_eq!(error.kind(), ClientErrorKind::NoPartitionRule);
     assert_eq!(error.table(), Some(table.name.to_string().as_str()));
     for (wrong, named) in [
         (skew(&table.name).sampling(Sampling::Fraction(0.0)), "sample of 0"),
@@ -247,20 +250,22 @@ async fn what_can_t_be_measured_is_said() {
         (skew(&table.name).regions_at_once(0), "0 regions"),
     ] {
         let error = kind(wrong).await;
-        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
         assert!(error.to_string().contains(named), "{error}");
     }
     let missing = kind(skew(&TestTable::unmade("skew_missing").name)).await;
-    assert_eq!(missing.kind(), ErrorKind::TableNotFound);
+    assert_eq!(missing.kind(), ClientErrorKind::TableNotFound);
 }
 
 #[tokio::test]
 async fn time_that_is_too_short_is_an_error_that_says_how_far_it_came() {
     let connection = connect().await;
     let table = TestTable::create("skew_late", by_three, &[]).await;
-    let skew = Skew::new(&connection, table.name.clone()).patience(std::time::Duration::from_millis(1));
+    let skew = Skew::new(&connection, table.name.clone())
+        .unwrap()
+        .patience(std::time::Duration::from_millis(1));
     let error = skew.run(|_| {}).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded);
     assert!(
         error.to_string().contains("regions") && error.hint().is_some(),
         "{error}"

@@ -1,4 +1,5 @@
-//! A snapshot shows a partition as it was at one moment, whatever happens to it meanwhile; or it is refused.
+//! A snapshot shows a partition as it was at one moment, whatever happens to it meanwhile; or it is
+//! refused.
 
 use std::{
     collections::HashSet,
@@ -7,7 +8,8 @@ use std::{
 };
 
 use hbase_txn::{
-    Config, Connection, ErrorKind, OpenOptions, PartitionRule, PartitionedTable, Put, SnapshotOptions,
+    ClientErrorKind, Config, Connection, OpenOptions, PartitionRule, PartitionedTable, Put, SnapshotOptions,
+    TableDescriptorExt,
 };
 use rstest::rstest;
 
@@ -22,17 +24,16 @@ const ROWS: usize = 400;
 static SHARED: SharedTable = SharedTable::new("snapshots", by_three, &["m"]);
 
 async fn write_all(table: &PartitionedTable, value: usize) {
-    let mut transaction = table.at("xxx").unwrap();
+    let mut transaction = table.transaction("xxx");
     for row in 0..ROWS {
-        transaction
-            .put(put(format!("xxx{row:03}"), value.to_string()))
-            .unwrap();
+        transaction = transaction.put(put(format!("xxx{row:03}"), value.to_string()));
     }
     let outcome = transaction.commit().await;
     assert!(outcome.is_committed(), "{outcome}");
 }
 
-/// Reopens the table's regions, which flushes them: versions that only an older reader needs are gone then.
+/// Reopens the table's regions, which flushes them: versions that only an older reader needs are
+/// gone then.
 async fn reopen(table: &TestTable, connection: &Connection, round: usize) {
     let admin = connection.admin();
     let descriptor = admin.descriptor(&table.name).await.unwrap();
@@ -40,10 +41,10 @@ async fn reopen(table: &TestTable, connection: &Connection, round: usize) {
     admin.modify_table(&descriptor).await.unwrap();
 }
 
-/// Transactions give all rows one new value each; snapshots of forty calls each must have all rows, all of one value.
+/// Transactions give all rows one new value each; snapshots of forty calls each must have all rows,
+/// all of one value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_is_never_torn_and_never_short_while_its_rows_change_and_its_region_is_split_and_reopened()
-{
+async fn snapshot_is_whole_while_its_rows_and_region_change() {
     let table = TestTable::create("snapshot", by_three, &[]).await;
     let connection = connect().await;
     let opened = table.open(&connection).await;
@@ -61,7 +62,7 @@ async fn a_snapshot_is_never_torn_and_never_short_while_its_rows_change_and_its_
         let opened = table.open(&connection).await;
         let mut states = HashSet::new();
         while !done.load(Ordering::SeqCst) {
-            let options = SnapshotOptions::new().batch_rows(10);
+            let options = SnapshotOptions::new().caching(10);
             let snapshot = opened.snapshot_with("xxx", options).await.unwrap();
             let values: HashSet<_> = snapshot
                 .rows()
@@ -113,9 +114,18 @@ async fn a_snapshot_has_the_rows_of_its_partition_and_of_no_other() {
     };
     let all = SnapshotOptions::new;
     assert_eq!(keys("aac", all()).await, ["aac", "aac1", "aac2", "aac\u{7f}"]);
-    assert_eq!(keys("aac", all().start("aac1").stop("aac2")).await, ["aac1"]);
-    assert_eq!(keys("aac", all().start("aab").stop("aac1")).await, ["aac"]);
-    assert_eq!(keys("aac", all().start("aac2").stop("aac1")).await, [""; 0]);
+    assert_eq!(
+        keys("aac", all().start_row("aac1").stop_row("aac2")).await,
+        ["aac1"]
+    );
+    assert_eq!(
+        keys("aac", all().start_row("aab").stop_row("aac1")).await,
+        ["aac"]
+    );
+    assert_eq!(
+        keys("aac", all().start_row("aac2").stop_row("aac1")).await,
+        [""; 0]
+    );
     // A row that is too short to share a partition is one of its own.
     assert_eq!(keys("aa", all()).await, ["aa"]);
     assert_eq!(keys("ac", all()).await, [""; 0]);
@@ -149,7 +159,7 @@ async fn a_snapshot_hides_what_the_toolkit_keeps_for_itself() {
 #[case::rows(SnapshotOptions::new().max_rows(19), "more than 19 rows", "raise max_rows")]
 #[case::no_rows(SnapshotOptions::new().max_rows(0), "more than 0 rows", "raise max_rows")]
 #[case::bytes(SnapshotOptions::new().max_bytes(20 * 1_008), "more than 20160 bytes", "raise max_bytes")]
-#[case::bytes_in_small_calls(SnapshotOptions::new().max_bytes(20 * 1_008).batch_rows(1), "20160 bytes", "max_bytes")]
+#[case::bytes_in_small_calls(SnapshotOptions::new().max_bytes(20 * 1_008).caching(1), "20160 bytes", "max_bytes")]
 #[tokio::test]
 async fn a_snapshot_beyond_its_bounds_is_refused_not_cut_short(
     #[case] options: SnapshotOptions,
@@ -164,15 +174,16 @@ async fn a_snapshot_beyond_its_bounds_is_refused_not_cut_short(
         table.table().put(put).await.unwrap();
     }
     let error = table.snapshot_with("bnd", options).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
     says(&error, &["snapshot, table", "row bnd", what, hint]);
     let enough = SnapshotOptions::new().max_rows(20).max_bytes(20 * 1_009);
     assert_eq!(table.snapshot_with("bnd", enough).await.unwrap().len(), 20);
 }
 
-/// A row is taken whole; of one that is larger than all that is allowed no more is fetched than shows it.
+/// A row is taken whole; of one that is larger than all that is allowed no more is fetched than
+/// shows it.
 #[tokio::test]
-async fn a_single_row_beyond_the_bounds_is_refused_before_it_is_fetched_whole() {
+async fn too_large_row_is_refused_before_it_is_fetched_whole() {
     let owned = TestTable::create("bigrow", by_three, &[]).await;
     let connection = connect().await;
     let table = owned.open(&connection).await;
@@ -182,7 +193,7 @@ async fn a_single_row_beyond_the_bounds_is_refused_before_it_is_fetched_whole() 
     }
     let options = SnapshotOptions::new().max_bytes(5 << 20);
     let error = table.snapshot_with("big", options).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
     assert_eq!(table.snapshot("big").await.unwrap().rows()[0].cells().len(), 30);
 }
 
@@ -194,8 +205,8 @@ async fn a_partition_in_two_regions_has_no_snapshot() {
         .open_with(&connection, OpenOptions::new().allow_cut_partitions())
         .await;
     let error = table.snapshot("xxx").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::PartitionCut);
-    says(&error, &["partition xxx is cut in two", "hbase-txn table check"]);
+    assert_eq!(error.kind(), ClientErrorKind::PartitionCut);
+    says(&error, &["partition xxx is cut in two", "merge its regions"]);
     assert!(table.snapshot("xxy").await.unwrap().is_empty());
     // A client whose map is older than the merge looks again.
     owned.merge_both(&connect().await).await;
@@ -210,12 +221,12 @@ async fn what_is_no_prefix_has_no_snapshot(#[case] prefix: &'static str) {
     let shared = SHARED.get().await;
     let table = shared.open(&connect().await).await;
     let error = table.snapshot(prefix).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
     says(&error, &["snapshot, table"]);
 }
 
 #[tokio::test]
-async fn a_snapshot_that_can_not_be_read_ends_within_its_deadline_and_says_why() {
+async fn failed_snapshot_ends_within_its_deadline_with_a_reason() {
     let owned = TestTable::create("late", by_three, &[]).await;
     let limit = Duration::from_secs(2);
     let config: Config = standalone().config();
@@ -223,6 +234,6 @@ async fn a_snapshot_that_can_not_be_read_ends_within_its_deadline_and_says_why()
     let table = owned.open(&connection).await.with_operation_timeout(limit);
     connect().await.admin().disable_table(&owned.name).await.unwrap();
     let error = within(limit, table.snapshot("xxx")).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TableDisabled);
+    assert_eq!(error.kind(), ClientErrorKind::TableDisabled);
     says(&error, &["snapshot, table", "row xxx"]);
 }

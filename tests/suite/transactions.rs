@@ -1,9 +1,10 @@
-//! What a transaction writes is what the server keeps: cells, timestamps, times to live; all of it or nothing.
+//! What a transaction writes is what the server keeps: cells, timestamps, times to live; all of it
+//! or nothing.
 
 use std::time::Duration;
 
 use hbase_txn::{
-    Delete, Durability, ErrorKind, FamilyDescriptor, Get, Put, Scan, TableDescriptor, TableName,
+    ClientErrorKind, Delete, Durability, FamilyDescriptor, Get, Put, Scan, TableDescriptor, TableName,
 };
 use rstest::rstest;
 
@@ -28,16 +29,12 @@ async fn puts_and_deletes_of_a_partition_are_applied_together() {
     let two_columns = Put::new("xxxcol").cell("f", "q", "1").cell("g", "q", "2");
     table.table().put(two_columns).await.unwrap();
 
-    let mut transaction = table.at("xxx").unwrap();
-    transaction
+    let transaction = table
+        .transaction("xxx")
         .put(put("xxxabc", "1"))
-        .unwrap()
         .put(put("xxx123", "2"))
-        .unwrap()
         .delete(Delete::new("xxxzzz"))
-        .unwrap()
-        .delete(Delete::new("xxxcol").family("g"))
-        .unwrap();
+        .delete(Delete::new("xxxcol").family("g"));
     let committed = transaction.commit().await.into_result().unwrap();
     assert_eq!((committed.rows, committed.mutations), (4, 4));
     assert_eq!(
@@ -47,9 +44,9 @@ async fn puts_and_deletes_of_a_partition_are_applied_together() {
     let row = table.table().get(Get::new("xxxcol")).await.unwrap().unwrap();
     assert_eq!(row.cells().len(), 1);
 
-    let mut transaction = table.at("xxx").unwrap();
+    let mut transaction = table.transaction("xxx");
     for row in ["xxxabc", "xxx123", "xxxcol"] {
-        transaction.delete(Delete::new(row)).unwrap();
+        transaction = transaction.delete(Delete::new(row));
     }
     assert!(transaction.commit().await.is_committed());
     assert_eq!(keys(table.table(), Scan::prefix("xxx")).await, [""; 0]);
@@ -60,10 +57,11 @@ async fn several_mutations_of_one_row_are_one() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
-    let mut transaction = table.at("one").unwrap();
-    transaction.put(put("one1", "v")).unwrap();
-    transaction.put(Put::new("one1").cell("f", "other", "w")).unwrap();
-    transaction.delete(Delete::new("one1").family("g")).unwrap();
+    let transaction = table
+        .transaction("one")
+        .put(put("one1", "v"))
+        .put(Put::new("one1").cell("f", "other", "w"))
+        .delete(Delete::new("one1").family("g"));
     let committed = transaction.commit().await.into_result().unwrap();
     assert_eq!((committed.rows, committed.mutations), (1, 3));
     let row = table.table().get(Get::new("one1")).await.unwrap().unwrap();
@@ -75,12 +73,11 @@ async fn timestamps_are_kept_and_cells_without_one_get_the_servers() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
-    let mut transaction = table.at("tim").unwrap();
-    transaction.put(put("tim1", "v").timestamp(77)).unwrap();
-    transaction
+    let transaction = table
+        .transaction("tim")
+        .put(put("tim1", "v").timestamp(77))
         .put(Put::new("tim2").cell_at("f", "q", 88, "v").cell("f", "now", "v"))
-        .unwrap();
-    transaction.put(put("tim3", "v")).unwrap();
+        .put(put("tim3", "v"));
     assert!(transaction.commit().await.is_committed());
     let rows = rows(table.table(), Scan::prefix("tim")).await;
     assert_eq!(rows[0].cell("f", "q").unwrap().timestamp, 77);
@@ -90,11 +87,10 @@ async fn timestamps_are_kept_and_cells_without_one_get_the_servers() {
     assert_eq!(rows[2].cell("f", "q").unwrap().timestamp, stamped);
 
     // A delete up to a timestamp takes only what is as old.
-    let mut transaction = table.at("tim").unwrap();
-    transaction.delete(Delete::new("tim1").timestamp(76)).unwrap();
-    transaction
-        .delete(Delete::new("tim2").version("f", "q", 88))
-        .unwrap();
+    let transaction = table
+        .transaction("tim")
+        .delete(Delete::new("tim1").timestamp(76))
+        .delete(Delete::new("tim2").version("f", "q", 88));
     assert!(transaction.commit().await.is_committed());
     assert_eq!(value(table.table(), "tim1").await.as_deref(), Some("v"));
     assert_eq!(value(table.table(), "tim2").await, None);
@@ -105,11 +101,10 @@ async fn a_ttl_expires_its_row_and_no_other_of_the_transaction() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
-    let mut transaction = table.at("ttl").unwrap();
-    transaction
+    let transaction = table
+        .transaction("ttl")
         .put(put("ttl1", "v").ttl(Duration::from_millis(1_500)))
-        .unwrap();
-    transaction.put(put("ttl2", "v")).unwrap();
+        .put(put("ttl2", "v"));
     assert!(transaction.commit().await.is_committed());
     assert_eq!(keys(table.table(), Scan::prefix("ttl")).await, ["ttl1", "ttl2"]);
     eventually("the first row has expired", async || {
@@ -134,11 +129,9 @@ async fn every_durability_is_taken_when_all_mutations_have_it(
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
     let prefix = format!("d{:02}", durability as u8);
-    let mut transaction = table.at(prefix.clone()).unwrap();
+    let mut transaction = table.transaction(prefix.clone());
     for row in ["1", "2"] {
-        transaction
-            .put(put(format!("{prefix}{row}"), "v").durability(durability))
-            .unwrap();
+        transaction = transaction.put(put(format!("{prefix}{row}"), "v").durability(durability));
     }
     assert!(transaction.commit().await.is_committed());
     assert_eq!(keys(table.table(), Scan::prefix(prefix)).await.len(), 2);
@@ -149,11 +142,9 @@ async fn a_large_transaction_is_applied_whole() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
-    let mut transaction = table.at("big").unwrap();
+    let mut transaction = table.transaction("big");
     for row in 0..5_000 {
-        transaction
-            .put(put(format!("big{row:04}"), vec![b'v'; 500]))
-            .unwrap();
+        transaction = transaction.put(put(format!("big{row:04}"), vec![b'v'; 500]));
     }
     let committed = transaction.commit().await.into_result().unwrap();
     assert_eq!(committed.rows, 5_000);
@@ -162,13 +153,13 @@ async fn a_large_transaction_is_applied_whole() {
 
 /// The library would never send these; the server must not apply a part of them either.
 #[rstest]
-#[case::a_row_of_another_region(&[("fora1", "f"), ("fora2", "f"), ("zzz1", "f")], ErrorKind::Server)]
-#[case::an_unknown_family_last(&[("forb1", "f"), ("forb2", "nope")], ErrorKind::FamilyNotFound)]
-#[case::an_unknown_family_first(&[("forc1", "nope"), ("forc2", "f")], ErrorKind::FamilyNotFound)]
+#[case::a_row_of_another_region(&[("fora1", "f"), ("fora2", "f"), ("zzz1", "f")], ClientErrorKind::Server)]
+#[case::an_unknown_family_last(&[("forb1", "f"), ("forb2", "nope")], ClientErrorKind::FamilyNotFound)]
+#[case::an_unknown_family_first(&[("forc1", "nope"), ("forc2", "f")], ClientErrorKind::FamilyNotFound)]
 #[tokio::test]
-async fn a_forged_transaction_that_fails_in_part_is_not_applied_in_part(
+async fn forged_transaction_is_never_applied_in_part(
     #[case] puts: &'static [(&'static str, &'static str)],
-    #[case] kind: ErrorKind,
+    #[case] kind: ClientErrorKind,
 ) {
     let connection = connect().await;
     // A table of its own: on some releases a failure like this one shakes the region.
@@ -196,7 +187,7 @@ async fn an_endpoint_or_a_method_that_is_not_there_is_named() {
     let table = shared.of(&connection);
     let call = hbase_txn::EndpointCall::new("r", "NoSuchService", "Anything", "");
     let error = table.call_endpoint(&call).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::EndpointMissing, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::EndpointMissing, "{error}");
     says(&error, &["endpoint call", "NoSuchService", "attempt 1"]);
     let call = hbase_txn::EndpointCall::new("r", "MultiRowMutationService", "NoSuchMethod", "");
     let error = table.call_endpoint(&call).await.unwrap_err();

@@ -8,8 +8,8 @@ use std::{
 
 use futures::FutureExt;
 use hbase_txn::{
-    Delete, Error, ErrorKind, Get, PartitionedTable, Put, Result, TableDescriptor, TableName, TransactionId,
-    UpdateOptions, UpdateView, Updated,
+    ClientErrorKind, Delete, Error, ErrorKind, Get, PartitionedTable, Put, Result, TableDescriptor,
+    TableDescriptorExt, TableName, UpdateOptions, UpdateView, Updated,
 };
 use tokio::{runtime::Handle, task::block_in_place};
 
@@ -105,7 +105,7 @@ async fn what_was_read_and_changed_meanwhile_is_read_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_that_comes_into_a_range_is_noticed_with_versions_of_partitions_only() {
+async fn row_added_to_a_read_range_is_noticed_with_versions_only() {
     let connection = connect().await;
     for (shared, attempts) in [(&VERSIONED, 2), (&TABLE, 1)] {
         let shared = shared.get().await;
@@ -116,8 +116,7 @@ async fn a_row_that_comes_into_a_range_is_noticed_with_versions_of_partitions_on
                 let rows = view.rows("phaa", "phab")?.len();
                 runs += 1;
                 if runs == 1 {
-                    let mut other = table.at("pha")?;
-                    other.put(put("phaa1", "v"))?;
+                    let other = table.transaction("pha").put(put("phaa1", "v"));
                     meanwhile(async { assert!(other.commit().await.is_committed()) });
                 }
                 view.put(put("phasum", rows.to_string()))?;
@@ -194,7 +193,7 @@ async fn a_closure_that_never_ends_its_reads_is_ended_by_them() {
         })
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{error}");
     assert!(began.elapsed() < limit + Duration::from_secs(2));
     let patient = table.clone().with_operation_timeout(Duration::from_secs(30));
     let error = patient
@@ -206,7 +205,7 @@ async fn a_closure_that_never_ends_its_reads_is_ended_by_them() {
         })
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::LimitExceeded, "{error}");
 }
 
 #[tokio::test]
@@ -215,7 +214,7 @@ async fn an_update_with_an_id_is_made_once() {
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
     let runs = AtomicUsize::new(0);
-    let request = UpdateOptions::new().id(TransactionId::new("request").unwrap());
+    let request = UpdateOptions::new().id("request");
     for made in [true, false, false] {
         let updated = table
             .update_with("onc", request.clone(), |view| {
@@ -230,15 +229,13 @@ async fn an_update_with_an_id_is_made_once() {
     assert_eq!(runs.into_inner(), 1);
     assert_eq!(text(&table, "onc1").await.unwrap(), "1");
     // A transaction under the id of an update is another thing.
-    let mut transaction = table.at("onc").unwrap();
-    transaction.id(TransactionId::new("request").unwrap());
-    transaction.put(put("onc2", "v")).unwrap();
+    let transaction = table.transaction("onc").id("request").put(put("onc2", "v"));
     let outcome = transaction.commit().await;
     assert_eq!(outcome.error().unwrap().kind(), ErrorKind::IdReused, "{outcome}");
 }
 
 #[tokio::test]
-async fn what_is_deleted_and_put_by_updates_one_after_the_other_is_seen() {
+async fn successive_updates_see_deletes_and_puts() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
@@ -283,8 +280,7 @@ async fn versions_that_a_table_gets_are_noticed_by_who_has_it_open() {
         .await
         .unwrap();
     eventually("the change is noticed", async || {
-        let mut transaction = opened.at("xxx").unwrap();
-        transaction.put(put("xxx1", "v")).unwrap();
+        let transaction = opened.transaction("xxx").put(put("xxx1", "v"));
         let outcome = transaction.commit().await;
         let error = outcome.error()?;
         (error.kind() == ErrorKind::PartitionRuleChanged).then_some(())

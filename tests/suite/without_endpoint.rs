@@ -1,12 +1,13 @@
-//! Transactions by way of an atomic `Multi`, on tables that have no endpoint: asked for by name, tried out, never a way out.
+//! Transactions by way of an atomic `Multi`, on tables that have no endpoint: asked for by name,
+//! tried out, never a way out.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
 use hbase_txn::{
-    Append, Condition, Delete, ErrorKind, FamilyDescriptor, Get, Increment, OpenOptions, PartitionRule,
-    PartitionedTable, Put, Row, Scan, TableDescriptor, TableName, Transaction, TransactionId,
+    Append, ClientErrorKind, Condition, Delete, FamilyDescriptor, Get, Increment, OpenOptions, PartitionRule,
+    PartitionedTable, Put, Row, Scan, TableDescriptor, TableDescriptorExt, TableName, Transaction,
 };
 use rstest::rstest;
 
@@ -43,15 +44,18 @@ async fn open(table: &TestTable) -> (PartitionedTable, Spy) {
 }
 
 async fn put_two(table: &PartitionedTable, prefix: &str) -> hbase_txn::Outcome {
-    let mut transaction = table.at(prefix.to_owned()).unwrap();
-    transaction.put(put(format!("{prefix}2"), "v")).unwrap();
-    transaction.put(put(format!("{prefix}1"), "v")).unwrap();
+    let transaction = table
+        .transaction(prefix.to_owned())
+        .put(put(format!("{prefix}2"), "v"))
+        .put(put(format!("{prefix}1"), "v"));
     transaction.commit().await
 }
 
 /// The user's rows of a partition; those of a trial lie behind them.
 fn own_rows(prefix: &str) -> Scan {
-    Scan::new().start(prefix.to_owned()).stop(format!("{prefix}~"))
+    Scan::new()
+        .start_row(prefix.to_owned())
+        .stop_row(format!("{prefix}~"))
 }
 
 fn told(results: &[Row]) -> Vec<(Bytes, Bytes, Bytes)> {
@@ -72,7 +76,7 @@ async fn nothing_falls_back_to_it_when_a_table_has_no_endpoint() {
     let error = PartitionedTable::open(&connection, shared.name.clone())
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::EndpointMissing, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::EndpointMissing, "{error}");
     says(&error, &["attach MultiRowMutationEndpoint"]);
     assert_eq!(spy.multi_calls(), 0);
 }
@@ -90,7 +94,7 @@ async fn nothing_falls_back_to_it_when_the_endpoint_goes_away() {
     assert!(outcome.is_not_applied(), "{outcome}");
     assert_eq!(
         outcome.error().unwrap().kind(),
-        ErrorKind::EndpointMissing,
+        ClientErrorKind::EndpointMissing,
         "{outcome}"
     );
     assert_eq!(spy.multi_calls(), 0);
@@ -98,7 +102,7 @@ async fn nothing_falls_back_to_it_when_the_endpoint_goes_away() {
 }
 
 #[tokio::test]
-async fn a_table_without_a_rule_or_with_a_cut_partition_is_refused_all_the_same() {
+async fn table_without_a_rule_or_with_a_cut_partition_is_refused() {
     let connection = connect().await;
     let refused = async |table: &TestTable| {
         without_endpoint()
@@ -108,25 +112,23 @@ async fn a_table_without_a_rule_or_with_a_cut_partition_is_refused_all_the_same(
             .kind()
     };
     let owned = TestTable::create("bare_norule", plain, &[]).await;
-    assert_eq!(refused(&owned).await, ErrorKind::NoPartitionRule);
+    assert_eq!(refused(&owned).await, ClientErrorKind::NoPartitionRule);
     let owned = TestTable::create("bare_cut", by_three_without_endpoint, &["xxxm"]).await;
-    assert_eq!(refused(&owned).await, ErrorKind::PartitionCut);
+    assert_eq!(refused(&owned).await, ClientErrorKind::PartitionCut);
 }
 
 #[tokio::test]
-async fn several_rows_change_together_and_the_new_cells_of_increments_and_appends_come_back() {
+async fn rows_change_together_and_new_cells_are_returned() {
     let shared = TABLE.get().await;
     let (table, spy) = open(&shared).await;
     table.table().put(put("resold", "v")).await.unwrap();
     for round in 1..=2 {
-        let mut transaction = table.at("res").unwrap();
-        transaction
+        let mut transaction = table
+            .transaction("res")
             .append(Append::new("restext").cell("f", "q", "ab"))
-            .unwrap();
-        transaction.delete(Delete::new("resold")).unwrap();
+            .delete(Delete::new("resold"));
         let both = Increment::new("ressum").column("f", "n", 5).column("f", "m", -1);
-        transaction.increment(both).unwrap();
-        transaction.put(put("resnew", "v")).unwrap();
+        transaction = transaction.increment(both).put(put("resnew", "v"));
         let committed = transaction.commit().await.into_result().unwrap();
         assert_eq!((committed.rows, committed.mutations), (4, 4));
         assert!(!committed.replayed);
@@ -151,16 +153,13 @@ async fn several_rows_change_together_and_the_new_cells_of_increments_and_append
 async fn operations_of_one_cell_that_need_no_condition_are_folded() {
     let shared = TABLE.get().await;
     let (table, _) = open(&shared).await;
-    let mut transaction = table.at("fol").unwrap();
+    let mut transaction = table.transaction("fol");
     for amount in [5, -2, 4] {
-        transaction
-            .increment(Increment::new("folsum").column("f", "n", amount))
-            .unwrap();
+        transaction = transaction.increment(Increment::new("folsum").column("f", "n", amount));
     }
-    transaction.put(put("foltext", "a")).unwrap();
-    transaction
-        .append(Append::new("foltext").cell("f", "q", "b"))
-        .unwrap();
+    transaction = transaction
+        .put(put("foltext", "a"))
+        .append(Append::new("foltext").cell("f", "q", "b"));
     let committed = transaction.commit().await.into_result().unwrap();
     assert_eq!(
         told(&committed.results),
@@ -179,76 +178,73 @@ async fn one_row_that_the_server_refuses_keeps_all_from_being_applied() {
     let without_g = by_three_without_endpoint(owned.name.clone());
     elsewhere.admin().modify_table(&without_g).await.unwrap();
     for bad in ["xxxa", "xxxz"] {
-        let mut transaction = table.at("xxx").unwrap();
-        transaction.put(put("xxxm", "v")).unwrap();
-        transaction
+        let transaction = table
+            .transaction("xxx")
+            .put(put("xxxm", "v"))
             .increment(Increment::new("xxxn").column("f", "q", 1))
-            .unwrap();
-        transaction.put(Put::new(bad).cell("g", "q", "v")).unwrap();
+            .put(Put::new(bad).cell("g", "q", "v"));
         let outcome = transaction.commit().await;
         assert!(outcome.is_not_applied(), "{outcome}");
         assert_eq!(
             outcome.error().unwrap().kind(),
-            ErrorKind::FamilyNotFound,
+            ClientErrorKind::FamilyNotFound,
             "{outcome}"
         );
     }
     assert_eq!(keys(table.table(), own_rows("xxx")).await, [""; 0]);
 }
 
-type Fill = fn(&mut Transaction);
+type Fill = fn(Transaction) -> Transaction;
 
 #[rstest]
-#[case::conditions(|transaction: &mut Transaction| {
-    transaction.condition(Condition::absent("ref1", "f", "q")).unwrap();
-}, "conditions, records, locks and guarded timestamps need the endpoint")]
-#[case::an_id(|transaction: &mut Transaction| {
-    transaction.id(TransactionId::new("x").unwrap());
-}, "conditions, records, locks and guarded timestamps need the endpoint")]
-#[case::a_record(|transaction: &mut Transaction| {
-    transaction.recorded();
-}, "conditions, records, locks and guarded timestamps need the endpoint")]
-#[case::guarded_timestamps(|transaction: &mut Transaction| {
-    transaction.guard_timestamps();
-}, "conditions, records, locks and guarded timestamps need the endpoint")]
-#[case::a_replacement(|transaction: &mut Transaction| {
-    transaction.delete(Delete::new("ref1")).unwrap();
-    transaction.put(put("ref1", "new")).unwrap();
-}, "a cell is deleted and written anew in one transaction, which needs the endpoint's conditions")]
+#[case::conditions(
+    |transaction: Transaction| transaction.condition(Condition::absent("ref1", "f", "q")),
+    "conditions, records, locks and guarded timestamps need the endpoint"
+)]
+#[case::an_id(
+    |transaction: Transaction| transaction.id("x"),
+    "conditions, records, locks and guarded timestamps need the endpoint"
+)]
+#[case::a_record(
+    |transaction: Transaction| transaction.recorded(),
+    "conditions, records, locks and guarded timestamps need the endpoint"
+)]
+#[case::guarded_timestamps(
+    |transaction: Transaction| transaction.guard_timestamps(),
+    "conditions, records, locks and guarded timestamps need the endpoint"
+)]
+#[case::a_replacement(
+    |transaction: Transaction| transaction.delete(Delete::new("ref1")).put(put("ref1", "new")),
+    "a cell is deleted and written again in one transaction, which needs the endpoint's conditions"
+)]
 #[tokio::test]
-async fn what_needs_the_endpoint_is_refused_with_the_reason_and_nothing_is_sent(
-    #[case] fill: Fill,
-    #[case] reason: &str,
-) {
+async fn operations_that_need_the_endpoint_are_refused(#[case] fill: Fill, #[case] reason: &str) {
     let shared = TABLE.get().await;
     let (table, spy) = open(&shared).await;
-    let mut transaction = table.at("ref").unwrap();
-    transaction.put(put("ref0", "v")).unwrap();
-    fill(&mut transaction);
-    let outcome = transaction.commit().await;
-    assert_eq!(outcome.name(), "refused", "{outcome}");
-    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::InvalidInput);
+    let outcome = fill(table.transaction("ref").put(put("ref0", "v")))
+        .commit()
+        .await;
+    assert_eq!(outcome.name(), "invalid", "{outcome}");
+    assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::InvalidInput);
     says(&outcome, &[reason, "row ref"]);
     assert_eq!((spy.multi_calls(), spy.endpoint_calls()), (0, 0));
 }
 
 #[tokio::test]
-async fn a_record_is_refused_for_the_endpoint_even_where_the_family_for_it_is_missing_too() {
+async fn record_is_refused_for_the_endpoint_before_the_family() {
     let owned = TestTable::create("bare_recordless", by_three_without_endpoint, &[]).await;
     let (table, _) = open(&owned).await;
-    let mut transaction = table.at("xxx").unwrap();
-    transaction.recorded().put(put("xxx1", "v")).unwrap();
+    let transaction = table.transaction("xxx").recorded().put(put("xxx1", "v"));
     says(&transaction.commit().await, &["records", "need the endpoint"]);
 }
 
 #[tokio::test]
-async fn each_server_is_tried_once_before_the_first_transaction_of_several_rows() {
+async fn each_server_is_tried_once_before_the_first_transaction() {
     let shared = TABLE.get().await;
     let (table, spy) = open(&shared).await;
     assert_eq!(spy.multi_calls(), 0, "opening sends none");
     // One row is HBase's own promise.
-    let mut lone = table.at_row("tr");
-    lone.put(put("tr", "v")).unwrap();
+    let lone = table.transaction_for_row("tr").put(put("tr", "v"));
     assert!(lone.commit().await.is_committed());
     assert_eq!(spy.multi_calls(), 1);
     assert!(put_two(&table, "try").await.is_committed());
@@ -283,7 +279,7 @@ async fn a_trial_leaves_nothing_that_stays() {
 }
 
 #[tokio::test]
-async fn a_trial_whose_answer_is_lost_leaves_no_doubt_about_the_transaction() {
+async fn trial_with_a_lost_answer_leaves_the_transaction_certain() {
     let cluster = standalone();
     let shared = TABLE.get().await;
     let (connection, forwarder) = forwarded(cluster.config()).await;
@@ -295,7 +291,7 @@ async fn a_trial_whose_answer_is_lost_leaves_no_doubt_about_the_transaction() {
     table.table().put(put("los0", "v")).await.unwrap();
     forwarder.mute(true);
     let outcome = within(timeout, put_two(&table, "los")).await;
-    assert_eq!(outcome.name(), "failed", "{outcome}");
+    assert_eq!(outcome.name(), "aborted", "{outcome}");
     forwarder.mute(false);
     assert!(put_two(&table, "los").await.is_committed());
     // Now that the server was tried, it is the transaction whose answer is lost.
@@ -305,7 +301,7 @@ async fn a_trial_whose_answer_is_lost_leaves_no_doubt_about_the_transaction() {
 }
 
 #[tokio::test]
-async fn rows_are_locked_in_their_order_whatever_the_order_of_the_transaction() {
+async fn rows_are_locked_in_order_whatever_the_transactions_order() {
     let shared = TABLE.get().await;
     let (one, other) = (open(&shared).await.0, open(&shared).await.0);
     let increments = async |table: &PartitionedTable, reversed: bool| {
@@ -314,10 +310,10 @@ async fn rows_are_locked_in_their_order_whatever_the_order_of_the_transaction() 
             order.reverse();
         }
         for _ in 0..50 {
-            let mut transaction = table.at("ord").unwrap();
+            let mut transaction = table.transaction("ord");
             for row in &order {
                 let increment = Increment::new(row.clone()).column("f", "n", 1);
-                transaction.increment(increment).unwrap();
+                transaction = transaction.increment(increment);
             }
             let committed = transaction.commit().await.into_result().unwrap();
             let sums: Vec<_> = told(&committed.results).into_iter().map(|cell| cell.2).collect();
@@ -327,7 +323,8 @@ async fn rows_are_locked_in_their_order_whatever_the_order_of_the_transaction() 
             );
         }
     };
-    // A server waits half a minute for the lock of a row, and two that wait for each other wait as long.
+    // A server waits half a minute for the lock of a row, and two that wait for each other wait as
+    // long.
     let both = async { tokio::join!(increments(&one, false), increments(&other, true)) };
     within(Duration::from_secs(25), both).await;
     let found = one.table().get(Get::new("ord00")).await.unwrap().unwrap();
@@ -343,11 +340,10 @@ async fn transactions_side_by_side_get_results_of_their_own() {
     let commits = (0..50).map(|number| {
         let table = &table;
         async move {
-            let mut transaction = table.at("sid").unwrap();
-            transaction
+            let transaction = table
+                .transaction("sid")
                 .increment(Increment::new("sidsum").column("f", "n", 1))
-                .unwrap();
-            transaction.put(put(format!("sid{number}"), "v")).unwrap();
+                .put(put(format!("sid{number}"), "v"));
             transaction.commit().await.into_result().unwrap().results
         }
     });
@@ -367,12 +363,12 @@ async fn a_batch_is_one_call_for_each_partition() {
     let (table, _) = open(&shared).await;
     let mut batch = table.batch();
     for row in ["bat1", "zat1", "bat2", "zat2"] {
-        batch.put(put(row, "v"));
+        batch = batch.put(put(row, "v"));
     }
-    batch.put(Put::new("cat1").cell("nope", "q", "v"));
+    batch = batch.put(Put::new("cat1").cell("nope", "q", "v"));
     let outcomes = batch.commit().await;
     let names: Vec<_> = outcomes.iter().map(|group| group.outcome.name()).collect();
-    assert_eq!(names, ["committed", "committed", "refused"]);
+    assert_eq!(names, ["committed", "committed", "invalid"]);
     assert_eq!(keys(table.table(), own_rows("bat")).await, ["bat1", "bat2"]);
     assert_eq!(keys(table.table(), own_rows("zat")).await, ["zat1", "zat2"]);
 }
@@ -389,10 +385,9 @@ async fn a_promised_version_is_kept_and_is_no_result() {
     };
     let mut seen = Vec::new();
     for _ in 0..3 {
-        let mut transaction = table.at("xxx").unwrap();
-        transaction
-            .increment(Increment::new("xxxsum").column("f", "n", 1))
-            .unwrap();
+        let transaction = table
+            .transaction("xxx")
+            .increment(Increment::new("xxxsum").column("f", "n", 1));
         let committed = transaction.commit().await.into_result().unwrap();
         assert_eq!((committed.rows, committed.results.len()), (1, 1));
         let version = version().await.unwrap();

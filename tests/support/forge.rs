@@ -38,7 +38,8 @@ struct Column {
 
 const PUT: i32 = 2;
 
-/// A transaction that nobody has checked, on the region of `at`: puts of `q`, each a row and a family.
+/// A transaction that nobody has checked, on the region of `at`: puts of `q`, each a row and a
+/// family.
 pub(crate) fn transaction(at: &'static str, puts: &[(&'static str, &'static str)]) -> EndpointCall {
     let mutations = puts
         .iter()

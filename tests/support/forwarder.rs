@@ -11,7 +11,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
-    task::JoinHandle,
+    task::{AbortHandle, JoinHandle},
     time::sleep,
 };
 
@@ -19,6 +19,7 @@ use tokio::{
 #[derive(Debug)]
 pub(crate) struct Forwarder {
     pub(crate) port: u16,
+    server: u16,
     switches: Arc<Switches>,
     task: JoinHandle<()>,
 }
@@ -37,33 +38,63 @@ struct Switches {
     stop: AtomicUsize,
     /// In place of the next request with these words the server sees the connection end.
     hang_up: Mutex<Option<&'static str>>,
+    /// Requests with these words never come to the server.
+    lose: Mutex<Option<&'static str>>,
     accepted: AtomicUsize,
+    /// What serves the connections.
+    links: Mutex<Vec<AbortHandle>>,
+    /// Nothing passes on the connections up to this number.
+    silent: AtomicUsize,
+}
+
+/// A connection of the forwarder.
+#[derive(Clone)]
+struct Link {
+    number: usize,
+    /// The server's port, and the one that clients are told in its place.
+    renamed: Option<(u16, u16)>,
+    switches: Arc<Switches>,
+}
+
+impl Link {
+    fn is_silent(&self) -> bool {
+        self.number <= self.switches.silent.load(Ordering::SeqCst)
+    }
 }
 
 impl Forwarder {
     pub(crate) async fn to(server: u16) -> Self {
+        Self::start(server, false).await
+    }
+
+    /// Stands in front of a server for clients that dial as they are told: in the server's answers
+    /// its port is replaced by the forwarder's. Both have five digits.
+    pub(crate) async fn in_front_of(server: u16) -> Self {
+        Self::start(server, true).await
+    }
+
+    async fn start(server: u16, rename: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let switches = Arc::<Switches>::default();
-        let task = tokio::spawn({
-            let switches = Arc::clone(&switches);
-            async move {
-                while let Ok((client, _)) = listener.accept().await {
-                    switches.accepted.fetch_add(1, Ordering::SeqCst);
-                    let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
-                    let (from_client, to_client) = client.into_split();
-                    let (from_server, to_server) = server.into_split();
-                    tokio::spawn(ask(from_client, to_server, Arc::clone(&switches)));
-                    tokio::spawn(pass(from_server, to_client, Arc::clone(&switches)));
-                }
-            }
-        });
-        Self { port, switches, task }
+        let task = listen(listener, server, rename, Arc::clone(&switches));
+        Self {
+            port,
+            server,
+            switches,
+            task,
+        }
     }
 
     /// From now on the client hears nothing.
     pub(crate) fn mute(&self, mute: bool) {
         self.switches.mute.store(mute, Ordering::SeqCst);
+    }
+
+    /// Nothing passes any more on the connections that there are, in neither direction; they stay
+    /// open.
+    pub(crate) fn silence_existing(&self) {
+        self.switches.silent.store(self.accepted(), Ordering::SeqCst);
     }
 
     /// As long as this is so the client hears nothing; then it hears all that was said.
@@ -98,6 +129,26 @@ impl Forwarder {
         *self.switches.hang_up.lock().unwrap() = Some(words);
     }
 
+    /// From now on requests that have these words are thrown away.
+    pub(crate) fn lose(&self, words: &'static str) {
+        *self.switches.lose.lock().unwrap() = Some(words);
+    }
+
+    /// From now on connections are refused; those that there are have ended.
+    pub(crate) async fn refuse(&mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+        for link in self.switches.links.lock().unwrap().drain(..) {
+            link.abort();
+        }
+    }
+
+    /// Listens again, on the same port.
+    pub(crate) async fn accept_again(&mut self) {
+        let listener = TcpListener::bind(("127.0.0.1", self.port)).await.unwrap();
+        self.task = listen(listener, self.server, false, Arc::clone(&self.switches));
+    }
+
     /// How many requests came.
     pub(crate) fn asked(&self) -> usize {
         self.switches.asked.load(Ordering::SeqCst)
@@ -114,10 +165,35 @@ impl Drop for Forwarder {
     }
 }
 
+/// Serves the connections of a listener.
+fn listen(listener: TcpListener, server: u16, rename: bool, switches: Arc<Switches>) -> JoinHandle<()> {
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let link = Link {
+                number: switches.accepted.fetch_add(1, Ordering::SeqCst) + 1,
+                renamed: rename.then_some((server, port)),
+                switches: Arc::clone(&switches),
+            };
+            let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
+            let (from_client, to_client) = client.into_split();
+            let (from_server, to_server) = server.into_split();
+            let asking = tokio::spawn(ask(from_client, to_server, link.clone()));
+            let passing = tokio::spawn(pass(from_server, to_client, link));
+            let links = [asking.abort_handle(), passing.abort_handle()];
+            switches.links.lock().unwrap().extend(links);
+        }
+    })
+}
+
 /// Hands requests on.
-async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, switches: Arc<Switches>) {
+async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, link: Link) {
+    let switches = &link.switches;
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        if link.is_silent() {
+            continue;
+        }
         let number = switches.asked.fetch_add(1, Ordering::SeqCst) + 1;
         while switches.stop.load(Ordering::SeqCst) == number {
             sleep(Duration::from_millis(2)).await;
@@ -126,6 +202,9 @@ async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, switches: Arc<Swit
             let words = words.as_bytes();
             buffer[..count].windows(words.len()).any(|part| part == words)
         };
+        if switches.lose.lock().unwrap().as_mut().is_some_and(has) {
+            continue;
+        }
         if switches.hang_up.lock().unwrap().take_if(has).is_some() {
             // The server ends its side then, and the client sees that.
             return;
@@ -137,14 +216,18 @@ async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, switches: Arc<Swit
 }
 
 /// Hands answers on.
-async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, switches: Arc<Switches>) {
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, link: Link) {
+    let switches = &link.switches;
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         while switches.held.load(Ordering::SeqCst) {
             sleep(Duration::from_millis(2)).await;
         }
-        if switches.mute.load(Ordering::SeqCst) {
+        if switches.mute.load(Ordering::SeqCst) || link.is_silent() {
             continue;
+        }
+        if let Some((server, port)) = link.renamed {
+            rename(&mut buffer[..count], server, port);
         }
         let garble = switches.garble.swap(false, Ordering::SeqCst);
         let bytes: &[u8] = if garble {
@@ -154,6 +237,28 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, switches: Arc<Swi
         };
         if to.write_all(bytes).await.is_err() {
             return;
+        }
+    }
+}
+
+/// Replaces a port behind the address of this machine: in a `ServerName`, and in the text that
+/// `hbase:meta` has.
+fn rename(bytes: &mut [u8], from: u16, to: u16) {
+    const HOST: &[u8] = b"127.0.0.1";
+    let forms = |port: u16| {
+        let mut varint = vec![0x10];
+        prost::encode_length_delimiter(port.into(), &mut varint).unwrap();
+        [
+            [HOST, &varint].concat(),
+            [HOST, format!(":{port}").as_bytes()].concat(),
+        ]
+    };
+    for (from, to) in forms(from).into_iter().zip(forms(to)) {
+        assert_eq!(from.len(), to.len());
+        let mut at = 0;
+        while let Some(found) = bytes[at..].windows(from.len()).position(|part| part == from) {
+            bytes[at + found..][..to.len()].copy_from_slice(&to);
+            at += found + to.len();
         }
     }
 }

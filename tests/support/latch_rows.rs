@@ -1,7 +1,10 @@
 //! Latch tables, and the rows that latches have in them.
 
 use bytes::Bytes;
-use hbase_txn::{Connection, LatchManager, LatchManagerOptions, LatchTableOptions, TableName};
+use hbase_txn::{
+    Connection, TableName,
+    latch::{LatchManager, LatchManagerOptions, LatchTableOptions},
+};
 
 use super::table::TestTable;
 
@@ -13,7 +16,7 @@ pub(crate) async fn latch_table(
     has_state: bool,
 ) -> TestTable {
     let table = TestTable::unmade(what);
-    let options = LatchTableOptions::new(table.name.clone()).regions(regions);
+    let options = LatchTableOptions::from(table.name.clone()).regions(regions);
     let options = if has_state {
         options
     } else {

@@ -9,8 +9,8 @@ use tokio::{
 
 use super::eventually;
 
-/// Work on a thread and a runtime of its own, whose threads are known by their name from those of other tests. One that the work
-/// begins without a name gets this one too.
+/// Work on a thread and a runtime of its own, whose threads are known by their name from those of
+/// other tests. One that the work begins without a name gets this one too.
 pub(crate) struct Leftovers {
     name: String,
     tasks: usize,

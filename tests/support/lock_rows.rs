@@ -1,23 +1,31 @@
 //! Lock tables, and the rows that locks have in them.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use hbase_txn::{Connection, LockManager, LockManagerOptions, LockTableOptions, TableName};
+use hbase_txn::{
+    Connection, TableName,
+    lock::{LockManager, LockManagerOptions, LockTableOptions},
+};
 
 use super::table::TestTable;
 
 /// The farm of all locks of the tests.
 pub(crate) const FARM: &str = "fra";
 
-/// A lock table of so many regions, as it is made for locks that Java clients share, or for ours alone.
+/// A lock table of so many regions, as it is made for locks that Java clients share, or for ours
+/// alone.
 pub(crate) async fn lock_table(
     connection: &Connection,
     what: &str,
     regions: usize,
-    ours_alone: bool,
+    without_java_clients: bool,
 ) -> TestTable {
     let table = TestTable::unmade(what);
-    let options = LockTableOptions::new(table.name.clone()).regions(regions);
-    let options = if ours_alone { options.ours_alone() } else { options };
+    let options = LockTableOptions::from(table.name.clone()).regions(regions);
+    let options = if without_java_clients {
+        options.without_java_clients()
+    } else {
+        options
+    };
     assert!(options.create(&connection.admin()).await.unwrap());
     table
 }
@@ -32,7 +40,8 @@ pub(crate) async fn lock_manager(connection: &Connection, table: &TableName, cli
         .unwrap()
 }
 
-/// The row of a lock of one farm: the low byte of the absolute value of Java's hash of the key, and the key.
+/// The row of a lock of one farm: the low byte of the absolute value of Java's hash of the key, and
+/// the key.
 pub(crate) fn lock_row(client: &str, id: &str) -> Bytes {
     let key = format!("DC#{FARM}#{client}#{id}");
     let hash = key.bytes().fold(1_i32, |hash, byte| {
@@ -47,7 +56,8 @@ pub(crate) fn companion_row(client: &str, id: &str) -> Bytes {
     [&lock_row(client, id)[..], b"\xff_own"].concat().into()
 }
 
-/// The owner cell of a hold that was not renewed: its token, the TTL of its cells in milliseconds, and a name.
+/// The owner cell of a hold that was not renewed: its token, the TTL of its cells in milliseconds,
+/// and a name.
 pub(crate) fn held_cell(token: u128, ttl: u64, holder: &str) -> Bytes {
     let mut value = BytesMut::new();
     value.put_u8(1);
@@ -58,7 +68,8 @@ pub(crate) fn held_cell(token: u128, ttl: u64, holder: &str) -> Bytes {
     value.freeze()
 }
 
-/// The owner cell of a lock that was given back, and under which something may live for so many milliseconds.
+/// The owner cell of a lock that was given back, and under which something may live for so many
+/// milliseconds.
 pub(crate) fn free_cell(ttl: u64) -> Bytes {
     let mut value = BytesMut::new();
     value.put_u8(0);
@@ -66,7 +77,8 @@ pub(crate) fn free_cell(ttl: u64) -> Bytes {
     value.freeze()
 }
 
-/// The TTL, in milliseconds, that the owner cell of a hold says, be what lay under it in front of that or not.
+/// The TTL, in milliseconds, that the owner cell of a hold says, be what lay under it in front of
+/// that or not.
 pub(crate) fn ttl_of(mut held: &[u8]) -> u64 {
     if held[0] == 0 {
         held.advance(9);

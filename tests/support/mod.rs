@@ -1,5 +1,5 @@
-//! What tests against a real HBase have in common: finding it, tables that go away, waiting, and what stands
-//! between client and server.
+//! What tests against a real HBase have in common: finding it, tables that go away, waiting, and
+//! what stands between client and server.
 //!
 //! | file | what |
 //! |---|---|
@@ -34,17 +34,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hbase_local::{HBaseVersion, LocalCluster};
 use hbase_txn::{
-    Config, Connection, Connector, Get, Put, ResultScanner, Row, Scan, Table,
-    local::{HBaseVersion, LocalCluster},
+    Config, Connection, Connector, Error, Get, IntoBytes, IntoValue, Outcome, Put, ResultScanner, Row, Scan,
+    Table, Transaction,
 };
 
 use self::{forwarder::Forwarder, spy::Spy};
 
 /// The name of the standalone cluster that the suite runs on.
 const STANDALONE: &str = "HBASE_TXN_TEST_STANDALONE";
-/// The names of clusters, one of each release, with commas between them. One that `dev` did not start is named by its release and
-/// the ports of ZooKeeper, master and region server on 127.0.0.1, as `2.6.4:2181:16000:16020`.
+/// The names of clusters, one of each release, with commas between them. One that `dev` did not
+/// start is named by its release and the ports of ZooKeeper, master and region server on 127.0.0.1,
+/// as `2.6.4:2181:16000:16020`.
 const VERSIONS: &str = "HBASE_TXN_TEST_VERSIONS";
 const NO_HBASE: &str = "no HBase to test against: run make test";
 
@@ -121,8 +123,8 @@ fn cluster(name: &str) -> Cluster {
 }
 
 impl Cluster {
-    /// The settings of a client of this cluster. The first split or merge after another pauses for a region in
-    /// transition; a short pause finds it sooner.
+    /// The settings of a client of this cluster. The first split or merge after another pauses for
+    /// a region in transition; a short pause finds it sooner.
     pub(crate) fn config(&self) -> Config {
         Config::from_uri(&self.uri).unwrap()
     }
@@ -178,7 +180,8 @@ pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Opti
     }
 }
 
-/// Runs what must be over within its time, and a little more for a busy machine; tells how long it took.
+/// Runs what must be over within its time, and a little more for a busy machine; tells how long it
+/// took.
 pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> T {
     let began = Instant::now();
     tokio::time::timeout(limit + Duration::from_secs(2), future)
@@ -187,12 +190,12 @@ pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) 
 }
 
 /// A put of `f:q`.
-pub(crate) fn put(row: impl Into<bytes::Bytes>, value: impl Into<bytes::Bytes>) -> Put {
+pub(crate) fn put(row: impl IntoBytes, value: impl IntoValue) -> Put {
     Put::new(row).cell("f", "q", value)
 }
 
 /// The text of `f:q`.
-pub(crate) async fn value(table: &Table, row: impl Into<bytes::Bytes>) -> Option<String> {
+pub(crate) async fn value(table: &Table, row: impl IntoBytes) -> Option<String> {
     let row = table.get(Get::new(row)).await.unwrap()?;
     row.value("f", "q")
         .map(|value| String::from_utf8(value.to_vec()).unwrap())
@@ -218,6 +221,14 @@ pub(crate) async fn collect(mut scanner: ResultScanner) -> Vec<Row> {
         rows.push(row);
     }
     rows
+}
+
+/// The error that makes a transaction invalid.
+pub(crate) async fn invalid(transaction: Transaction) -> Error {
+    match transaction.commit().await {
+        Outcome::Invalid(error) => error,
+        other => panic!("not invalid: {other}"),
+    }
 }
 
 /// Fails unless the text has all of these parts.

@@ -17,16 +17,20 @@ use tokio::{
     net::TcpStream,
 };
 
+/// The column by which a call is known that proves conditions.
+const PROBE: &[u8] = b"hbase-txn.probe";
+
 /// Calls by method.
 #[derive(Debug, Default)]
 struct Calls {
     endpoint: AtomicUsize,
     multi: AtomicUsize,
+    probe: AtomicUsize,
     scan: AtomicUsize,
 }
 
-/// Dials as the library does, notes for what, and counts the calls of endpoints, of `Multi` and of `Scan` that go over the
-/// wire.
+/// Dials as the library does, notes for what, and counts the calls of endpoints, of `Multi` and of
+/// `Scan` that go over the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spy {
     dials: Arc<Mutex<Vec<DialTarget>>>,
@@ -46,6 +50,11 @@ impl Calls {
             let calls = written.windows(method.len()).filter(|part| *part == method);
             counter.fetch_add(calls.count(), Ordering::SeqCst);
         }
+        let named = written.windows(PROBE.len()).filter(|part| *part == PROBE);
+        // In the condition, as column and value, and in the change under it.
+        let probes = named.count() / 3;
+        self.multi.fetch_sub(probes, Ordering::SeqCst);
+        self.probe.fetch_add(probes, Ordering::SeqCst);
     }
 }
 
@@ -76,8 +85,14 @@ impl Spy {
         self.calls.endpoint.load(Ordering::SeqCst)
     }
 
+    /// Those that prove that a server honours conditions are not counted.
     pub(crate) fn multi_calls(&self) -> usize {
         self.calls.multi.load(Ordering::SeqCst)
+    }
+
+    /// Those that prove that a server honours conditions.
+    pub(crate) fn probes(&self) -> usize {
+        self.calls.probe.load(Ordering::SeqCst)
     }
 
     /// Those of scanners, of `hbase:meta` too.

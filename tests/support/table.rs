@@ -8,7 +8,7 @@ use std::sync::{
 use bytes::Bytes;
 use hbase_txn::{
     Config, Connection, FamilyDescriptor, OpenOptions, PartitionRule, PartitionedTable, RegionInfo, Table,
-    TableDescriptor, TableName,
+    TableDescriptor, TableDescriptorExt, TableName,
 };
 use tokio::sync::Mutex;
 
@@ -26,7 +26,7 @@ pub(crate) fn unique_name(what: &str) -> TableName {
 
 /// A descriptor with the family `f`.
 pub(crate) fn plain(name: TableName) -> TableDescriptor {
-    TableDescriptor::new(name).with_family(FamilyDescriptor::new("f"))
+    TableDescriptor::from(name).with_family(FamilyDescriptor::new("f"))
 }
 
 /// The same with the endpoint.
@@ -58,8 +58,8 @@ pub(crate) fn recorded(name: TableName) -> TableDescriptor {
     by_three(name).with_record_family()
 }
 
-/// Partitions by the first three bytes as old tables have them: the policy, and no restriction. A manual split with
-/// a row of its own cuts there.
+/// Partitions by the first three bytes as old tables have them: the policy, and no restriction. A
+/// manual split with a row of its own cuts there.
 pub(crate) fn by_three_of_old(name: TableName) -> TableDescriptor {
     with_endpoint(name)
         .with_attribute(
@@ -116,7 +116,7 @@ impl TestTable {
     }
 
     pub(crate) fn of(&self, connection: &Connection) -> Table {
-        connection.table(self.name.clone())
+        connection.table(self.name.clone()).unwrap()
     }
 
     pub(crate) async fn open(&self, connection: &Connection) -> PartitionedTable {
@@ -134,8 +134,9 @@ impl TestTable {
         regions.into_iter().map(|found| found.region).collect()
     }
 
-    /// Splits the region of a row at that row, and waits until both halves are served. A half of an earlier split has
-    /// references to the files of the whole for minutes, and can't be split again before.
+    /// Splits the region of a row at that row, and waits until both halves are served. A half of an
+    /// earlier split has references to the files of the whole for minutes, and can't be split again
+    /// before.
     pub(crate) async fn split_at(&self, connection: &Connection, row: &'static str) {
         let regions = self.regions(connection).await;
         let region = regions.iter().find(|region| region.contains(row.as_bytes()));
@@ -184,8 +185,8 @@ impl Drop for TestTable {
     }
 }
 
-/// A table that the tests of one file share, each with rows of its own. It is made for the first of them and deleted
-/// behind the last; a runtime ends with its test, so connections are not shared.
+/// A table that the tests of one file share, each with rows of its own. It is made for the first of
+/// them and deleted behind the last; a runtime ends with its test, so connections are not shared.
 pub(crate) struct SharedTable {
     what: &'static str,
     descriptor: fn(TableName) -> TableDescriptor,

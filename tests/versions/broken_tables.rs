@@ -1,12 +1,12 @@
-//! Tables that are broken in twelve ways, and six sound ones: each broken one is found, named, and mended by the command
-//! that its finding names; no sound one is blamed.
+//! Tables that are broken in twelve ways, and six sound ones: each broken one is found, named, and
+//! fixed by the command that its finding names; no sound one is blamed.
 
 use std::process::Command;
 
+use hbase_provision::{Finding, Severity, audit_cluster, audit_table};
 use hbase_txn::{
-    Connection, FamilyDescriptor, LatchTableOptions, LockTableOptions, PartitionRule, PartitionedTable,
-    TableDescriptor, TableName,
-    provision::{Finding, Grade, audit_cluster, audit_table},
+    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableDescriptorExt,
+    TableName, latch::LatchTableOptions, lock::LockTableOptions,
 };
 
 use crate::{
@@ -25,8 +25,8 @@ const POLICIES: &str = "org.apache.hadoop.hbase.regionserver.";
 
 type Describe = fn(TableName) -> TableDescriptor;
 
-/// How a table is broken: what it is called here, its descriptor, its boundaries, what the audit must find, and what stands
-/// for the capitals of its command.
+/// How a table is broken: what it is called here, its descriptor, its boundaries, what the audit
+/// must find, and what stands for the capitals of its command.
 type Broken = (&'static str, Describe, &'static [&'static str], &'static str);
 
 const BROKEN: [Broken; 10] = [
@@ -115,9 +115,10 @@ async fn each_of_ten_is_found_and_mended_by_the_command_that_is_named() {
     each_is_found_and_mended(&BROKEN).await;
 }
 
-/// The other two of twelve. `scripts/test-docker` leaves it out, by this name: in its image every table has the endpoint.
+/// The other two of twelve. `scripts/test-docker` leaves it out, by this name: in its image every
+/// table has the endpoint.
 #[tokio::test]
-async fn each_of_two_without_the_endpoint_is_found_and_mended_by_the_command_that_is_named() {
+async fn problems_without_the_endpoint_are_fixed_by_their_commands() {
     each_is_found_and_mended(&WITHOUT_ENDPOINT).await;
 }
 
@@ -134,16 +135,16 @@ async fn each_is_found_and_mended(tables: &[Broken]) {
             let found = broken(&connection, &table.name).await;
             let names: Vec<_> = found.iter().map(|finding| finding.finding).collect();
             assert_eq!(names, [expected], "{label}: {found:#?}");
-            mend(cluster, &found[0]);
+            fix(cluster, &found[0]);
             let left = broken(&connection, &table.name).await;
-            assert!(left.is_empty(), "{label} is not mended: {left:#?}");
+            assert!(left.is_empty(), "{label} is not fixed: {left:#?}");
             // A table that is called sound does what it is for.
             let opened = PartitionedTable::open(&connection, table.name.clone())
                 .await
                 .unwrap();
-            let mut transaction = opened.at("xxx").unwrap();
+            let mut transaction = opened.transaction("xxx");
             for row in ["xxxa", "xxxz"] {
-                transaction.put(put(row, label)).unwrap();
+                transaction = transaction.put(put(row, label));
             }
             transaction.commit().await.into_result().unwrap();
         }
@@ -162,10 +163,10 @@ async fn no_sound_table_is_blamed() {
         };
         let java_lock_table: Describe = |name| {
             let family = FamilyDescriptor::new("D").with_attribute("COMPRESSION", "GZ");
-            TableDescriptor::new(name).with_family(family)
+            TableDescriptor::from(name).with_family(family)
         };
-        let locks: Describe = |name| LockTableOptions::new(name).descriptor();
-        let latches: Describe = |name| LatchTableOptions::new(name).descriptor();
+        let locks: Describe = |name| LockTableOptions::from(name).descriptor();
+        let latches: Describe = |name| LatchTableOptions::from(name).descriptor();
         let sound: [(&str, Describe, &[&str]); 6] = [
             ("bylength", recorded, &["aaa", "xxx"]),
             ("bydelimiter", by_delimiter, &["c1/", "c5"]),
@@ -187,7 +188,7 @@ async fn no_sound_table_is_blamed() {
         let blamed: Vec<_> = audit
             .findings
             .iter()
-            .filter(|finding| finding.grade == Grade::Broken)
+            .filter(|finding| finding.severity == Severity::Broken)
             .collect();
         assert!(blamed.is_empty(), "{blamed:#?}");
         let all = audit_cluster(&connection, &[]).await.unwrap();
@@ -203,12 +204,12 @@ async fn no_sound_table_is_blamed() {
 
 async fn broken(connection: &Connection, table: &TableName) -> Vec<Finding> {
     let mut found = audit_table(connection, table).await.unwrap();
-    found.retain(|finding| finding.grade == Grade::Broken);
+    found.retain(|finding| finding.severity == Severity::Broken);
     found
 }
 
 /// Runs the command that a finding names, as a shell does.
-fn mend(cluster: &Cluster, finding: &Finding) {
+fn fix(cluster: &Cluster, finding: &Finding) {
     let command = finding.command.as_ref().unwrap();
     let command = command.replace("--prefix-length N", "--prefix-length 3");
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_hbase-txn"));

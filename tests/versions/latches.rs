@@ -1,10 +1,11 @@
-//! Latches on every release: conditions by the timestamps of several columns, and several steps in one call, are what they rely on.
+//! Latches on every release: conditions by the timestamps of several columns, and several steps in
+//! one call, are what they rely on.
 
 use std::time::Duration;
 
 use hbase_txn::{
-    Admin, Connection, ErrorKind, Increment, LatchManager, LatchManagerOptions, LatchState,
-    LatchTableOptions, Level, TableDescriptor, TableName, WaitOutcome,
+    Admin, Connection, ErrorKind, Increment, Level, TableDescriptor, TableName,
+    latch::{LatchManager, LatchManagerOptions, LatchState, LatchTableOptions, WaitOutcome},
 };
 
 use crate::{
@@ -17,11 +18,11 @@ const SHORT: Duration = Duration::from_millis(1_500);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn with_state(name: TableName) -> TableDescriptor {
-    LatchTableOptions::new(name).descriptor()
+    LatchTableOptions::from(name).descriptor()
 }
 
 fn as_java_makes_it(name: TableName) -> TableDescriptor {
-    LatchTableOptions::new(name).no_state_family().descriptor()
+    LatchTableOptions::from(name).no_state_family().descriptor()
 }
 
 async fn manager(connection: &Connection, table: &TestTable, farm: &str) -> LatchManager {

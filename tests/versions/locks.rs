@@ -1,10 +1,12 @@
-//! Locks on every release: the order of a call's actions, timestamps and TTLs are what they rely on.
+//! Locks on every release: the order of a call's actions, timestamps and TTLs are what they rely
+//! on.
 
 use std::time::Duration;
 
 use hbase_txn::{
-    Election, Level, LockLoss, LockManagerOptions, LockTableOptions, Outcome, PartitionLocks, ReadWriteLock,
-    Scan, Semaphore, TableDescriptor, TableName,
+    Level, Outcome, Scan, TableDescriptor, TableDescriptorExt, TableName,
+    coordination::{Election, ReadWriteLock, Semaphore},
+    lock::{LockLoss, LockManagerOptions, LockTableOptions, PartitionLocks},
 };
 
 use crate::{
@@ -19,11 +21,11 @@ const LEASE: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(400);
 
 fn shared_with_java(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).descriptor()
+    LockTableOptions::from(name).descriptor()
 }
 
-fn ours_alone(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).ours_alone().descriptor()
+fn without_java_clients(name: TableName) -> TableDescriptor {
+    LockTableOptions::from(name).without_java_clients().descriptor()
 }
 
 fn with_partition_locks(name: TableName) -> TableDescriptor {
@@ -34,7 +36,7 @@ fn with_partition_locks(name: TableName) -> TableDescriptor {
 async fn a_lock_excludes_expires_is_renewed_and_released() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        for descriptor in [shared_with_java, ours_alone] {
+        for descriptor in [shared_with_java, without_java_clients] {
             let table = TestTable::create_on(cluster, "locks", descriptor, &[]).await;
             let manager = async || {
                 LockManagerOptions::new("svc")
@@ -44,7 +46,8 @@ async fn a_lock_excludes_expires_is_renewed_and_released() {
                     .unwrap()
             };
             let (one, other) = (manager().await, manager().await);
-            let ask = |locks: &hbase_txn::LockManager, ttl| locks.lock(Level::Dc, "a").unwrap().ttl(ttl);
+            let ask =
+                |locks: &hbase_txn::lock::LockManager, ttl| locks.lock(Level::Dc, "a").unwrap().ttl(ttl);
             let mut last = 0;
             for round in 0..40 {
                 // A short lease above a long one must not end with the long one in sight.
@@ -76,10 +79,10 @@ async fn a_lock_excludes_expires_is_renewed_and_released() {
 }
 
 #[tokio::test]
-async fn permits_readers_writers_and_leaders_exclude_each_other_and_are_numbered() {
+async fn permits_readers_writers_and_leaders_exclude_each_other() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
-        let table = TestTable::create_on(cluster, "coordination", ours_alone, &[]).await;
+        let table = TestTable::create_on(cluster, "coordination", without_java_clients, &[]).await;
         let options = LockManagerOptions::new("svc").farm("fra");
         let locks = options.open(&connection, table.name.clone()).await.unwrap();
         let semaphore = Semaphore::create(&locks, Level::Dc, "a", 3).await.unwrap();
@@ -87,15 +90,8 @@ async fn permits_readers_writers_and_leaders_exclude_each_other_and_are_numbered
         let election = Election::new(&locks, Level::Dc, "a").unwrap();
         let mut last = [0; 3];
         for _ in 0..10 {
-            let two = semaphore.permits_together(2).ttl(LEASE).acquire().await.unwrap();
-            assert!(
-                semaphore
-                    .permits_together(2)
-                    .try_acquire()
-                    .await
-                    .unwrap()
-                    .is_none()
-            );
+            let two = semaphore.acquire_many(2).ttl(LEASE).acquire().await.unwrap();
+            assert!(semaphore.acquire_many(2).try_acquire().await.unwrap().is_none());
             let reader = lock.read().ttl(LEASE).acquire().await.unwrap();
             assert!(lock.write().try_acquire().await.unwrap().is_none());
             let leader = election.campaign().ttl(LEASE).lead().await.unwrap();
@@ -121,7 +117,7 @@ async fn permits_readers_writers_and_leaders_exclude_each_other_and_are_numbered
 }
 
 #[tokio::test]
-async fn a_lock_in_a_partition_fences_the_data_and_is_acquired_and_released_with_it() {
+async fn partition_lock_fences_data_and_changes_with_it() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
         let table = TestTable::create_on(cluster, "partition-locks", with_partition_locks, &[]).await;
@@ -131,10 +127,8 @@ async fn a_lock_in_a_partition_fences_the_data_and_is_acquired_and_released_with
             PartitionLocks::open(&table).await.unwrap(),
         );
         let ask = |locks: &PartitionLocks, ttl| locks.lock("xxx", "writer").unwrap().ttl(ttl);
-        let fenced = async |guard: &hbase_txn::LockGuard, row: &'static str| {
-            let mut transaction = table.at("xxx").unwrap();
-            transaction.fenced_by(guard).unwrap();
-            transaction.put(put(row, "v")).unwrap();
+        let fenced = async |guard: &hbase_txn::lock::LockGuard, row: &'static str| {
+            let transaction = table.transaction("xxx").fenced_by(guard).put(put(row, "v"));
             transaction.commit().await
         };
         let mut last = 0;
@@ -157,9 +151,9 @@ async fn a_lock_in_a_partition_fences_the_data_and_is_acquired_and_released_with
         assert_eq!(crashed.lost().await, LockLoss::Expired);
         // Taken over with the data, and given back with it.
         let next = eventually("the lease is over", async || {
-            let mut transaction = table.at("xxx").unwrap();
+            let mut transaction = table.transaction("xxx");
             let pending = transaction.acquire_lock(ask(&other, LEASE)).unwrap();
-            transaction.put(put("xxx2", "v")).unwrap();
+            transaction = transaction.put(put("xxx2", "v"));
             match transaction.commit().await {
                 Outcome::Committed(_) => Some(pending.claim().await.unwrap()),
                 Outcome::Rejected(_) => None,
@@ -171,9 +165,7 @@ async fn a_lock_in_a_partition_fences_the_data_and_is_acquired_and_released_with
         let stale = fenced(&crashed, "xxx3").await;
         assert!(matches!(stale, Outcome::Rejected(_)), "{stale}");
         assert!(!crashed.release().await.unwrap().is_released());
-        let mut transaction = table.at("xxx").unwrap();
-        transaction.release_lock(&next).unwrap();
-        transaction.put(put("xxx4", "v")).unwrap();
+        let transaction = table.transaction("xxx").release_lock(&next).put(put("xxx4", "v"));
         transaction.commit().await.into_result().unwrap();
         assert!(next.release().await.unwrap().is_released());
         assert!(one.show("xxx", "writer").await.unwrap().holder.is_none());

@@ -1,5 +1,5 @@
-//! One smoke suite on every release that is supported. `HBASE_TXN_TEST_VERSIONS` names a local cluster of each, with
-//! commas between them; a release that is missing is a failure.
+//! One smoke suite on every release that is supported. `HBASE_TXN_TEST_VERSIONS` names a local
+//! cluster of each, with commas between them; a release that is missing is a failure.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -10,6 +10,7 @@ mod broken_tables;
 mod latches;
 mod locks;
 mod maintenance;
+mod partition_versions;
 mod provision;
 mod records;
 mod sequences;
@@ -18,9 +19,9 @@ mod without_endpoint;
 
 use std::collections::BTreeSet;
 
+use hbase_local::HBaseVersion;
 use hbase_txn::{
-    Connection, Delete, ErrorKind, Get, PartitionedTable, Put, Scan, TableName, TimeRange,
-    local::HBaseVersion,
+    ClientErrorKind, Connection, Delete, ErrorKind, Get, PartitionedTable, Put, Scan, TableName, TimeRange,
 };
 
 use support::{
@@ -63,23 +64,24 @@ async fn transactions_batches_and_refusals() {
         let connection = cluster.connect().await;
         let table = TestTable::create_on(cluster, "smoke", by_three, &["mmm"]).await;
         let opened = table.open(&connection).await;
-        let mut transaction = opened.at("xxx").unwrap();
-        transaction.put(put("xxxabc", "1")).unwrap();
-        transaction.put(put("xxx123", "2")).unwrap();
-        transaction.delete(Delete::new("xxxzzz")).unwrap();
-        let error = transaction.put(put("yyy1", "v")).unwrap_err();
+        let mut transaction = opened
+            .transaction("xxx")
+            .put(put("xxxabc", "1"))
+            .put(put("xxx123", "2"))
+            .delete(Delete::new("xxxzzz"));
+        let error = transaction.try_add(put("yyy1", "v")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OtherPartition);
         let committed = transaction.commit().await.into_result().unwrap();
         assert_eq!((committed.rows, committed.mutations), (3, 3));
 
         let mut batch = opened.batch();
         for row in ["aaa1", "aaa2", "nnn1", "xxx9"] {
-            batch.put(put(row, "v"));
+            batch = batch.put(put(row, "v"));
         }
-        batch.put(Put::new("bbb1").cell("nope", "q", "v"));
+        batch = batch.put(Put::new("bbb1").cell("nope", "q", "v"));
         let outcomes = batch.commit().await;
         let names: Vec<_> = outcomes.iter().map(|group| group.outcome.name()).collect();
-        assert_eq!(names, ["committed", "committed", "committed", "refused"]);
+        assert_eq!(names, ["committed", "committed", "committed", "invalid"]);
         let expected = ["aaa1", "aaa2", "nnn1", "xxx123", "xxx9", "xxxabc"];
         assert_eq!(keys(opened.table(), Scan::new()).await, expected);
 
@@ -105,15 +107,18 @@ async fn tables_that_transactions_are_not_possible_on() {
                 .unwrap_err()
                 .kind()
         };
-        assert_eq!(refused(&unique_name("none")).await, ErrorKind::TableNotFound);
+        assert_eq!(
+            refused(&unique_name("none")).await,
+            ClientErrorKind::TableNotFound
+        );
         let table = TestTable::create_on(cluster, "norule", plain, &[]).await;
-        assert_eq!(refused(&table.name).await, ErrorKind::NoPartitionRule);
+        assert_eq!(refused(&table.name).await, ClientErrorKind::NoPartitionRule);
         let table = TestTable::create_on(cluster, "noendpoint", by_three_without_endpoint, &[]).await;
-        assert_eq!(refused(&table.name).await, ErrorKind::EndpointMissing);
+        assert_eq!(refused(&table.name).await, ClientErrorKind::EndpointMissing);
         let table = TestTable::create_on(cluster, "cut", by_three, &["xxxm"]).await;
-        assert_eq!(refused(&table.name).await, ErrorKind::PartitionCut);
+        assert_eq!(refused(&table.name).await, ClientErrorKind::PartitionCut);
         connection.admin().disable_table(&table.name).await.unwrap();
-        assert_eq!(refused(&table.name).await, ErrorKind::TableDisabled);
+        assert_eq!(refused(&table.name).await, ClientErrorKind::TableDisabled);
         connection.admin().disable_table(&table.name).await.unwrap();
         connection.admin().enable_table(&table.name).await.unwrap();
         connection.admin().enable_table(&table.name).await.unwrap();
@@ -135,10 +140,7 @@ async fn single_rows_and_scans() {
         assert_eq!(rows.get(early).await.unwrap(), None);
         rows.delete(Delete::new("b1").column("f", "q")).await.unwrap();
         assert_eq!(keys(&rows, Scan::new()).await, ["a1", "b2", "c1"]);
-        assert_eq!(
-            keys(&rows, Scan::new().limit(2).batch_rows(1)).await,
-            ["a1", "b2"]
-        );
+        assert_eq!(keys(&rows, Scan::new().limit(2).caching(1)).await, ["a1", "b2"]);
         assert_eq!(keys(&rows, Scan::prefix("b")).await, ["b2"]);
 
         // A row larger than a batch comes in parts and is handed out whole.
@@ -147,13 +149,13 @@ async fn single_rows_and_scans() {
                 .await
                 .unwrap();
         }
-        let scan = Scan::new().start("b2").stop("c").batch_bytes(1 << 20);
+        let scan = Scan::new().start_row("b2").stop_row("c").max_result_size(1 << 20);
         let found = collect(rows.scan(scan).unwrap()).await;
         assert_eq!(found.iter().map(key).collect::<Vec<_>>(), ["b2", "big"]);
         assert_eq!(found[1].cells().len(), 8);
 
         let error = rows.get(Get::new("a1").family("nope")).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::FamilyNotFound, "{error}");
+        assert_eq!(error.kind(), ClientErrorKind::FamilyNotFound, "{error}");
     })
     .await;
 }
@@ -162,13 +164,13 @@ async fn single_rows_and_scans() {
 async fn splits_behind_an_open_clients_back() {
     on_each(async |cluster| {
         let (connection, elsewhere) = (cluster.connect().await, cluster.connect().await);
-        for (at, then) in [("xxx", "committed"), ("xxxm", "refused")] {
+        for (at, then) in [("xxx", "committed"), ("xxxm", "invalid")] {
             let table = TestTable::create_on(cluster, "split", by_three_of_old, &[]).await;
             let opened = table.open(&connection).await;
             let commit = async |value: &'static str| {
                 let mut batch = opened.batch();
                 for row in ["aaa1", "xxxa", "xxxz"] {
-                    batch.put(put(row, value));
+                    batch = batch.put(put(row, value));
                 }
                 let outcomes = batch.commit().await;
                 assert_eq!(outcomes[0].outcome.name(), "committed", "{}", outcomes[0].outcome);
@@ -181,7 +183,7 @@ async fn splits_behind_an_open_clients_back() {
             for row in ["xxxa", "xxxz"] {
                 assert_eq!(value(opened.table(), row).await.as_deref(), Some(expected));
             }
-            if then == "refused" {
+            if then == "invalid" {
                 let error = PartitionedTable::open(&connection, table.name.clone())
                     .await
                     .unwrap_err();
@@ -210,7 +212,8 @@ async fn a_merge_behind_an_open_clients_back() {
     .await;
 }
 
-/// Masters answer the RPC registry from 2.5 on everywhere, and in 2.4 too; region servers from 2.5 on.
+/// Masters answer the RPC registry from 2.5 on everywhere, and in 2.4 too; region servers from 2.5
+/// on.
 #[tokio::test]
 async fn both_registries_lead_to_the_cluster() {
     on_each(async |cluster| {
@@ -223,8 +226,7 @@ async fn both_registries_lead_to_the_cluster() {
         for uri in uris {
             let connection = Connection::connect(&uri).await.unwrap();
             let opened = table.open(&connection).await;
-            let mut transaction = opened.at("xxx").unwrap();
-            transaction.put(put("xxx1", uri)).unwrap();
+            let transaction = opened.transaction("xxx").put(put("xxx1", uri));
             assert!(transaction.commit().await.is_committed());
             assert_eq!(keys(opened.table(), Scan::new()).await, ["xxx1"]);
             connection.close().await;

@@ -1,9 +1,7 @@
 //! Tables from files: made, and changed with their regions reopened.
 
-use hbase_txn::{
-    LockTableOptions, PartitionedTable, TableName,
-    provision::{Plan, TableFile, audit_table},
-};
+use hbase_provision::{Plan, TableFile, audit_table};
+use hbase_txn::{PartitionedTable, TableName, lock::LockTableOptions};
 
 use crate::{
     on_each,
@@ -30,9 +28,10 @@ async fn is_applied(cluster: &Cluster, file: &TableFile, changes: bool) {
     let table = PartitionedTable::open(&connection, file.name().clone())
         .await
         .unwrap();
-    let mut transaction = table.at("xxx").unwrap();
-    transaction.put(put("xxx1", "v")).unwrap();
-    transaction.put(put("xxx2", "v")).unwrap();
+    let transaction = table
+        .transaction("xxx")
+        .put(put("xxx1", "v"))
+        .put(put("xxx2", "v"));
     transaction.commit().await.into_result().unwrap();
     let again = Plan::read(&connection, file).await.unwrap();
     assert_eq!((again.changes(), again.refusals()), (&[][..], vec![]));
@@ -66,7 +65,7 @@ async fn what_table_create_makes_is_as_a_file_wants_it() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
         let name = unique_name("locks");
-        let locks = LockTableOptions::new(name.clone()).regions(3);
+        let locks = LockTableOptions::from(name.clone()).regions(3);
         locks.create(&connection.admin()).await.unwrap();
         let text = format!("table = '{name}'\nkind = 'locks'\nregions = 3");
         let file = TableFile::parse("locks.toml", &text).unwrap();

@@ -18,15 +18,12 @@ fn id(text: &'static str) -> TransactionId {
 
 /// Adds to a counter and puts a second row, if a third one is not there.
 async fn add(table: &PartitionedTable, id: &TransactionId, amount: i64) -> Outcome {
-    let mut transaction = table.at("xxx").unwrap();
-    transaction.id(id.clone());
-    transaction
+    let transaction = table
+        .transaction("xxx")
+        .id(id.clone())
         .condition(Condition::absent("xxxstop", "f", "q").label("goes on"))
-        .unwrap();
-    transaction
         .increment(Increment::new("xxxsum").column("f", "n", amount))
-        .unwrap();
-    transaction.put(put("xxxlast", id.to_string())).unwrap();
+        .put(put("xxxlast", id.to_string()));
     transaction.commit().await
 }
 
@@ -37,7 +34,7 @@ async fn sum(table: &PartitionedTable) -> i64 {
 }
 
 #[tokio::test]
-async fn a_recorded_transaction_is_applied_once_and_its_outcome_is_known_elsewhere() {
+async fn recorded_transaction_is_applied_once_and_known_elsewhere() {
     on_each(async |cluster| {
         let (connection, elsewhere) = (cluster.connect().await, cluster.connect().await);
         let owned = TestTable::create_on(cluster, "records", recorded, &["m"]).await;
@@ -57,7 +54,7 @@ async fn a_recorded_transaction_is_applied_once_and_its_outcome_is_known_elsewhe
 }
 
 #[tokio::test]
-async fn what_was_settled_or_rejected_is_not_applied_until_it_is_committed_again() {
+async fn settled_or_rejected_id_is_not_applied_until_committed_again() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
         let owned = TestTable::create_on(cluster, "settle", recorded, &[]).await;

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use hbase_txn::{Append, Cell, Delete, Get, Increment, PartitionedTable, Put, Transaction};
+use hbase_txn::{Append, Cell, Condition, Delete, Get, Increment, PartitionedTable, Put, Transaction};
 
 use crate::{
     on_each,
@@ -22,11 +22,10 @@ fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap()
 }
 
-async fn commit(table: &PartitionedTable, guarded: bool, fill: impl FnOnce(&mut Transaction)) {
-    let mut transaction = table.at("xxx").unwrap();
-    fill(&mut transaction);
+async fn commit(table: &PartitionedTable, guarded: bool, fill: impl FnOnce(Transaction) -> Transaction) {
+    let mut transaction = fill(table.transaction("xxx"));
     if guarded {
-        transaction.guard_timestamps();
+        transaction = transaction.guard_timestamps();
     }
     transaction.commit().await.into_result().unwrap();
 }
@@ -56,27 +55,21 @@ async fn operations_of_one_cell_are_applied_one_after_the_other() {
                 .unwrap();
         }
         commit(&table, false, |transaction| {
-            transaction.delete(Delete::new("xxxreplaced")).unwrap();
-            transaction.put(put("xxxreplaced", "new")).unwrap();
-            transaction
+            let mut transaction = transaction
+                .delete(Delete::new("xxxreplaced"))
+                .put(put("xxxreplaced", "new"))
                 .append(Append::new("xxxreplaced").cell("f", "q", "er"))
-                .unwrap();
-            transaction.put(put("xxxgone", "new")).unwrap();
-            transaction.delete(Delete::new("xxxgone")).unwrap();
-            transaction
+                .put(put("xxxgone", "new"))
+                .delete(Delete::new("xxxgone"))
                 .delete(Delete::new("xxxcolumn").column("f", "q"))
-                .unwrap();
-            transaction.put(put("xxxcolumn", "new")).unwrap();
+                .put(put("xxxcolumn", "new"));
             for amount in [5, -2, 4] {
-                transaction
-                    .increment(Increment::new("xxxsum").column("f", "n", amount))
-                    .unwrap();
+                transaction = transaction.increment(Increment::new("xxxsum").column("f", "n", amount));
             }
             for text in ["a", "b", "c"] {
-                transaction
-                    .append(Append::new("xxxtext").cell("f", "q", text))
-                    .unwrap();
+                transaction = transaction.append(Append::new("xxxtext").cell("f", "q", text));
             }
+            transaction
         })
         .await;
         assert_eq!(values(&table, "xxxreplaced").await, ["newer"]);
@@ -89,7 +82,7 @@ async fn operations_of_one_cell_are_applied_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn a_guarded_put_is_seen_over_a_cell_of_the_future_and_an_unguarded_one_is_not() {
+async fn guarded_put_is_visible_over_a_future_cell() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
         let owned = TestTable::create_on(cluster, "guard", by_three, &[]).await;
@@ -98,15 +91,12 @@ async fn a_guarded_put_is_seen_over_a_cell_of_the_future_and_an_unguarded_one_is
         let old = Put::new("xxx1").cell_at("f", "q", future, "old");
         table.table().put(old).await.unwrap();
         for (guarded, seen) in [(false, "old"), (true, "new")] {
-            commit(&table, guarded, |transaction| {
-                transaction.put(put("xxx1", "new")).unwrap();
-            })
-            .await;
+            commit(&table, guarded, |transaction| transaction.put(put("xxx1", "new"))).await;
             assert_eq!(value(table.table(), "xxx1").await.as_deref(), Some(seen));
         }
         assert_eq!(cell(&table, "xxx1", "q").await.unwrap().timestamp, future + 1);
         commit(&table, true, |transaction| {
-            transaction.delete(Delete::new("xxx1").column("f", "q")).unwrap();
+            transaction.delete(Delete::new("xxx1").column("f", "q"))
         })
         .await;
         assert_eq!(value(table.table(), "xxx1").await, None);
@@ -114,10 +104,41 @@ async fn a_guarded_put_is_seen_over_a_cell_of_the_future_and_an_unguarded_one_is
     .await;
 }
 
-/// What the stamps of increments and appends rest on: the server takes a timestamp that they bring where the column has no
-/// cell, and goes behind the old cell where there is one, whatever they bring.
 #[tokio::test]
-async fn guarded_increments_and_appends_are_seen_over_delete_markers_of_the_future() {
+async fn write_under_a_condition_on_its_cell_shows_over_a_cell_ahead() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let owned = TestTable::create_on(cluster, "checked", by_three, &[]).await;
+        let table = owned.open(&connection).await;
+        let old = Put::new("xxx1").cell_at("f", "q", now() + AHEAD, "old");
+        table.table().put(old).await.unwrap();
+        let equal = |value: &'static str| Condition::equal("xxx1", "f", "q", value);
+        commit(&table, false, |transaction| {
+            transaction.condition(equal("old")).put(put("xxx1", "new"))
+        })
+        .await;
+        assert_eq!(value(table.table(), "xxx1").await.as_deref(), Some("new"));
+        commit(&table, false, |transaction| {
+            transaction.condition(equal("new")).delete(Delete::new("xxx1"))
+        })
+        .await;
+        assert_eq!(value(table.table(), "xxx1").await, None);
+        // Behind the marker, which is ahead too.
+        commit(&table, false, |transaction| {
+            let absent = Condition::absent("xxx1", "f", "q");
+            transaction.condition(absent).put(put("xxx1", "again"))
+        })
+        .await;
+        assert_eq!(value(table.table(), "xxx1").await.as_deref(), Some("again"));
+    })
+    .await;
+}
+
+/// What the stamps of increments and appends rest on: the server takes a timestamp that they bring
+/// where the column has no cell, and goes behind the old cell where there is one, whatever they
+/// bring.
+#[tokio::test]
+async fn guarded_increments_and_appends_show_over_future_deletes() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
         let owned = TestTable::create_on(cluster, "stamps", by_three, &[]).await;
@@ -137,9 +158,10 @@ async fn guarded_increments_and_appends_are_seen_over_delete_markers_of_the_futu
             let before = now();
             commit(&table, guarded, |transaction| {
                 let increment = Increment::new("xxxcount").column("f", "absent", 1);
-                transaction.increment(increment.column("f", "old", 1)).unwrap();
                 let append = Append::new("xxxtext").cell("f", "absent", "b");
-                transaction.append(append.cell("f", "old", "b")).unwrap();
+                transaction
+                    .increment(increment.column("f", "old", 1))
+                    .append(append.cell("f", "old", "b"))
             })
             .await;
             for row in ["xxxcount", "xxxtext"] {

@@ -1,7 +1,8 @@
 //! What each condition says about each state of a cell, on every release.
 //!
-//! The endpoint's own comparisons have surprises: an empty value given makes every operator the same, an absent cell makes
-//! every one false, a filter is asked about old versions too. Ours have none.
+//! The endpoint's own comparisons have surprises: an empty value given makes every operator the
+//! same, an absent cell makes every one false, a filter is asked about old versions too. Ours have
+//! none.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -108,7 +109,8 @@ async fn write_states(table: &Table) {
     .await;
 }
 
-/// Conditions on `f:q` of a row, each with whether it holds where the cell is absent, smaller, equal, larger.
+/// Conditions on `f:q` of a row, each with whether it holds where the cell is absent, smaller,
+/// equal, larger.
 fn conditions(row: &'static str) -> Vec<(Condition, [bool; 4])> {
     let given = || Comparator::binary(GIVEN);
     let compared = |comparison| Condition::compare(row, "f", "q", comparison, GIVEN);
@@ -150,8 +152,7 @@ fn conditions(row: &'static str) -> Vec<(Condition, [bool; 4])> {
 }
 
 async fn holds(table: &PartitionedTable, condition: Condition) -> bool {
-    let mut transaction = table.at("xxx").unwrap();
-    transaction.condition(condition).unwrap();
+    let transaction = table.transaction("xxx").condition(condition);
     let outcome = transaction.commit().await;
     match outcome.name() {
         "committed" => true,

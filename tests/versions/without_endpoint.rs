@@ -1,7 +1,10 @@
-//! The atomic `Multi` over several rows, on every release. HBase does not promise it: these tests do.
+//! The atomic `Multi` over several rows, on every release. HBase does not promise it: these tests
+//! do.
 
 use bytes::Bytes;
-use hbase_txn::{Append, Delete, ErrorKind, FamilyDescriptor, Increment, OpenOptions, Put, Scan, TableName};
+use hbase_txn::{
+    Append, ClientErrorKind, Delete, FamilyDescriptor, Increment, OpenOptions, Put, Scan, TableName,
+};
 
 use crate::{
     on_each,
@@ -26,15 +29,12 @@ async fn several_rows_change_together_and_tell_their_results() {
             .await;
         table.table().put(put("xxxold", "v")).await.unwrap();
         for round in 1..=2_i64 {
-            let mut transaction = table.at("xxx").unwrap();
-            transaction
+            let transaction = table
+                .transaction("xxx")
                 .append(Append::new("xxxtext").cell("f", "q", "ab"))
-                .unwrap();
-            transaction.delete(Delete::new("xxxold")).unwrap();
-            transaction
+                .delete(Delete::new("xxxold"))
                 .increment(Increment::new("xxxsum").column("f", "n", 5))
-                .unwrap();
-            transaction.put(put("xxxnew", "v")).unwrap();
+                .put(put("xxxnew", "v"));
             let committed = transaction.commit().await.into_result().unwrap();
             assert_eq!((committed.rows, committed.mutations), (4, 4));
             let results: Vec<_> = committed
@@ -68,22 +68,21 @@ async fn of_rows_that_can_not_all_be_changed_none_is() {
             .await
             .unwrap();
         for last in ["xxxa", "xxxz"] {
-            let mut transaction = table.at("xxx").unwrap();
-            transaction.put(put("xxxm", "v")).unwrap();
-            transaction
+            let transaction = table
+                .transaction("xxx")
+                .put(put("xxxm", "v"))
                 .increment(Increment::new("xxxn").column("f", "q", 1))
-                .unwrap();
-            transaction.put(Put::new(last).cell("g", "q", "v")).unwrap();
+                .put(Put::new(last).cell("g", "q", "v"));
             let outcome = transaction.commit().await;
             assert!(outcome.is_not_applied(), "{outcome}");
             assert_eq!(
                 outcome.error().unwrap().kind(),
-                ErrorKind::FamilyNotFound,
+                ClientErrorKind::FamilyNotFound,
                 "{outcome}"
             );
         }
         // Those of the trial lie behind these.
-        let scan = Scan::new().start("xxx").stop("xxx~");
+        let scan = Scan::new().start_row("xxx").stop_row("xxx~");
         assert_eq!(keys(table.table(), scan).await, [""; 0]);
     })
     .await;

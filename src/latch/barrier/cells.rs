@@ -1,14 +1,14 @@
-//! What the cells of a barrier say.
+//! The cells of a barrier.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hmac_sha256::Hash;
 
-use super::{Arrival, BarrierOutcome, MOST_PARTIES};
+use super::arrival::{Arrival, BarrierOutcome, MAX_PARTIES};
 use crate::latch::note::Note;
 
 /// The column of the state.
 pub(super) const BARRIER: Bytes = Bytes::from_static(b"b");
-/// The column of who has arrived.
+/// The column of the arrivals.
 pub(super) const ARRIVALS: Bytes = Bytes::from_static(b"g");
 const FORM: u8 = 1;
 /// How many generations are remembered that have ended.
@@ -16,13 +16,13 @@ const REMEMBERED: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    /// What tells barriers of one name apart that were made one after the other.
+    /// Distinguishes barriers of one name that were created one after the other.
     pub(super) barrier: u64,
     pub(super) parties: u32,
     /// How long a generation may take, in milliseconds.
     pub(super) time: u64,
     pub(super) generation: u64,
-    /// Whether somebody has arrived in it.
+    /// Whether a party has arrived in it.
     pub(super) is_filling: bool,
     /// Which generations before it were opened; the lowest bit is the last one's.
     pub(super) opened: u64,
@@ -92,7 +92,7 @@ impl State {
     }
 }
 
-/// Who has arrived in one generation of one barrier.
+/// The participants that have arrived in one generation of one barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arrivals {
     pub(super) barrier: u64,
@@ -122,7 +122,7 @@ impl Arrivals {
     pub(super) fn decode(mut value: &[u8]) -> Option<Self> {
         let (barrier, generation) = (value.try_get_u64().ok()?, value.try_get_u64().ok()?);
         let (names, rest) = value.as_chunks();
-        (rest.is_empty() && names.len() <= MOST_PARTIES as usize).then(|| Self {
+        (rest.is_empty() && names.len() <= MAX_PARTIES as usize).then(|| Self {
             barrier,
             generation,
             names: names.to_vec(),

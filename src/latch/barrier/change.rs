@@ -1,102 +1,109 @@
-//! Changing a barrier: plan on what was seen, write if nothing has changed, judge by what is seen then.
+//! Changing a barrier: plan on what was seen, write if nothing has changed, judge by what is seen
+//! then.
 
+use hbase_client::{
+    Row,
+    low_level::{ActionAnswer, AnyRegion, CallKind, MultiCall, Pauses, RegionAction, TableCalls},
+};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
     Barrier,
+    observation::{self, BarrierObservation},
     plan::Plan,
-    sight::{self, Sight},
 };
 use crate::{
-    client::{ActionAnswer, AnyRegion, CallKind, MultiCall, Pauses, RegionAction},
     error::{Error, ErrorKind, Result},
     latch::note::ChangeId,
-    model::{Durability, Row},
 };
 
 impl Barrier {
     /// Plans on what is seen and makes that, until it is made or nothing is to be done.
     pub(super) async fn change<T>(
         &self,
-        planned: impl Fn(ChangeId, &Sight) -> Result<(T, Option<Plan>)>,
+        planned: impl Fn(ChangeId, &BarrierObservation) -> Result<(T, Option<Plan>)>,
     ) -> Result<T> {
         let deadline = self.table.deadline();
         let changed = self.change_until(planned, deadline).await;
-        changed.map_err(|error| self.blame(error))
+        changed.map_err(|error| self.in_context(error))
     }
 
     async fn change_until<T>(
         &self,
-        planned: impl Fn(ChangeId, &Sight) -> Result<(T, Option<Plan>)>,
+        planned: impl Fn(ChangeId, &BarrierObservation) -> Result<(T, Option<Plan>)>,
         deadline: Instant,
     ) -> Result<T> {
         let mut change = ChangeId::unique();
         let mut pauses = Pauses::after_conflicts();
         let mut lost: Option<Error> = None;
-        let mut sight = self.look(deadline).await?;
+        let mut observation = self.read(deadline).await?;
         loop {
-            let (answer, plan) = planned(change, &sight)?;
+            let (answer, plan) = planned(change, &observation)?;
             let Some(plan) = plan else {
                 return Ok(answer);
             };
             let begins = plan.begins.clone();
-            let (processed, seen) = match self.make(plan, deadline).await {
+            let (processed, mut seen) = match self.make(plan, deadline).await {
                 Ok(made) => made,
                 Err(error) if error.is_outcome_unknown() => {
                     lost.get_or_insert(error);
-                    match self.look(deadline).await {
+                    match self.read(deadline).await {
                         Ok(seen) => (false, seen),
                         Err(error) => return Err(lost.unwrap_or(error)),
                     }
                 }
                 Err(error) => return Err(lost.unwrap_or(error)),
             };
-            let before = sight.state.as_ref().map(|(state, _)| &state.note);
-            // None when that is forgotten, or a delete marker of the same moment hides what was created.
+            let before = observation.state.as_ref().map(|(state, _)| &state.note);
+            // None when that is forgotten, or a delete marker of the same moment hides what was
+            // created.
             let made = match &seen.state {
                 Some(_) if processed => Some(true),
                 Some((state, _)) => state.note.has(change, before),
                 None => None,
             };
             match made {
-                // Nobody else is in a generation whose first arrival was hidden by the marker of a delete in its millisecond.
+                // No other party is in a generation whose first arrival is hidden: by the cell of
+                // an earlier one, or the marker of a delete in its millisecond.
                 Some(true) if begins.is_some_and(|arrival| seen.is_broken(&arrival)) => {
                     (change, lost) = (ChangeId::unique(), None);
+                    seen.hides = seen.arrivals.is_some();
                 }
                 Some(true) => return Ok(answer),
                 None if before.is_some() && lost.is_some() => return Err(lost.unwrap_or_else(contended)),
                 _ => {}
             }
-            sight = seen;
+            observation = seen;
             let now = Instant::now();
             if now >= deadline {
                 return Err(lost.unwrap_or_else(contended));
             }
-            sleep_until(deadline.min(now + pauses.next())).await;
+            sleep_until(deadline.min(now + pauses.next_pause())).await;
         }
     }
 
-    /// Makes a change, if nothing has changed of what it was planned on: whether the server did, and what is seen behind it.
-    async fn make(&self, plan: Plan, deadline: Instant) -> Result<(bool, Sight)> {
+    /// Makes a change, if nothing has changed of what it was planned on: whether the server did,
+    /// and what is seen behind it.
+    async fn make(&self, plan: Plan, deadline: Instant) -> Result<(bool, BarrierObservation)> {
         let change = RegionAction::Conditional {
             mutations: plan.mutations,
             condition: plan.condition,
         };
-        let actions = vec![change, RegionAction::Get(sight::get(&self.row))];
+        let actions = vec![change, RegionAction::Get(observation::get(&self.row))];
         let answers = self.send(actions, CallKind::Write, deadline).await?;
         let processed = matches!(
             answers.first(),
             Some(ActionAnswer::Processed { processed: true, .. })
         );
-        Ok((processed, Sight::of(row_of(answers).as_ref())?))
+        Ok((processed, BarrierObservation::of(row_of(answers).as_ref())?))
     }
 
-    pub(super) async fn look(&self, deadline: Instant) -> Result<Sight> {
-        Sight::of(self.read(deadline).await?.as_ref())
+    pub(super) async fn read(&self, deadline: Instant) -> Result<BarrierObservation> {
+        BarrierObservation::of(self.read_row(deadline).await?.as_ref())
     }
 
-    pub(super) async fn read(&self, deadline: Instant) -> Result<Option<Row>> {
-        let get = vec![RegionAction::Get(sight::get(&self.row))];
+    pub(super) async fn read_row(&self, deadline: Instant) -> Result<Option<Row>> {
+        let get = vec![RegionAction::Get(observation::get(&self.row))];
         Ok(row_of(self.send(get, CallKind::Read, deadline).await?))
     }
 
@@ -109,16 +116,17 @@ impl Barrier {
         let call = MultiCall {
             row: self.row.clone(),
             actions,
-            durability: Durability::SyncWal,
+            durability: self.table.durable(),
             kind,
         };
         let operation = match kind {
             CallKind::Read => "reading the barrier",
             _ => "changing the barrier",
         };
-        self.table
+        Ok(self
+            .table
             .multi_where(operation, &call, &AnyRegion, deadline)
-            .await
+            .await?)
     }
 }
 

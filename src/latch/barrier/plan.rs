@@ -3,21 +3,23 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use hbase_client::{
+    Mutation, Put,
+    low_level::{condition, pb},
+};
 
 use super::{
-    Arrival, absent,
+    arrival::{Arrival, absent},
     cells::{ARRIVALS, Arrivals, BARRIER, Name, State},
-    sight::Sight,
+    observation::BarrierObservation,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     latch::{
         layout::STATE,
         note::{ChangeId, Note},
-        sight::Seen,
+        observation::ObservedCell,
     },
-    model::{Delete, Mutation, Put},
-    wire::{condition, pb},
 };
 
 /// A change of both cells, to be made if they are as they were seen.
@@ -37,9 +39,9 @@ pub(super) fn create(
     row: &Bytes,
     (barrier, parties, time): (u64, u32, Duration),
     change: ChangeId,
-    sight: &Sight,
+    observation: &BarrierObservation,
 ) -> Result<Option<Plan>> {
-    if let Some((state, _)) = &sight.state {
+    if let Some((state, _)) = &observation.state {
         // A copy of this very change was before.
         return match state.barrier == barrier {
             true => Ok(None),
@@ -67,7 +69,8 @@ pub(super) fn create(
     }))
 }
 
-/// Plans the arrival of a participant, and in which generation that is. None when it has arrived there.
+/// Plans the arrival of a participant, and in which generation that is. None when it has arrived
+/// there.
 ///
 /// # Errors
 ///
@@ -76,16 +79,16 @@ pub(super) fn arrive(
     row: &Bytes,
     name: Name,
     change: ChangeId,
-    sight: &Sight,
+    observation: &BarrierObservation,
 ) -> Result<(Arrival, Option<Plan>)> {
-    let Some((seen, cell)) = &sight.state else {
+    let Some((seen, cell)) = &observation.state else {
         return Err(absent());
     };
-    let present = sight.present();
+    let present = observation.present();
     if present.is_some_and(|(present, _)| present.names.contains(&name)) {
         return Ok((seen.arrival(), None));
     }
-    let state = match sight.is_over() {
+    let state = match observation.is_over() && !observation.hides {
         true => seen.clone().after(false),
         false => seen.clone(),
     };
@@ -105,15 +108,16 @@ pub(super) fn arrive(
     // At its own timestamp, so that no clock decides what is seen.
     let put = Put::new(row.clone()).cell_at(STATE, BARRIER, cell.timestamp, next.encode());
     let mut mutations = vec![put.into()];
-    if !is_full {
-        let arrivals = Arrivals {
-            barrier: arrival.barrier,
-            generation: arrival.generation,
-            names,
-        };
-        mutations.extend(write_arrivals(row, &arrivals, next.time, sight));
+    let arrivals = |names| Arrivals {
+        barrier: arrival.barrier,
+        generation: arrival.generation,
+        names,
+    };
+    match is_full {
+        true => mutations.extend(keep_arrivals(row, &arrivals(Vec::new()), observation)),
+        false => mutations.push(write_arrivals(row, &arrivals(names), next.time, observation)),
     }
-    let value = |cell: &Seen| cell.value.clone();
+    let value = |cell: &ObservedCell| cell.value.clone();
     let condition = condition::columns_equal(
         row,
         &[
@@ -121,7 +125,7 @@ pub(super) fn arrive(
             (
                 STATE,
                 ARRIVALS,
-                sight.arrivals.as_ref().map(|(_, cell)| value(cell)),
+                observation.arrivals.as_ref().map(|(_, cell)| value(cell)),
             ),
         ],
     );
@@ -135,30 +139,38 @@ pub(super) fn arrive(
 }
 
 /// Writes who has arrived, so that it expires when the time of the generation is over.
-fn write_arrivals(row: &Bytes, arrivals: &Arrivals, time: u64, sight: &Sight) -> Vec<Mutation> {
+fn write_arrivals(row: &Bytes, arrivals: &Arrivals, time: u64, observation: &BarrierObservation) -> Mutation {
     let put = Put::new(row.clone());
     if let Some((
         _,
-        Seen {
+        ObservedCell {
             timestamp,
             expires: Some(expires),
             ..
         },
-    )) = sight.present()
+    )) = observation.present()
     {
         // It expires when it would have.
         let life = Duration::from_millis(expires.saturating_sub(*timestamp));
         let put = put.cell_at(STATE, ARRIVALS, *timestamp, arrivals.encode());
-        return vec![put.ttl(life).into()];
+        return put.ttl(life).into();
     }
     let put = put
         .cell(STATE, ARRIVALS, arrivals.encode())
         .ttl(Duration::from_millis(time));
-    // The cell of a generation before would hide this one, if its server's clock was ahead of that of the present server.
-    let stale = sight
-        .arrivals
-        .as_ref()
-        .map(|(_, stale)| Delete::new(row.clone()).version(STATE, ARRIVALS, stale.timestamp));
-    let stale = stale.map(Mutation::from);
-    stale.into_iter().chain([put.into()]).collect()
+    let put = match &observation.arrivals {
+        // It expires later than it should by as much as that server is ahead.
+        Some((_, ahead)) if observation.hides => put.timestamp(ahead.timestamp + 1),
+        _ => put,
+    };
+    put.into()
+}
+
+/// Keeps the cell of a generation that opens, without names and without a TTL: a read ends at the
+/// newest cell that has not expired, and would look through those of all generations before
+/// otherwise. The cell of the next one lies over it.
+fn keep_arrivals(row: &Bytes, arrivals: &Arrivals, observation: &BarrierObservation) -> Option<Mutation> {
+    let (_, cell) = observation.present()?;
+    let put = Put::new(row.clone()).cell_at(STATE, ARRIVALS, cell.timestamp, arrivals.encode());
+    Some(put.into())
 }

@@ -1,5 +1,7 @@
+use hbase_client::low_level::{DeleteScope, LATEST_TIMESTAMP, MutationParts, MutationStamp};
+
 use super::*;
-use crate::model::{DeleteScope, Level};
+use crate::java_layout::Level;
 
 const BEGAN: u64 = 1_000;
 const ENDS: u64 = 61_000;
@@ -11,7 +13,7 @@ fn cells(level: Level, has_state: bool) -> Cells {
 fn count(farm: &str, timestamp: u64, value: i64, expires: Option<u64>) -> Count {
     Count {
         qualifier: format!("count_{farm}").into(),
-        seen: Seen {
+        seen: ObservedCell {
             value: encode(value),
             timestamp,
             expires,
@@ -20,20 +22,21 @@ fn count(farm: &str, timestamp: u64, value: i64, expires: Option<u64>) -> Count 
     }
 }
 
-fn sight(counts: &[Count], note: Option<Note>) -> Sight {
-    let seen = |note: &Note| Seen {
+fn observation(counts: &[Count], note: Option<Note>) -> LatchObservation {
+    let seen = |note: &Note| ObservedCell {
         value: note.encode(),
         timestamp: BEGAN,
         expires: Some(ENDS + 1),
     };
-    Sight {
+    LatchObservation {
         counts: counts.to_vec(),
         note: note.map(|note| (note.clone(), seen(&note))),
         arrived: Vec::new(),
     }
 }
 
-/// What the last step puts into a column: timestamp, TTL, value; and what it deletes of it, up to which timestamp.
+/// What the last step puts into a column: timestamp, TTL, value; and what it deletes of it, up to
+/// which timestamp.
 type Written = (Option<(Option<u64>, Option<Duration>, i64)>, Option<u64>);
 
 fn written(plan: &Plan, column: &str) -> Written {
@@ -42,9 +45,9 @@ fn written(plan: &Plan, column: &str) -> Written {
         match mutation {
             Mutation::Put(put) => {
                 let number = |bytes: &[u8]| i64::from_be_bytes(bytes.try_into().unwrap());
-                let ttl = put.attributes.iter().find(|(name, _)| name == "_ttl");
+                let ttl = mutation.attributes().iter().find(|(name, _)| name == "_ttl");
                 let ttl = ttl.map(|(_, millis)| Duration::from_millis(number(millis).unsigned_abs()));
-                for cell in put.cells.iter().filter(|cell| cell.qualifier == column) {
+                for cell in put.parts().iter().filter(|cell| cell.qualifier == column) {
                     found.0 = Some((cell.timestamp, ttl, number(&cell.value)));
                 }
             }
@@ -52,7 +55,7 @@ fn written(plan: &Plan, column: &str) -> Written {
                 let is_it = |scope: &DeleteScope| matches!(scope, DeleteScope::Column { qualifier, .. } if qualifier == column);
                 found.1 = found
                     .1
-                    .or_else(|| delete.timestamp.filter(|_| delete.scopes.iter().any(is_it)));
+                    .or_else(|| delete.stamp().filter(|_| delete.parts().iter().any(is_it)));
             }
             other => panic!("{other:?}"),
         }
@@ -60,12 +63,16 @@ fn written(plan: &Plan, column: &str) -> Written {
     found
 }
 
-fn planned(cells: &Cells, wish: &Wish, sight: &Sight) -> Plan {
-    plan(cells, wish, ChangeId::unique(), sight).unwrap().unwrap()
+fn planned(cells: &Cells, operation: &LatchOperation, observation: &LatchObservation) -> Plan {
+    plan(cells, operation, ChangeId::unique(), observation)
+        .unwrap()
+        .unwrap()
 }
 
-fn refused(cells: &Cells, wish: &Wish, sight: &Sight) -> ErrorKind {
-    plan(cells, wish, ChangeId::unique(), sight).unwrap_err().kind()
+fn refused(cells: &Cells, operation: &LatchOperation, observation: &LatchObservation) -> ErrorKind {
+    plan(cells, operation, ChangeId::unique(), observation)
+        .unwrap_err()
+        .kind()
 }
 
 fn ttl(millis: u64) -> Option<Duration> {
@@ -73,13 +80,13 @@ fn ttl(millis: u64) -> Option<Duration> {
 }
 
 #[test]
-fn what_is_written_ends_when_the_latch_does_and_hides_nothing_that_a_flush_brings_back() {
-    let down = Wish::CountDown(1);
+fn cells_end_with_the_latch_and_uncover_nothing_after_a_flush() {
+    let down = LatchOperation::CountDown(1);
     let noted = || Some(Note::first(ChangeId::unique()));
     let own = |timestamp| count("fra", timestamp, 3, Some(ENDS));
     let dc = |has_state| cells(Level::Dc, has_state);
     // At the timestamp that all share who count with notes.
-    let plan = planned(&dc(true), &down, &sight(&[own(BEGAN)], noted()));
+    let plan = planned(&dc(true), &down, &observation(&[own(BEGAN)], noted()));
     assert_eq!(
         written(&plan, "count_fra"),
         (Some((Some(BEGAN), ttl(ENDS - BEGAN), 2)), None)
@@ -87,16 +94,16 @@ fn what_is_written_ends_when_the_latch_does_and_hides_nothing_that_a_flush_bring
     assert_eq!((plan.left, plan.leaves), (2, Leaves::CountFrom(BEGAN)));
     // On a Java client's, and where there are no notes: later, above a marker.
     let later = (Some((Some(BEGAN + 6), ttl(ENDS - BEGAN - 6), 2)), Some(BEGAN + 5));
-    let plan = planned(&dc(true), &down, &sight(&[own(BEGAN + 5)], noted()));
+    let plan = planned(&dc(true), &down, &observation(&[own(BEGAN + 5)], noted()));
     assert_eq!(written(&plan, "count_fra"), later);
-    let plan = planned(&dc(false), &down, &sight(&[own(BEGAN + 5)], None));
+    let plan = planned(&dc(false), &down, &observation(&[own(BEGAN + 5)], None));
     assert_eq!(written(&plan, "count_fra"), later);
     // A farm's first count lies beside that by which the latch ends.
     let far = count("sgp", BEGAN, 3, Some(ENDS));
     let plan = planned(
         &cells(Level::Xdc, false),
         &down,
-        &sight(std::slice::from_ref(&far), None),
+        &observation(std::slice::from_ref(&far), None),
     );
     assert_eq!(
         written(&plan, "count_fra"),
@@ -108,26 +115,43 @@ fn what_is_written_ends_when_the_latch_does_and_hides_nothing_that_a_flush_bring
         let plan = planned(
             &cells(Level::Xdc, false),
             &down,
-            &sight(&[far.clone(), mine], None),
+            &observation(&[far.clone(), mine], None),
         );
         let put = Some((Some(BEGAN + 1), ttl(ENDS - BEGAN - 1), -2));
         assert_eq!(written(&plan, "count_fra"), (put, Some(BEGAN)), "{expires:?}");
     }
     // A latch without an end keeps none.
-    let plan = planned(&dc(false), &down, &sight(&[count("fra", BEGAN, 3, None)], None));
+    let plan = planned(
+        &dc(false),
+        &down,
+        &observation(&[count("fra", BEGAN, 3, None)], None),
+    );
     assert_eq!(written(&plan, "count_fra").0, Some((Some(BEGAN + 1), None, 2)));
 }
 
 #[test]
-fn a_latch_begins_over_whatever_was_left_and_not_over_a_live_one() {
-    let wish = Wish::Init {
+fn count_at_the_end_of_time_is_not_counted_over() {
+    let down = LatchOperation::CountDown(1);
+    let cells = cells(Level::Dc, false);
+    for timestamp in [u64::MAX, LATEST_TIMESTAMP, LATEST_TIMESTAMP - 1] {
+        let late = count("fra", timestamp, 3, None);
+        assert_eq!(
+            refused(&cells, &down, &observation(&[late], None)),
+            ClientErrorKind::InvalidInput
+        );
+    }
+}
+
+#[test]
+fn latch_begins_over_leftovers_but_not_over_a_live_latch() {
+    let operation = LatchOperation::Init {
         count: 4,
         ttl: Duration::from_secs(60),
     };
     let leftovers = [count("fra", BEGAN, -2, None), count("sgp", BEGAN + 3, -1, None)];
     for has_state in [true, false] {
         let cells = cells(Level::Xdc, has_state);
-        let plan = planned(&cells, &wish, &sight(&leftovers, None));
+        let plan = planned(&cells, &operation, &observation(&leftovers, None));
         assert_eq!(plan.steps.len(), if has_state { 2 } else { 1 });
         assert_eq!(
             written(&plan, "count_fra"),
@@ -136,7 +160,7 @@ fn a_latch_begins_over_whatever_was_left_and_not_over_a_live_one() {
         assert_eq!(written(&plan, "count_sgp"), (None, Some(BEGAN + 3)));
         for live in [count("fra", BEGAN, 0, Some(ENDS)), count("sgp", BEGAN, 1, None)] {
             assert_eq!(
-                refused(&cells, &wish, &sight(&[live], None)),
+                refused(&cells, &operation, &observation(&[live], None)),
                 ErrorKind::LatchExists
             );
         }
@@ -151,14 +175,20 @@ fn counts_stay_between_nothing_and_all_that_eight_bytes_say() {
             count("fra", BEGAN, fra, Some(ENDS)),
             count("sgp", BEGAN, sgp, Some(ENDS)),
         ];
-        sight(&counts, Some(Note::first(ChangeId::unique())))
+        observation(&counts, Some(Note::first(ChangeId::unique())))
     };
-    let (up, down) = (|by| Wish::CountUp(by), |by| Wish::CountDown(by));
+    let (up, down) = (
+        |by| LatchOperation::CountUp(by),
+        |by| LatchOperation::CountDown(by),
+    );
     assert_eq!(planned(&cells, &down(1), &of(3, -2)).left, 0);
-    assert_eq!(refused(&cells, &down(2), &of(3, -2)), ErrorKind::LimitExceeded);
+    assert_eq!(
+        refused(&cells, &down(2), &of(3, -2)),
+        ClientErrorKind::LimitExceeded
+    );
     assert_eq!(
         refused(&cells, &down(i64::MAX), &of(3, -2)),
-        ErrorKind::LimitExceeded
+        ClientErrorKind::LimitExceeded
     );
     assert_eq!(
         planned(&cells, &up(1), &of(i64::MAX - 1, 0)).left,
@@ -166,16 +196,19 @@ fn counts_stay_between_nothing_and_all_that_eight_bytes_say() {
     );
     assert_eq!(
         refused(&cells, &up(2), &of(i64::MAX - 1, 0)),
-        ErrorKind::InvalidInput
+        ClientErrorKind::InvalidInput
     );
     // The sum has room, the farm's own count has none.
     assert_eq!(
         refused(&cells, &up(1), &of(i64::MAX, -5)),
-        ErrorKind::InvalidInput
+        ClientErrorKind::InvalidInput
     );
     assert_eq!(refused(&cells, &up(1), &of(i64::MAX, 1)), ErrorKind::LatchCorrupt);
     // A Java client went below nothing.
-    assert_eq!(refused(&cells, &down(1), &of(0, -2)), ErrorKind::LimitExceeded);
+    assert_eq!(
+        refused(&cells, &down(1), &of(0, -2)),
+        ClientErrorKind::LimitExceeded
+    );
 }
 
 #[test]
@@ -183,25 +216,32 @@ fn nothing_is_counted_where_there_is_no_latch() {
     let note = || Some(Note::first(ChangeId::unique()));
     let leftover = count("fra", BEGAN, -1, None);
     for (seen, kind) in [
-        (sight(&[], None), ErrorKind::LatchAbsent),
-        (sight(&[], note()), ErrorKind::LatchExpired),
+        (observation(&[], None), ErrorKind::LatchAbsent),
+        (observation(&[], note()), ErrorKind::LatchExpired),
         (
-            sight(std::slice::from_ref(&leftover), note()),
+            observation(std::slice::from_ref(&leftover), note()),
             ErrorKind::LatchExpired,
         ),
-        (sight(&[leftover], None), ErrorKind::LatchAbsent),
-        (sight(&[], note().map(Note::of_deleted)), ErrorKind::LatchAbsent),
+        (observation(&[leftover], None), ErrorKind::LatchAbsent),
+        (
+            observation(&[], note().map(Note::of_deleted)),
+            ErrorKind::LatchAbsent,
+        ),
     ] {
         let cells = cells(Level::Dc, true);
-        for wish in [Wish::CountUp(1), Wish::CountDown(1), Wish::Arrive("a".into())] {
-            assert_eq!(refused(&cells, &wish, &seen), kind, "{wish:?}");
+        for operation in [
+            LatchOperation::CountUp(1),
+            LatchOperation::CountDown(1),
+            LatchOperation::Arrive("a".into()),
+        ] {
+            assert_eq!(refused(&cells, &operation, &seen), kind, "{operation:?}");
         }
     }
     // Nothing is deleted twice.
-    let deleted = sight(&[], note().map(Note::of_deleted));
+    let deleted = observation(&[], note().map(Note::of_deleted));
     let nothing = plan(
         &cells(Level::Dc, true),
-        &Wish::Delete,
+        &LatchOperation::Delete,
         ChangeId::unique(),
         &deleted,
     );

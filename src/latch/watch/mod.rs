@@ -1,8 +1,9 @@
-//! Waiting for latches: one task for all that wait in one table, and one call to each of its region servers at a time.
+//! Waiting for latches: one task polls for all waiters of one table, with one call to each of its
+//! region servers at a time.
 //!
-//! Those who wait are here; the task that looks for them is `looking`.
+//! The waiters are here; the task that polls for them is in `polling`.
 
-mod looking;
+mod polling;
 
 use std::{
     collections::HashMap,
@@ -18,27 +19,29 @@ use tokio::{
 };
 
 #[cfg(feature = "thrift")]
-pub(crate) use self::looking::Sights;
-pub(crate) use self::looking::{Extent, Source};
-use self::looking::{LOOK, Look};
+pub(crate) use self::polling::PollResult;
+pub(crate) use self::polling::{Extent, Source};
+use self::polling::{POLL_TIMEOUT, PollBatch};
 use super::{layout::Cells, state::LatchState};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ClientErrorKind, Error, Result};
 
-/// The pause of one who has found out for himself what is wrong, or that nothing is.
+/// The pause of a waiter after it has read the latch itself.
 const PAUSE: Duration = Duration::from_millis(60);
-/// After so long without news of a latch it is not said to be open any more.
+/// After so long without a poll a latch is not reported as open.
 const FRESH: Duration = Duration::from_secs(1);
-/// How often the task that looks says that it runs, and after how long without that another one takes its place.
+/// How often the polling task shows that it runs, and after how long without that another task
+/// replaces it.
 const BEATS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
-/// How waiting for a latch ended.
+/// The outcome of waiting for a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[must_use = "only one of these says that the latch was reached"]
 pub enum WaitOutcome {
     /// All was counted down.
     Reached,
-    /// The latch's own time was over. In a table without the state family it may have been deleted instead.
+    /// The latch's own time was over. In a table without the state family it may have been deleted
+    /// instead.
     Expired,
     /// There is no such latch, or it was deleted.
     Absent,
@@ -46,7 +49,7 @@ pub enum WaitOutcome {
     TimedOut,
 }
 
-/// Those who wait in one table, and the task that looks for them.
+/// The waiters of one table, and the task that polls for them.
 #[derive(Clone)]
 pub(crate) struct Watch<S> {
     shared: Arc<Shared<S>>,
@@ -54,62 +57,63 @@ pub(crate) struct Watch<S> {
 
 struct Shared<S> {
     source: S,
-    /// That a look is worth while at once.
+    /// Wakes the polling task: a latch was changed.
     now: Notify,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Waiters>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Waiters {
     latches: HashMap<Arc<Cells>, Awaited>,
-    /// How many looks have begun.
-    looks: u64,
-    /// How many tasks have looked, one after the other.
+    /// The number of polls that have begun.
+    polls: u64,
+    /// The number of polling tasks so far, one after the other.
     tasks: u64,
-    task: Option<Looker>,
+    task: Option<PollTask>,
 }
 
-/// The task that looks. It lives on the runtime of one who waits, or waited: nobody drives it when that one does something else.
-struct Looker {
+/// The polling task. It runs on the runtime of a waiter, present or past, and stands still when
+/// that runtime is not driven.
+struct PollTask {
     number: u64,
     task: AbortHandle,
     runtime: runtime::Id,
-    /// When it last said that it runs.
+    /// When it last showed that it runs.
     beat: Instant,
 }
 
-/// A latch that somebody waits for.
+/// An awaited latch.
 struct Awaited {
     progress: watch::Sender<Progress>,
-    /// How many wait for it.
+    /// The number of its waiters.
     waiters: usize,
-    /// The look that is to tell of it; none when it may be looked at.
-    asked: Option<Asked>,
-    /// When the look began that has told of it last.
-    told: Option<Instant>,
+    /// The poll in flight that includes it.
+    pending: Option<PendingPoll>,
+    /// When the poll began that last returned it.
+    notified: Option<Instant>,
 }
 
 #[derive(Clone, Copy)]
-struct Asked {
-    look: u64,
+struct PendingPoll {
+    poll: u64,
     since: Instant,
 }
 
-/// What is known of a latch that is awaited.
+/// The last known state of an awaited latch.
 #[derive(Clone, Debug, Default)]
 struct Progress {
-    /// What is left; none as long as nobody has seen it live.
+    /// The remaining count; `None` until a poll has seen the latch live.
     left: Option<u64>,
     ended: Option<(u64, Ended)>,
     /// Why it could not be read, the last time that was tried.
     failed: Option<Arc<str>>,
 }
 
-/// As a look has found.
+/// The end of a latch, as a poll has found it.
 #[derive(Clone, Copy, Debug)]
 enum Ended {
     Outcome(WaitOutcome),
-    /// Each who waits finds out for himself what is wrong.
+    /// Each waiter reads the latch itself, to get the error.
     Failed,
 }
 
@@ -124,100 +128,101 @@ impl<S: Source> Watch<S> {
         }
     }
 
-    /// Something has changed here, so that a look is worth while.
-    pub(crate) fn look_now(&self) {
+    /// Polls at once: a latch was changed in this process.
+    pub(crate) fn poll_now(&self) {
         self.shared.now.notify_one();
     }
 
     /// Waits for a latch.
     pub(crate) async fn wait(&self, cells: &Cells, until: Instant) -> Result<WaitOutcome> {
         loop {
-            let mut place = self.shared.join(cells);
-            if let Some(outcome) = place.wait(until).await? {
+            let mut waiter = self.shared.join(cells);
+            if let Some(outcome) = waiter.wait(until).await? {
                 return Ok(outcome);
             }
-            let deadline = self.shared.source.deadline().min(Instant::now() + LOOK);
-            let sight = self.shared.source.look(cells, deadline).await?;
-            if let Some(outcome) = sight.state(cells.level)?.into() {
+            let deadline = self.shared.source.deadline().min(Instant::now() + POLL_TIMEOUT);
+            let observation = self.shared.source.read(cells, deadline).await?;
+            if let Some(outcome) = observation.state(cells.level)?.into() {
                 return Ok(outcome);
             }
             if Instant::now() >= until {
                 return Ok(WaitOutcome::TimedOut);
             }
-            // Others of those that are looked at together may be what is wrong.
+            // Another latch of the same poll may have caused the failure.
             sleep(PAUSE).await;
         }
     }
 }
 
-/// A waiter's place, which is left when it is dropped.
-struct Place<S: Source> {
+/// A waiter for one latch. Leaves when it is dropped.
+struct LatchWaiter<S: Source> {
     shared: Arc<Shared<S>>,
     cells: Cells,
     progress: watch::Receiver<Progress>,
-    /// How many looks had begun before. What they find may be older than what the waiter knows, as that he has made the latch.
+    /// The number of polls that had begun before it joined. Their results may be older than what
+    /// the waiter knows, for example that it has created the latch.
     before: u64,
 }
 
-impl<S: Source> Place<S> {
-    /// None when the task that looks can't say what is wrong.
+impl<S: Source> LatchWaiter<S> {
+    /// Returns `None` if the polling task has no outcome; the waiter reads the latch itself then.
     async fn wait(&mut self, until: Instant) -> Result<Option<WaitOutcome>> {
         let has_ended = |progress: &Progress| progress.ended.is_some();
         loop {
-            // Who shares a runtime with the task that looks is not awake when it is not.
-            let check = match self.shared.is_looked_for_here() {
+            // A waiter on the runtime of the polling task runs only when that task does.
+            let check = match self.shared.is_polled_here() {
                 true => until,
                 false => until.min(Instant::now() + BEATS.1),
             };
             let waited = timeout_at(check, self.progress.wait_for(has_ended)).await;
             match waited.map(|seen| seen.map(|progress| progress.ended)) {
                 Ok(Ok(ended)) => return Ok(self.outcome(ended)),
-                // Nobody looks any more.
+                // The latch was removed from the polls.
                 Ok(Err(_)) => return Ok(None),
                 Err(_) if Instant::now() >= until => return self.timed_out(),
-                Err(_) => self.shared.look_if_nobody_does(),
+                Err(_) => self.shared.replace_stalled_poll(),
             }
         }
     }
 
     fn outcome(&self, ended: Option<(u64, Ended)>) -> Option<WaitOutcome> {
         match ended {
-            Some((look, Ended::Outcome(outcome))) if look > self.before => Some(outcome),
+            Some((poll, Ended::Outcome(outcome))) if poll > self.before => Some(outcome),
             _ => None,
         }
     }
 
     fn timed_out(&self) -> Result<Option<WaitOutcome>> {
-        // Not held while the others' lock is.
+        // Cloned, so that it is not locked together with the waiters.
         let Progress { left, failed, ended } = self.progress.borrow().clone();
         if ended.is_some() {
             return Ok(self.outcome(ended));
         }
         match (failed, left) {
             (Some(why), _) => Err(Error::new(
-                ErrorKind::DeadlineExceeded,
+                ClientErrorKind::DeadlineExceeded,
                 format!("the time to wait is over, and the latch could not be read: {why}"),
             )
             .with_retryable(true)),
             (None, Some(_)) if self.shared.is_fresh(&self.cells) => Ok(Some(WaitOutcome::TimedOut)),
-            // However short the time: one look is due.
+            // However short the wait: one read is due.
             (None, _) => Ok(None),
         }
     }
 }
 
-impl<S: Source> Drop for Place<S> {
+impl<S: Source> Drop for LatchWaiter<S> {
     fn drop(&mut self) {
         self.shared.leave(&self.cells, &self.progress);
     }
 }
 
 impl<S: Source> Shared<S> {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, Waiters> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn join(self: &Arc<Self>, cells: &Cells) -> Place<S> {
+    fn join(self: &Arc<Self>, cells: &Cells) -> LatchWaiter<S> {
         let mut waiting = self.waiting();
         let awaited = waiting
             .latches
@@ -225,16 +230,16 @@ impl<S: Source> Shared<S> {
             .or_insert_with(|| Awaited {
                 progress: watch::Sender::default(),
                 waiters: 0,
-                asked: None,
-                told: None,
+                pending: None,
+                notified: None,
             });
         awaited.waiters += 1;
         let progress = awaited.progress.subscribe();
-        let before = waiting.looks;
-        self.look_on(&mut waiting);
+        let before = waiting.polls;
+        self.ensure_polling(&mut waiting);
         drop(waiting);
         self.now.notify_one();
-        Place {
+        LatchWaiter {
             shared: Arc::clone(self),
             cells: cells.clone(),
             progress,
@@ -242,33 +247,36 @@ impl<S: Source> Shared<S> {
         }
     }
 
-    /// Whether the task that looks is driven by whoever drives the caller.
-    fn is_looked_for_here(&self) -> bool {
+    /// Returns whether the polling task runs on the caller's runtime.
+    fn is_polled_here(&self) -> bool {
         let waiting = self.waiting();
         let here = Handle::current().id();
-        waiting.task.as_ref().is_some_and(|looker| looker.runtime == here)
+        waiting
+            .task
+            .as_ref()
+            .is_some_and(|poll_task| poll_task.runtime == here)
     }
 
-    /// Begins another task that looks, here, if nobody drives the one that there is.
-    fn look_if_nobody_does(self: &Arc<Self>) {
-        self.look_on(&mut self.waiting());
+    /// Starts another polling task, on this runtime, if the present one stands still.
+    fn replace_stalled_poll(self: &Arc<Self>) {
+        self.ensure_polling(&mut self.waiting());
     }
 
-    /// Makes sure that a task looks.
-    fn look_on(self: &Arc<Self>, waiting: &mut Waiting) {
-        if let Some(looker) = &waiting.task {
-            if !looker.task.is_finished() && looker.beat.elapsed() < BEATS.1 {
+    /// Makes sure that a task polls.
+    fn ensure_polling(self: &Arc<Self>, waiting: &mut Waiters) {
+        if let Some(poll_task) = &waiting.task {
+            if !poll_task.task.is_finished() && poll_task.beat.elapsed() < BEATS.1 {
                 return;
             }
-            looker.task.abort();
-            // It will tell nobody any more.
+            poll_task.task.abort();
+            // It notifies no waiter any more.
             for awaited in waiting.latches.values_mut() {
-                awaited.asked = None;
+                awaited.pending = None;
             }
         }
         waiting.tasks += 1;
-        let task = tokio::spawn(looking::look_again_and_again(Arc::clone(self), waiting.tasks));
-        waiting.task = Some(Looker {
+        let task = tokio::spawn(polling::poll_until_replaced(Arc::clone(self), waiting.tasks));
+        waiting.task = Some(PollTask {
             number: waiting.tasks,
             task: task.abort_handle(),
             runtime: Handle::current().id(),
@@ -276,13 +284,16 @@ impl<S: Source> Shared<S> {
         });
     }
 
-    /// The task of this number says that it runs. Whether it is still the one that looks.
+    /// Records that the task of this number runs. Returns whether it is still the polling task.
     fn beat(&self, number: u64) -> bool {
         let mut waiting = self.waiting();
-        let looker = waiting.task.as_mut().filter(|looker| looker.number == number);
-        match looker {
-            Some(looker) => {
-                looker.beat = Instant::now();
+        let poll_task = waiting
+            .task
+            .as_mut()
+            .filter(|poll_task| poll_task.number == number);
+        match poll_task {
+            Some(poll_task) => {
+                poll_task.beat = Instant::now();
                 true
             }
             None => false,
@@ -300,76 +311,80 @@ impl<S: Source> Shared<S> {
             }
         }
         if waiting.latches.is_empty()
-            && let Some(looker) = waiting.task.take()
+            && let Some(poll_task) = waiting.task.take()
         {
-            looker.task.abort();
+            poll_task.task.abort();
         }
     }
 
-    /// Whether what was last seen of a latch is not long ago.
+    /// Returns whether the last poll of a latch is recent.
     fn is_fresh(&self, cells: &Cells) -> bool {
         let waiting = self.waiting();
-        let told = waiting.latches.get(cells).and_then(|awaited| awaited.told);
-        told.is_some_and(|told| told.elapsed() < FRESH)
+        let notified = waiting.latches.get(cells).and_then(|awaited| awaited.notified);
+        notified.is_some_and(|notified| notified.elapsed() < FRESH)
     }
 
     fn is_any_due(&self) -> bool {
         let waiting = self.waiting();
-        waiting.latches.values().any(|awaited| awaited.asked.is_none())
+        waiting.latches.values().any(|awaited| awaited.pending.is_none())
     }
 
-    /// Begins a look at all that nobody is looking at, for the task of this number; none when another one has taken its place.
-    fn begin_look(&self, task: u64) -> Option<Look> {
+    /// Begins a poll of all latches that no poll in flight includes, for the task of this number.
+    /// Returns `None` if another task has replaced it.
+    fn begin_poll(&self, task: u64) -> Option<PollBatch> {
         let mut waiting = self.waiting();
-        waiting.task.as_ref().filter(|looker| looker.number == task)?;
-        waiting.looks += 1;
-        let asked = Asked {
-            look: waiting.looks,
+        waiting
+            .task
+            .as_ref()
+            .filter(|poll_task| poll_task.number == task)?;
+        waiting.polls += 1;
+        let pending = PendingPoll {
+            poll: waiting.polls,
             since: Instant::now(),
         };
         let due = waiting
             .latches
             .iter_mut()
-            .filter(|(_, awaited)| awaited.asked.is_none());
+            .filter(|(_, awaited)| awaited.pending.is_none());
         let cells = due.map(|(cells, awaited)| {
-            awaited.asked = Some(asked);
+            awaited.pending = Some(pending);
             let is_new = awaited.progress.borrow().left.is_none();
             let extent = if is_new { Extent::All } else { Extent::Counts };
             (Arc::clone(cells), extent)
         });
-        Some(Look {
-            number: asked.look,
+        Some(PollBatch {
+            number: pending.poll,
             cells: cells.collect(),
         })
     }
 
-    /// Tells those who wait for a latch what a look has seen of it. Whether it was something new.
-    fn tell(&self, look: u64, cells: &Cells, seen: &Result<(LatchState, u64)>) -> bool {
-        self.note(look, cells, |progress| progress.see(look, cells, seen))
+    /// Notifies the waiters of a latch of its state. Returns whether that was new.
+    fn notify(&self, poll: u64, cells: &Cells, seen: &Result<(LatchState, u64)>) -> bool {
+        self.note(poll, cells, |progress| progress.see(poll, cells, seen))
     }
 
-    /// Tells those who wait for a latch that a look could not read it.
-    fn tell_failure(&self, look: u64, cells: &Cells, error: &Error, why: &Arc<str>) {
-        self.note(look, cells, |progress| {
+    /// Notifies the waiters of a latch that a poll could not read it.
+    fn notify_failure(&self, poll: u64, cells: &Cells, error: &Error, why: &Arc<str>) {
+        self.note(poll, cells, |progress| {
             progress.failed = Some(Arc::clone(why));
-            progress.ended = (!error.is_retryable()).then_some((look, Ended::Failed));
+            progress.ended = (!error.is_retryable()).then_some((poll, Ended::Failed));
             progress.ended.is_some()
         });
     }
 
-    fn note(&self, look: u64, cells: &Cells, see: impl FnOnce(&mut Progress) -> bool) -> bool {
+    fn note(&self, poll: u64, cells: &Cells, see: impl FnOnce(&mut Progress) -> bool) -> bool {
         let mut waiting = self.waiting();
         let Some(awaited) = waiting.latches.get_mut(cells) else {
             return false;
         };
-        // Else others wait by now, for whom another look is on its way.
-        let Some(asked) = awaited.asked.take_if(|asked| asked.look == look) else {
+        // Otherwise these are other waiters, which a later poll includes.
+        let Some(pending) = awaited.pending.take_if(|pending| pending.poll == poll) else {
             return false;
         };
-        awaited.told = Some(asked.since);
+        awaited.notified = Some(pending.since);
         let changed = awaited.progress.send_if_modified(see);
         if awaited.progress.borrow().ended.is_some() {
-            // Who comes now waits for another latch of this name.
+            // A waiter that comes now waits for another latch of this name.
             waiting.latches.remove(cells);
         }
         changed
@@ -377,8 +392,8 @@ impl<S: Source> Shared<S> {
 }
 
 impl Progress {
-    /// Notes what was seen. Whether it is new.
-    fn see(&mut self, look: u64, cells: &Cells, seen: &Result<(LatchState, u64)>) -> bool {
+    /// Records what a poll has read. Returns whether it is new.
+    fn see(&mut self, poll: u64, cells: &Cells, seen: &Result<(LatchState, u64)>) -> bool {
         self.failed = None;
         let before = self.left;
         let ended = match seen {
@@ -387,13 +402,13 @@ impl Progress {
                 self.left = Some(*left);
                 None
             }
-            // Without a note nobody knows more than that it was there.
+            // Without a note it is only known that the latch existed.
             Ok((LatchState::Absent, _)) if cells.note.is_none() && before.is_some() => {
                 Some(Ended::Outcome(WaitOutcome::Expired))
             }
             Ok((state, _)) => Option::from(*state).map(Ended::Outcome),
         };
-        self.ended = ended.map(|ended| (look, ended));
+        self.ended = ended.map(|ended| (poll, ended));
         self.left != before || self.ended.is_some()
     }
 }

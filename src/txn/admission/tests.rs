@@ -4,9 +4,9 @@ use std::{
 };
 
 use futures::{FutureExt, future::join_all, poll};
+use hbase_client::PartitionRule;
 
 use super::*;
-use crate::model::PartitionRule;
 
 fn admission() -> Arc<Admission> {
     Admission::new("t".parse().unwrap(), ShareLimits::within(usize::MAX, usize::MAX))
@@ -65,13 +65,13 @@ async fn partitions_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_does_not_come_in_time_was_not_sent_and_the_next_one_still_waits() {
+async fn turn_that_times_out_was_not_sent_and_the_next_one_waits() {
     let (admission, partition) = (admission(), partition("aaa"));
     let turn = admission.enter(&partition, in_seconds(9)).await.unwrap();
     let mut patient = pin!(admission.enter(&partition, in_seconds(9)));
     assert!(poll!(&mut patient).is_pending());
     let error = admission.enter(&partition, in_seconds(1)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded);
     assert!(error.is_retryable() && !error.is_outcome_unknown());
     let text = error.to_string();
     assert!(
@@ -100,7 +100,7 @@ async fn one_who_is_dropped_while_waiting_leaves_without_a_trace() {
 }
 
 #[tokio::test]
-async fn a_turn_given_to_one_who_is_dropped_before_looking_goes_to_the_next() {
+async fn turn_of_a_dropped_waiter_goes_to_the_next() {
     let (admission, partition) = (admission(), partition("aaa"));
     let turn = admission.enter(&partition, in_seconds(9)).await.unwrap();
     let mut dropped: Vec<_> = (0..3)
@@ -133,7 +133,7 @@ async fn a_panic_with_the_turn_in_hand_passes_it_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whoever_comes_goes_and_gives_up_there_is_one_at_a_time_and_nothing_left() {
+async fn turns_are_exclusive_and_leave_nothing_behind() {
     let admission = admission();
     let inside: Arc<[AtomicUsize; 3]> = Arc::default();
     let came: Arc<AtomicUsize> = Arc::default();
@@ -153,7 +153,8 @@ async fn whoever_comes_goes_and_gives_up_there_is_one_at_a_time_and_nothing_left
                 came.fetch_add(1, Ordering::SeqCst);
             };
             match number % 4 {
-                // Those who are dropped while waiting; never with the turn in hand, so that the counts stay right.
+                // Those who are dropped while waiting; never with the turn in hand, so that the
+                // counts stay right.
                 0 => drop(
                     tokio::time::timeout(Duration::from_micros(fastrand::u64(0..9_000)), async {
                         admission.enter(&partition, in_seconds(9)).await

@@ -7,10 +7,10 @@ use std::{
 };
 
 use futures::{future::join_all, poll};
+use hbase_client::{PartitionRule, Put};
 use rstest::rstest;
 
 use super::*;
-use crate::model::{PartitionRule, Put};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LIMITS: ShareLimits = ShareLimits {
@@ -63,8 +63,8 @@ impl Server {
     }
 }
 
-impl SendGroup for Server {
-    async fn send(&self, group: &Group, _: Instant) -> Outcome {
+impl SendPrepared for Server {
+    async fn send(&self, Prepared { group, .. }: Prepared<'_>, _: Instant) -> Outcome {
         struct Inside<'a>(&'a AtomicUsize);
         impl Drop for Inside<'_> {
             fn drop(&mut self) {
@@ -91,9 +91,9 @@ impl SendGroup for Server {
                 replayed: false,
                 results: Vec::new(),
             }),
-            Act::Fail => Outcome::Failed(Error::new(ErrorKind::Server, "refused by the fake")),
+            Act::Fail => Outcome::Aborted(Error::new(ClientErrorKind::Server, "refused by the fake")),
             Act::Lose => Outcome::Unknown(Unsettled::new(
-                Error::new(ErrorKind::ConnectionLost, "lost by the fake").with_effect(Effect::Unknown),
+                Error::new(ClientErrorKind::ConnectionLost, "lost by the fake").with_effect(Effect::Unknown),
                 None,
             )),
             Act::Panic => panic!("as the test wants it"),
@@ -110,6 +110,10 @@ fn group(rows: &str) -> Group {
         group.mutations.push(put.into());
     }
     group
+}
+
+fn folded(group: &Group) -> Prepared<'_> {
+    Prepared::folded(group, Durability::SyncWal)
 }
 
 /// One transaction.
@@ -140,7 +144,7 @@ async fn commit(admission: &Arc<Admission>, server: &Server, asked: Asked) -> Ou
     } = asked;
     let deadline = Instant::now() + patience;
     admission
-        .commit_simple(&group(rows), durability, deadline, server)
+        .commit_simple(Prepared::folded(&group(rows), durability), deadline, server)
         .await
 }
 
@@ -158,7 +162,7 @@ fn names(outcomes: &[Outcome]) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_queued_up_goes_in_one_call_and_each_is_told_of_its_own_part() {
+async fn queued_transactions_share_a_call_and_get_their_own_outcomes() {
     let server = Server::new(SECOND, |_, _| Act::Commit);
     let began = Instant::now();
     let outcomes = commit_all(&server, vec![ask("a"), ask("b c"), ask("d"), ask("e")]).await;
@@ -205,7 +209,7 @@ async fn one_who_brings_nothing_to_share_is_not_overtaken() {
     let conditional = async {
         let deadline = Instant::now() + 60 * SECOND;
         let _turn = admission.enter(&group("?").partition, deadline).await.unwrap();
-        server.send(&group("?"), deadline).await
+        server.send(folded(&group("?")), deadline).await
     };
     let (a, b, c, d) = futures::join!(first, second, conditional, last);
     assert_eq!(names(&[a, b, c, d]), "committed committed committed committed");
@@ -213,14 +217,14 @@ async fn one_who_brings_nothing_to_share_is_not_overtaken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shared_call_that_was_not_applied_is_sent_again_singly_and_in_order() {
+async fn failed_shared_call_is_sent_again_singly_in_order() {
     let spoilt = |group: &Group| group.mutations.iter().any(|mutation| mutation.row() == "xxxc");
     let server = Server::new(
         SECOND,
         move |_, group| if spoilt(group) { Act::Fail } else { Act::Commit },
     );
     let outcomes = commit_all(&server, vec![ask("a"), ask("b"), ask("c"), ask("d")]).await;
-    assert_eq!(names(&outcomes), "committed committed failed committed");
+    assert_eq!(names(&outcomes), "committed committed aborted committed");
     assert_eq!(server.calls(), ["a", "b c d", "b", "c", "d"]);
 }
 
@@ -230,7 +234,7 @@ async fn a_shared_call_whose_outcome_is_unknown_is_unknown_to_all() {
     let outcomes = commit_all(&server, vec![ask("a"), ask("b"), ask("c"), ask("b")]).await;
     assert_eq!(names(&outcomes), "committed unknown unknown committed");
     let error = outcomes[1].error().unwrap();
-    assert!(error.is_outcome_unknown() && error.kind() == ErrorKind::ConnectionLost);
+    assert!(error.is_outcome_unknown() && error.kind() == ClientErrorKind::ConnectionLost);
     let text = error.to_string();
     assert!(
         text.contains("carried 2 transactions") && text.contains("lost by the fake"),
@@ -240,7 +244,7 @@ async fn a_shared_call_whose_outcome_is_unknown_is_unknown_to_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_a_shared_call_leaves_its_outcome_unknown_and_nobody_behind() {
+async fn panic_in_a_shared_call_leaves_all_outcomes_unknown() {
     let server = Server::new(SECOND, |call, _| if call == 1 { Act::Panic } else { Act::Commit });
     let outcomes = commit_all(&server, vec![ask("a"), ask("b"), ask("c"), ask("b")]).await;
     assert_eq!(names(&outcomes), "committed unknown unknown committed");
@@ -300,7 +304,7 @@ async fn one_who_leads_and_is_dropped_takes_nobody_along(#[case] when: usize, #[
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_passes_in_the_queue_means_that_nothing_was_sent() {
+async fn deadline_in_the_queue_means_not_sent() {
     let server = Server::new(10 * SECOND, |_, _| Act::Commit);
     let short = |rows| Asked {
         patience: 3 * SECOND,
@@ -318,7 +322,7 @@ async fn a_deadline_that_passes_in_the_queue_means_that_nothing_was_sent() {
         _ = &mut first => panic!("the first one takes longer"),
     };
     assert_eq!(began.elapsed(), 3 * SECOND);
-    assert_eq!(names(&outcomes), "failed failed");
+    assert_eq!(names(&outcomes), "aborted aborted");
     assert!(outcomes[0].error().unwrap().to_string().contains("not sent"));
     assert!(first.await.is_committed());
     assert_eq!(server.calls(), ["a"]);
@@ -326,7 +330,7 @@ async fn a_deadline_that_passes_in_the_queue_means_that_nothing_was_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_passes_with_the_call_on_its_way_leaves_the_outcome_unknown() {
+async fn deadline_in_flight_means_unknown() {
     let server = Server::new(SECOND, |call, _| if call == 1 { Act::Hang } else { Act::Commit });
     let admission = admission();
     let began = Instant::now();
@@ -357,7 +361,7 @@ async fn an_answer_at_the_very_deadline_is_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whatever_happens_each_is_applied_at_most_once_and_told_the_truth() {
+async fn each_transaction_is_applied_once_at_most_with_its_outcome() {
     let applied: Arc<Mutex<HashMap<Bytes, usize>>> = Arc::default();
     let counts = Arc::clone(&applied);
     let server = Server::new(Duration::from_micros(200), move |_, group| {
@@ -381,7 +385,7 @@ async fn whatever_happens_each_is_applied_at_most_once_and_told_the_truth() {
             tokio::time::sleep(Duration::from_micros(fastrand::u64(0..200_000))).await;
             let group = group(&number.to_string());
             let deadline = Instant::now() + Duration::from_millis(fastrand::u64(20..200));
-            let commit = admission.commit_simple(&group, Durability::SyncWal, deadline, &server);
+            let commit = admission.commit_simple(folded(&group), deadline, &server);
             match number % 5 {
                 0 => tokio::time::timeout(Duration::from_micros(fastrand::u64(0..5_000)), commit)
                     .await
@@ -397,7 +401,7 @@ async fn whatever_happens_each_is_applied_at_most_once_and_told_the_truth() {
         let times = applied.get(&row).copied().unwrap_or_default();
         match outcome.unwrap() {
             Some(Outcome::Committed(_)) => assert_eq!(times, 1),
-            Some(Outcome::Failed(_) | Outcome::Refused(_) | Outcome::Rejected(_)) => assert_eq!(times, 0),
+            Some(Outcome::Aborted(_) | Outcome::Invalid(_) | Outcome::Rejected(_)) => assert_eq!(times, 0),
             Some(Outcome::Unknown(_)) | None => assert!(times <= 1),
         }
     }

@@ -1,14 +1,16 @@
+use std::time::Duration;
+
+use hbase_client::{Delete, Put, low_level::Limits};
 use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
-use crate::model::{Delete, Put};
 
 fn terms() -> Terms {
     Terms {
         rule: PartitionRule::prefix_length(3).unwrap(),
         families: ["f", "g"].map(Bytes::from).into(),
-        durability: Durability::SyncWal,
+        durability: Durability::UseDefault,
         partition_version: false,
         limits: Limits::default(),
         max_mutations: 100,
@@ -16,6 +18,7 @@ fn terms() -> Terms {
         max_conditions: 100,
         replay_window: None,
         endpoint: true,
+        concurrency: 1,
     }
 }
 
@@ -54,9 +57,11 @@ fn a_refusal_names_the_row_of_the_mutation() {
 }
 
 #[rstest]
-#[case(&[Durability::UseDefault, Durability::UseDefault], Durability::SyncWal)]
+#[case(&[Durability::UseDefault, Durability::UseDefault], Durability::UseDefault)]
+#[case(&[Durability::UseDefault, Durability::SyncWal], Durability::UseDefault)]
 #[case(&[Durability::SkipWal, Durability::SkipWal], Durability::SkipWal)]
-#[case(&[Durability::AsyncWal, Durability::UseDefault], Durability::SyncWal)]
+#[case(&[Durability::AsyncWal, Durability::UseDefault], Durability::UseDefault)]
+#[case(&[Durability::FsyncWal, Durability::UseDefault], Durability::FsyncWal)]
 #[case(&[Durability::FsyncWal, Durability::AsyncWal], Durability::FsyncWal)]
 fn one_durability_for_all_is_the_strongest_named(#[case] named: &[Durability], #[case] sent: Durability) {
     let rows = ["xxxa", "xxxb"];
@@ -75,7 +80,7 @@ fn rows() -> impl Strategy<Value = Vec<Vec<u8>>> {
 proptest! {
     /// Grouping loses nothing, mixes nothing, and keeps the order within a partition.
     #[test]
-    fn grouping_is_a_partition_of_the_mutations_that_keeps_their_order(rows in rows()) {
+    fn grouping_partitions_the_mutations_and_keeps_their_order(rows in rows()) {
         let rule = terms().rule;
         let mutations: Vec<Mutation> = rows
             .iter()
@@ -99,9 +104,10 @@ proptest! {
 
 #[rstest]
 #[case::of_the_table(Durability::AsyncWal, None)]
+#[case::of_server(Durability::UseDefault, Some(Durability::UseDefault))]
 #[case::enough(Durability::SyncWal, Some(Durability::SyncWal))]
 #[case::stronger(Durability::FsyncWal, Some(Durability::FsyncWal))]
-fn an_assertion_with_a_record_is_logged_as_everything_with_a_record(
+fn assertion_with_a_record_is_durable_like_all_records(
     #[case] of_table: Durability,
     #[case] expected: Option<Durability>,
 ) {
@@ -111,8 +117,8 @@ fn an_assertion_with_a_record_is_logged_as_everything_with_a_record(
         ..terms()
     };
     let mut group = Group::new(terms.rule.partition("xxx").unwrap());
-    group.require(Condition::absent("xxx", "f", "q"), &terms).unwrap();
-    group.record = Some(RecordWish::own());
+    group.add(Condition::absent("xxx", "f", "q"), &terms).unwrap();
+    group.record = Some(RecordRequest::own());
     let checked = group.check(&terms);
     assert_eq!(checked.as_ref().ok(), expected.as_ref(), "{checked:?}");
 }

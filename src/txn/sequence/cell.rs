@@ -3,8 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use bytes::{Bytes, BytesMut};
-
-use crate::model::Durability;
+use hbase_client::Durability;
 
 /// Why operations of a cell have no form that the endpoint could apply at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +44,8 @@ pub(super) enum Change {
     Append(Value),
 }
 
-/// A value, and what is appended to it. A long row of appends must not copy the beginning each time.
+/// A value, and what is appended to it. A long row of appends must not copy the beginning each
+/// time.
 #[derive(Debug)]
 pub(super) struct Value {
     beginning: Bytes,
@@ -57,7 +57,8 @@ impl<'a> CellFold<'a> {
         self.change.is_none() && self.versions.is_empty() && self.deleted_versions.is_empty()
     }
 
-    /// Does a change behind those so far. `is_deleted`: a delete of the same transaction left the cell absent.
+    /// Does a change behind those so far. `is_deleted`: a delete of the same transaction left the
+    /// cell absent.
     pub(super) fn then(
         &mut self,
         change: Change,

@@ -6,12 +6,15 @@ use std::{
 };
 
 use bytes::Bytes;
+use hbase_client::{
+    Append, Delete, Durability, Increment, Mutation, Put,
+    low_level::{Column, Counter, DeleteScope, MutationParts, MutationStamp},
+};
 
 use super::{
     cell::{Change, Source},
     row::{Key, Scope},
 };
-use crate::model::{Append, Column, Counter, Delete, DeleteScope, Durability, Increment, Mutation, Put};
 
 /// An operation that is left.
 pub(super) enum Part<'a> {
@@ -67,23 +70,23 @@ pub(super) fn gather(row: &Bytes, parts: Vec<(Source<'_>, Part<'_>)>) -> Vec<Mut
 fn empty(row: &Bytes, kind: &Kind, attributes: &[(String, Bytes)], durability: Durability) -> Mutation {
     let (row, attributes) = (row.clone(), attributes.to_vec());
     match kind {
-        Kind::Put => Mutation::Put(Put {
-            attributes,
-            ..Put::new(row).durability(durability)
-        }),
-        Kind::Increment => Mutation::Increment(Increment {
-            attributes,
-            ..Increment::new(row).durability(durability)
-        }),
-        Kind::Append => Mutation::Append(Append {
-            attributes,
-            ..Append::new(row).durability(durability)
-        }),
-        Kind::Delete(timestamp) | Kind::DeleteRow(timestamp) => Mutation::Delete(Delete {
-            attributes,
-            timestamp: *timestamp,
-            ..Delete::new(row).durability(durability)
-        }),
+        Kind::Put => Put::new(row)
+            .durability(durability)
+            .with_attributes(attributes)
+            .into(),
+        Kind::Increment => Increment::new(row)
+            .durability(durability)
+            .with_attributes(attributes)
+            .into(),
+        Kind::Append => Append::new(row)
+            .durability(durability)
+            .with_attributes(attributes)
+            .into(),
+        Kind::Delete(timestamp) | Kind::DeleteRow(timestamp) => Delete::new(row)
+            .durability(durability)
+            .with_attributes(attributes)
+            .with_stamp(*timestamp)
+            .into(),
     }
 }
 
@@ -97,16 +100,16 @@ fn add(mutation: &mut Mutation, part: Part<'_>) {
     };
     match (mutation, part) {
         (Mutation::Put(put), Part::Change(key, Change::Put(value))) => {
-            put.cells.push(column(key, None, value.into_bytes()));
+            put.parts_mut().push(column(key, None, value.into_bytes()));
         }
         (Mutation::Put(put), Part::Version(key, timestamp, value)) => {
-            put.cells.push(column(key, Some(timestamp), value));
+            put.parts_mut().push(column(key, Some(timestamp), value));
         }
         (Mutation::Append(append), Part::Change(key, Change::Append(suffix))) => {
-            append.cells.push(column(key, None, suffix.into_bytes()));
+            append.parts_mut().push(column(key, None, suffix.into_bytes()));
         }
         (Mutation::Increment(increment), Part::Change((family, qualifier), Change::Increment(amount))) => {
-            increment.columns.push(Counter {
+            increment.parts_mut().push(Counter {
                 family: family.clone(),
                 qualifier: qualifier.clone(),
                 amount,
@@ -114,16 +117,16 @@ fn add(mutation: &mut Mutation, part: Part<'_>) {
             });
         }
         (Mutation::Delete(delete), Part::Delete(Scope::Family(family), _)) => {
-            delete.scopes.push(DeleteScope::Family(family.clone()));
+            delete.parts_mut().push(DeleteScope::Family(family.clone()));
         }
         (Mutation::Delete(delete), Part::Delete(Scope::Column((family, qualifier)), _)) => {
-            delete.scopes.push(DeleteScope::Column {
+            delete.parts_mut().push(DeleteScope::Column {
                 family: family.clone(),
                 qualifier: qualifier.clone(),
             });
         }
         (Mutation::Delete(delete), Part::DeleteVersion((family, qualifier), timestamp)) => {
-            delete.scopes.push(DeleteScope::Version {
+            delete.parts_mut().push(DeleteScope::Version {
                 family: family.clone(),
                 qualifier: qualifier.clone(),
                 timestamp,

@@ -3,15 +3,16 @@
 use std::{borrow::Cow, collections::BTreeMap, ops::Bound};
 
 use bytes::Bytes;
+use hbase_client::{
+    BytesBinary, Mutation,
+    low_level::{DeleteScope, MutationParts, MutationStamp},
+};
 
 use super::{
     cell::{CellFold, Change, Refusal, Source},
     gather::{Part, gather},
 };
-use crate::{
-    error::Error,
-    model::{BytesBinary, DeleteScope, Mutation},
-};
+use crate::error::Error;
 
 static NO_QUALIFIER: Bytes = Bytes::new();
 
@@ -24,7 +25,8 @@ pub(super) struct RowFold<'a> {
     row: &'a Bytes,
     operations: usize,
     cells: BTreeMap<Key<'a>, CellFold<'a>>,
-    /// Deletes without a timestamp. None lies within another, and none hides a change that came before it.
+    /// Deletes without a timestamp. None lies within another, and none hides a change that came
+    /// before it.
     deletes: BTreeMap<Scope<'a>, Source<'a>>,
     /// Deletes up to a timestamp, the latest of each scope.
     stamped_deletes: BTreeMap<Scope<'a>, (u64, Source<'a>)>,
@@ -100,12 +102,12 @@ impl<'a> RowFold<'a> {
                 durability,
             }
         };
-        let blame = |key| move |refusal| mutation.blame(explain(refusal, key));
+        let blame = |key| move |refusal| mutation.in_context(explain(refusal, key));
         match mutation {
             Mutation::Put(put) => {
-                for cell in &put.cells {
+                for cell in put.parts() {
                     let key = (&cell.family, &cell.qualifier);
-                    match cell.timestamp.or(put.timestamp) {
+                    match cell.timestamp.or_else(|| put.stamp()) {
                         None => self.change(key, Change::Put(cell.value.clone().into()), source()),
                         Some(timestamp) => self.put_at(key, timestamp, &cell.value, source()),
                     }
@@ -113,21 +115,21 @@ impl<'a> RowFold<'a> {
                 }
             }
             Mutation::Increment(increment) => {
-                for counter in &increment.columns {
+                for counter in increment.parts() {
                     let key = (&counter.family, &counter.qualifier);
                     self.change(key, Change::Increment(counter.amount), source())
                         .map_err(blame(key))?;
                 }
             }
             Mutation::Append(append) => {
-                for cell in &append.cells {
+                for cell in append.parts() {
                     let key = (&cell.family, &cell.qualifier);
                     self.change(key, Change::Append(cell.value.clone().into()), source())
                         .map_err(blame(key))?;
                 }
             }
             Mutation::Delete(delete) => {
-                let scopes = delete.scopes.iter().map(|scope| match scope {
+                let scopes = delete.parts().iter().map(|scope| match scope {
                     DeleteScope::Family(family) => (Scope::Family(family), None),
                     DeleteScope::Column { family, qualifier } => (Scope::Column((family, qualifier)), None),
                     DeleteScope::Version {
@@ -136,14 +138,14 @@ impl<'a> RowFold<'a> {
                         timestamp,
                     } => (Scope::Column((family, qualifier)), Some(*timestamp)),
                 });
-                let row = delete.scopes.is_empty().then_some((Scope::Row, None));
+                let row = delete.parts().is_empty().then_some((Scope::Row, None));
                 for (scope, version) in scopes.chain(row) {
-                    match (scope, version, delete.timestamp) {
+                    match (scope, version, delete.stamp()) {
                         (Scope::Column(key), Some(version), _) => self.delete_version(key, version, source()),
                         (_, _, Some(timestamp)) => self.delete_up_to(scope, timestamp, source()),
                         (_, _, None) => self.delete(scope, source()),
                     }
-                    .map_err(|(refusal, key)| mutation.blame(explain(refusal, key)))?;
+                    .map_err(|(refusal, key)| mutation.in_context(explain(refusal, key)))?;
                 }
             }
         }
@@ -232,8 +234,8 @@ impl<'a> RowFold<'a> {
         Ok(())
     }
 
-    /// Changes the cells within a scope, and forgets those of which nothing is left. The closure says whether timestamps
-    /// leave the order of what is there and of the delete clear.
+    /// Changes the cells within a scope, and forgets those of which nothing is left. The closure
+    /// says whether timestamps leave the order of what is there and of the delete clear.
     fn each_within(
         &mut self,
         scope: Scope<'a>,
@@ -266,7 +268,8 @@ impl<'a> RowFold<'a> {
             .max()
     }
 
-    /// As few mutations as can carry what is left, in the order in which their parts first appeared.
+    /// As few mutations as can carry what is left, in the order in which their parts first
+    /// appeared.
     pub(super) fn finish(self) -> FoldedRow {
         let mut replaces = false;
         let mut parts = Vec::new();

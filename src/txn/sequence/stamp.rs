@@ -1,7 +1,7 @@
 //! Timestamps that make a folded transaction visible, and what must hold for them.
 //!
-//! With S for the newest timestamp that was seen in a row (of a cell or of a delete marker), `now` for what the client
-//! takes for the server's time, and T = max(now, S + 1):
+//! With S for the newest timestamp that was seen in a row (of a cell or of a delete marker), `now`
+//! for what the client takes for the server's time, and T = max(now, S + 1):
 //!
 //! | in a row | is stamped | condition |
 //! |---|---|---|
@@ -11,27 +11,40 @@
 //! | an increment, an append | by the server, past the old cell; T if there is no old cell, or a marker stamped ahead would hide it | none is needed |
 //! | deletes, where one has a put over it | T - 1: below the put, above all that was seen | nothing from T on, for columns |
 //!
-//! What has a timestamp keeps it. No answer depends on how right `now` is, as long as it is not an hour wrong: what was
-//! seen is judged by S. A `now` that is ahead makes cells that are stamped ahead.
+//! What has a timestamp keeps it. No answer depends on how right `now` is, as long as it is not an
+//! hour wrong: what was seen is judged by S. A `now` that is ahead makes cells that are stamped
+//! ahead.
 //!
-//! No condition sees a delete marker. One that another client writes between the read and the commit hides the put if
-//! its timestamp is T or later, as if that delete had come last.
+//! No condition sees a delete marker. One that another client writes between the read and the
+//! commit hides the put if its timestamp is T or later, as if that delete had come last.
 //!
-//! What no stamp cures: the server stamps an increment or append right behind an old cell that lies ahead of its clock.
-//! Where exactly that version was deleted before (`Delete::version`), the new cell is hidden, in a transaction or not.
+//! A cell that is written under a condition on it is stamped only where the server's clock may be
+//! behind S ([`Stamping::IfAhead`]). Elsewhere the server stamps it, past S, under the condition
+//! that nothing came from S + 1 on. That is what HBase's own check-and-put does with the cell that
+//! it checks. S is that of these cells alone, and other cells of the row are left to the server.
+//!
+//! What no stamp cures: the server stamps an increment or append right behind an old cell that lies
+//! ahead of its clock. Where exactly that version was deleted before (`Delete::version`), the new
+//! cell is hidden, in a transaction or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-
-use super::Sequence;
-use crate::{
-    error::{Error, Result},
-    model::{Append, Delete, DeleteScope, Increment, LATEST_TIMESTAMP, Mutation, Put},
+use hbase_client::{
+    Append, Delete, Increment, Mutation, Put,
+    low_level::{Column, DeleteScope, MutationParts, MutationStamp, timestamp_after},
 };
 
-/// How far `now` may be from the server's clock before it decides anything, in milliseconds: one hour.
+use super::Sequence;
+use crate::error::Result;
+
+/// How far `now` may be from the server's clock before it decides anything, in milliseconds: one
+/// hour.
 const CLOCK_DOUBT: u64 = 3_600_000;
+
+/// How far `now` may be ahead of the server's clock where [`Stamping::IfAhead`] leaves the stamp to
+/// the server, in milliseconds.
+const CLOCK_MARGIN: u64 = 1_000;
 
 /// What has to be read of a row before it is stamped. Delete markers count, those of families too.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +62,19 @@ pub(in crate::txn) enum Extent {
         /// Family and qualifier; none of those families.
         columns: BTreeSet<(Bytes, Bytes)>,
     },
+}
+
+/// How the operations of a row are stamped. S is the newest timestamp that was seen there, 0 if
+/// there is nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::txn) enum Stamping<'a> {
+    /// By the server.
+    Server,
+    /// Behind S, wherever that is.
+    Behind(u64),
+    /// What is in this extent: behind S if the server's clock may not have passed it yet, else by
+    /// the server. All else: by the server.
+    IfAhead(u64, &'a Extent),
 }
 
 /// A transaction with timestamps, and the conditions under which they keep its meaning.
@@ -69,7 +95,8 @@ pub(in crate::txn) struct GuardedCell {
 }
 
 impl Sequence<'_> {
-    /// What has to be read before [`stamp`](Self::stamp), once for each row. Rows with timestamps only are not there.
+    /// What has to be read before [`stamp`](Self::stamp), once for each row. Rows with timestamps
+    /// only are not there.
     pub(in crate::txn) fn to_read(&self) -> Vec<ToRead> {
         let mut places: BTreeMap<&Bytes, usize> = BTreeMap::new();
         let mut rows: Vec<ToRead> = Vec::new();
@@ -91,30 +118,47 @@ impl Sequence<'_> {
 
     /// Stamps the operations that have no timestamp, and says under which conditions that is right.
     ///
-    /// `now` is the server's time in milliseconds since 1970, as far as the client knows. `seen` answers the newest
-    /// timestamp in what [`to_read`](Self::to_read) names of a row; 0 if there is nothing.
+    /// `now` is the server's time in milliseconds since 1970, as far as the client knows. `how`
+    /// answers for a row what was seen in what [`to_read`](Self::to_read) names of it.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a row with so late a timestamp that nothing can be put over it.
-    pub(in crate::txn) fn stamp(&self, now: u64, seen: impl Fn(&Bytes) -> u64) -> Result<Stamped> {
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a row with so late a timestamp
+    /// that nothing can be put over it.
+    pub(in crate::txn) fn stamp<'a>(
+        &self,
+        now: u64,
+        how: impl Fn(&Bytes) -> Stamping<'a>,
+    ) -> Result<Stamped> {
         let mut stamped = Stamped {
             mutations: Vec::with_capacity(self.mutations.len()),
             guards: Vec::new(),
         };
         for mutation in &*self.mutations {
-            if !takes_stamps(mutation) {
-                stamped.mutations.push(mutation.clone());
-                continue;
-            }
+            let how = match takes_stamps(mutation) {
+                true => how(mutation.row()),
+                false => Stamping::Server,
+            };
+            let (seen, extent) = match how {
+                Stamping::Server => {
+                    stamped.mutations.push(mutation.clone());
+                    continue;
+                }
+                Stamping::IfAhead(seen, extent) if seen.saturating_add(CLOCK_MARGIN) < now || seen == 0 => {
+                    stamped.guard_all(mutation, extent, seen + 1);
+                    stamped.mutations.push(mutation.clone());
+                    continue;
+                }
+                Stamping::IfAhead(seen, extent) => (seen, extent),
+                Stamping::Behind(seen) => (seen, &Extent::Row),
+            };
             let replaced = self.replaced.contains(mutation.row());
-            let times =
-                Times::new(now, seen(mutation.row()), replaced).map_err(|error| mutation.blame(error))?;
+            let times = Times::new(now, seen, replaced).map_err(|error| mutation.in_context(error))?;
             match mutation {
-                Mutation::Put(put) => stamped.put(put, &times),
-                Mutation::Delete(delete) => stamped.delete(delete, &times),
-                Mutation::Increment(increment) => stamped.increment(increment, &times),
-                Mutation::Append(append) => stamped.append(append, &times),
+                Mutation::Put(put) => stamped.put(put, &times, extent),
+                Mutation::Delete(delete) => stamped.delete(delete, &times, extent),
+                Mutation::Increment(increment) => stamped.increment(increment, &times, extent),
+                Mutation::Append(append) => stamped.append(append, &times, extent),
             }
         }
         Ok(stamped)
@@ -125,14 +169,19 @@ impl Sequence<'_> {
 fn takes_stamps(mutation: &Mutation) -> bool {
     match mutation {
         Mutation::Put(put) => {
-            put.timestamp.is_none() && put.cells.iter().any(|cell| cell.timestamp.is_none())
+            put.stamp().is_none() && put.parts().iter().any(|cell| cell.timestamp.is_none())
         }
         Mutation::Delete(delete) => {
-            delete.timestamp.is_none()
-                && (delete.scopes.is_empty() || delete.scopes.iter().any(|scope| !is_version(scope)))
+            delete.stamp().is_none()
+                && (delete.parts().is_empty() || delete.parts().iter().any(|scope| !is_version(scope)))
         }
         Mutation::Increment(_) | Mutation::Append(_) => true,
     }
+}
+
+/// Whether a put's cell has no timestamp, and is to get one.
+fn is_stamped(cell: &Column, extent: &Extent) -> bool {
+    cell.timestamp.is_none() && extent.has_column(&cell.family, &cell.qualifier)
 }
 
 fn is_version(scope: &DeleteScope) -> bool {
@@ -140,6 +189,44 @@ fn is_version(scope: &DeleteScope) -> bool {
 }
 
 impl Extent {
+    /// Those of the columns that are in it; none if there are none.
+    pub(in crate::txn) fn only<'a>(
+        &self,
+        columns: impl IntoIterator<Item = (&'a Bytes, &'a Bytes)>,
+    ) -> Option<Self> {
+        let columns: BTreeSet<_> = columns
+            .into_iter()
+            .filter(|(family, qualifier)| self.has_column(family, qualifier))
+            .map(|(family, qualifier)| (family.clone(), qualifier.clone()))
+            .collect();
+        (!columns.is_empty()).then_some(Self::Parts {
+            families: BTreeSet::new(),
+            columns,
+        })
+    }
+
+    /// Whether a column is in it.
+    fn has_column(&self, family: &Bytes, qualifier: &Bytes) -> bool {
+        match self {
+            Self::Row => true,
+            Self::Parts { families, columns } => {
+                families.contains(family) || columns.contains(&(family.clone(), qualifier.clone()))
+            }
+        }
+    }
+
+    /// Whether a delete reaches a column that is in it.
+    fn has_scope(&self, scope: &DeleteScope) -> bool {
+        match (self, scope) {
+            (Self::Row, _) => true,
+            (Self::Parts { families, columns }, DeleteScope::Family(family)) => {
+                families.contains(family) || columns.iter().any(|(of, _)| of == family)
+            }
+            (_, DeleteScope::Column { family, qualifier }) => self.has_column(family, qualifier),
+            (_, DeleteScope::Version { .. }) => false,
+        }
+    }
+
     fn add(&mut self, mutation: &Mutation) {
         let Self::Parts { families, columns } = self else {
             return;
@@ -151,23 +238,23 @@ impl Extent {
         };
         match mutation {
             Mutation::Put(put) => {
-                for cell in put.cells.iter().filter(|cell| cell.timestamp.is_none()) {
+                for cell in put.parts().iter().filter(|cell| cell.timestamp.is_none()) {
                     add(&cell.family, &cell.qualifier);
                 }
             }
             Mutation::Append(append) => {
-                for cell in &append.cells {
+                for cell in append.parts() {
                     add(&cell.family, &cell.qualifier);
                 }
             }
             Mutation::Increment(increment) => {
-                for counter in &increment.columns {
+                for counter in increment.parts() {
                     add(&counter.family, &counter.qualifier);
                 }
             }
-            Mutation::Delete(delete) if delete.scopes.is_empty() => *self = Self::Row,
+            Mutation::Delete(delete) if delete.parts().is_empty() => *self = Self::Row,
             Mutation::Delete(delete) => {
-                for scope in &delete.scopes {
+                for scope in delete.parts() {
                     match scope {
                         DeleteScope::Family(family) => {
                             columns.retain(|(of, _)| of != family);
@@ -205,14 +292,7 @@ enum FamilyTimes {
 
 impl Times {
     fn new(now: u64, seen: u64, replaced: bool) -> Result<Self> {
-        let put = now.max(seen.saturating_add(1));
-        if put >= LATEST_TIMESTAMP {
-            return Err(Error::invalid(format!(
-                "no timestamp is left behind {}, which the row has",
-                put - 1
-            ))
-            .with_hint("take another row, or delete up to that timestamp and compact the table"));
-        }
+        let put = timestamp_after(seen.max(now.saturating_sub(1)))?;
         let is_surely_old = seen.saturating_add(CLOCK_DOUBT) <= now;
         Ok(Self {
             put,
@@ -237,41 +317,60 @@ impl Stamped {
         });
     }
 
-    fn put(&mut self, put: &Put, times: &Times) {
-        let mut put = put.clone();
-        for cell in put.cells.iter_mut().filter(|cell| cell.timestamp.is_none()) {
+    /// Guards the cells of an extent that a mutation puts or deletes, and that the server stamps.
+    fn guard_all(&mut self, mutation: &Mutation, extent: &Extent, from: u64) {
+        match mutation {
+            Mutation::Put(put) => {
+                for cell in put.parts().iter().filter(|cell| is_stamped(cell, extent)) {
+                    self.guard(put.row(), &cell.family, &cell.qualifier, from);
+                }
+            }
+            Mutation::Delete(delete) => {
+                for scope in delete.parts().iter().filter(|scope| extent.has_scope(scope)) {
+                    if let DeleteScope::Column { family, qualifier } = scope {
+                        self.guard(delete.row(), family, qualifier, from);
+                    }
+                }
+            }
+            // The server stamps them past the old cell.
+            Mutation::Increment(_) | Mutation::Append(_) => {}
+        }
+    }
+
+    fn put(&mut self, put: &Put, times: &Times, extent: &Extent) {
+        let (row, mut put) = (put.row(), put.clone());
+        for cell in put.parts_mut().iter_mut().filter(|cell| is_stamped(cell, extent)) {
             cell.timestamp = Some(times.put);
-            self.guard(&put.row, &cell.family, &cell.qualifier, times.put);
+            self.guard(row, &cell.family, &cell.qualifier, times.put);
         }
         self.mutations.push(put.into());
     }
 
-    fn delete(&mut self, delete: &Delete, times: &Times) {
-        for scope in &delete.scopes {
-            if let DeleteScope::Column { family, qualifier } = scope {
-                self.guard(&delete.row, family, qualifier, times.column + 1);
+    fn delete(&mut self, delete: &Delete, times: &Times, extent: &Extent) {
+        let part = |scopes: Vec<DeleteScope>, timestamp: Option<u64>| {
+            let mut part = delete.clone().with_stamp(timestamp);
+            *part.parts_mut() = scopes;
+            Mutation::Delete(part)
+        };
+        let (mut families, mut columns, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for scope in delete.parts() {
+            match scope {
+                _ if !extent.has_scope(scope) => others.push(scope.clone()),
+                DeleteScope::Family(_) => families.push(scope.clone()),
+                DeleteScope::Column { family, qualifier } => {
+                    self.guard(delete.row(), family, qualifier, times.column + 1);
+                    columns.push(scope.clone());
+                }
+                DeleteScope::Version { .. } => columns.push(scope.clone()),
             }
         }
-        let part = |scopes: Vec<DeleteScope>, timestamp: Option<u64>| {
-            Mutation::Delete(Delete {
-                scopes,
-                timestamp,
-                ..delete.clone()
-            })
-        };
-        let is_family = |scope: &&DeleteScope| matches!(scope, DeleteScope::Family(_));
-        let families: Vec<_> = delete.scopes.iter().filter(is_family).cloned().collect();
-        let others: Vec<_> = delete
-            .scopes
-            .iter()
-            .filter(|scope| !is_family(scope))
-            .cloned()
-            .collect();
-        if !others.is_empty() {
-            self.mutations.push(part(others, Some(times.column)));
+        for (scopes, timestamp) in [(columns, Some(times.column)), (others, None)] {
+            if !scopes.is_empty() {
+                self.mutations.push(part(scopes, timestamp));
+            }
         }
         // Without any scope it is the row.
-        if families.is_empty() && !delete.scopes.is_empty() {
+        if families.is_empty() && !delete.parts().is_empty() {
             return;
         }
         match times.family {
@@ -284,18 +383,22 @@ impl Stamped {
         }
     }
 
-    fn increment(&mut self, increment: &Increment, times: &Times) {
+    fn increment(&mut self, increment: &Increment, times: &Times, extent: &Extent) {
         let mut increment = increment.clone();
-        for counter in &mut increment.columns {
-            counter.timestamp = times.change;
+        for counter in increment.parts_mut() {
+            if extent.has_column(&counter.family, &counter.qualifier) {
+                counter.timestamp = times.change;
+            }
         }
         self.mutations.push(increment.into());
     }
 
-    fn append(&mut self, append: &Append, times: &Times) {
+    fn append(&mut self, append: &Append, times: &Times, extent: &Extent) {
         let mut append = append.clone();
-        for cell in &mut append.cells {
-            cell.timestamp = times.change;
+        for cell in append.parts_mut() {
+            if extent.has_column(&cell.family, &cell.qualifier) {
+                cell.timestamp = times.change;
+            }
         }
         self.mutations.push(append.into());
     }

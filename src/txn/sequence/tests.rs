@@ -1,9 +1,12 @@
 use std::time::{Duration, Instant};
 
+use hbase_client::{
+    Append, Delete, Durability, Increment, Put,
+    low_level::{DeleteScope, LATEST_TIMESTAMP, MutationParts},
+};
 use rstest::rstest;
 
 use super::{stamp::GuardedCell, *};
-use crate::model::{Append, Delete, DeleteScope, Durability, Increment, LATEST_TIMESTAMP, Put};
 
 mod model;
 mod random;
@@ -129,12 +132,12 @@ fn a_put_over_a_delete_is_stamped_behind_it(#[case] mutations: [Mutation; 2], #[
     let sequence = fold(&mutations).unwrap();
     assert!(sequence.replaces() && sequence.mutations().is_none());
     for (seen, stamp) in [(0, 1_000), (999, 1_000), (1_000, 1_001), (5_000, 5_001)] {
-        let stamped = sequence.stamp(1_000, |_| seen).unwrap();
+        let stamped = sequence.stamp(1_000, |_| Stamping::Behind(seen)).unwrap();
         assert_eq!(stamped.mutations[0], up_to(stamp - 1, mutations[0].clone()));
         let Mutation::Put(mut expected) = kept.clone() else {
             panic!()
         };
-        expected.cells[0].timestamp = Some(stamp);
+        expected.parts_mut()[0].timestamp = Some(stamp);
         assert_eq!(stamped.mutations[1..], [expected.into()]);
         assert!(!stamped.guards.is_empty() && stamped.guards.iter().all(|guard| guard.from == stamp));
     }
@@ -249,7 +252,7 @@ fn deletes_reach_what_was_seen_and_what_the_server_has_by_now() {
         (now - 1, vec![family().into(), family().timestamp(now - 1).into()]),
         (now + 9, vec![family().into(), family().timestamp(now + 9).into()]),
     ] {
-        let stamped = sequence.stamp(now, |_| seen).unwrap();
+        let stamped = sequence.stamp(now, |_| Stamping::Behind(seen)).unwrap();
         assert_eq!(stamped.mutations[0], column(seen));
         assert_eq!(stamped.mutations[1..], families);
         let guard = GuardedCell {
@@ -269,9 +272,16 @@ fn deletes_reach_what_was_seen_and_what_the_server_has_by_now() {
 fn no_stamp_reaches_the_latest_timestamp(#[case] mutations: impl IntoIterator<Item = Mutation>) {
     let mutations: Vec<_> = mutations.into_iter().collect();
     let sequence = fold(&mutations).unwrap();
-    assert!(sequence.stamp(1, |_| LATEST_TIMESTAMP - 2).is_ok());
+    assert!(
+        sequence
+            .stamp(1, |_| Stamping::Behind(LATEST_TIMESTAMP - 2))
+            .is_ok()
+    );
     for (now, seen) in [(1, LATEST_TIMESTAMP - 1), (1, u64::MAX), (u64::MAX, 1)] {
-        let error = sequence.stamp(now, |_| seen).unwrap_err().to_string();
+        let error = sequence
+            .stamp(now, |_| Stamping::Behind(seen))
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("no timestamp is left") && error.contains("row r"),
             "{error}"

@@ -1,8 +1,8 @@
+use hbase_client::{CellKind, PartitionRule};
 use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
-use crate::model::{CellKind, PartitionRule};
 
 fn cell(row: &Bytes, family: &str, qualifier: &str, value: &str) -> Cell {
     let copy = |text: &str| Bytes::copy_from_slice(text.as_bytes());
@@ -19,25 +19,24 @@ fn cell(row: &Bytes, family: &str, qualifier: &str, value: &str) -> Cell {
 /// A snapshot of the partition `xxx` with these cells of family `f`, in the order of their rows.
 pub(in crate::txn) fn snapshot(cells: &[(&str, &str, &str)], version: Option<&'static [u8]>) -> Snapshot {
     let partition = PartitionRule::prefix_length(3).unwrap().partition("xxx").unwrap();
-    let mut rows: Vec<Row> = Vec::new();
-    for (row, qualifier, value) in cells {
-        let cell = cell(&Bytes::copy_from_slice(row.as_bytes()), "f", qualifier, value);
-        match rows.last_mut() {
-            Some(last) if last.key() == row => last.append(vec![cell]),
-            _ => rows.push(Row::new(cell.row.clone(), vec![cell])),
-        }
-    }
+    let rows = cells.chunk_by(|(row, ..), (next, ..)| row == next).map(|cells| {
+        let row = Bytes::copy_from_slice(cells[0].0.as_bytes());
+        let cells = cells
+            .iter()
+            .map(|(_, qualifier, value)| cell(&row, "f", qualifier, value));
+        Row::new(row.clone(), cells.collect())
+    });
+    let rows = rows.collect();
     let version = version.map(|value| {
         let row = partition_version::row(&partition).unwrap();
-        Cell {
-            value: value.into(),
-            ..cell(
-                &row,
-                TableDescriptor::VERSION_FAMILY,
-                partition_version::QUALIFIER,
-                "",
-            )
-        }
+        let mut cell = cell(
+            &row,
+            TableDescriptor::VERSION_FAMILY,
+            partition_version::QUALIFIER,
+            "",
+        );
+        cell.value = value.into();
+        cell
     });
     Snapshot {
         partition,
@@ -61,8 +60,11 @@ fn a_range_never_reaches_beyond_the_partition(
     #[case] expected: Option<(&str, &str)>,
 ) {
     let partition = PartitionRule::prefix_length(3).unwrap().partition("xxx").unwrap();
-    let scan = SnapshotOptions::new().start(start).stop(stop).scan(&partition);
-    let bounds = scan.map(|scan| (scan.start, scan.stop));
+    let scan = SnapshotOptions::new()
+        .start_row(start)
+        .stop_row(stop)
+        .scan(&partition);
+    let bounds = scan.map(|scan| (scan.range_start().clone(), scan.range_end().clone()));
     let expected = expected.map(|(start, stop)| (start.to_owned().into(), stop.to_owned().into()));
     assert_eq!(bounds, expected);
 }
@@ -78,8 +80,17 @@ fn a_row_of_its_own_is_read_or_it_is_not(
     #[case] read: bool,
 ) {
     let partition = PartitionRule::prefix_length(3).unwrap().partition("xx").unwrap();
-    let scan = SnapshotOptions::new().start(start).stop(stop).scan(&partition);
-    let bounds = scan.map(|scan| (scan.start, scan.stop, scan.include_stop));
+    let scan = SnapshotOptions::new()
+        .start_row(start)
+        .stop_row(stop)
+        .scan(&partition);
+    let bounds = scan.map(|scan| {
+        (
+            scan.range_start().clone(),
+            scan.range_end().clone(),
+            scan.includes_range_end(),
+        )
+    });
     assert_eq!(bounds, read.then(|| ("xx".into(), "xx".into(), true)));
 }
 
@@ -87,9 +98,9 @@ fn a_row_of_its_own_is_read_or_it_is_not(
 fn the_last_partition_of_all_ends_with_the_table() {
     let rule = PartitionRule::prefix_length(1).unwrap();
     let partition = rule.partition(&b"\xff"[..]).unwrap();
-    let scan = SnapshotOptions::new().stop(&b"\xff\x01"[..]).scan(&partition);
-    assert_eq!(scan.unwrap().stop, b"\xff\x01"[..]);
-    assert_eq!(SnapshotOptions::new().scan(&partition).unwrap().stop, "");
+    let scan = SnapshotOptions::new().stop_row(&b"\xff\x01"[..]).scan(&partition);
+    assert_eq!(scan.unwrap().range_end(), &b"\xff\x01"[..]);
+    assert_eq!(SnapshotOptions::new().scan(&partition).unwrap().range_end(), "");
 }
 
 #[test]

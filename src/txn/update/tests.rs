@@ -1,8 +1,9 @@
+use hbase_client::{Effect, PartitionRule};
+
 use super::*;
-use crate::{error::Effect, model::PartitionRule};
 
 #[test]
-fn giving_up_names_the_first_conditions_and_how_often_it_was_tried() {
+fn giving_up_names_the_first_conditions_and_the_attempts() {
     let failed = |number: usize| FailedCondition {
         label: format!("cell {number}"),
         row: "xxxa".into(),

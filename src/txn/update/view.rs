@@ -7,20 +7,17 @@ use std::{
 };
 
 use bytes::Bytes;
+use hbase_client::{
+    Append, BytesBinary, Cell, Condition, Delete, FromValue, Increment, Mutation, Partition, Put, Row,
+    TableDescriptor, TableName, low_level::MutationParts,
+};
 use tokio::time::Instant;
 
-use super::UpdateOptions;
+use super::options::UpdateOptions;
 use crate::{
-    error::{Error, ErrorKind, Result},
-    model::{
-        Append, Cell, Condition, Delete, Increment, Mutation, Partition, Put, Row, TableDescriptor, TableName,
-    },
-    txn::{
-        part::Part,
-        partition_version,
-        plan::{Group, Terms},
-        snapshot::Snapshot,
-    },
+    error::{ClientErrorKind, Error, Result},
+    table_descriptor::TableDescriptorExt,
+    txn::{part::Part, partition_version, plan::Group, snapshot::Snapshot, terms::Terms},
 };
 
 /// How many different ranges one update may read.
@@ -29,8 +26,10 @@ const MAX_RANGES: usize = 1_000;
 /// A partition as it was at one moment, and the changes that depend on it. Handed to the closure of
 /// [`PartitionedTable::update`](crate::PartitionedTable::update).
 ///
-/// What is read is remembered: the changes are applied only if it is still so. All reads show the same moment, and never
-/// the changes that are added here. Every call fails once the update's time is over, so that a closure ends by `?`.
+/// What is read is remembered: the changes are applied only if it is still so. All reads show the
+/// same moment, before the changes that are added here. So a row that was written here can't be
+/// read any more: that is an error that names the row. Read first, then write. Every call fails
+/// once the update's time is over, so that a closure ends by `?`.
 pub struct UpdateView<'a> {
     snapshot: &'a Snapshot,
     table: &'a TableName,
@@ -43,6 +42,10 @@ pub struct UpdateView<'a> {
     /// The cells that were read, and have conditions.
     tracked: HashSet<(Bytes, Bytes, Bytes)>,
     whole_rows: BTreeSet<Bytes>,
+    /// The rows that the closure writes.
+    written: BTreeSet<Bytes>,
+    /// The rows that can be read; an empty bound is the partition's.
+    bounds: (Bytes, Bytes),
     /// Ranges that were read; an empty end is the partition's.
     ranges: Vec<(Bytes, Bytes)>,
     has_read: bool,
@@ -54,7 +57,7 @@ pub struct UpdateView<'a> {
 
 /// What is to be sent.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(in crate::txn) struct Change {
     pub(super) group: Group,
     /// The labels of conditions that say nothing of what was read.
     pub(super) conditions_of_caller: HashSet<String>,
@@ -79,6 +82,11 @@ impl<'a> UpdateView<'a> {
             group: Group::new(snapshot.partition().clone()),
             tracked: HashSet::new(),
             whole_rows: BTreeSet::new(),
+            written: BTreeSet::new(),
+            bounds: {
+                let (start, stop) = options.snapshot.bounds();
+                (start.clone(), stop.clone())
+            },
             ranges: Vec::new(),
             has_read: false,
             labels_of_reads: HashSet::new(),
@@ -92,7 +100,24 @@ impl<'a> UpdateView<'a> {
         &self.group.partition
     }
 
-    /// Reads the value of a cell; none when it is absent, or empty, which counts as absent.
+    /// Reads the value of a cell as a type; `None` if the cell is absent, or empty, which counts as
+    /// absent.
+    ///
+    /// # Errors
+    ///
+    /// As [`cell`](Self::cell), and as [`Row::get`].
+    pub fn get<T: FromValue<'a>>(
+        &mut self,
+        row: impl AsRef<[u8]>,
+        family: impl AsRef<[u8]>,
+        qualifier: impl AsRef<[u8]>,
+    ) -> Result<Option<T>> {
+        let cell = self.cell(row, family, qualifier)?;
+        Ok(cell.map(Cell::decode).transpose()?)
+    }
+
+    /// Reads the bytes of the value of a cell; `None` if the cell is absent, or empty, which counts
+    /// as absent.
     ///
     /// # Errors
     ///
@@ -107,15 +132,19 @@ impl<'a> UpdateView<'a> {
         Ok(cell.map(|cell| &cell.value))
     }
 
-    /// Reads a cell; none when it is absent, or has an empty value, which counts as absent. Its value is what must be the
-    /// same when the changes are applied; its timestamp may be another.
+    /// Reads a cell; none when it is absent, or has an empty value, which counts as absent. Its
+    /// value is what must be the same when the changes are applied; its timestamp may be another.
     ///
     /// # Errors
     ///
-    /// - [`OtherPartition`](ErrorKind::OtherPartition) and [`FamilyNotFound`](ErrorKind::FamilyNotFound);
-    /// - [`LimitExceeded`](ErrorKind::LimitExceeded) beyond the [most
+    /// - [`OtherPartition`](crate::ErrorKind::OtherPartition) and
+    ///   [`FamilyNotFound`](ClientErrorKind::FamilyNotFound);
+    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for a row that this update has written,
+    ///   and one outside of the [range](UpdateOptions::start_row) of the update;
+    /// - [`LimitExceeded`](ClientErrorKind::LimitExceeded) beyond the [most
     ///   conditions](UpdateOptions::max_conditions) of an update;
-    /// - [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) once the operation timeout is over.
+    /// - [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) once the operation timeout is
+    ///   over.
     pub fn cell(
         &mut self,
         row: impl AsRef<[u8]>,
@@ -123,7 +152,7 @@ impl<'a> UpdateView<'a> {
         qualifier: impl AsRef<[u8]>,
     ) -> Result<Option<&'a Cell>> {
         let (row, family, qualifier) = (row.as_ref(), family.as_ref(), qualifier.as_ref());
-        self.begin_read()?;
+        self.begin_read_of_row(row)?;
         self.track(row, family, qualifier)?;
         let cell = self.snapshot.cell(row, family, qualifier);
         Ok(cell.filter(|cell| !cell.value.is_empty()))
@@ -131,17 +160,17 @@ impl<'a> UpdateView<'a> {
 
     /// Reads a row; none when it is not there.
     ///
-    /// All of its cells must have the same values when the changes are applied, and those that the closure writes in
-    /// this row must be there or absent as they were read. Other columns that are added to the row meanwhile are
-    /// noticed only on a table with [versions of partitions](crate::TableDescriptor::with_partition_version).
+    /// All of its cells must have the same values when the changes are applied, and those that the
+    /// closure writes in this row must be there or absent as they were read. Other columns that are
+    /// added to the row meanwhile are noticed only on a table with [versions of
+    /// partitions](crate::TableDescriptorExt::with_partition_version).
     ///
     /// # Errors
     ///
     /// As [`cell`](Self::cell).
     pub fn row(&mut self, key: impl AsRef<[u8]>) -> Result<Option<&'a Row>> {
         let key = key.as_ref();
-        self.begin_read()?;
-        self.group.check_row(key, self.terms)?;
+        self.begin_read_of_row(key)?;
         let row = self.snapshot.row(key);
         if self.whole_rows.contains(key) {
             return Ok(row);
@@ -156,24 +185,25 @@ impl<'a> UpdateView<'a> {
         Ok(row)
     }
 
-    /// Reads the rows from `start` to before `stop`; an empty bound is the end of the partition on that side.
+    /// Reads the rows from `start` to before `stop`; an empty bound is that of the partition, or of
+    /// the [range](UpdateOptions::start_row) of the update.
     ///
-    /// The rows are treated as by [`row`](Self::row). Rows that are added to the range meanwhile are noticed only on a table
-    /// with [versions of partitions](crate::TableDescriptor::with_partition_version).
+    /// The rows are treated as by [`row`](Self::row). Rows that are added to the range meanwhile
+    /// are noticed only on a table with [versions of
+    /// partitions](crate::TableDescriptorExt::with_partition_version).
     ///
     /// # Errors
     ///
     /// As [`cell`](Self::cell).
     pub fn rows(&mut self, start: impl AsRef<[u8]>, stop: impl AsRef<[u8]>) -> Result<&'a [Row]> {
         self.begin_read()?;
-        let range = [start.as_ref(), stop.as_ref()].map(Bytes::copy_from_slice);
-        let rows = self.snapshot.range(&range[0], &range[1]);
-        let [start, stop] = range;
+        let (start, stop) = self.range(start.as_ref(), stop.as_ref())?;
+        let rows = self.snapshot.range(&start, &stop);
         if !self.ranges.contains(&(start.clone(), stop.clone())) {
             self.track_rows(rows)?;
             if self.ranges.len() >= MAX_RANGES {
                 return Err(Error::new(
-                    ErrorKind::LimitExceeded,
+                    ClientErrorKind::LimitExceeded,
                     format!("an update that reads more than {MAX_RANGES} different ranges"),
                 ));
             }
@@ -222,38 +252,44 @@ impl<'a> UpdateView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Transaction::add`](crate::Transaction::add); [`LimitExceeded`](ErrorKind::LimitExceeded) beyond the most
-    /// mutations of a transaction; [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) once the operation timeout is over.
+    /// As [`Transaction::try_add`](crate::Transaction::try_add);
+    /// [`LimitExceeded`](ClientErrorKind::LimitExceeded) beyond the most mutations of a
+    /// transaction; [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) once the operation
+    /// timeout is over.
     pub fn add(&mut self, mutation: impl Into<Mutation>) -> Result<&mut Self> {
         self.check_time()?;
         if self.group.mutations.len() >= self.terms.max_mutations {
             return Err(Error::new(
-                ErrorKind::LimitExceeded,
+                ClientErrorKind::LimitExceeded,
                 format!("an update of more than {} mutations", self.terms.max_mutations),
             )
             .with_hint("open the table with a higher max_mutations"));
         }
-        self.group.add(mutation.into(), self.terms)?;
+        let mutation = mutation.into();
+        let row = mutation.row().clone();
+        self.group.add(mutation, self.terms)?;
+        self.written.insert(row);
         Ok(self)
     }
 
-    /// Adds a condition on something that the closure does not read. If it does not hold, and all that was read is still
-    /// so, the update ends with [`ConditionNotMet`](ErrorKind::ConditionNotMet).
+    /// Adds a condition on something that the closure does not read. If it does not hold, and all
+    /// that was read is still so, the update ends with
+    /// [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet).
     ///
     /// # Errors
     ///
-    /// As [`Transaction::condition`](crate::Transaction::condition), and as [`add`](Self::add) beyond the bounds.
+    /// As [`add`](Self::add).
     pub fn condition(&mut self, condition: Condition) -> Result<&mut Self> {
         self.check_time()?;
         if self.group.conditions.len() >= self.terms.max_conditions {
             return Err(Error::new(
-                ErrorKind::LimitExceeded,
+                ClientErrorKind::LimitExceeded,
                 format!("an update of more than {} conditions", self.terms.max_conditions),
             )
             .with_hint("open the table with a higher max_conditions"));
         }
         let label = condition.label_text().into_owned();
-        self.group.require(condition, self.terms)?;
+        self.group.add(condition, self.terms)?;
         self.conditions_of_caller.insert(label);
         Ok(self)
     }
@@ -293,7 +329,8 @@ impl<'a> UpdateView<'a> {
             let label = format!("partition {} unchanged", self.partition());
             self.group.conditions.push(condition.label(label));
         }
-        // One that says the same as a read, under the same label, does not hold because what was read has changed.
+        // One that says the same as a read, under the same label, does not hold because what was
+        // read has changed.
         self.conditions_of_caller
             .retain(|label| !self.labels_of_reads.contains(label));
         Ok(Some(Change {
@@ -308,11 +345,51 @@ impl<'a> UpdateView<'a> {
         Ok(())
     }
 
+    fn begin_read_of_row(&mut self, row: &[u8]) -> Result<()> {
+        self.begin_read()?;
+        self.group.check_row(row, self.terms)?;
+        if self.written.contains(row) {
+            return Err(read_after_write(row));
+        }
+        match is_in(row, &self.bounds.0, &self.bounds.1) {
+            true => Ok(()),
+            false => Err(self.outside(&format_args!("row {}", BytesBinary(row)))),
+        }
+    }
+
+    /// The bounds of a range that can be read, with those of the update in place of empty ones.
+    fn range(&self, start: &[u8], stop: &[u8]) -> Result<(Bytes, Bytes)> {
+        let (first, end) = &self.bounds;
+        let or = |bound: &[u8], default: &Bytes| match bound {
+            [] => default.clone(),
+            bound => Bytes::copy_from_slice(bound),
+        };
+        let range = (or(start, first), or(stop, end));
+        let (start, stop) = &range;
+        if start < first || (!end.is_empty() && stop > end) {
+            return Err(self.outside(&"a range"));
+        }
+        match self.written.range(start.clone()..).next() {
+            Some(row) if is_in(row, start, stop) => Err(read_after_write(row)),
+            _ => Ok(range),
+        }
+    }
+
+    fn outside(&self, what: &dyn fmt::Display) -> Error {
+        let (start, stop) = &self.bounds;
+        Error::invalid(format!(
+            "cannot read {what} outside of the range of the update, from {} to {}",
+            BytesBinary(start),
+            BytesBinary(stop)
+        ))
+        .with_hint("give the update a larger range")
+    }
+
     fn check_time(&self) -> Result<()> {
         match Instant::now() < self.deadline {
             true => Ok(()),
             false => Err(Error::new(
-                ErrorKind::DeadlineExceeded,
+                ClientErrorKind::DeadlineExceeded,
                 "the time was over before the update had computed its changes",
             )),
         }
@@ -340,7 +417,7 @@ impl<'a> UpdateView<'a> {
         };
         if self.tracked.len() < self.max_conditions {
             let label = condition.label_text().into_owned();
-            self.group.require(condition, self.terms)?;
+            self.group.add(condition, self.terms)?;
             self.labels_of_reads.insert(label);
             self.tracked.insert(key);
             return Ok(());
@@ -354,7 +431,7 @@ impl<'a> UpdateView<'a> {
 
     fn too_many(&self, what: &str) -> Error {
         Error::new(
-            ErrorKind::LimitExceeded,
+            ClientErrorKind::LimitExceeded,
             format!(
                 "an update that depends on more than {} {what}",
                 self.max_conditions
@@ -363,14 +440,11 @@ impl<'a> UpdateView<'a> {
         .with_hint("raise max_conditions, or give the table versions of partitions")
     }
 
-    /// The columns that are written in rows that were read whole. Others may have put them there meanwhile.
+    /// The columns that are written in rows that were read whole. Others may have put them there
+    /// meanwhile.
     fn written_where_all_was_read(&self) -> Vec<(Bytes, Bytes, Bytes)> {
         let was_read = |row: &Bytes| {
-            self.whole_rows.contains(row)
-                || self
-                    .ranges
-                    .iter()
-                    .any(|(start, stop)| start <= row && (stop.is_empty() || row < stop))
+            self.whole_rows.contains(row) || self.ranges.iter().any(|(start, stop)| is_in(row, start, stop))
         };
         let mut columns = Vec::new();
         for mutation in self
@@ -384,18 +458,18 @@ impl<'a> UpdateView<'a> {
             };
             match mutation {
                 Mutation::Put(put) => put
-                    .cells
+                    .parts()
                     .iter()
                     .for_each(|cell| add(&cell.family, &cell.qualifier)),
                 Mutation::Append(append) => {
                     append
-                        .cells
+                        .parts()
                         .iter()
                         .for_each(|cell| add(&cell.family, &cell.qualifier));
                 }
                 Mutation::Increment(increment) => {
                     increment
-                        .columns
+                        .parts()
                         .iter()
                         .for_each(|cell| add(&cell.family, &cell.qualifier));
                 }
@@ -404,6 +478,19 @@ impl<'a> UpdateView<'a> {
         }
         columns
     }
+}
+
+/// Whether a row is between bounds; an empty `stop` is none.
+fn is_in(row: &[u8], start: &Bytes, stop: &Bytes) -> bool {
+    start[..] <= *row && (stop.is_empty() || *row < stop[..])
+}
+
+fn read_after_write(row: &[u8]) -> Error {
+    Error::invalid(format!(
+        "cannot read row {}: this update has written it, and reads show the partition as it was before",
+        BytesBinary(row)
+    ))
+    .with_hint("read all rows before the first write to them")
 }
 
 impl fmt::Debug for UpdateView<'_> {

@@ -1,4 +1,5 @@
-//! What parties were told of generations, and a checker of that. All times are of one clock: the parties are in one process.
+//! What parties were told of generations, and a checker of that. All times are of one clock: the
+//! parties are in one process.
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,8 @@ impl Ended {
 pub(super) enum Fault {
     /// Some were told that the generation has opened, others that it broke.
     OpenedAndBroken(u64),
-    /// Somebody was told that the generation has opened before this party had asked to arrive so often.
+    /// Somebody was told that the generation has opened before this party had asked to arrive so
+    /// often.
     OpenedWithout { generation: u64, party: usize },
     /// A call arrived in a generation that had ended before it was made, or in one before that.
     Late { call: Call, ended: u64 },

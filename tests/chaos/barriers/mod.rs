@@ -1,4 +1,5 @@
-//! Barriers under faults: a generation opens once, with all parties, and nobody is told anything else.
+//! Barriers under faults: a generation opens once, with all parties, and nobody is told anything
+//! else.
 //!
 //! | file | what |
 //! |---|---|

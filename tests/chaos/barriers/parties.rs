@@ -1,5 +1,5 @@
-//! Parties that arrive again and again, each with a thread, a runtime and a connection of its own: one that stands still
-//! stands still as a whole.
+//! Parties that arrive again and again, each with a thread, a runtime and a connection of its own:
+//! one that stands still stands still as a whole.
 
 use std::{
     sync::{
@@ -13,7 +13,8 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    Arrival, Barrier, BarrierOutcome, Config, Connection, ErrorKind, LatchManagerOptions, TableName,
+    ClientErrorKind, Config, Connection, TableName,
+    latch::{Arrival, Barrier, BarrierOutcome, LatchManagerOptions},
 };
 use tokio::{
     runtime::Handle,
@@ -36,7 +37,8 @@ pub(super) struct Terms {
     pub(super) time: Duration,
     /// The generation after which all stop; only where none breaks.
     pub(super) last: Option<u64>,
-    /// Whether parties also stand still, lose patience, drop their calls, and go away and come again.
+    /// Whether parties also stand still, lose patience, drop their calls, and go away and come
+    /// again.
     pub(super) dawdle: bool,
 }
 
@@ -45,6 +47,7 @@ struct Shared {
     over: AtomicBool,
     history: History,
     ended: AtomicUsize,
+    broken: AtomicUsize,
     unknown: AtomicUsize,
 }
 
@@ -72,7 +75,8 @@ async fn barrier(connection: &Connection, table: &TableName) -> Barrier {
 }
 
 impl Parties {
-    /// Makes the barrier, and lets all parties go, each with a client of its own, behind this proxy where there is one.
+    /// Makes the barrier, and lets all parties go, each with a client of its own, behind this proxy
+    /// where there is one.
     pub(super) async fn start(
         config: &Config,
         proxy: Option<&Proxy>,
@@ -90,6 +94,7 @@ impl Parties {
             over: AtomicBool::new(false),
             history: History::default(),
             ended: AtomicUsize::new(0),
+            broken: AtomicUsize::new(0),
             unknown: AtomicUsize::new(0),
         });
         let threads = (0..PARTIES).map(|number| {
@@ -109,19 +114,26 @@ impl Parties {
         }
     }
 
-    /// Waits until so many more calls were told how their generation ended.
+    /// Waits until this many more calls have learned how their generation ended.
     pub(super) async fn goes_on(&self, more: usize) {
-        let ended = &self.shared.ended;
-        let goal = ended.load(Ordering::Relaxed) + more;
-        until(
-            "further generations",
-            PATIENCE + Duration::from_secs(more as u64),
-            async || {
-                let failed = self.threads.iter().any(JoinHandle::is_finished);
-                assert!(!failed, "a party has failed; it says above why");
-                (ended.load(Ordering::Relaxed) >= goal).then_some(())
-            },
-        )
+        self.count_grows("further generations", &self.shared.ended, more)
+            .await;
+    }
+
+    /// Waits until one more call has learned that its generation broke.
+    pub(super) async fn one_breaks(&self) {
+        self.count_grows("a broken generation", &self.shared.broken, 1)
+            .await;
+    }
+
+    async fn count_grows(&self, what: &str, count: &AtomicUsize, more: usize) {
+        let goal = count.load(Ordering::Relaxed) + more;
+        let patience = PATIENCE + Duration::from_secs(more as u64);
+        until(what, patience, async || {
+            let failed = self.threads.iter().any(JoinHandle::is_finished);
+            assert!(!failed, "a party has failed; it says above why");
+            (count.load(Ordering::Relaxed) >= goal).then_some(())
+        })
         .await;
     }
 
@@ -131,7 +143,8 @@ impl Parties {
         self.finish(test).await
     }
 
-    /// Waits until all have stopped, and checks what they were told: how many generations opened, and how many broke.
+    /// Waits until all have stopped, and checks what they were told: how many generations opened,
+    /// and how many broke.
     pub(super) async fn finish(self, test: &str) -> (usize, usize) {
         let threads = self.threads;
         tokio::task::spawn_blocking(move || {
@@ -212,7 +225,7 @@ impl Party {
                 assert!(
                     error.is_outcome_unknown()
                         || error.is_retryable()
-                        || error.kind() == ErrorKind::DeadlineExceeded,
+                        || error.kind() == ClientErrorKind::DeadlineExceeded,
                     "{error}"
                 );
                 Ended::Unknown
@@ -224,6 +237,9 @@ impl Party {
             _ => &self.shared.ended,
         }
         .fetch_add(1, Ordering::Relaxed);
+        if matches!(ended, Ended::Broken(_)) {
+            self.shared.broken.fetch_add(1, Ordering::Relaxed);
+        }
         self.shared.history.add(Call {
             party: self.number,
             asked,

@@ -1,5 +1,5 @@
-//! Owners that come and go, each with a thread, a runtime and a connection of its own: one that stands still stands still as a
-//! whole, and nobody renews what it holds.
+//! Owners that come and go, each with a thread, a runtime and a connection of its own: one that
+//! stands still stands still as a whole, and nobody renews what it holds.
 
 use std::{
     sync::{
@@ -13,8 +13,9 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    Config, Connection, Election, ErrorKind, Level, LockGuard, LockLoss, LockManager, LockManagerOptions,
-    ReadWriteLock, ReleaseOutcome, Semaphore, TableName,
+    Config, Connection, ErrorKind, Level, TableName,
+    coordination::{Election, ReadWriteLock, Semaphore},
+    lock::{LockGuard, LockLoss, LockManager, LockManagerOptions, ReleaseOutcome},
 };
 use tokio::time::sleep;
 
@@ -221,8 +222,8 @@ impl Owner {
         match thing {
             0 => {
                 let permits = self.rng.u32(1..PERMITS);
-                let request = self.semaphore.permits_together(permits).ttl(lease).wait(wait);
-                let request = if renewed { request.renewed() } else { request };
+                let request = self.semaphore.acquire_many(permits).ttl(lease).wait(wait);
+                let request = if renewed { request.auto_renew() } else { request };
                 (permits as usize, request.acquire().await)
             }
             1 => {
@@ -233,13 +234,13 @@ impl Owner {
                     self.lock.read()
                 };
                 let request = request.ttl(lease).wait(wait);
-                let request = if renewed { request.renewed() } else { request };
+                let request = if renewed { request.auto_renew() } else { request };
                 (if writes { WRITER } else { 1 }, request.acquire().await)
             }
             _ => {
                 let campaign = self.election.campaign().ttl(lease).wait(wait);
                 let led = campaign.lead().await;
-                (1, led.map(hbase_txn::Leadership::into_guard))
+                (1, led.map(hbase_txn::coordination::Leadership::into_guard))
             }
         }
     }
@@ -247,7 +248,8 @@ impl Owner {
     async fn hold(&mut self, mut hold: Hold, guard: LockGuard) {
         let Terms { lease, dawdle, .. } = self.shared.terms;
         let mut claim = Instant::now() + guard.remaining();
-        // Mostly they are quick; sometimes one stays, sleeps past its lease, or stands still as a whole.
+        // Mostly they are quick; sometimes one stays, sleeps past its lease, or stands still as a
+        // whole.
         match self.rng.u8(..if dawdle { 12 } else { 1 }) {
             10 => stand_still(lease.mul_f64(2.0 * self.rng.f64())),
             11 => sleep(lease.mul_f64(1.0 + self.rng.f64())).await,
@@ -262,7 +264,8 @@ impl Owner {
         }
         let now = Instant::now();
         let end = now + guard.remaining();
-        // Of a lease that was over the guard claimed no more than it had said when it was last asked.
+        // Of a lease that was over the guard claimed no more than it had said when it was last
+        // asked.
         hold.until = if end > now { now } else { claim.min(now) };
         self.shared.history.add(hold);
         let counts = &self.shared.counts;

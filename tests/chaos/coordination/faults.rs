@@ -1,4 +1,5 @@
-//! Answers that are lost, requests that come late and twice, owners that stand still, regions that move, servers that die.
+//! Answers that are lost, requests that come late and twice, owners that stand still, regions that
+//! move, servers that die.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ const TERMS: Terms = Terms {
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_held_beyond_its_bounds_although_answers_are_lost_and_owners_stand_still() {
+async fn bounds_hold_under_lost_answers_and_paused_owners() {
     const TEST: &str = "coordination_faults";
     let settings = Settings::of(TEST);
     let rig = Rig::new(TEST, &settings, Sort::WithCompanions).await;
@@ -45,7 +46,7 @@ async fn nothing_is_held_beyond_its_bounds_although_answers_are_lost_and_owners_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_held_beyond_its_bounds_although_its_region_moves_and_its_server_is_killed() {
+async fn bounds_hold_under_region_moves_and_server_kills() {
     const TEST: &str = "coordination_servers";
     let settings = Settings::of(TEST);
     let rig = Rig::new(TEST, &settings, Sort::OursAlone).await;

@@ -1,7 +1,8 @@
 //! What owners believed of permits, readers and leaders, and a checker of that.
 //!
-//! Each thing has a capacity, and each hold takes a part of it: a permit one of so many, a leader all there is, a writer as
-//! much as all readers there could be. All owners are in one process, so all times are of one clock.
+//! Each thing has a capacity, and each hold takes a part of it: a permit one of so many, a leader
+//! all there is, a writer as much as all readers there could be. All owners are in one process, so
+//! all times are of one clock.
 
 #[cfg(test)]
 mod tests;
@@ -30,8 +31,8 @@ pub(super) enum Fault {
     EndedBeforeItBegan(Hold),
     /// More is held than there is, from when this hold began on.
     Exceeded(Hold),
-    /// A number is not higher than that of a hold that was handed out before this one was asked for, or that had to end before
-    /// this one could begin.
+    /// A number is not higher than that of a hold that was handed out before this one was asked
+    /// for, or that had to end before this one could begin.
     Fencing {
         hold: Hold,
         before: u64,

@@ -1,5 +1,5 @@
-//! Semaphores, read/write locks and elections under load and faults: never more permits than there are, no reader beside a
-//! writer, one leader a term, and terms that rise.
+//! Semaphores, read/write locks and elections under load and faults: never more permits than there
+//! are, no reader beside a writer, one leader a term, and terms that rise.
 //!
 //! | file | what |
 //! |---|---|

@@ -18,7 +18,7 @@ enum Rows {
 }
 
 #[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_unknown_and_is_never_sent_again() {
+async fn commit_with_a_lost_answer_is_unknown_and_not_sent_again() {
     const TEST: &str = "lost_answers";
     let settings = Settings::of(TEST);
     let mut rig = Rig::new(TEST, &settings, |config| config).await;
@@ -58,7 +58,7 @@ async fn a_commit_whose_answer_is_lost_is_unknown_and_is_never_sent_again() {
 }
 
 #[tokio::test]
-async fn a_commit_that_was_not_handed_over_whole_is_sent_again_and_committed() {
+async fn commit_that_was_sent_in_part_is_sent_again() {
     const TEST: &str = "cut_before";
     let settings = Settings::of(TEST);
     let mut rig = Rig::new(TEST, &settings, |config| config).await;

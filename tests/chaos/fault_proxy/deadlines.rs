@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use hbase_txn::{Connection, Error, ErrorKind, Get, OpenOptions, Outcome, Put, Scan, ServiceKind};
+use hbase_txn::{
+    ClientErrorKind, Connection, Failure, FailureKind, Get, OpenOptions, Outcome, Put, Scan, ServiceKind,
+};
 use tokio::time::Instant;
 
 use super::{COMMIT, Rig, commit};
@@ -19,8 +21,8 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const SLACK: Duration = Duration::from_secs(1);
 
 /// Fails the test unless the error is about the deadline, and says where the call was.
-fn check_error(what: &str, error: &Error) {
-    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{what}: {error}");
+fn check_error<K: FailureKind + PartialEq<ClientErrorKind>>(what: &str, error: &Failure<K>) {
+    assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{what}: {error}");
     let text = error.to_string();
     assert!(text.contains("stage: "), "{what}, no stage: {text}");
     assert!(
@@ -34,7 +36,7 @@ fn check_error(what: &str, error: &Error) {
 }
 
 #[tokio::test]
-async fn every_call_to_silent_servers_ends_by_its_deadline_and_says_where_it_was() {
+async fn calls_to_silent_servers_end_by_their_deadline_with_a_stage() {
     const TEST: &str = "silence";
     let settings = Settings::of(TEST);
     let mut rig = Rig::new(TEST, &settings, |config| config).await;
@@ -78,12 +80,13 @@ async fn every_call_to_silent_servers_ends_by_its_deadline_and_says_where_it_was
 }
 
 #[tokio::test]
-async fn of_a_thousand_calls_in_flight_only_those_without_an_answer_fail() {
+async fn only_calls_without_an_answer_fail_among_a_thousand() {
     const TEST: &str = "thousand_calls";
     const CALLS: usize = 1_000;
     let settings = Settings::of(TEST);
     let mut rig = Rig::new(TEST, &settings, |config| config).await;
-    // In the client's queues they would not be in flight. Long enough for a thousand commits on a busy machine.
+    // In the client's queues they would not be in flight. Long enough for a thousand commits on a
+    // busy machine.
     let patient = OpenOptions::new()
         .without_admission()
         .open(&rig.connection, rig.table.name().clone())
@@ -128,7 +131,7 @@ async fn of_a_thousand_calls_in_flight_only_those_without_an_answer_fail() {
 }
 
 #[tokio::test]
-async fn registry_master_and_hbase_meta_may_be_away_for_longer_than_the_registrys_own_timeout() {
+async fn registry_and_meta_may_be_away_beyond_their_own_timeout() {
     const TEST: &str = "registry_away";
     const AWAY: Duration = Duration::from_secs(2);
     let settings = Settings::of(TEST);
@@ -140,14 +143,17 @@ async fn registry_master_and_hbase_meta_may_be_away_for_longer_than_the_registry
     let connect = Connection::builder(config.clone()).connector(rig.proxy.clone());
     assert_eq!(
         connect.connect().await.unwrap_err().kind(),
-        ErrorKind::Unreachable
+        ClientErrorKind::Unreachable
     );
     assert!(began.elapsed() < AWAY);
 
     rig.proxy.refuse_dials(0);
     let connect = Connection::builder(config).connector(rig.proxy.clone());
     let connection = connect.connect().await.unwrap();
-    let (table, admin) = (connection.table(rig.table.name().clone()), connection.admin());
+    let (table, admin) = (
+        connection.table(rig.table.name().clone()).unwrap(),
+        connection.admin(),
+    );
     let back = Instant::now() + AWAY;
     rig.proxy.rule(move |_| match Instant::now() < back {
         true => Action::CutBeforeRequest,

@@ -68,7 +68,7 @@ async fn reads_survive_every_fault() {
 
 /// The whole table, in many small batches.
 async fn scan(rig: &Rig) -> Vec<Row> {
-    let mut scanner = rig.table.table().scan(Scan::new().batch_rows(7)).unwrap();
+    let mut scanner = rig.table.table().scan(Scan::new().caching(7)).unwrap();
     let mut rows = Vec::new();
     while let Some(row) = scanner.next().await.unwrap() {
         rows.push(row);
@@ -77,7 +77,7 @@ async fn scan(rig: &Rig) -> Vec<Row> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_happens_to_connections_a_transaction_is_as_it_was_told() {
+async fn transactions_match_their_outcomes_under_any_fault() {
     const TEST: &str = "faulty_commits";
     let settings = Settings::of(TEST);
     let mut rig = Rig::new(TEST, &settings, |config| {

@@ -5,10 +5,12 @@
 //! | `commits` | one fault, one commit: what it is told to be, and how often it was sent |
 //! | `deadlines` | silence, and many calls in flight at once |
 //! | `mixed` | faults by chance under readers and writers |
+//! | `silent_connection` | a connection that dies without a word; a server that is only slow |
 
 mod commits;
 mod deadlines;
 mod mixed;
+mod silent_connection;
 
 use hbase_txn::{Config, Connection, Outcome, PartitionedTable, Put, Scan};
 
@@ -106,10 +108,10 @@ impl Rig {
 const ROWS: u32 = 3;
 
 async fn commit(table: &PartitionedTable, group: &GroupId) -> Outcome {
-    let mut transaction = table.at(group.partition.clone()).unwrap();
+    let mut transaction = table.transaction(group.partition.clone());
     for index in 0..ROWS {
         let put = Put::new(group.row(index)).cell(FAMILY, QUALIFIER, group.value(ROWS));
-        transaction.put(put).unwrap();
+        transaction = transaction.put(put);
     }
     transaction.commit().await
 }

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
-use hbase_txn::{Counted, Error, Latch, LatchState, Level};
+use hbase_txn::{
+    Error, Level,
+    latch::{Latch, LatchCount, LatchState},
+};
 
 /// One latch that is counted down by whoever likes to.
 pub(super) struct Counting {
@@ -25,7 +28,7 @@ pub(super) struct Arriving {
 pub(super) const SPARE: u64 = 7;
 
 /// Of a hundred count-downs so many may have an outcome that nobody knows: with notes, and without.
-const MOST_UNKNOWN: (usize, usize) = (10, 50);
+const MAX_UNKNOWN: (usize, usize) = (10, 50);
 
 /// How calls ended.
 #[derive(Debug, Default)]
@@ -36,11 +39,11 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Who says of everything that he does not know is not wrong, and of no use. Without notes nobody can find out what became of a
-    /// call whose answer was lost.
+    /// Who says of everything that he does not know is not wrong, and of no use. Without notes
+    /// nobody can find out what became of a call whose answer was lost.
     pub(super) fn check(&self, has_state: bool) {
         let [done, unknown] = [&self.done, &self.unknown].map(|count| count.load(Relaxed));
-        let most = if has_state { MOST_UNKNOWN.0 } else { MOST_UNKNOWN.1 };
+        let most = if has_state { MAX_UNKNOWN.0 } else { MAX_UNKNOWN.1 };
         assert!(
             unknown * 100 <= (done + unknown) * most,
             "more than {most} % unknown: {self:?}"
@@ -59,7 +62,7 @@ impl Counting {
         }
     }
 
-    pub(super) fn note(&self, told: &Result<Counted, Error>, tally: &Tally) {
+    pub(super) fn note(&self, told: &Result<LatchCount, Error>, tally: &Tally) {
         match told {
             Ok(counted) => {
                 assert!(counted.counted);

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{Connection, ErrorKind, LatchManager, Level, Scan};
+use hbase_txn::{ClientErrorKind, Connection, Level, Scan, latch::LatchManager};
 use tokio::{
     task::{JoinHandle, JoinSet},
     time::{Instant, sleep},
@@ -52,8 +52,8 @@ fn level(number: usize) -> Level {
 }
 
 impl Load {
-    /// Makes the latches, and lets workers go, one behind each connection. Participants arrive only where there is room to
-    /// note that.
+    /// Makes the latches, and lets workers go, one behind each connection. Participants arrive only
+    /// where there is room to note that.
     pub(super) async fn start(rig: &Rig, connections: &[Connection], calls: usize, rest: Duration) -> Self {
         let latches = calls.div_ceil(EACH);
         let (arriving, counting): (Vec<_>, Vec<_>) =
@@ -171,7 +171,7 @@ async fn work(shared: Arc<Shared>, own: LatchManager, farm: LatchManager) {
                     assert!(
                         error.is_outcome_unknown()
                             || error.is_retryable()
-                            || error.kind() == ErrorKind::DeadlineExceeded,
+                            || error.kind() == ClientErrorKind::DeadlineExceeded,
                         "{error}"
                     );
                 }
@@ -196,7 +196,7 @@ async fn arrive<'a>(one: &Arriving, of: impl Fn(Level) -> &'a LatchManager, part
 
 /// Looks at the latches again and again; how often.
 async fn never_negative(shared: Arc<Shared>, connection: Connection, here: LatchManager) -> usize {
-    let table = connection.table(here.table().clone());
+    let table = connection.table(here.table().clone()).unwrap();
     let mut looks = 0;
     while !shared.over.load(Acquire) {
         let mut scanner = table.scan(Scan::new().family("C")).unwrap();

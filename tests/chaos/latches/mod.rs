@@ -1,4 +1,5 @@
-//! Latches under faults: each participant counts once, and a count-down once, or nobody claims to know.
+//! Latches under faults: each participant counts once, and a count-down once, or nobody claims to
+//! know.
 //!
 //! | file | what |
 //! |---|---|
@@ -14,7 +15,10 @@ mod waiting;
 
 use std::time::Duration;
 
-use hbase_txn::{Config, Connection, LatchManager, LatchManagerOptions, LatchTableOptions, Scan, TableName};
+use hbase_txn::{
+    Config, Connection, Scan, TableName,
+    latch::{LatchManager, LatchManagerOptions, LatchTableOptions},
+};
 
 use crate::{
     cluster::{PATIENCE, TestCluster},
@@ -40,7 +44,7 @@ impl Rig {
         let name: TableName = format!("{test}_{}_{:x}", settings.seed, fastrand::u32(..))
             .parse()
             .unwrap();
-        let options = LatchTableOptions::new(name.clone()).regions(6);
+        let options = LatchTableOptions::from(name.clone()).regions(6);
         let options = match has_state {
             true => options,
             false => options.no_state_family(),
@@ -82,7 +86,7 @@ impl Rig {
 
     /// Whether every cell that is there is to end.
     async fn all_ends(&self) {
-        let table = self.connection.table(self.name.clone()).with_expiry();
+        let table = self.connection.table(self.name.clone()).unwrap().with_expiry();
         let mut scanner = table.scan(Scan::new()).unwrap();
         let mut cells = 0;
         while let Some(row) = scanner.next().await.unwrap() {

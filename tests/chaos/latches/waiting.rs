@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Latch, Level, Scan, WaitOutcome};
+use hbase_txn::{
+    Level, Scan,
+    latch::{Latch, WaitOutcome},
+};
 use tokio::task::JoinHandle;
 
 use super::{FARMS, Rig};
@@ -43,7 +46,12 @@ async fn latches_of_other_servers_are_told_while_one_server_is_silent() {
     // Which latches the silent server has, their regions say.
     let regions = rig.connection.admin().regions(&rig.name).await.unwrap();
     let silent = regions[0].server.clone().unwrap();
-    let mut rows = rig.connection.table(rig.name.clone()).scan(Scan::new()).unwrap();
+    let mut rows = rig
+        .connection
+        .table(rig.name.clone())
+        .unwrap()
+        .scan(Scan::new())
+        .unwrap();
     let (mut away, mut others) = (Vec::new(), Vec::new());
     while let Some(row) = rows.next().await.unwrap() {
         let key = String::from_utf8_lossy(&row.key()[1..]).into_owned();

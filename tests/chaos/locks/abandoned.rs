@@ -1,8 +1,9 @@
-//! Answers that are lost and requests that come late: what nobody wants is given back, and nobody is told a wrong story.
+//! Answers that are lost and requests that come late: what nobody wants is given back, and nobody
+//! is told a wrong story.
 
 use std::{sync::Arc, time::Duration};
 
-use hbase_txn::{Connection, LockManager};
+use hbase_txn::{Connection, lock::LockManager};
 use tokio::sync::Notify;
 
 use super::{Rig, Sort, locks_of, request};
@@ -13,7 +14,8 @@ use crate::{
 };
 
 const SORTS: [Sort; 2] = [Sort::OursAlone, Sort::WithCompanions];
-/// Far longer than anything here takes: a lock that is left behind is not mistaken for one whose lease is over.
+/// Far longer than anything here takes: a lock that is left behind is not mistaken for one whose
+/// lease is over.
 const LEASE: Duration = Duration::from_secs(80);
 /// How soon what was left behind is given back.
 const SOON: Duration = Duration::from_secs(20);
@@ -55,7 +57,7 @@ impl Two {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acquire_whose_answer_is_lost_or_that_comes_late_leaves_no_lock_held() {
+async fn lost_or_late_acquire_leaves_no_lock_held() {
     const TEST: &str = "lock_unanswered";
     let settings = Settings::of(TEST);
     for sort in SORTS {
@@ -97,7 +99,7 @@ async fn an_acquire_whose_answer_is_lost_or_that_comes_late_leaves_no_lock_held(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_whose_answer_is_lost_is_released_or_unknown_and_never_called_lost() {
+async fn release_with_a_lost_answer_is_released_or_unknown() {
     const TEST: &str = "lock_release_unanswered";
     let settings = Settings::of(TEST);
     for sort in SORTS {

@@ -1,5 +1,5 @@
-//! The command `lock run` before a network that goes silent: the only process of a cluster of its own is stopped, so that
-//! connections stay, and nobody answers.
+//! The command `lock run` before a network that goes silent: the only process of a cluster of its
+//! own is stopped, so that connections stay, and nobody answers.
 
 use std::{
     path::Path,
@@ -7,10 +7,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use hbase_txn::{
-    Config, Connection, Level, LockTableOptions, TableName,
-    local::{BootOptions, Home, LocalCluster},
-};
+use hbase_local::{BootOptions, Home, LocalCluster};
+use hbase_txn::{Config, Connection, Level, TableName, lock::LockTableOptions};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
@@ -20,7 +18,8 @@ use tokio::{
 use super::{CLIENT, FARM, locks_of};
 use crate::cluster::{PATIENCE, Stopped, until};
 
-/// The shortest lease before whose end the command promises to be through with its program, whatever that does.
+/// The shortest lease before whose end the command promises to be through with its program,
+/// whatever that does.
 const LEASE: &str = "18s";
 /// How long after TERM there is KILL.
 const GRACE: Duration = Duration::from_secs(5);
@@ -29,7 +28,7 @@ const ID: &str = "silent";
 const STUBBORN: &str = "trap 'echo told' TERM; echo $$; while :; do sleep 0.05; done";
 
 #[tokio::test]
-async fn before_a_silent_network_lock_run_ends_its_program_before_the_lease_is_over() {
+async fn lock_run_ends_its_program_before_the_lease_on_silence() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path(), Home::from_env().unwrap().cache());
     let local = LocalCluster::in_home("silent", home).unwrap();
@@ -39,7 +38,7 @@ async fn before_a_silent_network_lock_run_ends_its_program_before_the_lease_is_o
     let config = Config::from_uri(&uri).unwrap();
     let connection = Connection::builder(config).connect().await.unwrap();
     let table: TableName = "silent".parse().unwrap();
-    let options = LockTableOptions::new(table.clone()).regions(1);
+    let options = LockTableOptions::from(table.clone()).regions(1);
     assert!(options.create(&connection.admin()).await.unwrap());
     let locks = locks_of(&connection, &table).await;
 

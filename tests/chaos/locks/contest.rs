@@ -1,4 +1,5 @@
-//! Owners that come and go under faults, write what only the holder may write, and write down what they believed.
+//! Owners that come and go under faults, write what only the holder may write, and write down what
+//! they believed.
 
 use std::{
     sync::{
@@ -10,8 +11,8 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    Comparison, Condition, Connection, Get, LockGuard, LockLoss, LockManager, LockRequest, Outcome,
-    PartitionLocks, PartitionedTable, Put, ReleaseOutcome, Table, TableName,
+    Comparison, Condition, Connection, Get, Outcome, PartitionedTable, Put, Table, TableName,
+    lock::{LockGuard, LockLoss, LockManager, LockRequest, PartitionLocks, ReleaseOutcome},
 };
 use tokio::{task::JoinSet, time::sleep};
 
@@ -87,7 +88,7 @@ pub(super) async fn write_fenced(data: &Table, lock: usize, fencing: u64) -> hba
     let (row, number) = (guarded_row(lock), fencing.to_be_bytes().to_vec());
     let newer = Condition::compare(row.clone(), FAMILY, HIGHEST, Comparison::Less, number.clone());
     let put = Put::new(row).cell(FAMILY, HIGHEST, number);
-    data.check_and_mutate(newer, [put.into()]).await
+    Ok(data.check_and_mutate(newer, [put.into()]).await?)
 }
 
 /// Makes the rows that holders write.
@@ -124,9 +125,11 @@ impl Ground {
             Self::Partitions { table, .. } => {
                 let (prefix, row) = partition(lock);
                 let number = guard.fencing().to_be_bytes().to_vec();
-                let mut transaction = table.at(prefix)?;
-                transaction.fenced_by(guard)?;
-                transaction.put(Put::new(row).cell(crate::cluster::FAMILY, HIGHEST, number))?;
+                let transaction = table.transaction(prefix).fenced_by(guard).put(Put::new(row).cell(
+                    crate::cluster::FAMILY,
+                    HIGHEST,
+                    number,
+                ));
                 match transaction.commit().await {
                     Outcome::Rejected(_) => Ok(false),
                     outcome => outcome.into_result().map(|_| true),
@@ -152,12 +155,12 @@ impl Contest {
         terms: Terms,
         rng: impl Fn(u64) -> Rng,
     ) -> Self {
-        prepare(&connections[0].table(table.clone()), terms.locks).await;
+        prepare(&connections[0].table(table.clone()).unwrap(), terms.locks).await;
         let mut grounds = Vec::new();
         for connection in connections {
             grounds.push(Ground::LockTable {
                 locks: locks_of(connection, table).await,
-                data: connection.table(table.clone()),
+                data: connection.table(table.clone()).unwrap(),
             });
         }
         Self::on(grounds, terms, rng)
@@ -249,10 +252,12 @@ impl Owner {
         let shared = Arc::clone(&self.shared);
         while !shared.over.load(Ordering::Relaxed) {
             let lock = self.rng.usize(..shared.terms.locks);
-            let mut request = self.ground.request(lock, shared.terms.lease);
-            request = request.wait(Duration::from_millis(300));
+            let mut request = self
+                .ground
+                .request(lock, shared.terms.lease)
+                .wait(Duration::from_millis(300));
             if self.rng.bool() {
-                request = request.renewed();
+                request = request.auto_renew();
             }
             match request.acquire().await {
                 Ok(guard) => self.hold(lock, guard).await,
@@ -267,7 +272,8 @@ impl Owner {
         let begun = self.shared.history.acquired(lock, guard.fencing());
         count(&counts.acquired);
         let mut claim = Instant::now() + guard.remaining();
-        // Mostly he is quick; sometimes he stays as long as he may; sometimes he sleeps past his lease.
+        // Mostly he is quick; sometimes he stays as long as he may; sometimes he sleeps past his
+        // lease.
         let lease = self.shared.terms.lease;
         match self.rng.u8(..10) {
             0 => sleep(lease.mul_f64(1.0 + self.rng.f64())).await,
@@ -310,7 +316,8 @@ impl Owner {
         let now = Instant::now();
         let end = now + guard.remaining();
         let held = end > now;
-        // Of a lease that was over the guard claimed no more than it had said when it was last asked.
+        // Of a lease that was over the guard claimed no more than it had said when it was last
+        // asked.
         self.shared
             .history
             .ended_at(begun, if held { now } else { claim.min(now) });

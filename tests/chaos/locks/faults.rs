@@ -3,7 +3,10 @@
 use std::{sync::mpsc, thread, time::Duration};
 
 use fastrand::Rng;
-use hbase_txn::{Connection, LockLoss, ReleaseOutcome};
+use hbase_txn::{
+    Connection,
+    lock::{LockLoss, ReleaseOutcome},
+};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
@@ -21,15 +24,16 @@ use crate::{
 const SORTS: [Sort; 2] = [Sort::OursAlone, Sort::WithCompanions];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_owner_that_was_stopped_past_its_lease_knows_it_when_it_wakes_and_can_do_no_harm() {
+async fn owner_paused_past_its_lease_sees_the_loss_and_does_no_harm() {
     const TEST: &str = "lock_paused";
     const LEASE: Duration = Duration::from_secs(5);
     let settings = Settings::of(TEST);
     for sort in SORTS {
         let rig = Rig::new(TEST, &settings, sort).await;
-        let data = rig.connection.table(rig.name.clone());
+        let data = rig.connection.table(rig.name.clone()).unwrap();
         prepare(&data, 1).await;
-        // A runtime of its own, that stands still as a whole: nobody looks at the clock, and nobody renews.
+        // A runtime of its own, that stands still as a whole: nobody looks at the clock, and nobody
+        // renews.
         let (config, name) = (rig.cluster.config(), rig.name.clone());
         let (acquired, when_acquired) = oneshot::channel();
         let (wake, sleep) = mpsc::channel::<()>();
@@ -42,7 +46,7 @@ async fn an_owner_that_was_stopped_past_its_lease_knows_it_when_it_wakes_and_can
                 let connection = Connection::builder(config).connect().await.unwrap();
                 let locks = locks_of(&connection, &name).await;
                 let guard = request(&locks, "lock-0", LEASE)
-                    .renewed()
+                    .auto_renew()
                     .acquire()
                     .await
                     .unwrap();
@@ -51,7 +55,7 @@ async fn an_owner_that_was_stopped_past_its_lease_knows_it_when_it_wakes_and_can
                 sleep.recv().unwrap();
                 assert!(!guard.is_held() && guard.remaining().is_zero());
                 assert_eq!(guard.lost().await, LockLoss::Expired);
-                let data = connection.table(name);
+                let data = connection.table(name).unwrap();
                 assert!(!write_fenced(&data, 0, fencing).await.unwrap(), "a stale write");
                 let outcome = guard.release().await.unwrap();
                 assert!(
@@ -82,7 +86,7 @@ async fn an_owner_that_was_stopped_past_its_lease_knows_it_when_it_wakes_and_can
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_is_told_before_anybody_else_gets_in_although_the_network_is_silent() {
+async fn loss_is_reported_before_the_next_holder_despite_silence() {
     const TEST: &str = "lock_silence";
     const LEASE: Duration = Duration::from_secs(2);
     let settings = Settings::of(TEST);
@@ -93,7 +97,7 @@ async fn lost_is_told_before_anybody_else_gets_in_although_the_network_is_silent
         let (locks, others) = (locks_of(&behind, &rig.name).await, rig.locks().await);
         for renewed in [false, true] {
             let mine = request(&locks, "silent", LEASE);
-            let mine = if renewed { mine.renewed() } else { mine };
+            let mine = if renewed { mine.auto_renew() } else { mine };
             let guard = mine.wait(2 * LEASE).acquire().await.unwrap();
             proxy.rule(|_| Action::Blackhole);
             let silent = Instant::now();
@@ -136,7 +140,7 @@ pub(crate) fn misfortune(rng: &mut Rng) -> Action {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_has_one_holder_although_answers_are_lost_and_requests_come_late_and_twice() {
+async fn lock_has_one_holder_under_lost_late_and_repeated_requests() {
     const TEST: &str = "lock_faults";
     let settings = Settings::of(TEST);
     for sort in SORTS {
@@ -170,7 +174,7 @@ async fn a_lock_has_one_holder_although_answers_are_lost_and_requests_come_late_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_has_one_holder_although_its_region_moves_and_its_server_is_killed() {
+async fn lock_has_one_holder_under_region_moves_and_server_kills() {
     const TEST: &str = "lock_servers";
     let settings = Settings::of(TEST);
     for sort in SORTS {

@@ -13,7 +13,7 @@ const LEASE: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fencing_numbers_rise_over_releases_row_deletes_expiries_and_moves() {
+async fn fencing_numbers_rise_over_releases_deletes_and_moves() {
     const TEST: &str = "lock_fencing";
     let settings = Settings::of(TEST);
     for sort in [Sort::OursAlone, Sort::WithCompanions] {

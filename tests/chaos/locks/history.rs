@@ -1,7 +1,7 @@
 //! What owners believed about locks, and a checker of that.
 //!
-//! An owner holds a lock from the answer that gave it to him until he begins to give it back, or stops believing that he
-//! has it. All owners are in one process, so all times are of one clock.
+//! An owner holds a lock from the answer that gave it to him until he begins to give it back, or
+//! stops believing that he has it. All owners are in one process, so all times are of one clock.
 
 #[cfg(test)]
 mod tests;

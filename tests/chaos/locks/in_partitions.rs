@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Connection, FamilyDescriptor, Get};
+use hbase_txn::{Connection, FamilyDescriptor, Get, TableDescriptorExt};
 
 use super::contest::{Contest, HIGHEST, Terms, partition};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 const LOCKS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_in_a_partition_has_one_holder_and_no_stale_write_although_servers_die() {
+async fn partition_lock_has_one_holder_and_no_stale_write_on_kills() {
     const TEST: &str = "lock_partitions";
     let settings = Settings::of(TEST);
     let cluster = TestCluster::take().await;
@@ -56,7 +56,7 @@ async fn a_lock_in_a_partition_has_one_holder_and_no_stale_write_although_server
     assert!(shuffler.done.moved > 0);
     cluster.settle(&connection).await;
     contest.stop(TEST).await;
-    let data = connection.table(name.clone());
+    let data = connection.table(name.clone()).unwrap();
     for lock in 0..LOCKS {
         let get = Get::new(partition(lock).1)
             .column(FAMILY, HIGHEST)

@@ -1,5 +1,5 @@
-//! An owner that does as the Java library does: a check-and-put with the time of its own wall clock and a TTL, and a
-//! release that deletes the whole row, whosever it is.
+//! An owner that does as the Java library does: a check-and-put with the time of its own wall clock
+//! and a TTL, and a release that deletes the whole row, whosever it is.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,7 +18,7 @@ pub(super) struct JavaOwner {
 impl JavaOwner {
     pub(super) fn new(connection: &Connection, table: &TableName, id: &str) -> Self {
         Self {
-            table: connection.table(table.clone()),
+            table: connection.table(table.clone()).unwrap(),
             row: row(id),
         }
     }
@@ -36,8 +36,8 @@ impl JavaOwner {
         acquired.then_some(now)
     }
 
-    /// Whether its marker lies under one of a later time: somebody else held the lock and gave it back while its request
-    /// was on its way. Nothing else may hide it.
+    /// Whether its marker lies under one of a later time: somebody else held the lock and gave it
+    /// back while its request was on its way. Nothing else may hide it.
     pub(super) async fn is_overtaken(&self, marker: u64) -> bool {
         let get = Get::new(self.row.clone()).column("D", "L");
         let seen = self.table.get(get).await.unwrap();
@@ -46,8 +46,8 @@ impl JavaOwner {
             return false;
         }
         let scan = Scan::new()
-            .start(self.row.clone())
-            .stop_inclusive(self.row.clone());
+            .start_row(self.row.clone())
+            .stop_row_inclusive(self.row.clone());
         let mut stored = self.table.scan(scan.raw()).unwrap();
         let stored = stored.next().await.unwrap().expect("what it put");
         let is_later =

@@ -11,6 +11,8 @@
 //! | `history` | what owners believed, and the checker of that |
 //! | `in_partitions` | locks beside the data of a partition |
 //! | `java` | an owner that does as the Java library does |
+//! | `muted` | connections that go silent while HBase is healthy |
+//! | `skewed_server` | a region server whose clock is ahead of the others' |
 //! | `wall_clock` | a process whose wall clock is a minute off |
 //! | `spinning` | owners that acquire again as soon as they have released |
 
@@ -23,13 +25,16 @@ mod fencing;
 mod history;
 mod in_partitions;
 mod java;
+mod muted;
+mod skewed_server;
 mod spinning;
 mod wall_clock;
 
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, Level, LockManager, LockManagerOptions, LockRequest, LockTableOptions, TableName,
+    Connection, Level, TableName,
+    lock::{LockManager, LockManagerOptions, LockRequest, LockTableOptions},
 };
 
 use crate::{
@@ -63,11 +68,11 @@ impl Rig {
         let name: TableName = format!("{test}_{}_{:x}", settings.seed, fastrand::u32(..))
             .parse()
             .unwrap();
-        let options = LockTableOptions::new(name.clone()).regions(6);
+        let options = LockTableOptions::from(name.clone()).regions(6);
         let options = match sort {
-            Sort::OursAlone => options.ours_alone(),
+            Sort::OursAlone => options.without_java_clients(),
             Sort::WithCompanions => options,
-            Sort::ProtectJava => options.protect_java(),
+            Sort::ProtectJava => options.protect_java_clients(),
         };
         let admin = connection.admin().with_operation_timeout(PATIENCE);
         assert!(options.create(&admin).await.unwrap());

@@ -1,4 +1,5 @@
-//! Owners that acquire again as soon as they have released: the load under which the Java library's locks overlap.
+//! Owners that acquire again as soon as they have released: the load under which the Java library's
+//! locks overlap.
 
 use std::{
     sync::{
@@ -8,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use hbase_txn::{ErrorKind, LockManager};
+use hbase_txn::{ErrorKind, lock::LockManager};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
@@ -27,9 +28,11 @@ use crate::{cluster::PATIENCE, settings::Settings};
 const SECTION: Duration = Duration::from_millis(2);
 /// Far longer than a cycle, also of a busy machine.
 const LEASE: Duration = Duration::from_secs(60);
-/// How long an owner waits at a time. Who begins anew looks often at first; and when all is done, all locks are free.
+/// How long an owner waits at a time. Who begins anew looks often at first; and when all is done,
+/// all locks are free.
 const WAIT: Duration = Duration::from_secs(60);
-/// How long a Java-style owner waits between two tries; the library waits for a second, and so meets others less often.
+/// How long a Java-style owner waits between two tries; the library waits for a second, and so
+/// meets others less often.
 const JAVA_RETRY: Duration = Duration::from_millis(4);
 
 /// Who spins.
@@ -40,8 +43,9 @@ struct Load {
     java: usize,
     /// How often locks are acquired: by ours, where there are any.
     cycles: usize,
-    /// Whether the table protects Java-style owners. Then only a hold that overtook its request can hide an owner's lock;
-    /// such an owner is counted and kept out, or it would release the locks of others, who would do the same in their turn.
+    /// Whether the table protects Java-style owners. Then only a hold that overtook its request can
+    /// hide an owner's lock; such an owner is counted and kept out, or it would release the locks
+    /// of others, who would do the same in their turn.
     protected: bool,
 }
 
@@ -148,7 +152,8 @@ async fn spin(rig: &Rig, load: Load) -> Done {
     done
 }
 
-/// What protects Java clients makes each cycle of a hot lock slower than the one before, until the next major compaction.
+/// What protects Java clients makes each cycle of a hot lock slower than the one before, until the
+/// next major compaction.
 async fn spin_while_compacted(rig: &Rig, load: Load) -> Done {
     let admin = rig.connection.admin().with_operation_timeout(PATIENCE);
     let compactions = AtomicUsize::new(0);
@@ -215,7 +220,7 @@ async fn four_owners_of_ours_on_each_of_64_locks_never_overlap() {
             locks: 64,
             ours: 4,
             java: 0,
-            cycles: Settings::cycles(50_000, 1_000_000) / 2,
+            cycles: Settings::cycles(16_000, 1_000_000) / 2,
             protected: false,
         };
         let done = spin(&rig, load).await;
@@ -227,7 +232,7 @@ async fn four_owners_of_ours_on_each_of_64_locks_never_overlap() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_of_ours_never_overlap_whatever_java_style_owners_do_on_the_same_locks() {
+async fn ours_never_overlap_beside_java_style_owners() {
     const TEST: &str = "locks_with_java";
     let settings = Settings::of(TEST);
     let rig = Rig::new(TEST, &settings, Sort::WithCompanions).await;
@@ -235,7 +240,7 @@ async fn two_of_ours_never_overlap_whatever_java_style_owners_do_on_the_same_loc
         locks: 16,
         ours: 2,
         java: 2,
-        cycles: Settings::cycles(50_000, 1_000_000) / 50,
+        cycles: Settings::cycles(25_000, 1_000_000) / 50,
         protected: false,
     };
     let done = spin(&rig, load).await;
@@ -246,7 +251,7 @@ async fn two_of_ours_never_overlap_whatever_java_style_owners_do_on_the_same_loc
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_overlaps_where_java_is_protected_but_those_whose_requests_were_overtaken() {
+async fn with_protection_only_overtaken_requests_overlap() {
     const TEST: &str = "locks_protected";
     let settings = Settings::of(TEST);
     let rig = Rig::new(TEST, &settings, Sort::ProtectJava).await;
@@ -254,7 +259,7 @@ async fn nobody_overlaps_where_java_is_protected_but_those_whose_requests_were_o
         locks: 16,
         ours: 2,
         java: 2,
-        cycles: Settings::cycles(50_000, 1_000_000) / 250,
+        cycles: Settings::cycles(16_000, 1_000_000) / 250,
         protected: true,
     };
     let done = spin_while_compacted(&rig, load).await;
@@ -267,7 +272,7 @@ async fn nobody_overlaps_where_java_is_protected_but_those_whose_requests_were_o
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn java_style_owners_let_two_of_ours_in_where_there_are_no_companions() {
+async fn java_style_owners_admit_two_of_ours_without_companions() {
     const TEST: &str = "locks_without_companions";
     let settings = Settings::of(TEST);
     let rig = Rig::new(TEST, &settings, Sort::OursAlone).await;
@@ -294,7 +299,7 @@ async fn java_style_owners_let_two_of_ours_in_where_there_are_no_companions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn java_style_owners_alone_overlap_so_that_the_harness_is_known_to_see_it() {
+async fn harness_sees_the_overlaps_of_java_style_owners() {
     const TEST: &str = "locks_java_alone";
     let settings = Settings::of(TEST);
     let rig = Rig::new(TEST, &settings, Sort::WithCompanions).await;

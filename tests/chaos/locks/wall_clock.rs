@@ -1,5 +1,5 @@
-//! A process whose wall clock is a minute off, against one whose clock is right. The other process is this one's test
-//! binary with a clock that `clock_shift.c` shifts, and does as it is told.
+//! A process whose wall clock is a minute off, against one whose clock is right. The other process
+//! is this one's test binary with a clock that `clock_shift.c` shifts, and does as it is told.
 
 use std::{
     env,
@@ -8,7 +8,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use hbase_txn::{Config, Connection, ErrorKind, LockGuard, LockManager, provision::audit_cluster};
+use hbase_provision::audit_cluster;
+use hbase_txn::{
+    Config, Connection, ErrorKind,
+    lock::{LockGuard, LockManager},
+};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, stdin},
     process::{Child, ChildStderr, ChildStdin, Command},
@@ -21,7 +25,8 @@ use crate::{cluster::PATIENCE, settings::Settings};
 const OTHER: &str = "locks::wall_clock::other_process";
 const TABLE: &str = "CLOCK_SHIFT_TABLE";
 const URI: &str = "CLOCK_SHIFT_URI";
-const SHIFT: &str = "CLOCK_SHIFT_SECONDS";
+/// What the shim reads.
+pub(super) const SHIFT: &str = "CLOCK_SHIFT_SECONDS";
 const LEASE: Duration = Duration::from_secs(3);
 const ID: &str = "clock";
 
@@ -132,8 +137,9 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
-async fn compile(folder: &Path) -> std::path::PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chaos/locks/clock_shift.c");
+/// Makes the shim of `clock_shift.c`, to be preloaded.
+pub(super) async fn compile(folder: &Path) -> std::path::PathBuf {
+    let source = Path::new(env!("REPOSITORY")).join("tests/chaos/locks/clock_shift.c");
     let shim = folder.join("clock_shift.so");
     let status = Command::new("cc")
         .args(["-shared", "-fPIC", "-o"])
@@ -146,7 +152,7 @@ async fn compile(folder: &Path) -> std::path::PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_whose_wall_clock_is_a_minute_off_excludes_and_is_excluded_like_any_other() {
+async fn wrong_wall_clock_does_not_break_exclusion() {
     const TEST: &str = "lock_wall_clock";
     let settings = Settings::of(TEST);
     let folder = tempfile::tempdir().unwrap();
@@ -161,7 +167,8 @@ async fn a_process_whose_wall_clock_is_a_minute_off_excludes_and_is_excluded_lik
             let off = seen - i64::try_from(now().as_secs()).unwrap();
             assert!((off - shift).abs() < 20, "its clock is {off} s off, not {shift}");
 
-            // Whoever asks it what is wrong with the cluster is told of the clocks; whoever asks here is not.
+            // Whoever asks it what is wrong with the cluster is told of the clocks; whoever asks
+            // here is not.
             let distant = other.told("clocks").await;
             let direction = if shift > 0 { "behind" } else { "ahead" };
             assert!(

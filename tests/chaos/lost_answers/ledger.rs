@@ -1,8 +1,8 @@
 //! A table of accounts, and what is done in it.
 //!
-//! A partition has accounts, a gate that is open or shut, and one row of marks. Every transaction moves money between two
-//! accounts and adds one to the mark that has its name: so the marks count how often each was applied, which the sum of
-//! the accounts does not show.
+//! A partition has accounts, a gate that is open or shut, and one row of marks. Every transaction
+//! moves money between two accounts and adds one to the mark that has its name: so the marks count
+//! how often each was applied, which the sum of the accounts does not show.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -10,7 +10,7 @@ use fastrand::Rng;
 use futures::future::join_all;
 use hbase_txn::{
     Condition, Connection, Get, Increment, PartitionedTable, Put, Result, Snapshot, SnapshotOptions,
-    TransactionId,
+    TableDescriptorExt, TransactionId,
 };
 
 use crate::{
@@ -79,7 +79,8 @@ impl Work {
             partition: rng.choice(partitions).unwrap().clone(),
             kind,
             recording,
-            // Some can send once or twice, and are left with a lost answer; others send until they know.
+            // Some can send once or twice, and are left with a lost answer; others send until they
+            // know.
             patience: Duration::from_millis(if rng.u32(..4) == 0 { 700 } else { 3_000 }),
             from,
             to: (from + rng.u8(1..ACCOUNTS)) % ACCOUNTS,
@@ -95,34 +96,29 @@ impl Work {
     /// The transaction, ready to be committed.
     pub(crate) fn transaction(&self, table: &PartitionedTable) -> hbase_txn::Transaction {
         let table = table.clone().with_operation_timeout(self.patience);
-        let mut transaction = table.at(self.partition.clone()).unwrap();
+        let mut transaction = table.transaction(self.partition.clone());
         for (account, amount) in [(self.from, -self.amount), (self.to, self.amount)] {
             let row = account_row(&self.partition, account);
-            transaction
-                .increment(Increment::new(row).column(FAMILY, QUALIFIER, amount))
-                .unwrap();
+            transaction = transaction.increment(Increment::new(row).column(FAMILY, QUALIFIER, amount));
         }
         let mark = Increment::new(marks_row(&self.partition)).column(MARKS, self.name.clone(), 1);
-        transaction.increment(mark).unwrap();
+        transaction = transaction.increment(mark);
         let gate = gate_row(&self.partition);
         match self.kind {
             Kind::Gated => {
-                transaction
-                    .condition(Condition::equal(gate, FAMILY, QUALIFIER, "open"))
-                    .unwrap();
+                transaction = transaction.condition(Condition::equal(gate, FAMILY, QUALIFIER, "open"));
             }
             Kind::Gate(open) => {
                 let put = Put::new(gate).cell(FAMILY, QUALIFIER, if open { "open" } else { "shut" });
-                transaction.put(put).unwrap();
+                transaction = transaction.put(put);
             }
             Kind::Transfer | Kind::Twice => {}
         }
         match self.recording {
-            Recording::None => {}
-            Recording::Own => drop(transaction.recorded()),
-            Recording::Caller => drop(transaction.id(self.id())),
+            Recording::None => transaction,
+            Recording::Own => transaction.recorded(),
+            Recording::Caller => transaction.id(self.id()),
         }
-        transaction
     }
 }
 
@@ -160,11 +156,11 @@ pub(crate) async fn create(
     .unwrap();
     let table = PartitionedTable::open(connection, name).await.unwrap();
     let filled = partitions.iter().map(async |partition| {
-        let mut transaction = table.at(partition.clone()).unwrap();
+        let mut transaction = table.transaction(partition.clone());
         for account in 0..ACCOUNTS {
             let value = INITIAL.to_be_bytes().to_vec();
             let put = Put::new(account_row(partition, account)).cell(FAMILY, QUALIFIER, value);
-            transaction.put(put).unwrap();
+            transaction = transaction.put(put);
         }
         let outcome = transaction.commit().await;
         assert!(outcome.is_committed(), "{outcome}");
@@ -176,7 +172,7 @@ pub(crate) async fn create(
 /// The accounts of a partition as they were at one moment.
 pub(crate) async fn accounts(table: &PartitionedTable, partition: &str) -> Result<Snapshot> {
     // A few rows a call, so that it takes several.
-    let options = SnapshotOptions::new().stop(gate_row(partition)).batch_rows(3);
+    let options = SnapshotOptions::new().stop_row(gate_row(partition)).caching(3);
     table.snapshot_with(partition.to_owned(), options).await
 }
 

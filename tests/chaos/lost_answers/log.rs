@@ -66,7 +66,7 @@ pub(crate) struct Wrong {
 
 impl Log {
     pub(crate) fn new(test: &str, settings: &Settings) -> Self {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/chaos");
+        let folder = Path::new(env!("REPOSITORY")).join("target/chaos");
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join(format!("{test}-{}.jsonl", settings.seed));
         let inner = Inner {

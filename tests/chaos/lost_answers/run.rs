@@ -10,7 +10,10 @@ use std::{
 };
 
 use fastrand::Rng;
-use hbase_txn::{Connection, Delete, Outcome, PartitionedTable, Scan, Settled, TableDescriptor, Unsettled};
+use hbase_txn::{
+    Connection, Delete, Outcome, PartitionedTable, Scan, Settled, TableDescriptor, TableDescriptorExt,
+    Unsettled,
+};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::JoinSet,
@@ -37,8 +40,8 @@ const PARTITIONS: usize = 48;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) test: &'static str,
-    /// Whether transactions leave a record. Without, half of the lost answers are blindly sent again, and half are
-    /// taken for failures.
+    /// Whether transactions leave a record. Without, half of the lost answers are blindly sent
+    /// again, and half are taken for failures.
     pub(crate) recorded: bool,
     /// Whether others delete rows meanwhile.
     pub(crate) foreign_hands: bool,
@@ -138,19 +141,23 @@ impl Run {
         }
     }
 
-    /// Waits until so many commits have ended since the beginning.
+    /// Waits until so many commits have ended since the beginning. Fails if none ends within
+    /// `patience`.
     pub(crate) async fn goes_on_to(&mut self, commits: usize, patience: Duration) {
-        until("further commits", patience, async || {
-            for tasks in [&mut self.tasks, &mut self.settlers] {
-                if let Some(ended) = tasks.try_join_next() {
-                    // Mostly its panic is the message.
-                    ended.unwrap();
-                    panic!("a task ended early");
+        while self.ended() < commits {
+            let before = self.ended();
+            until("further commit", patience, async || {
+                for tasks in [&mut self.tasks, &mut self.settlers] {
+                    if let Some(ended) = tasks.try_join_next() {
+                        // Mostly its panic is the message.
+                        ended.unwrap();
+                        panic!("a task ended early");
+                    }
                 }
-            }
-            (self.ended() >= commits).then_some(())
-        })
-        .await;
+                (self.ended() > before).then_some(())
+            })
+            .await;
+        }
     }
 
     pub(crate) fn ended(&self) -> usize {
@@ -330,8 +337,8 @@ async fn read_on(shared: Arc<Shared>, mut rng: Rng) {
     }
 }
 
-/// Deletes what it finds, as one does who knows nothing of transactions: some row, some record, or a whole partition;
-/// all but the marks.
+/// Deletes what it finds, as one does who knows nothing of transactions: some row, some record, or
+/// a whole partition; all but the marks.
 async fn delete_on(shared: Arc<Shared>, mut rng: Rng) {
     let table = shared
         .plain

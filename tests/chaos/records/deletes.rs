@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use hbase_txn::{Delete, Recorded, Settled, TableDescriptor, TransactionId};
+use hbase_txn::{Delete, Recorded, Settled, TableDescriptor, TableDescriptorExt, TransactionId};
 use tokio::time::sleep;
 
 use super::{
@@ -30,7 +30,7 @@ fn ids(what: &str, count: usize) -> Vec<(&'static str, TransactionId)> {
 }
 
 #[tokio::test]
-async fn a_record_whose_row_is_deleted_right_before_or_meanwhile_is_seen_and_its_transaction_applied_once() {
+async fn deleted_record_row_does_not_hide_a_record() {
     let rig = Rig::new("records_deleted_before").await;
     let mut rng = rig.settings.rng(1);
     rig.proxy.rule(
@@ -67,7 +67,7 @@ async fn a_record_whose_row_is_deleted_right_before_or_meanwhile_is_seen_and_its
 }
 
 #[tokio::test]
-async fn a_committed_id_is_a_replay_although_its_records_row_was_deleted() {
+async fn committed_id_is_a_replay_after_a_delete_of_its_record_row() {
     let rig = Rig::new("records_deleted_after").await;
     let ids = ids("after", times(200, 1_500));
     for (number, some) in ids.chunks(AT_ONCE).enumerate() {
@@ -86,7 +86,7 @@ async fn a_committed_id_is_a_replay_although_its_records_row_was_deleted() {
 }
 
 #[tokio::test]
-async fn a_late_request_is_fenced_off_although_the_fences_row_was_deleted() {
+async fn late_request_is_fenced_after_a_delete_of_the_fence_row() {
     let rig = Rig::new("records_deleted_between").await;
     let ids = ids("between", times(100, 1_000));
     for (number, some) in ids.chunks(AT_ONCE).enumerate() {

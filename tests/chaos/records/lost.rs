@@ -61,7 +61,7 @@ async fn a_lost_answer_is_sent_again_and_applied_once() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_settled_as_what_happened_by_the_handle_and_by_the_id() {
+async fn lost_answer_is_settled_by_the_handle_and_by_the_id() {
     let rig = Rig::new("records_fenced").await;
     for (name, action, expected) in [
         ("drop-answer", Action::DropAnswer, Settled::Committed),
@@ -124,14 +124,14 @@ async fn a_request_that_arrives_after_the_fence_is_never_applied() {
 }
 
 #[tokio::test]
-async fn a_lost_request_whose_id_others_used_meanwhile_is_settled_as_not_applied() {
+async fn lost_request_with_a_reused_id_is_settled_as_not_applied() {
     let rig = Rig::new("records_taken").await;
     for partition in PARTITIONS {
         let id = id("taken");
         let unsettled = held_back(&rig, partition, &id).await;
-        let mut other = rig.other.at(partition).unwrap();
+        let mut other = rig.other.transaction(partition);
         let put = Put::new(format!("{partition}other")).cell(FAMILY, QUALIFIER, "v");
-        other.id(id.clone()).put(put).unwrap();
+        other = other.id(id.clone()).put(put);
         let outcome = other.commit().await;
         assert!(outcome.is_committed() && !is_replayed(&outcome), "{outcome}");
         assert_eq!(settled(&unsettled).await, Settled::NotApplied);
@@ -142,7 +142,7 @@ async fn a_lost_request_whose_id_others_used_meanwhile_is_settled_as_not_applied
 }
 
 #[tokio::test]
-async fn reading_a_record_instead_of_fencing_finds_nothing_and_then_the_request_is_applied() {
+async fn reading_without_a_fence_lets_the_late_request_apply() {
     let rig = Rig::new("records_read").await;
     for partition in PARTITIONS {
         let id = id("read");
@@ -163,16 +163,14 @@ async fn reading_a_record_instead_of_fencing_finds_nothing_and_then_the_request_
 }
 
 #[tokio::test]
-async fn a_new_process_that_replays_a_conditional_transaction_is_told_so_by_the_record_alone() {
+async fn new_process_learns_a_replay_by_the_record_alone() {
     let rig = Rig::new("records_replay").await;
     let claim = |table: &PartitionedTable, time: Duration, partition, id: &TransactionId| -> Transaction {
         let mut transaction = transaction(table, time, partition, id);
         let row = format!("{partition}claim");
-        transaction
+        transaction = transaction
             .condition(Condition::absent(row.clone(), FAMILY, QUALIFIER))
-            .unwrap()
-            .put(Put::new(row).cell(FAMILY, QUALIFIER, "taken"))
-            .unwrap();
+            .put(Put::new(row).cell(FAMILY, QUALIFIER, "taken"));
         transaction
     };
     for partition in PARTITIONS {
@@ -197,14 +195,12 @@ async fn a_new_process_that_replays_a_conditional_transaction_is_told_so_by_the_
 
 /// Adds the condition that the gate is open.
 fn gated(mut transaction: Transaction, gate: &str) -> Transaction {
-    transaction
-        .condition(Condition::present(gate.to_owned(), FAMILY, QUALIFIER))
-        .unwrap();
+    transaction = transaction.condition(Condition::present(gate.to_owned(), FAMILY, QUALIFIER));
     transaction
 }
 
 #[tokio::test]
-async fn rejected_stays_true_when_another_copy_comes_to_find_the_conditions_met() {
+async fn rejection_stays_true_when_a_late_copy_finds_the_conditions() {
     let rig = Rig::new("records_rejected").await;
     for (number, copy) in [Action::Hold, Action::Again(2 * ATTEMPT)].into_iter().enumerate() {
         for partition in PARTITIONS {
@@ -239,14 +235,14 @@ async fn rejected_stays_true_when_another_copy_comes_to_find_the_conditions_met(
 }
 
 #[tokio::test]
-async fn an_attempt_behind_a_fence_of_its_own_commit_is_fenced_off_as_the_first_one_was() {
+async fn attempt_after_an_own_fence_is_fenced_like_the_first() {
     let rig = Rig::new("records_refenced").await;
     for partition in PARTITIONS {
         let (id, gate) = (id("refenced"), format!("{partition}gate"));
         let is_open = Arc::new(AtomicBool::new(false));
         let (seen, mut attempts) = (Arc::clone(&is_open), 0);
-        // The first attempt is refused and fenced. What it was refused for is looked at when that is there no more; so
-        // there is a second one, which nobody hears of.
+        // The first attempt is refused and fenced. What it was refused for is looked at when that
+        // is there no more; so there is a second one, which nobody hears of.
         rig.proxy.rule(move |request| match request.method.as_str() {
             COMMIT => {
                 attempts += 1;

@@ -9,10 +9,12 @@
 //! | fence and request at once; one id from two clients at once | `races` |
 //! | the record's row is deleted by others: before, after, between fence and late request, right before a fence | `deletes` |
 //! | regions close, open, split; a server is killed; a table that skips the log | `servers` |
+//! | a lost answer, then a move to a server that refuses every attempt | `servers` |
 //!
-//! Not here: a client whose clock is behind, which can't be had on one machine (`src/txn/servers.rs` has unit tests of
-//! what is made of clocks); an explicit flush or major compaction, which the client has no call for (a region that closes
-//! flushes); folded transactions, which never have records.
+//! Not here: a client whose clock is behind, which can't be had on one machine
+//! (`src/txn/servers.rs` has unit tests of what is made of clocks); an explicit flush or major
+//! compaction, which the client has no call for (a region that closes flushes); folded
+//! transactions, which never have records.
 
 mod deletes;
 mod lost;
@@ -24,7 +26,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hbase_txn::{
     Connection, Durability, FamilyDescriptor, Get, Increment, Outcome, PartitionedTable, Settled,
-    TableDescriptor, Transaction, TransactionId, Unsettled,
+    TableDescriptor, TableDescriptorExt, Transaction, TransactionId, Unsettled,
 };
 
 use crate::{
@@ -158,7 +160,8 @@ fn record_row(partition: &str, id: &TransactionId) -> Bytes {
         .into()
 }
 
-/// A transaction that adds one to the mark of its id, and may take so long. It is logged, whatever the table says.
+/// A transaction that adds one to the mark of its id, and may take so long. It is logged, whatever
+/// the table says.
 fn bare(
     table: &PartitionedTable,
     time: Duration,
@@ -166,11 +169,9 @@ fn bare(
     id: &TransactionId,
 ) -> Transaction {
     let table = table.clone().with_operation_timeout(time);
-    let mut transaction = table.at(partition).unwrap();
+    let mut transaction = table.transaction(partition);
     let mark = Increment::new(marks_row(partition)).column(MARKS, id.as_bytes().to_vec(), 1);
-    transaction
-        .increment(mark.durability(Durability::SyncWal))
-        .unwrap();
+    transaction = transaction.increment(mark.durability(Durability::SyncWal));
     transaction
 }
 
@@ -181,9 +182,7 @@ fn transaction(
     partition: &'static str,
     id: &TransactionId,
 ) -> Transaction {
-    let mut transaction = bare(table, time, partition, id);
-    transaction.id(id.clone());
-    transaction
+    bare(table, time, partition, id).id(id.clone())
 }
 
 fn unknown(outcome: Outcome) -> Unsettled {

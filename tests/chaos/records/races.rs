@@ -15,7 +15,7 @@ use crate::{
 const AT_ONCE: usize = 25;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_fence_and_late_request_come_at_once_exactly_one_of_them_wins() {
+async fn exactly_one_of_fence_and_late_request_wins() {
     let rig = Rig::new("records_fence_race").await;
     let mut rng = rig.settings.rng(1);
     // The requests arrive while, before and after the fences are sent.
@@ -49,7 +49,7 @@ async fn when_fence_and_late_request_come_at_once_exactly_one_of_them_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_settles_an_id_while_it_is_being_committed_both_are_told_the_truth() {
+async fn settling_during_a_commit_gives_both_the_truth() {
     let rig = Rig::new("records_settle_race").await;
     let (mut committed, mut aborted) = (0, 0);
     let mut rng = rig.settings.rng(1);
@@ -74,7 +74,7 @@ async fn whoever_settles_an_id_while_it_is_being_committed_both_are_told_the_tru
             match outcome {
                 // Where the fence came first, the commit has seen it, and was sent behind it.
                 Outcome::Committed(_) => assert_eq!((applied, recorded), (1, Recorded::Committed)),
-                Outcome::Failed(error) => {
+                Outcome::Aborted(error) => {
                     assert_eq!((applied, recorded), (0, Recorded::Aborted), "{error}");
                     assert_eq!(settled, Settled::NotApplied);
                 }
@@ -90,7 +90,7 @@ async fn whoever_settles_an_id_while_it_is_being_committed_both_are_told_the_tru
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_clients_that_commit_one_id_at_once_exactly_one_applies_it() {
+async fn exactly_one_of_two_concurrent_commits_of_an_id_applies() {
     let rig = Rig::new("records_two_clients").await;
     for round in 0..times(200, 2_000).div_ceil(AT_ONCE) {
         let races = (0..AT_ONCE).map(async |number| {
@@ -112,17 +112,17 @@ async fn of_two_clients_that_commit_one_id_at_once_exactly_one_applies_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_contents_that_are_committed_under_one_id_at_once_one_is_applied_and_the_other_refused() {
+async fn one_of_two_contents_under_an_id_applies_and_one_is_refused() {
     let rig = Rig::new("records_two_contents").await;
     for round in 0..times(200, 2_000).div_ceil(AT_ONCE) {
         let races = (0..AT_ONCE).map(async |number| {
             let (partition, id) = (PARTITIONS[number % 3], id(format!("contents-{round}-{number}")));
             let other = format!("{partition}other");
-            let mut second = rig.other.at(partition).unwrap();
-            second
+            let second = rig
+                .other
+                .transaction(partition)
                 .id(id.clone())
-                .put(Put::new(other).cell(FAMILY, QUALIFIER, id.as_bytes().to_vec()))
-                .unwrap();
+                .put(Put::new(other).cell(FAMILY, QUALIFIER, id.as_bytes().to_vec()));
             let (one, other) = tokio::join!(
                 transaction(&rig.table, LONG, partition, &id).commit(),
                 second.commit()
@@ -132,7 +132,7 @@ async fn of_two_contents_that_are_committed_under_one_id_at_once_one_is_applied_
                 false => (&other, &one),
             };
             assert!(winner.is_committed() && !is_replayed(winner), "{winner}");
-            assert!(matches!(loser, Outcome::Refused(_)), "{loser}");
+            assert!(matches!(loser, Outcome::Invalid(_)), "{loser}");
             assert_eq!(loser.error().unwrap().kind(), ErrorKind::IdReused);
             assert_eq!(rig.applied(partition, &id).await, i64::from(one.is_committed()));
         });

@@ -6,11 +6,13 @@
 //! | `dependencies` | who must have come before whom, and why |
 //! | `cycles` | who must have come before himself |
 //!
-//! After Adya, and as Elle does it: the elements that a key holds tell who wrote it in which order; from this and from
-//! what was read follows who came before whom; the history is serialisable if that has no cycle.
+//! After Adya, and as Elle does it: the elements that a key holds tell who wrote it in which order;
+//! from this and from what was read follows who came before whom; the history is serialisable if
+//! that has no cycle.
 //!
-//! An absent key that somebody deletes tells little: it was read before it was there, or afterwards. Where nothing else
-//! tells which, nothing follows from it, and the [`Report`] counts it.
+//! An absent key that somebody deletes tells little: it was read before it was there, or
+//! afterwards. Where nothing else tells which, nothing follows from it, and the [`Report`] counts
+//! it.
 
 mod cycles;
 mod dependencies;
@@ -72,8 +74,9 @@ pub(crate) struct Report {
     pub(crate) undecided: usize,
 }
 
-/// Finds what is wrong. Of cycles it finds the worst first, then the shortest, and none that share a transaction: so
-/// there are others, perhaps, but none where it found none. A cycle is called a phantom only where none is without one.
+/// Finds what is wrong. Of cycles it finds the worst first, then the shortest, and none that share
+/// a transaction: so there are others, perhaps, but none where it found none. A cycle is called a
+/// phantom only where none is without one.
 pub(crate) fn check(history: &History) -> Report {
     let (versions, mut anomalies) = Versions::of(history);
     let dependencies = Dependencies::of(history, &versions);

@@ -1,8 +1,9 @@
 //! What transactions read and wrote, and how they ended.
 //!
-//! A key is a row and a column, as `row:column`. What it holds is a list of elements; none is as good as absent. An
-//! element is appended to a key by one transaction only, so that who has seen it is known to come after that one. A key
-//! is deleted at most once, by a transaction that saw it, and nobody appends to it afterwards.
+//! A key is a row and a column, as `row:column`. What it holds is a list of elements; none is as
+//! good as absent. An element is appended to a key by one transaction only, so that who has seen it
+//! is known to come after that one. A key is deleted at most once, by a transaction that saw it,
+//! and nobody appends to it afterwards.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +19,8 @@ pub(crate) type List = Vec<String>;
 pub(crate) enum Read {
     /// One cell.
     Cell { key: String, found: List },
-    /// All keys from one to before another: a row, or a range of rows. Those that are not in it were absent.
+    /// All keys from one to before another: a row, or a range of rows. Those that are not in it
+    /// were absent.
     Span {
         start: String,
         stop: String,

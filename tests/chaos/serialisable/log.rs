@@ -35,7 +35,7 @@ struct Done {
 
 impl Log {
     pub(crate) fn new(test: &str, settings: &Settings) -> Self {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/chaos");
+        let folder = Path::new(env!("REPOSITORY")).join("target/chaos");
         Self {
             seed: settings.seed,
             path: folder.join(format!("{test}-{}.txt", settings.seed)),

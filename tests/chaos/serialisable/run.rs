@@ -10,8 +10,8 @@ use std::{
 
 use fastrand::Rng;
 use hbase_txn::{
-    Append, Condition, Connection, Error, Outcome, PartitionedTable, Put, Settled, TransactionId,
-    UpdateOptions, Updated,
+    Append, Condition, Connection, Error, Outcome, PartitionedTable, Put, Settled, TableDescriptorExt,
+    TransactionId, UpdateOptions, Updated,
 };
 use tokio::{
     task::JoinSet,
@@ -256,7 +256,8 @@ async fn transact_on(
     }
 }
 
-/// An update. One in twenty is dropped on the way; some have an id by which they can be settled then.
+/// An update. One in twenty is dropped on the way; some have an id by which they can be settled
+/// then.
 async fn update(shared: &Shared, table: &PartitionedTable, work: &Work, rng: &mut Rng) {
     let began = shared.now();
     let mut attempts: Vec<Transaction> = Vec::new();
@@ -312,22 +313,19 @@ async fn commit_plain(shared: &Shared, table: &PartitionedTable, work: &Work, wi
     let element = format!("{}.0", work.name);
     let mut noted = Transaction::new(element.clone());
     let id = TransactionId::new(work.name.clone()).unwrap();
-    let mut transaction = table.at(work.partition.clone()).unwrap();
-    transaction.id(id.clone());
+    let mut transaction = table.transaction(work.partition.clone()).id(id.clone());
     for list in ["l0", "l1"].map(|list| format!("{}{list}", work.partition)) {
         noted.append(key(&list, QUALIFIER), &element);
         let append = Append::new(list).cell(FAMILY, QUALIFIER, format!("{element},"));
-        transaction.append(append).unwrap();
+        transaction = transaction.append(append);
     }
     if with_condition {
         let name = work.wanted_name();
         noted.read(key(&name, QUALIFIER), Vec::new());
         noted.append(key(&name, QUALIFIER), &element);
-        transaction
+        transaction = transaction
             .condition(Condition::absent(name.clone(), FAMILY, QUALIFIER))
-            .unwrap()
-            .put(Put::new(name).cell(FAMILY, QUALIFIER, format!("{element},")))
-            .unwrap();
+            .put(Put::new(name).cell(FAMILY, QUALIFIER, format!("{element},")));
     }
     let fate = match within_deadline("commit", DEADLINE, transaction.commit()).await.0 {
         Outcome::Committed(_) => Fate::Committed,
@@ -372,7 +370,8 @@ async fn read_then_commit(shared: &Shared, table: &PartitionedTable, work: &Work
     shared.note(work, began, vec![attempt], fate);
 }
 
-/// Reads a snapshot, and commits what follows from it without conditions. The closure tells whether to commit.
+/// Reads a snapshot, and commits what follows from it without conditions. The closure tells whether
+/// to commit.
 pub(crate) async fn naively(
     table: &PartitionedTable,
     partition: &str,
@@ -393,10 +392,10 @@ pub(crate) async fn naively(
     if !performed {
         return (attempt, Fate::NotApplied);
     }
-    let mut transaction = table.at(partition.to_owned()).unwrap();
+    let mut transaction = table.transaction(partition.to_owned());
     let has_changes = !changes.is_empty();
     for change in changes {
-        transaction.add(change).unwrap();
+        transaction = transaction.add(change);
     }
     if has_changes {
         let outcome = transaction.commit().await;

@@ -1,7 +1,7 @@
 //! What transactions do, so that all anomalies could happen.
 //!
-//! A partition has a few lists that everybody appends to; a range of rows that come and go; a row whose columns
-//! come and go; and names, each for one only.
+//! A partition has a few lists that everybody appends to; a range of rows that come and go; a row
+//! whose columns come and go; and names, each for one only.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,9 @@
-//! Starts HBase in a container, runs a command against it, and removes the container: `in-container IMAGE LOG COMMAND...`
+//! Starts HBase in a container, runs a command against it, and removes the container: `in-container
+//! IMAGE LOG COMMAND...`
 //!
-//! The command finds the cluster in `HBASE_TXN_CONNECT`, and in `HBASE_TXN_TEST_VERSIONS` as the smoke suite wants it. The exit
-//! status says whether the command did well. What HBase writes goes to the file LOG.
+//! The command finds the cluster in `HBASE_TXN_CONNECT`, and in `HBASE_TXN_TEST_VERSIONS` as the
+//! smoke suite wants it. The exit status says whether the command did well. What HBase writes goes
+//! to the file LOG.
 
 use std::{
     env,
@@ -53,7 +55,8 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         .flat_map(|(key, port)| ["-D".to_owned(), format!("{key}={port}")]);
     let started = GenericImage::new(name, tag)
         .with_wait_for(WaitFor::message_on_either_std(SERVES))
-        // HBase tells clients the address that it knows itself by, so it must be one that holds outside, too.
+        // HBase tells clients the address that it knows itself by, so it must be one that holds
+        // outside, too.
         .with_network("host")
         .with_cmd(["standalone".to_owned()].into_iter().chain(settings))
         .with_startup_timeout(BOOT_TAKES)

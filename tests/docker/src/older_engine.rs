@@ -1,8 +1,9 @@
-//! Lets a client that names a later version of Docker's API talk to an older engine: `older-engine LISTEN ENGINE VERSION`, two Unix
-//! sockets and the version that the engine speaks.
+//! Lets a client that names a later version of Docker's API talk to an older engine: `older-engine
+//! LISTEN ENGINE VERSION`, two Unix sockets and the version that the engine speaks.
 //!
-//! testcontainers always names the version that its own client was made for, and Debian 12's engine refuses what it doesn't know. The
-//! calls that are needed here are the same in both; the path of each request is changed to the engine's version, and nothing else.
+//! testcontainers always names the version that its own client was made for, and Debian 12's engine
+//! refuses what it doesn't know. The calls that are needed here are the same in both; the path of
+//! each request is changed to the engine's version, and nothing else.
 
 use std::{env, error::Error, io};
 
@@ -48,8 +49,8 @@ async fn forward(client: UnixStream, engine: &str, version: &str) -> io::Result<
     Ok(())
 }
 
-/// A client writes the head of a request at once, and does not send another before it is answered: so what begins like a request is
-/// one.
+/// A client writes the head of a request at once, and does not send another before it is answered:
+/// so what begins like a request is one.
 async fn pass_on(bytes: &[u8], version: &str, engine: &mut OwnedWriteHalf) -> io::Result<()> {
     let Some((before, behind)) = around_version(bytes) else {
         return engine.write_all(bytes).await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hbase_txn::{Config, Connection, ErrorKind, Get};
+use hbase_txn::{ClientErrorKind, Config, Connection, Get};
 use rstest::rstest;
 
 use crate::support::{
@@ -37,7 +37,7 @@ impl Peer {
 
 #[rstest]
 #[tokio::test]
-async fn an_address_without_hbase_is_an_error_in_time_with_stage_host_and_attempt(
+async fn address_without_hbase_fails_in_time_with_stage_and_attempt(
     #[values("hbase+zk", "hbase+rpc")] scheme: &str,
     #[values(Peer::Nobody, Peer::Http, Peer::Silent)] peer: Peer,
 ) {
@@ -49,8 +49,8 @@ async fn an_address_without_hbase_is_an_error_in_time_with_stage_host_and_attemp
         .await
         .unwrap_err();
     let expected = match (scheme, peer) {
-        ("hbase+rpc", Peer::Http) => ErrorKind::Protocol,
-        _ => ErrorKind::Unreachable,
+        ("hbase+rpc", Peer::Http) => ClientErrorKind::Protocol,
+        _ => ClientErrorKind::Unreachable,
     };
     assert_eq!(error.kind(), expected, "{error}");
     assert!(!error.is_outcome_unknown());
@@ -72,7 +72,7 @@ async fn a_wrong_znode_is_named_at_once() {
     let began = Instant::now();
     let error = Connection::connect(&uri).await.unwrap_err();
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-    assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::InvalidConfig, "{error}");
     says(
         &error,
         &[
@@ -105,19 +105,19 @@ async fn the_port_of_zookeeper_is_no_rpc_registry_and_says_so_in_time() {
 #[tokio::test]
 async fn what_is_no_address_is_refused_and_told_what_one_looks_like(#[case] uri: &str, #[case] why: &str) {
     let error = Connection::connect(uri).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+    assert_eq!(error.kind(), ClientErrorKind::InvalidConfig);
     says(&error, &[why, "hbase+rpc://host:port"]);
 }
 
 /// The registry is right, but where it leads to nobody serves rows.
 #[rstest]
-#[case(Peer::Nobody, ErrorKind::DeadlineExceeded, "can't connect")]
-#[case(Peer::Http, ErrorKind::Protocol, "does not speak HBase's protocol")]
-#[case(Peer::Silent, ErrorKind::DeadlineExceeded, "no answer within")]
+#[case(Peer::Nobody, ClientErrorKind::DeadlineExceeded, "can't connect")]
+#[case(Peer::Http, ClientErrorKind::Protocol, "does not speak HBase's protocol")]
+#[case(Peer::Silent, ClientErrorKind::DeadlineExceeded, "no answer within")]
 #[tokio::test]
-async fn a_region_server_that_is_none_is_an_error_in_time_with_stage_host_and_attempt(
+async fn wrong_region_server_fails_in_time_with_stage_and_attempt(
     #[case] peer: Peer,
-    #[case] kind: ErrorKind,
+    #[case] kind: ClientErrorKind,
     #[case] why: &str,
 ) {
     let deadline = Duration::from_secs(2);
@@ -134,7 +134,7 @@ async fn a_region_server_that_is_none_is_an_error_in_time_with_stage_host_and_at
 }
 
 #[tokio::test]
-async fn a_server_that_falls_silent_ends_a_read_in_time_and_a_write_as_unknown() {
+async fn silent_server_fails_reads_and_leaves_writes_unknown() {
     let deadline = Duration::from_secs(2);
     let cluster = standalone();
     let (connection, forwarder) = forwarded(cluster.config().with_operation_timeout(deadline)).await;
@@ -144,7 +144,7 @@ async fn a_server_that_falls_silent_ends_a_read_in_time_and_a_write_as_unknown()
     forwarder.mute(true);
 
     let write = within(deadline, table.put(put("silent", "2"))).await.unwrap_err();
-    assert_eq!(write.kind(), ErrorKind::DeadlineExceeded, "{write}");
+    assert_eq!(write.kind(), ClientErrorKind::DeadlineExceeded, "{write}");
     assert!(write.is_outcome_unknown() && !write.is_retryable(), "{write}");
     says(
         &write,
@@ -157,7 +157,7 @@ async fn a_server_that_falls_silent_ends_a_read_in_time_and_a_write_as_unknown()
     );
 
     let read = within(deadline, table.get(Get::new("silent"))).await.unwrap_err();
-    assert_eq!(read.kind(), ErrorKind::DeadlineExceeded, "{read}");
+    assert_eq!(read.kind(), ClientErrorKind::DeadlineExceeded, "{read}");
     assert!(!read.is_outcome_unknown() && read.is_retryable(), "{read}");
     says(&read, &["row silent", "stage: ", "server 127.0.0.1:", "attempt "]);
 

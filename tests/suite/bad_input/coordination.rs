@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
-    Condition, Connection, Election, Error, ErrorKind, FamilyDescriptor, Level, LockManager,
-    LockManagerOptions, LockTableOptions, Put, ReadWriteLock, Scan, Semaphore, TableDescriptor, TableName,
+    ClientErrorKind, Condition, Connection, Error, ErrorKind, FamilyDescriptor, Level, Put, Scan,
+    TableDescriptor, TableName,
+    coordination::{Election, ReadWriteLock, Semaphore},
+    lock::{LockManager, LockManagerOptions, LockTableOptions},
 };
 
 use crate::support::{
@@ -18,7 +20,7 @@ use crate::support::{
 static TABLE: SharedTable = SharedTable::new("badcoordination", lock_table, &[]);
 
 fn lock_table(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).descriptor()
+    LockTableOptions::from(name).descriptor()
 }
 
 const LEASE: Duration = Duration::from_secs(20);
@@ -35,13 +37,13 @@ fn is(error: &Error, kind: ErrorKind, parts: &[&str]) {
 
 /// The row of a key, as the table has it.
 async fn row_of(connection: &Connection, table: &TestTable, key: &str) -> Bytes {
-    let found = rows(&connection.table(table.name.clone()), Scan::new()).await;
+    let found = rows(&connection.table(table.name.clone()).unwrap(), Scan::new()).await;
     let row = found.iter().find(|row| &row.key()[1..] == key.as_bytes());
     row.unwrap().key().clone()
 }
 
 #[tokio::test]
-async fn numbers_of_permits_that_can_t_be_are_refused_before_anything_is_sent() {
+async fn invalid_permit_numbers_are_refused_before_any_call() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let locks = locks(&connection, &table).await;
     for permits in [0, 1_025, u32::MAX] {
@@ -50,7 +52,7 @@ async fn numbers_of_permits_that_can_t_be_are_refused_before_anything_is_sent() 
             .unwrap_err();
         is(
             &error,
-            ErrorKind::InvalidInput,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
             &["1 to 1024", "SEM#DC#fra#bad#range"],
         );
     }
@@ -58,27 +60,31 @@ async fn numbers_of_permits_that_can_t_be_are_refused_before_anything_is_sent() 
     is(
         &error,
         ErrorKind::SemaphoreAbsent,
-        &["semaphore create", "SEM#DC#fra#bad#range"],
+        &["Semaphore::create", "SEM#DC#fra#bad#range"],
     );
     for permits in [1, 1_024] {
         let semaphore = Semaphore::create(&locks, LEVEL, &format!("range-{permits}"), permits)
             .await
             .unwrap();
         for count in [0, permits + 1, u32::MAX] {
-            let error = semaphore.permits_together(count).acquire().await.unwrap_err();
+            let error = semaphore.acquire_many(count).acquire().await.unwrap_err();
             is(
                 &error,
-                ErrorKind::InvalidInput,
+                ErrorKind::Client(ClientErrorKind::InvalidInput),
                 &[&count.to_string(), "from 1 to"],
             );
         }
         for permits in [0, 1_025] {
             let error = semaphore.resize(permits).await.unwrap_err();
-            is(&error, ErrorKind::InvalidInput, &["1 to 1024"]);
+            is(
+                &error,
+                ErrorKind::Client(ClientErrorKind::InvalidInput),
+                &["1 to 1024"],
+            );
         }
         // All that there are.
         let guard = semaphore
-            .permits_together(permits)
+            .acquire_many(permits)
             .ttl(LEASE)
             .acquire()
             .await
@@ -116,7 +122,7 @@ async fn ids_that_can_t_be_are_refused_and_others_never_share_a_row() {
             ReadWriteLock::new(&locks, LEVEL, id).unwrap_err(),
         ];
         for error in errors {
-            is(&error, ErrorKind::InvalidInput, &[what]);
+            is(&error, ErrorKind::Client(ClientErrorKind::InvalidInput), &[what]);
         }
     }
     // The longest that fits a lock fits all, and a '#' in an id is as good as any character.
@@ -152,7 +158,11 @@ async fn ids_that_can_t_be_are_refused_and_others_never_share_a_row() {
         .await
         .unwrap();
     let error = Election::new(&no_farm, LEVEL, "a").unwrap_err();
-    is(&error, ErrorKind::InvalidInput, &["no farm"]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::InvalidInput),
+        &["no farm"],
+    );
 }
 
 #[tokio::test]
@@ -170,18 +180,22 @@ async fn leases_out_of_range_are_refused() {
             election.campaign().ttl(lease).lead().await.unwrap_err(),
         ];
         for error in errors {
-            is(&error, ErrorKind::InvalidInput, &["100ms", "#DC#fra#bad#leases"]);
+            is(
+                &error,
+                ErrorKind::Client(ClientErrorKind::InvalidInput),
+                &["100ms", "#DC#fra#bad#leases"],
+            );
         }
     }
 }
 
 #[tokio::test]
-async fn a_definition_that_a_stranger_wrote_is_named_and_nothing_is_handed_out_by_it() {
+async fn foreign_definition_is_named_and_hands_out_nothing() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let locks = locks(&connection, &table).await;
     let semaphore = Semaphore::create(&locks, LEVEL, "garbage", 2).await.unwrap();
     let row = row_of(&connection, &table, semaphore.key()).await;
-    let data = connection.table(table.name.clone());
+    let data = connection.table(table.name.clone()).unwrap();
     let garbage: [&[u8]; 5] = [b"0", b"1025", b"two", b"\xff\x00", &[b'9'; 100_000]];
     for value in garbage {
         data.put(Put::new(row.clone()).cell("D", "P", value.to_vec()))
@@ -220,7 +234,7 @@ async fn columns_that_a_stranger_wrote_keep_out_at_most() {
     let locks = locks(&connection, &table).await;
     let semaphore = Semaphore::create(&locks, LEVEL, "columns", 2).await.unwrap();
     let row = row_of(&connection, &table, semaphore.key()).await;
-    let data = connection.table(table.name.clone());
+    let data = connection.table(table.name.clone()).unwrap();
     let put = Put::new(row.clone())
         .cell("D", "L0", "M")
         .cell("D", "O1", "no owner")
@@ -248,17 +262,23 @@ async fn columns_that_a_stranger_wrote_keep_out_at_most() {
 }
 
 #[tokio::test]
-async fn a_table_that_forgets_can_t_have_a_semaphore_and_one_that_is_none_can_t_have_anything() {
+async fn table_with_a_ttl_and_other_tables_refuse_semaphores() {
     let connection = connect().await;
     let short_lived = TestTable::create(
         "badsemttl",
-        |name| TableDescriptor::new(name).with_family(FamilyDescriptor::new("D").with_attribute("TTL", "10")),
+        |name| {
+            TableDescriptor::from(name).with_family(FamilyDescriptor::new("D").with_attribute("TTL", "10"))
+        },
         &[],
     )
     .await;
     let forgets = locks(&connection, &short_lived).await;
     let error = Semaphore::create(&forgets, LEVEL, "a", 1).await.unwrap_err();
-    is(&error, ErrorKind::InvalidInput, &["10s", "TTL"]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::InvalidInput),
+        &["10s", "TTL"],
+    );
     let leader = Election::new(&forgets, LEVEL, "a")
         .unwrap()
         .campaign()

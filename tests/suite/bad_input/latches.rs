@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, Error, ErrorKind, FamilyDescriptor, Latch, LatchManager, LatchManagerOptions,
-    LatchTableOptions, Level, Put, TableDescriptor, TableName, WaitOutcome,
+    ClientErrorKind, Connection, Error, ErrorKind, FamilyDescriptor, Level, Put, TableDescriptor, TableName,
+    latch::{Latch, LatchManager, LatchManagerOptions, LatchTableOptions, WaitOutcome},
 };
 
 use crate::support::{
@@ -39,7 +39,7 @@ fn is(error: &Error, kind: ErrorKind, parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn names_that_collide_or_do_not_fit_are_refused_and_the_longest_that_fits_works() {
+async fn colliding_and_long_names_are_refused_and_the_longest_works() {
     let connection = connect().await;
     let table = latch_table(&connection, "badnames", 1, true).await;
     let (long, longest) = ("f".repeat(256), "f".repeat(255));
@@ -51,25 +51,37 @@ async fn names_that_collide_or_do_not_fit_are_refused_and_the_longest_that_fits_
     ] {
         let options = LatchManagerOptions::new(client, farm);
         let error = options.open(&connection, table.name.clone()).await.unwrap_err();
-        is(&error, ErrorKind::InvalidInput, &[what, table.name.qualifier()]);
+        is(
+            &error,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
+            &[what, table.name.qualifier()],
+        );
     }
     let latches = latch_manager(&connection, &table.name, CLIENT, &longest).await;
     for (id, what) in [(String::new(), "empty latch id"), ("i".repeat(32_763), "bytes")] {
         let error = latches.latch(Level::Dc, &id).unwrap_err();
-        is(&error, ErrorKind::InvalidInput, &[what, table.name.qualifier()]);
+        is(
+            &error,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
+            &[what, table.name.qualifier()],
+        );
     }
     let ours = latch(&latches, Level::Dc, &"_".repeat(32_762));
     ours.init(2, HOUR).await.unwrap();
     for name in [String::new(), "p".repeat(257)] {
         let error = ours.arrive(&name).await.unwrap_err();
-        is(&error, ErrorKind::InvalidInput, &["participant", "256"]);
+        is(
+            &error,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
+            &["participant", "256"],
+        );
     }
     let arrived = ours.arrive(&"p".repeat(256)).await.unwrap();
     assert_eq!((arrived.left, arrived.counted), (1, true));
 }
 
 #[tokio::test]
-async fn lives_that_can_not_be_kept_are_refused_and_a_count_of_nothing_changes_nothing() {
+async fn invalid_lifetimes_are_refused_and_counts_of_zero_do_nothing() {
     let connection = connect().await;
     for family in ["C", "S"] {
         let descriptor = |name| {
@@ -77,7 +89,7 @@ async fn lives_that_can_not_be_kept_are_refused_and_a_count_of_nothing_changes_n
                 true => FamilyDescriptor::new(name).with_attribute("TTL", "10"),
                 false => FamilyDescriptor::new(name),
             };
-            TableDescriptor::new(name)
+            TableDescriptor::from(name)
                 .with_family(of("C"))
                 .with_family(of("S"))
         };
@@ -93,20 +105,36 @@ async fn lives_that_can_not_be_kept_are_refused_and_a_count_of_nothing_changes_n
                 Duration::MAX,
             ] {
                 let error = ours.init(1, life).await.unwrap_err();
-                is(&error, ErrorKind::InvalidInput, &["100ms", "10s", ours.key()]);
+                is(
+                    &error,
+                    ErrorKind::Client(ClientErrorKind::InvalidInput),
+                    &["100ms", "10s", ours.key()],
+                );
             }
             ours.init(3, Duration::from_secs(10)).await.unwrap();
             assert_eq!(ours.count_down(0).await.unwrap().left, 3);
             assert_eq!(ours.count_up(0).await.unwrap().left, 3);
             for by in [u64::MAX, 1 << 63] {
                 for counted in [ours.count_up(by).await, ours.count_down(by).await] {
-                    is(&counted.unwrap_err(), ErrorKind::InvalidInput, &["count of"]);
+                    is(
+                        &counted.unwrap_err(),
+                        ErrorKind::Client(ClientErrorKind::InvalidInput),
+                        &["count of"],
+                    );
                 }
             }
             let error = ours.count_up((1 << 63) - 1).await.unwrap_err();
-            is(&error, ErrorKind::InvalidInput, &["eight bytes"]);
+            is(
+                &error,
+                ErrorKind::Client(ClientErrorKind::InvalidInput),
+                &["eight bytes"],
+            );
             let error = ours.count_down((1 << 63) - 1).await.unwrap_err();
-            is(&error, ErrorKind::LimitExceeded, &["only 3 are left"]);
+            is(
+                &error,
+                ErrorKind::Client(ClientErrorKind::LimitExceeded),
+                &["only 3 are left"],
+            );
             assert_eq!(ours.show().await.unwrap().count, Some(3));
         }
     }
@@ -118,19 +146,19 @@ async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
     let missing = unique_name("badnone");
     is(
         &open(&connection, &missing).await.unwrap_err(),
-        ErrorKind::TableNotFound,
-        &["LatchTableOptions", missing.qualifier()],
+        ErrorKind::Client(ClientErrorKind::TableNotFound),
+        &["LatchManagerOptions::create_table", missing.qualifier()],
     );
     let other = TestTable::create("badother", plain, &[]).await;
     is(
         &open(&connection, &other.name).await.unwrap_err(),
-        ErrorKind::FamilyNotFound,
+        ErrorKind::Client(ClientErrorKind::FamilyNotFound),
         &["family C", other.name.qualifier()],
     );
     for regions in [0, 258] {
-        let options = LatchTableOptions::new(unique_name("badregions")).regions(regions);
+        let options = LatchTableOptions::from(unique_name("badregions")).regions(regions);
         let error = options.create(&connection.admin()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
     }
 
     let config = standalone().config().with_operation_timeout(DEADLINE);
@@ -141,15 +169,27 @@ async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
     ours.init(2, HOUR).await.unwrap();
     connection.admin().disable_table(&table.name).await.unwrap();
     let error = open(&impatient, &table.name).await.unwrap_err();
-    is(&error, ErrorKind::TableDisabled, &["enable"]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::TableDisabled),
+        &["enable"],
+    );
     for counted in [
         within(DEADLINE, ours.count_down(1)).await,
         within(DEADLINE, ours.arrive("one")).await,
     ] {
-        is(&counted.unwrap_err(), ErrorKind::TableDisabled, &[ours.key()]);
+        is(
+            &counted.unwrap_err(),
+            ErrorKind::Client(ClientErrorKind::TableDisabled),
+            &[ours.key()],
+        );
     }
     let error = within(DEADLINE, ours.init(1, HOUR)).await.unwrap_err();
-    is(&error, ErrorKind::TableDisabled, &[ours.key()]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::TableDisabled),
+        &[ours.key()],
+    );
 
     // Deleted, while somebody waits.
     connection.admin().enable_table(&table.name).await.unwrap();
@@ -159,14 +199,22 @@ async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
     connection.admin().delete_table(&table.name).await.unwrap();
     let error = within(DEADLINE * 4, waiting).await.unwrap().unwrap_err();
     assert!(
-        matches!(error.kind(), ErrorKind::TableNotFound | ErrorKind::TableDisabled),
+        matches!(
+            error.kind(),
+            ErrorKind::Client(ClientErrorKind::TableNotFound)
+                | ErrorKind::Client(ClientErrorKind::TableDisabled)
+        ),
         "{error}"
     );
     let error = within(DEADLINE, ours.count_down(1)).await.unwrap_err();
-    is(&error, ErrorKind::TableNotFound, &[ours.key()]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::TableNotFound),
+        &[ours.key()],
+    );
     // It is deleted behind the test once more.
     assert!(
-        LatchTableOptions::new(table.name.clone())
+        LatchTableOptions::from(table.name.clone())
             .regions(1)
             .create(&connection.admin())
             .await
@@ -175,7 +223,7 @@ async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
 }
 
 #[tokio::test]
-async fn cells_that_no_client_of_a_latch_writes_are_named_and_not_counted() {
+async fn foreign_cells_in_a_latch_are_named_and_not_counted() {
     let connection = connect().await;
     for has_state in [true, false] {
         let table = latch_table(&connection, "badcells", 1, has_state).await;
@@ -240,7 +288,7 @@ async fn cells_that_no_client_of_a_latch_writes_are_named_and_not_counted() {
 }
 
 #[tokio::test]
-async fn more_participants_than_a_latch_takes_are_refused_and_the_others_are_remembered() {
+async fn too_many_participants_are_refused_and_the_others_kept() {
     const MOST: u64 = 1_000;
     let connection = connect().await;
     let table = latch_table(&connection, "badcrowd", 1, true).await;
@@ -254,7 +302,7 @@ async fn more_participants_than_a_latch_takes_are_refused_and_the_others_are_rem
     let error = ours.arrive("one more").await.unwrap_err();
     is(
         &error,
-        ErrorKind::LimitExceeded,
+        ErrorKind::Client(ClientErrorKind::LimitExceeded),
         &["1000", "participants", ours.key()],
     );
     for number in [0, MOST / 2, MOST - 1] {
@@ -266,4 +314,34 @@ async fn more_participants_than_a_latch_takes_are_refused_and_the_others_are_rem
     assert!(ours.delete().await.unwrap());
     ours.init(1, HOUR).await.unwrap();
     assert!(ours.arrive("one more").await.unwrap().counted);
+}
+
+#[tokio::test]
+async fn only_create_table_creates_a_missing_table() {
+    let connection = connect().await;
+    let table = TestTable::unmade("createlatches");
+    let (options, other) = (LatchManagerOptions::new(CLIENT, "fra"), unique_name("other"));
+    let misnamed = options
+        .clone()
+        .create_table(LatchTableOptions::from(other.clone()));
+    let error = misnamed.open(&connection, table.name.clone()).await.unwrap_err();
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::InvalidInput),
+        &[other.qualifier(), table.name.qualifier()],
+    );
+    let error = open(&connection, &table.name).await.unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::TableNotFound, "{error}");
+
+    let create = LatchTableOptions::from(table.name.clone()).no_state_family();
+    let options = options.create_table(create.regions(2));
+    for _ in 0..2 {
+        let latches = options
+            .clone()
+            .open(&connection, table.name.clone())
+            .await
+            .unwrap();
+        assert!(!latches.has_state_family());
+    }
+    assert_eq!(connection.admin().regions(&table.name).await.unwrap().len(), 2);
 }

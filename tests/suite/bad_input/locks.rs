@@ -1,12 +1,16 @@
-//! Locks that can't be asked for, tokens that are of no use, and lock tables that others have been at.
+//! Locks that can't be asked for, tokens that are of no use, and lock tables that others have been
+//! at.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_txn::{
-    Connection, Delete, Error, ErrorKind, FamilyDescriptor, Level, LockInfo, LockLoss, LockManager,
-    LockManagerOptions, LockName, LockTableOptions, LockToken, Put, ReleaseOutcome, TableDescriptor,
+    ClientErrorKind, Connection, Delete, Error, ErrorKind, FamilyDescriptor, Level, Put, TableDescriptor,
     TableName,
+    lock::{
+        LockInfo, LockLoss, LockManager, LockManagerOptions, LockName, LockTableOptions, LockToken,
+        ReleaseOutcome,
+    },
 };
 
 use crate::support::{
@@ -24,12 +28,12 @@ const DEADLINE: Duration = Duration::from_secs(5);
 static SHARED: SharedTable = SharedTable::new("badlocks", shared_with_java, &[]);
 
 fn shared_with_java(name: TableName) -> TableDescriptor {
-    LockTableOptions::new(name).descriptor()
+    LockTableOptions::from(name).descriptor()
 }
 
 fn short_lived(name: TableName) -> TableDescriptor {
     let family = FamilyDescriptor::new("D").with_attribute("TTL", "10");
-    TableDescriptor::new(name).with_family(family)
+    TableDescriptor::from(name).with_family(family)
 }
 
 async fn impatient() -> Connection {
@@ -53,7 +57,7 @@ fn is(error: &Error, kind: ErrorKind, parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_lease_that_can_not_be_kept_exactly_is_refused_before_anything_is_sent() {
+async fn inexact_lease_is_refused_before_any_call() {
     let connection = connect().await;
     let table = TestTable::create("badttl", short_lived, &[]).await;
     let locks = open(&connection, &table.name).await.unwrap();
@@ -69,7 +73,11 @@ async fn a_lease_that_can_not_be_kept_exactly_is_refused_before_anything_is_sent
         Duration::MAX,
     ] {
         let error = request().ttl(lease).try_acquire().await.unwrap_err();
-        is(&error, ErrorKind::InvalidInput, &["100ms", "10s", "DC#fra#bad#a"]);
+        is(
+            &error,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
+            &["100ms", "10s", "DC#fra#bad#a"],
+        );
     }
     let error = request()
         .ttl(LEASE / 4)
@@ -77,14 +85,19 @@ async fn a_lease_that_can_not_be_kept_exactly_is_refused_before_anything_is_sent
         .acquire()
         .await
         .unwrap_err();
-    is(&error, ErrorKind::InvalidInput, &["margin"]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::InvalidInput),
+        &["margin"],
+    );
     assert_eq!(
         locks.show(Level::Dc, "a").await.unwrap().fencing,
         None,
         "nothing was sent"
     );
 
-    // The longest that the family allows; and whole milliseconds, rounded down so that none is claimed that is not had.
+    // The longest that the family allows; and whole milliseconds, rounded down so that none is
+    // claimed that is not had.
     let guard = request()
         .ttl(Duration::from_millis(10_000))
         .acquire()
@@ -95,7 +108,7 @@ async fn a_lease_that_can_not_be_kept_exactly_is_refused_before_anything_is_sent
             .renew(Level::Dc, "a", guard.token(), lease)
             .await
             .unwrap_err();
-        is(&error, ErrorKind::InvalidInput, &["10s"]);
+        is(&error, ErrorKind::Client(ClientErrorKind::InvalidInput), &["10s"]);
     }
     assert!(guard.release().await.unwrap().is_released());
     let guard = request().ttl(Duration::from_nanos(1_500_999_999)).acquire().await;
@@ -106,7 +119,7 @@ async fn a_lease_that_can_not_be_kept_exactly_is_refused_before_anything_is_sent
 }
 
 #[tokio::test]
-async fn names_that_collide_or_do_not_fit_are_refused_and_the_longest_that_fits_works() {
+async fn colliding_and_long_names_are_refused_and_the_longest_works() {
     let connection = connect().await;
     let shared = SHARED.get().await;
     let opened = async |client: &str, farm: &str| {
@@ -120,27 +133,43 @@ async fn names_that_collide_or_do_not_fit_are_refused_and_the_longest_that_fits_
         ("c", "", "empty farm"),
     ] {
         let error = opened(client, farm).await.unwrap_err();
-        is(&error, ErrorKind::InvalidInput, &[what, shared.name.qualifier()]);
+        is(
+            &error,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
+            &[what, shared.name.qualifier()],
+        );
     }
     let options = LockManagerOptions::new("c").holder("h".repeat(257));
     let error = options.open(&connection, shared.name.clone()).await.unwrap_err();
-    is(&error, ErrorKind::InvalidInput, &["holder", "256"]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::InvalidInput),
+        &["holder", "256"],
+    );
     let no_farm = LockManagerOptions::new("c").open(&connection, shared.name.clone());
     let error = no_farm.await.unwrap().lock(Level::Dc, "a").unwrap_err();
-    is(&error, ErrorKind::InvalidInput, &["farm"]);
-    says(&error.hint().unwrap(), &["--farm", "xdc"]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::InvalidInput),
+        &["farm"],
+    );
+    says(&error.hint().unwrap(), &["LockManagerOptions::farm", "xdc"]);
 
     let locks = open(&connection, &shared.name).await.unwrap();
     let error = locks.lock(Level::Dc, "").unwrap_err();
     is(
         &error,
-        ErrorKind::InvalidInput,
+        ErrorKind::Client(ClientErrorKind::InvalidInput),
         &["empty lock id", shared.name.qualifier()],
     );
     // HBase's longest row key, less the byte in front and a companion's suffix.
     let room = 32_767 - 1 - b"\xff_own".len() - "DC#fra#bad#".len();
     let error = locks.lock(Level::Dc, &"i".repeat(room + 1)).unwrap_err();
-    is(&error, ErrorKind::InvalidInput, &["bytes"]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::InvalidInput),
+        &["bytes"],
+    );
     for id in ["#", "a#b", "ключ", &"i".repeat(room)] {
         let guard = locks.lock(Level::Dc, id).unwrap().acquire().await.unwrap();
         assert!(guard.name().ends_with(&format!("#{id}")));
@@ -216,7 +245,7 @@ async fn show(locks: &LockManager, id: &str) -> LockInfo {
 }
 
 #[tokio::test]
-async fn what_strangers_write_holds_a_lock_if_it_has_a_marker_and_is_taken_away_only_by_force() {
+async fn foreign_marker_holds_a_lock_until_it_is_forced() {
     let connection = connect().await;
     let shared = SHARED.get().await;
     let locks = lock_manager(&connection, &shared.name, CLIENT).await;
@@ -278,8 +307,12 @@ async fn what_strangers_write_holds_a_lock_if_it_has_a_marker_and_is_taken_away_
         let attempt = locks.lock(Level::Dc, id).unwrap().try_acquire().await;
         // HBase counts on from eight bytes only.
         let error = attempt.unwrap_err();
-        is(&error, ErrorKind::Server, &["DC#fra#bad#", "not a long"]);
-        says(&error.hint().unwrap(), &["hbase-txn delete", "D:F", id]);
+        is(
+            &error,
+            ErrorKind::Client(ClientErrorKind::Server),
+            &["DC#fra#bad#", "not a long"],
+        );
+        says(&error.hint().unwrap(), &["delete", "D:F", id]);
         // As the hint says.
         let delete = Delete::new(companion_row(CLIENT, id)).column("D", "F");
         table.delete(delete).await.unwrap();
@@ -351,17 +384,21 @@ async fn what_looks_like_ours_and_is_not_is_taken_away_by_force_too() {
 }
 
 #[tokio::test]
-async fn a_table_that_locks_can_not_live_in_says_why_and_other_families_do_no_harm() {
+async fn unfit_table_gives_the_reason_and_other_families_are_fine() {
     let connection = impatient().await;
     let missing = unique_name("nolocks");
     let error = within(DEADLINE, open(&connection, &missing)).await.unwrap_err();
-    is(&error, ErrorKind::TableNotFound, &[missing.qualifier()]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::TableNotFound),
+        &["LockManagerOptions::create_table", missing.qualifier()],
+    );
 
     let without = TestTable::create("nofamily", plain, &[]).await;
     let error = open(&connection, &without.name).await.unwrap_err();
     is(
         &error,
-        ErrorKind::FamilyNotFound,
+        ErrorKind::Client(ClientErrorKind::FamilyNotFound),
         &["no family D", without.name.qualifier()],
     );
     assert!(error.hint().is_some());
@@ -383,12 +420,16 @@ async fn a_table_that_locks_can_not_live_in_says_why_and_other_families_do_no_ha
         .unwrap_err();
     is(
         &error,
-        ErrorKind::TableDisabled,
+        ErrorKind::Client(ClientErrorKind::TableDisabled),
         &["enable", table.name.qualifier()],
     );
     let request = locks.lock(Level::Dc, "b").unwrap();
     let error = within(DEADLINE, request.acquire()).await.unwrap_err();
-    is(&error, ErrorKind::TableDisabled, &["enable", "DC#fra#bad#b"]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::TableDisabled),
+        &["enable", "DC#fra#bad#b"],
+    );
 }
 
 #[tokio::test]
@@ -403,7 +444,7 @@ async fn a_table_that_goes_away_ends_whoever_holds_renews_or_waits() {
         let short = Duration::from_secs(2);
         let renewed = request(&locks, "renewed")
             .ttl(short)
-            .renewed()
+            .auto_renew()
             .acquire()
             .await
             .unwrap();
@@ -417,42 +458,42 @@ async fn a_table_that_goes_away_ends_whoever_holds_renews_or_waits() {
         let kind = match deleted {
             true => {
                 admin.delete_table(&table.name).await.unwrap();
-                ErrorKind::TableNotFound
+                ClientErrorKind::TableNotFound
             }
             false => {
                 admin.disable_table(&table.name).await.unwrap();
-                ErrorKind::TableDisabled
+                ClientErrorKind::TableDisabled
             }
         };
         let error = within(DEADLINE, waiting).await.unwrap().unwrap_err();
         // It is disabled before it is deleted.
         assert!(
-            [kind, ErrorKind::TableDisabled].contains(&error.kind()),
+            error.kind() == kind || error.kind() == ClientErrorKind::TableDisabled,
             "{error}"
         );
         says(&error, &["DC#fra#bad#held", table.name.qualifier()]);
         let error = within(DEADLINE, held.renew()).await.unwrap_err();
-        is(&error, kind, &["DC#fra#bad#held", table.name.qualifier()]);
+        is(&error, kind.into(), &["DC#fra#bad#held", table.name.qualifier()]);
         assert!(held.is_held(), "its lease goes on as far as anybody knows");
         // Renewals fail, and the lease is over in time.
         assert_eq!(within(short, renewed.lost()).await, LockLoss::Expired);
         let error = within(DEADLINE, held.release()).await.unwrap_err();
-        is(&error, kind, &["DC#fra#bad#held", table.name.qualifier()]);
+        is(&error, kind.into(), &["DC#fra#bad#held", table.name.qualifier()]);
         let error = within(DEADLINE, locks.show(Level::Dc, "held")).await.unwrap_err();
-        is(&error, kind, &[table.name.qualifier()]);
+        is(&error, kind.into(), &[table.name.qualifier()]);
         let error = within(DEADLINE, locks.force_release(Level::Dc, "held"))
             .await
             .unwrap_err();
-        is(&error, kind, &["DC#fra#bad#held"]);
+        is(&error, kind.into(), &["DC#fra#bad#held"]);
         let error = within(DEADLINE, locks.list()).await.unwrap_err();
-        is(&error, kind, &[table.name.qualifier()]);
+        is(&error, kind.into(), &[table.name.qualifier()]);
     }
 }
 
 #[tokio::test]
-async fn a_region_boundary_between_the_rows_of_a_lock_is_named_and_the_others_work() {
+async fn boundary_in_a_lock_is_named_and_other_locks_work() {
     let connection = impatient().await;
-    let no_restriction = |name| TableDescriptor::new(name).with_family(FamilyDescriptor::new("D"));
+    let no_restriction = |name| TableDescriptor::from(name).with_family(FamilyDescriptor::new("D"));
     let table = TestTable::unmade("cutlock");
     let cut = companion_row(CLIENT, "cut");
     let admin = connection.admin();
@@ -465,7 +506,7 @@ async fn a_region_boundary_between_the_rows_of_a_lock_is_named_and_the_others_wo
     let error = within(DEADLINE, request.clone().acquire()).await.unwrap_err();
     is(
         &error,
-        ErrorKind::PartitionCut,
+        ErrorKind::Client(ClientErrorKind::PartitionCut),
         &["region boundary", "DC#fra#bad#cut", table.name.qualifier()],
     );
     says(&error.hint().unwrap(), &["merge"]);
@@ -474,4 +515,48 @@ async fn a_region_boundary_between_the_rows_of_a_lock_is_named_and_the_others_wo
     table.merge_both(&connection).await;
     let guard = request.acquire().await.unwrap();
     assert!(guard.release().await.unwrap().is_released());
+}
+
+#[tokio::test]
+async fn only_create_table_creates_a_missing_table() {
+    let connection = connect().await;
+    let table = TestTable::unmade("createlocks");
+    let (options, other) = (LockManagerOptions::new(CLIENT).farm("fra"), unique_name("other"));
+    let misnamed = options
+        .clone()
+        .create_table(LockTableOptions::from(other.clone()));
+    let error = misnamed.open(&connection, table.name.clone()).await.unwrap_err();
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::InvalidInput),
+        &[other.qualifier(), table.name.qualifier()],
+    );
+    let open = |regions| {
+        let create = LockTableOptions::from(table.name.clone()).without_java_clients();
+        let options = options.clone().create_table(create.regions(regions));
+        options.open(&connection, table.name.clone())
+    };
+    let error = open(258).await.unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
+    let error = options
+        .clone()
+        .open(&connection, table.name.clone())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::TableNotFound, "{error}");
+
+    let (one, two) = futures::join!(open(3), open(3));
+    let guard = one
+        .unwrap()
+        .lock(Level::Dc, "a")
+        .unwrap()
+        .acquire()
+        .await
+        .unwrap();
+    let refused = two.unwrap().lock(Level::Dc, "a").unwrap().try_acquire().await;
+    assert!(refused.unwrap().is_none());
+    assert!(guard.release().await.unwrap().is_released());
+    // An existing table stays as it is.
+    assert!(!open(1).await.unwrap().has_companions());
+    assert_eq!(connection.admin().regions(&table.name).await.unwrap().len(), 3);
 }

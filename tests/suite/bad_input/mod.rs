@@ -1,5 +1,5 @@
-//! What bad input gets: an error that says what is wrong, before anything is sent where that is possible, and always
-//! within the deadline.
+//! What bad input gets: an error that says what is wrong, before anything is sent where that is
+//! possible, and always within the deadline.
 
 mod addresses;
 mod coordination;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Append, Delete, Durability, ErrorKind, Increment, Mutation, OpenOptions, Put, Scan, Table};
+use hbase_txn::{
+    Append, ClientErrorKind, Delete, Durability, Increment, Mutation, OpenOptions, Put, Scan, Table,
+};
 use rstest::rstest;
 
 use crate::support::{
@@ -19,8 +21,8 @@ fn long_row() -> Vec<u8> {
 }
 
 /// What no transaction takes: the mutation, the kind of the error, and what it says.
-fn refused() -> Vec<(Mutation, ErrorKind, &'static [&'static str])> {
-    use ErrorKind::{FamilyNotFound, InvalidInput};
+fn refused() -> Vec<(Mutation, ClientErrorKind, &'static [&'static str])> {
+    use ClientErrorKind::{FamilyNotFound, InvalidInput};
     let secret = put("bad1", "v").attribute("VISIBILITY", "secret");
     let ttl = 1_000_u64.to_be_bytes().to_vec();
     vec![
@@ -85,20 +87,20 @@ async fn a_transaction_refuses_each_when_it_is_added_and_names_it() {
     let table = shared.open(&connection).await;
     let opened = spy.endpoint_calls();
     for (mutation, kind, words) in refused() {
-        let mut transaction = table.at_row(mutation.row().clone());
-        let error = transaction.add(mutation).unwrap_err();
+        let mut transaction = table.transaction_for_row(mutation.row().clone());
+        let error = transaction.try_add(mutation).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().len() < 600, "{error}");
         says(&error, words);
         // What is left is a transaction of nothing, which is refused as well.
-        says(&transaction.commit().await, &["refused", "without mutations"]);
+        says(&transaction.commit().await, &["invalid", "without mutations"]);
     }
     assert_eq!(spy.endpoint_calls(), opened);
     nothing_was_written(table.table(), "bad").await;
 }
 
 #[tokio::test]
-async fn a_batch_refuses_the_groups_that_have_one_and_sends_the_others() {
+async fn batch_refuses_invalid_groups_and_sends_the_others() {
     let (connection, spy) = spied().await;
     let shared = TestTable::create("refused", by_three, &[]).await;
     let table = shared.open(&connection).await;
@@ -106,16 +108,15 @@ async fn a_batch_refuses_the_groups_that_have_one_and_sends_the_others() {
         let opened = spy.endpoint_calls();
         let mut batch = table.batch();
         let good = format!("ok{at:x}");
-        batch.put(put("bad0", "beside it"));
-        batch.put(put(good.clone(), "v"));
+        batch = batch.put(put("bad0", "beside it")).put(put(good.clone(), "v"));
         let alone = mutation.row().is_empty();
-        batch.add(mutation);
+        batch = batch.add(mutation);
         let groups = batch.commit().await;
         let refused = if alone { 2 } else { 0 };
         assert_eq!(groups[1].outcome.name(), "committed", "{}", groups[1].outcome);
         assert_eq!(
             groups[refused].outcome.name(),
-            "refused",
+            "invalid",
             "{}",
             groups[refused].outcome
         );
@@ -142,13 +143,12 @@ async fn skip_wal_beside_anything_else_is_refused_and_nothing_is_sent(#[case] ot
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
     let opened = spy.endpoint_calls();
-    let mut transaction = table.at("wal").unwrap();
-    transaction.put(put("wal1", "v").durability(other)).unwrap();
-    transaction
-        .put(put("wal2", "v").durability(Durability::SkipWal))
-        .unwrap();
+    let transaction = table
+        .transaction("wal")
+        .put(put("wal1", "v").durability(other))
+        .put(put("wal2", "v").durability(Durability::SkipWal));
     let outcome = transaction.commit().await;
-    assert_eq!(outcome.name(), "refused");
+    assert_eq!(outcome.name(), "invalid");
     says(
         &outcome,
         &["row wal2", "SKIP_WAL beside mutations that are logged"],
@@ -158,19 +158,16 @@ async fn skip_wal_beside_anything_else_is_refused_and_nothing_is_sent(#[case] ot
 }
 
 #[tokio::test]
-async fn operations_that_no_call_can_do_one_after_the_other_are_refused_and_nothing_is_sent() {
+async fn operations_without_a_sequential_form_are_refused() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
-    let mut transaction = table.at("ord").unwrap();
-    transaction
+    let transaction = table
+        .transaction("ord")
         .increment(Increment::new("ord1").column("f", "q", 1))
-        .unwrap();
-    transaction
-        .append(Append::new("ord1").cell("f", "q", "v"))
-        .unwrap();
+        .append(Append::new("ord1").cell("f", "q", "v"));
     let outcome = transaction.commit().await;
-    assert_eq!(outcome.name(), "refused");
+    assert_eq!(outcome.name(), "invalid");
     says(&outcome, &["row ord1", "f:q"]);
     nothing_was_written(table.table(), "ord").await;
 }
@@ -181,25 +178,24 @@ async fn a_transaction_over_the_limits_it_was_opened_with_is_refused() {
     let options = OpenOptions::new().max_mutations(2).max_bytes(100);
     let shared = TABLE.get().await;
     let table = shared.open_with(&connection, options).await;
-    let mut many = table.at("lim").unwrap();
+    let mut many = table.transaction("lim");
     for row in ["lim1", "lim2", "lim3"] {
-        many.put(put(row, "v")).unwrap();
+        many = many.put(put(row, "v"));
     }
-    let mut large = table.at("lim").unwrap();
-    large.put(put("lim1", vec![0; 100])).unwrap();
+    let large = table.transaction("lim").put(put("lim1", vec![0; 100]));
     for (transaction, why) in [
         (many, "of 3 mutations; the limit is 2"),
         (large, "the limit is 100"),
     ] {
         let outcome = transaction.commit().await;
-        assert_eq!(outcome.error().unwrap().kind(), ErrorKind::LimitExceeded);
-        says(&outcome, &["refused", why]);
+        assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::LimitExceeded);
+        says(&outcome, &["invalid", why]);
     }
     nothing_was_written(table.table(), "lim").await;
 }
 
 #[tokio::test]
-async fn single_puts_and_deletes_are_refused_alike_but_for_what_only_transactions_forbid() {
+async fn single_mutations_are_refused_like_transactions() {
     let connection = connect().await;
     let shared = TestTable::create("refused", by_three, &[]).await;
     let table = shared.of(&connection);
@@ -223,7 +219,7 @@ async fn single_puts_and_deletes_are_refused_alike_but_for_what_only_transaction
             .filter(|word| !word.contains("it has"))
             .copied()
             .collect();
-        if kind == ErrorKind::InvalidInput {
+        if kind == ClientErrorKind::InvalidInput {
             says(&error, &named);
         }
     }

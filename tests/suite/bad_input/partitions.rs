@@ -1,11 +1,14 @@
 //! Tables that transactions are not possible on, and rows that don't belong together.
 
 use bytes::Bytes;
-use hbase_txn::{Connection, ErrorKind, OpenOptions, PartitionedTable, Put, TableDescriptor, TableName};
+use hbase_txn::{
+    ClientErrorKind, Condition, Connection, Delete, ErrorKind, OpenOptions, PartitionedTable, Put, Scan,
+    TableDescriptor, TableName,
+};
 use rstest::rstest;
 
 use crate::support::{
-    connect, keys, put, says,
+    connect, invalid, keys, put, says, spied,
     table::{SharedTable, TestTable, by_three, by_three_of_old, plain, ruled, with_endpoint},
 };
 
@@ -14,13 +17,12 @@ static BY_THREE: SharedTable = SharedTable::new("partitions", by_three, &[]);
 const RESTRICTION: &str = "hbase.regionserver.region.split_restriction";
 
 #[tokio::test]
-async fn a_row_of_another_partition_is_refused_when_it_is_added_and_the_transaction_goes_on_without() {
+async fn row_of_another_partition_is_refused_when_it_is_added() {
     let connection = connect().await;
     let shared = BY_THREE.get().await;
     let table = shared.open(&connection).await;
-    let mut transaction = table.at("foo").unwrap();
-    transaction.put(put("foo1", "v")).unwrap();
-    let error = transaction.put(put("bar1", "v")).unwrap_err();
+    let mut transaction = table.transaction("foo").put(put("foo1", "v"));
+    let error = transaction.try_add(put("bar1", "v")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OtherPartition);
     says(
         &error,
@@ -31,14 +33,60 @@ async fn a_row_of_another_partition_is_refused_when_it_is_added_and_the_transact
             "batch",
         ],
     );
-    let error = transaction.put(put("fo", "v")).unwrap_err();
+    let error = transaction.try_add(put("fo", "v")).unwrap_err();
     says(&error, &["row fo is in partition fo (a row of its own)"]);
     assert!(transaction.commit().await.is_committed());
-    assert_eq!(
-        keys(table.table(), hbase_txn::Scan::prefix("foo")).await,
-        ["foo1"]
+    assert_eq!(keys(table.table(), Scan::prefix("foo")).await, ["foo1"]);
+    assert_eq!(keys(table.table(), Scan::prefix("bar")).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn commit_names_the_first_invalid_operation_and_sends_nothing() {
+    let (connection, spy) = spied().await;
+    let shared = BY_THREE.get().await;
+    let table = shared.open(&connection).await;
+    let opened = spy.endpoint_calls();
+    let mut transaction = table
+        .transaction("kep")
+        .put(put("kep1", "v"))
+        .condition(Condition::absent("kep2", "f", "q"))
+        .put(put("oth1", "v"))
+        .put(put("another", "v"))
+        .put(put("kep3", "v"))
+        .recorded();
+    assert!(transaction.transaction_id().is_some());
+    for _ in 0..2 {
+        let error = transaction.try_add(put("kep4", "v")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OtherPartition);
+        says(&error, &["operation 3: put", "row oth1"]);
+    }
+    let error = invalid(transaction).await;
+    assert_eq!(error.kind(), ErrorKind::OtherPartition);
+    says(&error, &["operation 3: put", "row oth1", shared.name.qualifier()]);
+
+    for id in [String::new(), "x".repeat(65)] {
+        let error = invalid(table.transaction("kep").put(put("kep1", "v")).id(id)).await;
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
+        says(&error, &["transaction id", shared.name.qualifier()]);
+    }
+    assert_eq!(spy.endpoint_calls(), opened);
+    assert_eq!(keys(table.table(), Scan::prefix("kep")).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn operations_refused_by_try_add_are_not_counted() {
+    let connection = connect().await;
+    let table = BY_THREE.get().await.open(&connection).await;
+    let mut transaction = table.transaction("cnt").put(put("cnt1", "v"));
+    transaction.try_add(put("oth1", "v")).unwrap_err();
+    transaction
+        .try_add(Condition::absent("oth1", "f", "q"))
+        .unwrap_err();
+    transaction.try_add(put("cnt2", "v")).unwrap();
+    says(
+        &invalid(transaction.delete(Delete::new("oth2"))).await,
+        &["operation 3: delete", "row oth2"],
     );
-    assert_eq!(keys(table.table(), hbase_txn::Scan::prefix("bar")).await, [""; 0]);
 }
 
 #[rstest]
@@ -52,9 +100,13 @@ async fn what_is_no_prefix_under_the_rule_starts_no_transaction(
     let connection = connect().await;
     let shared = BY_THREE.get().await;
     let table = shared.open(&connection).await;
-    let error = table.at(prefix).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    says(&error, &[why]);
+    let mut transaction = table.transaction(prefix).put(put("foo1", "v"));
+    for _ in 0..2 {
+        let error = transaction.try_add(put("foo2", "v")).unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
+        says(&error, &[why]);
+    }
+    says(&invalid(transaction).await, &[why, shared.name.qualifier()]);
 }
 
 fn misspelt_type(name: TableName) -> TableDescriptor {
@@ -76,12 +128,12 @@ fn length_of_words(name: TableName) -> TableDescriptor {
 }
 
 #[rstest]
-#[case::none(with_endpoint, &["neither a split restriction nor a prefix split policy", "hbase-txn table alter"])]
-#[case::misspelt_type(misspelt_type, &["\"KeyPrefx\", which HBase takes for None", "alter"])]
-#[case::misspelt_length(length_under_another_name, &["prefix_length is not set", "alter"])]
-#[case::length_of_words(length_of_words, &["\"three\", which is no prefix length", "alter"])]
+#[case::none(with_endpoint, &["neither a split restriction nor a prefix split policy", "with a rule"])]
+#[case::misspelt_type(misspelt_type, &["\"KeyPrefx\", which HBase takes for None", "with a rule"])]
+#[case::misspelt_length(length_under_another_name, &["prefix_length is not set", "with a rule"])]
+#[case::length_of_words(length_of_words, &["\"three\", which is no prefix length", "with a rule"])]
 #[tokio::test]
-async fn a_table_without_a_usable_rule_is_refused_on_opening_and_told_what_mends_it(
+async fn table_without_a_usable_rule_is_refused_on_open_with_a_fix(
     #[case] descriptor: fn(TableName) -> TableDescriptor,
     #[case] words: &[&str],
 ) {
@@ -90,13 +142,13 @@ async fn a_table_without_a_usable_rule_is_refused_on_opening_and_told_what_mends
     let error = PartitionedTable::open(&connection, table.name.clone())
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NoPartitionRule, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::NoPartitionRule, "{error}");
     says(&error, words);
     says(&error, &["opening for transactions", table.name.qualifier()]);
 }
 
 #[tokio::test]
-async fn a_table_without_the_endpoint_is_refused_on_opening_and_told_how_to_attach_it() {
+async fn table_without_the_endpoint_is_refused_on_open_with_a_fix() {
     let connection = connect().await;
     let table = TestTable::create(
         "noendpoint",
@@ -111,14 +163,10 @@ async fn a_table_without_the_endpoint_is_refused_on_opening_and_told_how_to_atta
     let error = PartitionedTable::open(&connection, table.name.clone())
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::EndpointMissing, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::EndpointMissing, "{error}");
     says(
         &error,
-        &[
-            "does not answer on the table",
-            "hbase-txn table alter",
-            "--endpoint",
-        ],
+        &["does not answer on the table", "attach MultiRowMutationEndpoint"],
     );
 }
 
@@ -126,13 +174,13 @@ async fn refused_for_a_cut(connection: &Connection, table: &TestTable) -> String
     let error = PartitionedTable::open(connection, table.name.clone())
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::PartitionCut, "{error}");
-    says(&error, &["hbase-txn table repair", "allow_cut_partitions"]);
+    assert_eq!(error.kind(), ClientErrorKind::PartitionCut, "{error}");
+    says(&error, &["merge the regions", "allow_cut_partitions"]);
     error.to_string()
 }
 
 #[tokio::test]
-async fn a_pre_split_inside_a_partition_is_found_on_opening_and_only_that_partition_is_out_of_use() {
+async fn pre_split_in_a_partition_disables_only_that_partition() {
     let connection = connect().await;
     let table = TestTable::create("presplit", by_three, &["mmm", "xxxm"]).await;
     says(
@@ -145,19 +193,16 @@ async fn a_pre_split_inside_a_partition_is_found_on_opening_and_only_that_partit
         .await;
     let mut batch = opened.batch();
     for row in ["aaa1", "xxxa", "xxxz", "mmm1"] {
-        batch.put(put(row, "v"));
+        batch = batch.put(put(row, "v"));
     }
     says(&batch.explain().await.unwrap(), &["partition is cut in two"]);
     let outcomes = batch.commit().await;
     let names: Vec<_> = outcomes.iter().map(|group| group.outcome.name()).collect();
-    assert_eq!(names, ["committed", "refused", "committed"]);
+    assert_eq!(names, ["committed", "invalid", "committed"]);
     let error = outcomes[1].outcome.error().unwrap();
-    assert_eq!(error.kind(), ErrorKind::PartitionCut);
+    assert_eq!(error.kind(), ClientErrorKind::PartitionCut);
     says(error, &["partition xxx is cut in two"]);
-    assert_eq!(
-        keys(opened.table(), hbase_txn::Scan::new()).await,
-        ["aaa1", "mmm1"]
-    );
+    assert_eq!(keys(opened.table(), Scan::new()).await, ["aaa1", "mmm1"]);
 }
 
 #[tokio::test]
@@ -175,7 +220,7 @@ async fn several_cut_partitions_are_counted_and_the_first_is_named() {
 }
 
 #[tokio::test]
-async fn a_manual_split_inside_a_partition_of_an_old_table_is_found_on_opening() {
+async fn manual_split_in_a_partition_is_found_on_open() {
     let connection = connect().await;
     let table = TestTable::create("oldsplit", by_three_of_old, &[]).await;
     let rows = table.open(&connection).await;
@@ -190,7 +235,7 @@ async fn a_manual_split_inside_a_partition_of_an_old_table_is_found_on_opening()
 }
 
 #[tokio::test]
-async fn a_manual_split_under_the_restriction_is_moved_to_the_partitions_beginning() {
+async fn manual_split_is_moved_to_the_beginning_of_the_partition() {
     let connection = connect().await;
     let table = TestTable::create("restricted", by_three, &[]).await;
     let rows = table.of(&connection);
@@ -206,8 +251,9 @@ async fn a_manual_split_under_the_restriction_is_moved_to_the_partitions_beginni
     let regions = table.regions(&connection).await;
     assert_eq!(regions.last().unwrap().start_key, "xxx");
     let opened = table.open(&connection).await;
-    let mut transaction = opened.at("xxx").unwrap();
-    transaction.put(Put::new("xxxa").cell("f", "q", "w")).unwrap();
-    transaction.put(Put::new("xxxz").cell("f", "q", "w")).unwrap();
+    let transaction = opened
+        .transaction("xxx")
+        .put(Put::new("xxxa").cell("f", "q", "w"))
+        .put(Put::new("xxxz").cell("f", "q", "w"));
     assert!(transaction.commit().await.is_committed());
 }

@@ -1,6 +1,6 @@
 //! A client's map of regions that is no longer true.
 
-use hbase_txn::{ErrorKind, OpenOptions, Scan};
+use hbase_txn::{ClientErrorKind, OpenOptions, Scan};
 
 use crate::support::{
     connect, keys, put, says, spied,
@@ -8,29 +8,30 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn a_cut_behind_an_open_clients_back_is_its_own_error_and_nothing_is_sent() {
+async fn split_in_a_partition_of_an_open_client_is_its_own_error() {
     let (connection, spy) = spied().await;
     let elsewhere = connect().await;
     let table = TestTable::create("stalecut", by_three_of_old, &[]).await;
     let opened = table.open(&connection).await;
     let commit = async |value: &'static str| {
-        let mut transaction = opened.at("xxx").unwrap();
-        transaction.put(put("xxxa", value)).unwrap();
-        transaction.put(put("xxxz", value)).unwrap();
+        let transaction = opened
+            .transaction("xxx")
+            .put(put("xxxa", value))
+            .put(put("xxxz", value));
         transaction.commit().await
     };
     assert!(commit("before").await.is_committed());
 
     table.split_at(&elsewhere, "xxxm").await;
     let outcome = commit("after").await;
-    assert_eq!(outcome.name(), "refused", "{outcome}");
-    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::PartitionCut);
+    assert_eq!(outcome.name(), "invalid", "{outcome}");
+    assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::PartitionCut);
     says(
         &outcome,
         &[
             "partition xxx is cut in two",
             "[-∞, xxxm)",
-            "hbase-txn table repair",
+            "merge its regions",
             table.name.qualifier(),
         ],
     );
@@ -38,7 +39,7 @@ async fn a_cut_behind_an_open_clients_back_is_its_own_error_and_nothing_is_sent(
     // It knows the cut now, and does not even ask.
     let sent = spy.endpoint_calls();
     let outcome = commit("later").await;
-    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::PartitionCut);
+    assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::PartitionCut);
     assert_eq!(spy.endpoint_calls(), sent);
     for row in opened
         .table()
@@ -51,25 +52,28 @@ async fn a_cut_behind_an_open_clients_back_is_its_own_error_and_nothing_is_sent(
     }
 
     // Other partitions are not harmed.
-    let mut transaction = opened.at("aaa").unwrap();
-    transaction.put(put("aaa1", "v")).unwrap();
+    let transaction = opened.transaction("aaa").put(put("aaa1", "v"));
     assert!(transaction.commit().await.is_committed());
 }
 
 #[tokio::test]
-async fn a_map_that_says_cut_although_the_regions_were_merged_is_read_again() {
+async fn stale_map_with_a_cut_is_read_again_after_a_merge() {
     let (connection, elsewhere) = (connect().await, connect().await);
     let table = TestTable::create("stalemerge", by_three_of_old, &["xxxm"]).await;
     let opened = table
         .open_with(&connection, OpenOptions::new().allow_cut_partitions())
         .await;
     let commit = async || {
-        let mut transaction = opened.at("xxx").unwrap();
-        transaction.put(put("xxxa", "v")).unwrap();
-        transaction.put(put("xxxz", "v")).unwrap();
+        let transaction = opened
+            .transaction("xxx")
+            .put(put("xxxa", "v"))
+            .put(put("xxxz", "v"));
         transaction.commit().await
     };
-    assert_eq!(commit().await.error().unwrap().kind(), ErrorKind::PartitionCut);
+    assert_eq!(
+        commit().await.error().unwrap().kind(),
+        ClientErrorKind::PartitionCut
+    );
     assert_eq!(keys(opened.table(), Scan::new()).await, [""; 0]);
 
     table.merge_both(&elsewhere).await;
@@ -79,13 +83,13 @@ async fn a_map_that_says_cut_although_the_regions_were_merged_is_read_again() {
 }
 
 #[tokio::test]
-async fn a_split_between_partitions_behind_an_open_clients_back_is_followed() {
+async fn split_between_partitions_is_followed_by_an_open_client() {
     let (connection, elsewhere) = (connect().await, connect().await);
     let table = TestTable::create("stalesplit", by_three_of_old, &[]).await;
     let opened = table.open(&connection).await;
     let mut batch = opened.batch();
     for row in ["aaa1", "aaa2", "xxx1", "xxx2"] {
-        batch.put(put(row, "before"));
+        batch = batch.put(put(row, "before"));
     }
     assert!(
         batch
@@ -98,7 +102,7 @@ async fn a_split_between_partitions_behind_an_open_clients_back_is_followed() {
     table.split_at(&elsewhere, "xxx").await;
     let mut batch = opened.batch();
     for row in ["aaa1", "aaa2", "xxx1", "xxx2"] {
-        batch.put(put(row, "after"));
+        batch = batch.put(put(row, "after"));
     }
     for group in batch.commit().await {
         assert!(group.outcome.is_committed(), "{}", group.outcome);

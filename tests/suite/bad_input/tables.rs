@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{Connection, Delete, ErrorKind, Get, PartitionedTable, Scan, TableName};
+use hbase_txn::{ClientErrorKind, Connection, Delete, Get, PartitionedTable, Scan, TableName};
 
 use crate::support::{
     connect, put, says, standalone,
@@ -20,17 +20,17 @@ async fn impatient() -> Connection {
 }
 
 /// What each way to use a table says. All of it must be of this kind, and say where it was said.
-async fn errors(connection: &Connection, name: &TableName, kind: ErrorKind, what: &str) {
-    let table = connection.table(name.clone());
+async fn errors(connection: &Connection, name: &TableName, kind: ClientErrorKind, what: &str) {
+    let table = connection.table(name.clone()).unwrap();
     let errors = within(DEADLINE, async {
         [
             PartitionedTable::open(connection, name.clone())
                 .await
                 .unwrap_err(),
-            table.get(Get::new("r")).await.unwrap_err(),
-            table.put(put("r", "v")).await.unwrap_err(),
-            table.delete(Delete::new("r")).await.unwrap_err(),
-            table.scan(Scan::new()).unwrap().next().await.unwrap_err(),
+            table.get(Get::new("r")).await.unwrap_err().into(),
+            table.put(put("r", "v")).await.unwrap_err().into(),
+            table.delete(Delete::new("r")).await.unwrap_err().into(),
+            table.scan(Scan::new()).unwrap().next().await.unwrap_err().into(),
         ]
     })
     .await;
@@ -49,7 +49,13 @@ async fn a_missing_table_is_named_with_stage_host_and_attempt() {
         unique_name("missing"),
         TableName::new("nowhere", "missing").unwrap(),
     ] {
-        errors(&connection, &name, ErrorKind::TableNotFound, "no such table").await;
+        errors(
+            &connection,
+            &name,
+            ClientErrorKind::TableNotFound,
+            "no such table",
+        )
+        .await;
     }
 }
 
@@ -62,15 +68,14 @@ async fn a_disabled_table_is_named_as_such_and_told_how_to_enable_it() {
     errors(
         &connection,
         &table.name,
-        ErrorKind::TableDisabled,
+        ClientErrorKind::TableDisabled,
         "the table is disabled; enable it",
     )
     .await;
-    let mut transaction = opened.at("xxx").unwrap();
-    transaction.put(put("xxx1", "v")).unwrap();
+    let transaction = opened.transaction("xxx").put(put("xxx1", "v"));
     let outcome = within(DEADLINE, transaction.commit()).await;
-    assert_eq!(outcome.name(), "failed", "{outcome}");
-    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::TableDisabled);
+    assert_eq!(outcome.name(), "aborted", "{outcome}");
+    assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::TableDisabled);
 
     // Disabling twice is no error; and what was learnt of it does not stick.
     connection.admin().disable_table(&table.name).await.unwrap();
@@ -80,14 +85,14 @@ async fn a_disabled_table_is_named_as_such_and_told_how_to_enable_it() {
 }
 
 #[tokio::test]
-async fn a_table_that_was_deleted_under_an_open_client_is_missing_from_then_on() {
+async fn table_deleted_under_an_open_client_is_missing() {
     let connection = impatient().await;
     let table = TestTable::create("deleted", plain, &[]).await;
     let rows = table.of(&connection);
     rows.put(put("r", "v")).await.unwrap();
     connect().await.admin().delete_table(&table.name).await.unwrap();
     let error = within(DEADLINE, rows.put(put("r", "w"))).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TableNotFound, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::TableNotFound, "{error}");
 }
 
 #[tokio::test]
@@ -98,7 +103,7 @@ async fn a_table_can_not_be_created_in_a_missing_namespace_or_twice() {
     let error = within(DEADLINE, admin.create_table(&plain(nowhere), &[]))
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NamespaceNotFound, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::NamespaceNotFound, "{error}");
     says(
         &error,
         &["creating the table", "nowhere:missing", "server 127.0.0.1:"],
@@ -109,7 +114,7 @@ async fn a_table_can_not_be_created_in_a_missing_namespace_or_twice() {
         .create_table(&plain(table.name.clone()), &[])
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TableExists, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::TableExists, "{error}");
 }
 
 #[tokio::test]
@@ -125,7 +130,7 @@ async fn an_unknown_family_is_the_servers_word_for_gets_and_scans() {
         .await
         .unwrap_err();
     for error in [get, scan] {
-        assert_eq!(error.kind(), ErrorKind::FamilyNotFound, "{error}");
+        assert_eq!(error.kind(), ClientErrorKind::FamilyNotFound, "{error}");
         says(
             &error,
             &[table.name.qualifier(), "server 127.0.0.1:", "attempt 1"],

@@ -1,6 +1,6 @@
-//! Every order in which a latch is made, counted, flushed, forgotten, counted too late and made again, against a model. Many
-//! latches at a time, so that they expire together: those that are flushed and expire at the same places of their orders are in one
-//! region.
+//! Every order in which a latch is made, counted, flushed, forgotten, counted too late and made
+//! again, against a model. Many latches at a time, so that they expire together: those that are
+//! flushed and expire at the same places of their orders are in one region.
 
 mod model;
 mod sequence;
@@ -22,8 +22,8 @@ use sequence::{CLIENT, Players, Sequence};
 const COUNT: &str = "HBASE_TXN_TEST_LATCH_ORDERS";
 const SEED: &str = "HBASE_TXN_TEST_SEED";
 const SHORT: usize = 224;
-/// So many of one schedule at a time in the first round; twice as many after a round in which none was late, half as many
-/// after one in which latches ended before it was their time.
+/// So many of one schedule at a time in the first round; twice as many after a round in which none
+/// was late, half as many after one in which latches ended before it was their time.
 const FIRST: usize = 12;
 /// Where of eight places the flush and the expiry are.
 const SCHEDULES: usize = 8 * 7;
@@ -36,7 +36,7 @@ async fn a_latch_is_what_the_model_says_in_every_order_of_events() {
 }
 
 #[tokio::test]
-async fn a_latch_in_a_table_without_notes_is_what_the_model_says_in_every_order_of_events() {
+async fn latch_without_notes_matches_the_model_in_every_order() {
     run(false).await;
 }
 
@@ -71,7 +71,8 @@ async fn run(has_state: bool) {
     println!("{SEED}={seed}");
     let mut rng = Rng::with_seed(seed);
     let count = setting(COUNT).map_or(SHORT, |count| usize::try_from(count).unwrap());
-    // Of each schedule, every order at both levels: in an order of chance, of which the short form takes the first.
+    // Of each schedule, every order at both levels: in an order of chance, of which the short form
+    // takes the first.
     let mut plans: Vec<Vec<(Level, usize)>> = (0..SCHEDULES)
         .map(|_| {
             let both = [Level::Dc, Level::Xdc];
@@ -96,7 +97,8 @@ async fn run(has_state: bool) {
             for (plan, mut sequence) in round.into_iter().zip(sequences) {
                 complaints.append(&mut sequence.complaints);
                 if sequence.late {
-                    // Once more, beside fewer others: none is left out because the machine was busy.
+                    // Once more, beside fewer others: none is left out because the machine was
+                    // busy.
                     late += 1;
                     plans.push(plan);
                 } else {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_txn::{ErrorKind, LatchState, Level};
+use hbase_txn::{ClientErrorKind, ErrorKind, Level, latch::LatchState};
 
 /// What can happen to a latch, each once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +172,7 @@ impl Model {
             });
         };
         if self.left() + by < 0 {
-            return Err(ErrorKind::LimitExceeded);
+            return Err(ErrorKind::Client(ClientErrorKind::LimitExceeded));
         }
         let column = if far { &mut self.far } else { &mut self.own };
         let before = column.map_or(0, |count| count.value);

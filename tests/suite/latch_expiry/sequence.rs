@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use hbase_txn::{Cell, Error, Get, Increment, Latch, LatchManager, Level, Table, WaitOutcome};
+use hbase_txn::{
+    Cell, Error, Get, Increment, Level, Table,
+    latch::{Latch, LatchManager, WaitOutcome},
+};
 use tokio::{sync::Semaphore, task::JoinHandle, time::sleep};
 
 use super::model::{Event, Model};
@@ -110,7 +113,7 @@ impl Sequence {
             Event::JavaDown => {
                 let row = latch_row(CLIENT, &self.id);
                 let increment = Increment::new(row).column("C", "count_fra", -1);
-                players.data.increment(increment).await.map(drop)
+                Ok(players.data.increment(increment).await.map(drop)?)
             }
             Event::Flush | Event::Expiry => Ok(()),
         }

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use hbase_txn::{
-    Delete, ErrorKind, Level, LockGuard, LockHolder, LockLoss, LockManager, LockToken, ReleaseOutcome, Table,
+    ClientErrorKind, Delete, ErrorKind, Level, Table,
+    lock::{LockGuard, LockHolder, LockLoss, LockManager, LockToken, ReleaseOutcome},
 };
 use tokio::sync::Semaphore;
 
@@ -17,7 +18,7 @@ const INTRUSION: Duration = Duration::from_secs(1);
 /// What expires is gone so many milliseconds later at the latest.
 const GRACE: u64 = 5;
 /// How long a busy server may take from one row of a lock to the other.
-const MOST_APART: u64 = 1_000;
+const MAX_APART: u64 = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
@@ -28,8 +29,9 @@ pub(super) enum Event {
     JavaRelease,
 }
 
-/// What is to happen: leases, whether each is released or its holder vanishes, and the events in their order. Event `n`
-/// comes in gap `gaps[n]`: gap 0 is during the first lease, 1 after its end, 2 during the second, and so on.
+/// What is to happen: leases, whether each is released or its holder vanishes, and the events in
+/// their order. Event `n` comes in gap `gaps[n]`: gap 0 is during the first lease, 1 after its end,
+/// 2 during the second, and so on.
 pub(super) struct Plan {
     pub(super) leases: [Duration; 3],
     pub(super) released: [bool; 3],
@@ -43,7 +45,8 @@ pub(super) struct Players {
     pub(super) intruder: LockManager,
     pub(super) table: Table,
     pub(super) companions: bool,
-    /// So many ask the server at once. More would wait for one another longer than the shortest leases last.
+    /// So many ask the server at once. More would wait for one another longer than the shortest
+    /// leases last.
     pub(super) calls: Semaphore,
 }
 
@@ -91,8 +94,9 @@ pub(super) async fn try_acquire(locks: &LockManager, id: &str, lease: Duration) 
         match request.try_acquire().await {
             Ok(guard) => return guard,
             // A busy machine, and a lease shorter than the way there and back.
-            Err(error) if error.kind() == ErrorKind::DeadlineExceeded => {}
-            // The balancer moved the region. What was won is given back in the background, and no holder until then.
+            Err(error) if error.kind() == ClientErrorKind::DeadlineExceeded => {}
+            // The balancer moved the region. What was won is given back in the background, and no
+            // holder until then.
             Err(error) if error.is_outcome_unknown() => {
                 eventually("what was won unseen is given back", async || {
                     let holder = locks.show(Level::Dc, id).await.unwrap().holder;
@@ -172,8 +176,9 @@ impl Sequence {
             if let Some(guard) = try_acquire(owner, &self.id, lease).await {
                 break guard;
             }
-            // In the millisecond of a row's deletion a put is hidden, and the lock is not got though it is free. And what
-            // was got too late to be of use is given back in the background.
+            // In the millisecond of a row's deletion a put is hidden, and the lock is not got
+            // though it is free. And what was got too late to be of use is given back in the
+            // background.
             let asked = now();
             let found = owner.show(Level::Dc, &self.id).await.unwrap();
             if let Some(holder) = found.holder.filter(|holder| holder.since < began) {
@@ -193,12 +198,12 @@ impl Sequence {
         self.intrude(players).await;
     }
 
-    /// When the last lease really ends, if that is whose it is. The rows of a lock are not taken in the same millisecond, and
-    /// what was noted is the end of the first.
+    /// When the last lease really ends, if that is whose it is. The rows of a lock are not taken in
+    /// the same millisecond, and what was noted is the end of the first.
     fn own_end(&self, holder: &LockHolder, asked: u64) -> Option<u64> {
         let end = millis(holder.since + holder.lease?);
         let is_own = holder.token.as_ref() == self.tokens.last();
-        (is_own && self.vanished && end < self.ends.last()? + MOST_APART && end + GRACE >= asked)
+        (is_own && self.vanished && end < self.ends.last()? + MAX_APART && end + GRACE >= asked)
             .then_some(end)
     }
 
@@ -284,7 +289,8 @@ impl Sequence {
         let owner = &players.owners[(self.stage - 1) / 2];
         let token = *self.tokens.last().unwrap();
         let Some(guard) = &self.guard else {
-            // Who gave it back or vanished can't be told from who has it still, as long as the lease lasts.
+            // Who gave it back or vanished can't be told from who has it still, as long as the
+            // lease lasts.
             if !self.vanished {
                 let loss = owner.renew(Level::Dc, &self.id, token, lease).await.unwrap();
                 if loss.is_none() {

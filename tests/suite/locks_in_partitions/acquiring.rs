@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use hbase_txn::{Condition, ErrorKind, LockLoss, Outcome, TransactionId};
+use hbase_txn::{Condition, ErrorKind, Outcome, TransactionId, lock::LockLoss};
 
 use super::{LEASE, SHARED, client, held, is_free, is_taken_now, refused_by};
 use crate::support::{connect, put, value};
@@ -23,14 +23,14 @@ async fn of_many_that_acquire_at_once_one_writes() {
     let mut won = 0;
     let race = async |task: usize, round: usize| {
         let (table, locks) = &clients[task];
-        let mut transaction = table.at("one").unwrap();
+        let mut transaction = table.transaction("one");
         if task.is_multiple_of(2) {
-            transaction.recorded();
+            transaction = transaction.recorded();
         }
         let request = locks.lock("one", "l").unwrap().ttl(LEASE);
         let pending = transaction.acquire_lock(request).unwrap();
         let mine = format!("{round}/{task}");
-        transaction.put(put("onea", mine.clone())).unwrap();
+        transaction = transaction.put(put("onea", mine.clone()));
         match transaction.commit().await {
             Outcome::Committed(_) => {}
             outcome => {
@@ -44,11 +44,10 @@ async fn of_many_that_acquire_at_once_one_writes() {
         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold it");
         assert_eq!(value(table.table(), "onea").await, Some(mine));
         inside.fetch_sub(1, Ordering::SeqCst);
-        let mut done = table.at("one").unwrap();
-        done.release_lock(&guard)
-            .unwrap()
-            .put(put("oneb", "done"))
-            .unwrap();
+        let done = table
+            .transaction("one")
+            .release_lock(&guard)
+            .put(put("oneb", "done"));
         done.commit().await.into_result().unwrap();
         1
     };
@@ -64,31 +63,29 @@ async fn of_many_that_acquire_at_once_one_writes() {
 }
 
 #[tokio::test]
-async fn a_condition_that_fails_leaves_the_lock_free_and_a_lock_that_is_held_the_data() {
+async fn failed_condition_leaves_the_lock_and_held_lock_the_data() {
     let connection = connect().await;
     let table = &SHARED.get().await;
     let (table, locks) = client(&connection, table).await;
-    let mut transaction = table.at("acq").unwrap();
+    let mut transaction = table.transaction("acq");
     let pending = transaction.acquire_lock(locks.lock("acq", "l").unwrap()).unwrap();
-    transaction
+    transaction = transaction
         .condition(Condition::present("acqa", "f", "q").label("a is there"))
-        .unwrap()
-        .put(put("acqb", "v"))
-        .unwrap();
+        .put(put("acqb", "v"));
     assert_eq!(refused_by(transaction.commit().await), ["a is there"]);
     pending.claim().await.unwrap_err();
     assert!(is_free(&locks, "acq", "l").await);
     let guard = held(locks.lock("acq", "l").unwrap()).await;
-    let mut transaction = table.at("acq").unwrap();
+    let mut transaction = table.transaction("acq");
     let _pending = transaction.acquire_lock(locks.lock("acq", "l").unwrap()).unwrap();
-    transaction.put(put("acqb", "v")).unwrap();
+    transaction = transaction.put(put("acqb", "v"));
     assert!(is_taken_now(transaction.commit().await, "acq#l"));
     assert_eq!(value(table.table(), "acqb").await, None);
     assert!(guard.release().await.unwrap().is_released());
 }
 
 #[tokio::test]
-async fn what_was_claimed_is_renewed_and_what_was_claimed_too_late_is_lost() {
+async fn claimed_lock_is_renewed_and_late_claim_is_lost() {
     let connection = connect().await;
     let table = &SHARED.get().await;
     let (table, locks) = client(&connection, table).await;
@@ -96,10 +93,10 @@ async fn what_was_claimed_is_renewed_and_what_was_claimed_too_late_is_lost() {
     let lease = Duration::from_secs(6);
     let acquire = async |id: &str, renewed: bool| {
         let request = locks.lock("lat", id).unwrap().ttl(lease);
-        let request = if renewed { request.renewed() } else { request };
-        let mut transaction = table.at("lat").unwrap();
+        let request = if renewed { request.auto_renew() } else { request };
+        let mut transaction = table.transaction("lat");
         let pending = transaction.acquire_lock(request).unwrap();
-        transaction.put(put("lata", "v")).unwrap();
+        transaction = transaction.put(put("lata", "v"));
         transaction.commit().await.into_result().unwrap();
         pending
     };
@@ -122,12 +119,11 @@ async fn a_replayed_acquisition_holds_nothing_and_says_so() {
     let (table, locks) = client(&connection, table).await;
     let id = TransactionId::new("start-1").unwrap();
     let commit = async || {
-        let mut transaction = table.at("rpa").unwrap();
-        transaction.id(id.clone());
+        let mut transaction = table.transaction("rpa").id(id.clone());
         let pending = transaction
             .acquire_lock(locks.lock("rpa", "l").unwrap().ttl(LEASE))
             .unwrap();
-        transaction.put(put("rpaa", "v")).unwrap();
+        transaction = transaction.put(put("rpaa", "v"));
         (
             transaction.commit().await.into_result().unwrap().replayed,
             pending,

@@ -3,27 +3,28 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Durability, ErrorKind, Level, LockManagerOptions, LockTableOptions, OpenOptions, Outcome, PartitionLocks,
+    ClientErrorKind, Durability, ErrorKind, Level, OpenOptions, Outcome,
+    lock::{LockManagerOptions, LockTableOptions, PartitionLocks},
 };
 
 use super::{LEASE, SHARED, client, held, is_free, with_locks};
 use crate::support::{
-    connect, put, says,
+    connect, invalid, put, says,
     table::{TestTable, by_three},
 };
 
 #[tokio::test]
-async fn locks_that_the_server_of_the_transaction_can_t_see_are_refused() {
+async fn locks_out_of_the_servers_reach_are_refused() {
     let connection = connect().await;
     let shared = &SHARED.get().await;
     let (table, locks) = client(&connection, shared).await;
-    let mut transaction = table.at("bad").unwrap();
-    transaction.put(put("bada", "v")).unwrap();
+    let begin = || table.transaction("bad").put(put("bada", "v"));
+    let mut transaction = begin();
 
     let other_partition = held(locks.lock("bae", "l").unwrap()).await;
-    let error = transaction.fenced_by(&other_partition).unwrap_err();
+    let error = invalid(begin().fenced_by(&other_partition)).await;
     assert_eq!(error.kind(), ErrorKind::OtherPartition, "{error}");
-    let error = transaction.release_lock(&other_partition).unwrap_err();
+    let error = invalid(begin().release_lock(&other_partition)).await;
     assert_eq!(error.kind(), ErrorKind::OtherPartition);
     let error = transaction
         .acquire_lock(locks.lock("bae", "m").unwrap())
@@ -33,13 +34,13 @@ async fn locks_that_the_server_of_the_transaction_can_t_see_are_refused() {
     let other = TestTable::create("other-locks", with_locks, &[]).await;
     let (_, others) = client(&connection, &other).await;
     let other_table = held(others.lock("bad", "l").unwrap()).await;
-    let error = transaction.fenced_by(&other_table).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    let error = invalid(begin().fenced_by(&other_table)).await;
+    assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
     says(&error, &["lock bad#l", "lives in table", "PartitionLocks"]);
 
     let lock_table = TestTable::create(
         "lock-table",
-        |name| LockTableOptions::new(name).ours_alone().descriptor(),
+        |name| LockTableOptions::from(name).without_java_clients().descriptor(),
         &[],
     )
     .await;
@@ -50,10 +51,10 @@ async fn locks_that_the_server_of_the_transaction_can_t_see_are_refused() {
     says(&error, &["lock DC#f#c#l", "table of locks", "fencing number"]);
     let guard = request.acquire().await.unwrap();
     for error in [
-        transaction.fenced_by(&guard).unwrap_err(),
-        transaction.release_lock(&guard).unwrap_err(),
+        invalid(begin().fenced_by(&guard)).await,
+        invalid(begin().release_lock(&guard)).await,
     ] {
-        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
         says(&error, &["table of locks"]);
     }
     let error = table
@@ -71,22 +72,23 @@ async fn one_lock_is_in_a_transaction_once() {
     let table = &SHARED.get().await;
     let (table, locks) = client(&connection, table).await;
     let guard = held(locks.lock("twi", "l").unwrap()).await;
-    let mut transaction = table.at("twi").unwrap();
-    transaction.fenced_by(&guard).unwrap();
+    let fenced = || table.transaction("twi").fenced_by(&guard);
     for error in [
-        transaction.fenced_by(&guard).unwrap_err(),
-        transaction.release_lock(&guard).unwrap_err(),
-        transaction
+        invalid(fenced().fenced_by(&guard)).await,
+        invalid(fenced().release_lock(&guard)).await,
+        fenced()
             .acquire_lock(locks.lock("twi", "l").unwrap())
             .unwrap_err(),
     ] {
-        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
         says(&error, &["lock twi#l", "twice", "fenced by"]);
     }
-    let mut transaction = table.at("twi").unwrap();
-    transaction.release_lock(&guard).unwrap();
-    says(&transaction.fenced_by(&guard).unwrap_err(), &["twice", "release"]);
-    let mut transaction = table.at("twi").unwrap();
+    let transaction = table.transaction("twi").release_lock(&guard);
+    says(
+        &invalid(transaction.fenced_by(&guard)).await,
+        &["operation 2: lock twi#l", "twice", "release"],
+    );
+    let mut transaction = table.transaction("twi");
     let _pending = transaction.acquire_lock(locks.lock("twi", "m").unwrap()).unwrap();
     let again = transaction.acquire_lock(locks.lock("twi", "m").unwrap());
     says(&again.unwrap_err(), &["twice", "acquire"]);
@@ -99,7 +101,7 @@ async fn what_is_no_lock_is_refused_before_anything_is_sent() {
     let (table, locks) = client(&connection, shared).await;
     let refused = |prefix: &'static str, id: &str| {
         let error = locks.lock(prefix, id).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
         error.to_string()
     };
     says(&refused("xxx", ""), &["empty lock id"]);
@@ -113,27 +115,27 @@ async fn what_is_no_lock_is_refused_before_anything_is_sent() {
         Duration::from_secs(31 * 86_400),
     ] {
         let error = request().ttl(ttl).acquire().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidInput);
-        let mut transaction = table.at("xxx").unwrap();
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
+        let mut transaction = table.transaction("xxx");
         let error = transaction.acquire_lock(request().ttl(ttl)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
         says(&error, &["lock xxx#ttl", "a lease of"]);
     }
-    let mut transaction = table.at("xxx").unwrap();
+    let mut transaction = table.transaction("xxx");
     says(
         &transaction.acquire_lock(request().wait(LEASE)).unwrap_err(),
         &["does not wait"],
     );
     // What would claim it is gone.
     drop(transaction.acquire_lock(request()).unwrap());
-    transaction.put(put("xxxa", "v")).unwrap();
+    transaction = transaction.put(put("xxxa", "v"));
     match transaction.commit().await {
-        Outcome::Failed(error) => says(&error, &["PendingLock"]),
+        Outcome::Aborted(error) => says(&error, &["PendingLock"]),
         other => panic!("{other}"),
     }
     assert!(is_free(&locks, "xxx", "ttl").await);
     // Never committed.
-    let mut transaction = table.at("xxx").unwrap();
+    let mut transaction = table.transaction("xxx");
     let pending = transaction.acquire_lock(request()).unwrap();
     drop(transaction);
     let error = pending.claim().await.unwrap_err();
@@ -148,42 +150,36 @@ async fn tables_and_durabilities_that_could_lose_a_lock_are_refused() {
     let error = PartitionLocks::open(&without.open(&connection).await)
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::FamilyNotFound);
-    says(&error, &["_lock", "--lock-family"]);
+    assert_eq!(error.kind(), ClientErrorKind::FamilyNotFound);
+    says(&error, &["_lock", "add the family"]);
 
     let shared = &SHARED.get().await;
     let (table, locks) = client(&connection, shared).await;
     let guard = held(locks.lock("dur", "l").unwrap()).await;
-    let mut transaction = table.at("dur").unwrap();
-    transaction
+    let transaction = table
+        .transaction("dur")
         .release_lock(&guard)
-        .unwrap()
-        .put(put("dura", "v").durability(Durability::AsyncWal))
-        .unwrap();
+        .put(put("dura", "v").durability(Durability::AsyncWal));
     match transaction.commit().await {
-        Outcome::Refused(error) => assert_eq!(error.kind(), ErrorKind::WeakDurability),
+        Outcome::Invalid(error) => assert_eq!(error.kind(), ErrorKind::WeakDurability),
         other => panic!("{other}"),
     }
     assert!(guard.is_held());
     // A fence writes nothing that could be lost.
-    let mut transaction = table.at("dur").unwrap();
-    transaction
+    let transaction = table
+        .transaction("dur")
         .fenced_by(&guard)
-        .unwrap()
-        .put(put("dura", "v").durability(Durability::AsyncWal))
-        .unwrap();
+        .put(put("dura", "v").durability(Durability::AsyncWal));
     transaction.commit().await.into_result().unwrap();
 
     let options = OpenOptions::new().without_endpoint();
     let without_endpoint = shared.open_with(&connection, options).await;
-    let mut transaction = without_endpoint.at("dur").unwrap();
-    transaction
+    let transaction = without_endpoint
+        .transaction("dur")
         .fenced_by(&guard)
-        .unwrap()
-        .put(put("dura", "w"))
-        .unwrap();
+        .put(put("dura", "w"));
     match transaction.commit().await {
-        Outcome::Refused(error) => says(&error, &["locks", "need the endpoint"]),
+        Outcome::Invalid(error) => says(&error, &["locks", "need the endpoint"]),
         other => panic!("{other}"),
     }
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures::future::{join, join_all};
-use hbase_txn::{Condition, ErrorKind, Increment, LockLoss, Outcome, TransactionId};
+use hbase_txn::{Condition, ErrorKind, Increment, Outcome, TransactionId, lock::LockLoss};
 
 use super::{LEASE, SHARED, client, held, refused_by, with_locks};
 use crate::support::{connect, eventually, put, table::TestTable, value};
 
 #[tokio::test]
-async fn the_write_of_a_holder_that_was_overtaken_is_refused_in_each_of_200_rounds() {
+async fn overtaken_holders_write_is_refused_in_200_rounds() {
     let connection = connect().await;
     let table = &SHARED.get().await;
     let (table, locks) = client(&connection, table).await;
@@ -24,21 +24,18 @@ async fn the_write_of_a_holder_that_was_overtaken_is_refused_in_each_of_200_roun
                 .ttl(Duration::from_millis(800))
                 .wait(LEASE);
             let stale = request.acquire().await.unwrap();
-            let mut late = table.at("sta").unwrap();
-            late.fenced_by(&stale)
-                .unwrap()
-                .put(put(row.clone(), "stale"))
-                .unwrap();
+            let late = table
+                .transaction("sta")
+                .fenced_by(&stale)
+                .put(put(row.clone(), "stale"));
             let next = locks.lock("sta", &id).unwrap().ttl(LEASE).wait(LEASE);
             let next = next.acquire().await.unwrap();
             assert!(next.fencing() > stale.fencing());
             let current = format!("{round}");
-            let mut write = table.at("sta").unwrap();
-            write
+            let write = table
+                .transaction("sta")
                 .fenced_by(&next)
-                .unwrap()
-                .put(put(row.clone(), current.clone()))
-                .unwrap();
+                .put(put(row.clone(), current.clone()));
             let (write, late) = join(write.commit(), late.commit()).await;
             write.into_result().unwrap();
             let label = format!("lock sta#{id} held by {}", stale.token());
@@ -69,14 +66,11 @@ async fn renewals_at_any_rate_are_in_no_way_of_fenced_commits() {
     };
     let commit = async |task: usize| {
         for number in 0..250 {
-            let mut transaction = table.at("ren").unwrap();
-            transaction
+            let transaction = table
+                .transaction("ren")
                 .fenced_by(&guard)
-                .unwrap()
                 .put(put(format!("ren{task}"), format!("{number}")))
-                .unwrap()
-                .increment(Increment::new("rencount").column("f", "n", 1))
-                .unwrap();
+                .increment(Increment::new("rencount").column("f", "n", 1));
             let outcome = transaction.commit().await;
             assert!(outcome.is_committed(), "task {task}, number {number}: {outcome}");
         }
@@ -103,7 +97,7 @@ async fn an_update_is_fenced_too() {
     let table = &SHARED.get().await;
     let (table, locks) = client(&connection, table).await;
     let guard = held(locks.lock("upd", "l").unwrap()).await;
-    let append = async |guard: &hbase_txn::LockGuard| {
+    let append = async |guard: &hbase_txn::lock::LockGuard| {
         table
             .update("upd", |view| {
                 let before = view.value("upda", "f", "q")?.cloned().unwrap_or_default();
@@ -130,14 +124,11 @@ async fn other_conditions_are_named_beside_the_lock_and_do_not_end_it() {
     let (table, locks) = client(&connection, table).await;
     let guard = held(locks.lock("con", "l").unwrap()).await;
     let commit = || {
-        let mut transaction = table.at("con").unwrap();
-        transaction
+        let transaction = table
+            .transaction("con")
             .condition(Condition::present("cona", "f", "q").label("a is there"))
-            .unwrap()
             .fenced_by(&guard)
-            .unwrap()
-            .put(put("conb", "v"))
-            .unwrap();
+            .put(put("conb", "v"));
         transaction.commit()
     };
     assert_eq!(refused_by(commit().await), ["a is there"]);
@@ -151,38 +142,33 @@ async fn other_conditions_are_named_beside_the_lock_and_do_not_end_it() {
 }
 
 #[tokio::test]
-async fn regions_that_are_split_and_merged_meanwhile_take_no_lock_along() {
+async fn splits_and_merges_keep_partition_locks() {
     let connection = connect().await;
     let made = TestTable::create("split", with_locks, &[]).await;
     let (table, locks) = client(&connection, &made).await;
     let guard = held(locks.lock("ppp", "l").unwrap()).await;
     let work = async {
         for number in 0.. {
-            let mut transaction = table.at("ppp").unwrap();
-            transaction.recorded();
-            transaction
+            let transaction = table
+                .transaction("ppp")
+                .recorded()
                 .fenced_by(&guard)
-                .unwrap()
-                .put(put("pppa", format!("{number}")))
-                .unwrap();
+                .put(put("pppa", format!("{number}")));
             let outcome = transaction.commit().await;
             assert!(outcome.is_committed(), "{outcome}");
-            let mut taking = table.at("ppp").unwrap();
-            taking.recorded();
+            let mut taking = table.transaction("ppp").recorded();
             let pending = taking
                 .acquire_lock(locks.lock("ppp", "other").unwrap().ttl(LEASE))
                 .unwrap();
-            taking.put(put("pppb", format!("{number}"))).unwrap();
+            taking = taking.put(put("pppb", format!("{number}")));
             let outcome = taking.commit().await;
             assert!(outcome.is_committed(), "{outcome}");
             let other = pending.claim().await.unwrap();
-            let mut giving_back = table.at("ppp").unwrap();
-            giving_back.recorded();
-            giving_back
+            let giving_back = table
+                .transaction("ppp")
+                .recorded()
                 .release_lock(&other)
-                .unwrap()
-                .put(put("pppc", format!("{number}")))
-                .unwrap();
+                .put(put("pppc", format!("{number}")));
             let outcome = giving_back.commit().await;
             assert!(outcome.is_committed(), "{outcome}");
         }
@@ -209,14 +195,12 @@ async fn an_id_is_replayed_whoever_holds_the_lock_by_then() {
     let table = &SHARED.get().await;
     let (table, locks) = client(&connection, table).await;
     let id = TransactionId::new("job-1").unwrap();
-    let commit = async |guard: &hbase_txn::LockGuard, value: &'static str| {
-        let mut transaction = table.at("rep").unwrap();
-        transaction.id(id.clone());
-        transaction
+    let commit = async |guard: &hbase_txn::lock::LockGuard, value: &'static str| {
+        let transaction = table
+            .transaction("rep")
+            .id(id.clone())
             .fenced_by(guard)
-            .unwrap()
-            .put(put("repa", value))
-            .unwrap();
+            .put(put("repa", value));
         transaction.commit().await
     };
     let first = held(locks.lock("rep", "l").unwrap()).await;
@@ -228,12 +212,11 @@ async fn an_id_is_replayed_whoever_holds_the_lock_by_then() {
     // Nobody has it any more.
     assert!(commit(&second, "v").await.into_result().unwrap().replayed);
     match commit(&second, "other").await {
-        Outcome::Refused(error) => assert_eq!(error.kind(), ErrorKind::IdReused),
+        Outcome::Invalid(error) => assert_eq!(error.kind(), ErrorKind::IdReused),
         other => panic!("{other}"),
     }
     // The same contents without the fence, and with another lock, are other contents.
-    let mut without = table.at("rep").unwrap();
-    without.id(id.clone()).put(put("repa", "v")).unwrap();
+    let without = table.transaction("rep").id(id.clone()).put(put("repa", "v"));
     let error = without.commit().await.into_result().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::IdReused);
     let other = held(locks.lock("rep", "other").unwrap()).await;

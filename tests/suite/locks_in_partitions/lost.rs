@@ -1,8 +1,11 @@
-//! Answers that are lost, and futures that are dropped: what is held is claimed or given back, never forgotten.
+//! Answers that are lost, and futures that are dropped: what is held is claimed or given back,
+//! never forgotten.
 
 use std::time::{Duration, Instant};
 
-use hbase_txn::{Condition, Connection, ErrorKind, LockLoss, Outcome, PartitionedTable, Settled};
+use hbase_txn::{
+    ClientErrorKind, Condition, Connection, ErrorKind, Outcome, PartitionedTable, Settled, lock::LockLoss,
+};
 
 use super::{LEASE, SHARED, client, held, is_free};
 use crate::{
@@ -19,10 +22,9 @@ async fn behind(proxy: &Proxy) -> Connection {
 
 /// The first transactions of a client try what the server can do, by calls of their own.
 async fn try_server(table: &PartitionedTable, partition: &'static str) {
-    let mut transaction = table.at(partition).unwrap();
-    transaction.recorded();
+    let mut transaction = table.transaction(partition).recorded();
     let missing = Condition::absent(format!("{partition}x"), "f", "q");
-    transaction.condition(missing).unwrap();
+    transaction = transaction.condition(missing);
     transaction.commit().await.into_result().unwrap();
 }
 
@@ -40,14 +42,14 @@ async fn of_an_acquisition_whose_answer_was_lost_the_claim_tells() {
     ] {
         for recorded in [false, true] {
             let id = format!("{id}-{recorded}");
-            let mut transaction = table.at("una").unwrap();
+            let mut transaction = table.transaction("una");
             if recorded {
-                transaction.recorded();
+                transaction = transaction.recorded();
             }
             let pending = transaction
                 .acquire_lock(locks.lock("una", &id).unwrap().ttl(LEASE))
                 .unwrap();
-            transaction.put(put(format!("una{id}"), "v")).unwrap();
+            transaction = transaction.put(put(format!("una{id}"), "v"));
             proxy.rule(move |request| match request.method == COMMIT {
                 true => action,
                 false => Action::Pass,
@@ -82,7 +84,7 @@ async fn what_is_acquired_late_and_wanted_by_nobody_is_given_back() {
     let (table, locks) = client(&connection, table).await;
     try_server(&table, "unl").await;
     let table = table.with_operation_timeout(SOON);
-    let mut transaction = table.at("unl").unwrap();
+    let mut transaction = table.transaction("unl");
     let pending = transaction
         .acquire_lock(locks.lock("unl", "l").unwrap().ttl(LEASE))
         .unwrap();
@@ -102,7 +104,7 @@ async fn what_is_acquired_late_and_wanted_by_nobody_is_given_back() {
 }
 
 #[tokio::test]
-async fn of_a_release_whose_answer_was_lost_the_guard_says_that_nobody_knows() {
+async fn release_with_a_lost_answer_is_unknown_to_the_guard() {
     let table = &SHARED.get().await;
     let proxy = Proxy::new();
     let connection = behind(&proxy).await;
@@ -114,16 +116,14 @@ async fn of_a_release_whose_answer_was_lost_the_guard_says_that_nobody_knows() {
             .lock("unr", "l")
             .unwrap()
             .ttl(LEASE)
-            .renewed()
+            .auto_renew()
             .acquire()
             .await
             .unwrap();
-        let mut transaction = table.at("unr").unwrap();
-        transaction
+        let transaction = table
+            .transaction("unr")
             .release_lock(&guard)
-            .unwrap()
-            .put(put("unra", "v"))
-            .unwrap();
+            .put(put("unra", "v"));
         proxy.rule(move |request| match request.method == COMMIT {
             true => action,
             false => Action::Pass,
@@ -147,12 +147,10 @@ async fn what_waits_for_a_commit_that_nobody_polls_ends_in_time() {
     let (table, locks) = client(&connection, table).await;
     try_server(&table, "unp").await;
     let guard = held(locks.lock("unp", "l").unwrap()).await;
-    let mut transaction = table.at("unp").unwrap();
-    transaction
+    let transaction = table
+        .transaction("unp")
         .release_lock(&guard)
-        .unwrap()
-        .put(put("unpa", "v"))
-        .unwrap();
+        .put(put("unpa", "v"));
     proxy.once(COMMIT, Action::DropRequest);
     let sent = proxy.requests(COMMIT);
     let mut commit = Box::pin(transaction.commit());
@@ -162,7 +160,7 @@ async fn what_waits_for_a_commit_that_nobody_polls_ends_in_time() {
     })
     .await;
     let says_why = |error: hbase_txn::Error| {
-        assert_eq!(error.kind(), ErrorKind::DeadlineExceeded, "{error}");
+        assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{error}");
         says(&error, &["commit of a transaction", "unp#l"]);
     };
     says_why(within(SOON, guard.renew()).await.unwrap_err());
@@ -175,7 +173,7 @@ async fn what_waits_for_a_commit_that_nobody_polls_ends_in_time() {
 }
 
 #[tokio::test]
-async fn a_release_that_arrives_late_takes_nothing_from_the_next_holder() {
+async fn late_release_takes_nothing_from_the_next_holder() {
     let table = &SHARED.get().await;
     let proxy = Proxy::new();
     let connection = behind(&proxy).await;
@@ -183,12 +181,10 @@ async fn a_release_that_arrives_late_takes_nothing_from_the_next_holder() {
     try_server(&table, "lar").await;
     let table = table.with_operation_timeout(SOON);
     let guard = held(locks.lock("lar", "l").unwrap()).await;
-    let mut transaction = table.at("lar").unwrap();
-    transaction
+    let transaction = table
+        .transaction("lar")
         .release_lock(&guard)
-        .unwrap()
-        .put(put("lara", "late"))
-        .unwrap();
+        .put(put("lara", "late"));
     proxy.once(COMMIT, Action::Hold);
     let outcome = transaction.commit().await;
     assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome}");
@@ -224,19 +220,18 @@ async fn a_commit_that_is_dropped_anywhere_leaves_no_lock_behind() {
     let (mut taken, mut given_back) = (0, 0);
     for round in 0..60_u32 {
         let id = format!("acquire-{}", round % 6);
-        let mut transaction = table.at("dro").unwrap();
+        let mut transaction = table.transaction("dro");
         let pending = transaction
             .acquire_lock(locks.lock("dro", &id).unwrap().ttl(LEASE))
             .unwrap();
-        transaction.put(put("droa", "v")).unwrap();
+        transaction = transaction.put(put("droa", "v"));
         let time = step * round;
         let ended = tokio::time::timeout(time, transaction.commit()).await;
         let is_committed = ended.as_ref().is_ok_and(Outcome::is_committed);
         match pending.claim().await {
             Ok(guard) => {
                 taken += 1;
-                let mut transaction = table.at("dro").unwrap();
-                transaction.release_lock(&guard).unwrap();
+                let transaction = table.transaction("dro").release_lock(&guard);
                 let ended = tokio::time::timeout(time, transaction.commit()).await;
                 given_back += usize::from(ended.is_ok());
                 match ended {

@@ -18,7 +18,8 @@ mod releasing;
 use std::time::Duration;
 
 use hbase_txn::{
-    Connection, LockGuard, LockRequest, Outcome, PartitionLocks, PartitionedTable, TableDescriptor, TableName,
+    Connection, Outcome, PartitionedTable, TableDescriptor, TableDescriptorExt, TableName,
+    lock::{LockGuard, LockRequest, PartitionLocks},
 };
 
 use crate::support::table::{SharedTable, TestTable, by_three};

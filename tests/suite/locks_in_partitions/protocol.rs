@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use hbase_txn::{Append, Condition, Get, Put, TableDescriptor};
+use hbase_txn::{Append, Condition, Get, Put, TableDescriptor, TableDescriptorExt};
 
 use super::{LEASE, SHARED, client, held, is_free, is_taken_now, with_locks};
 use crate::support::{
@@ -21,7 +21,7 @@ fn lock_row(prefix: &str, id: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn over_an_empty_cell_that_is_stamped_ahead_an_append_is_seen_and_a_put_is_not() {
+async fn append_and_checked_put_are_seen_over_an_empty_cell_ahead() {
     let connection = connect().await;
     let table = TestTable::create("ahead", by_three, &[]).await;
     let table = table.open(&connection).await;
@@ -30,27 +30,27 @@ async fn over_an_empty_cell_that_is_stamped_ahead_an_append_is_seen_and_a_put_is
         let vacated = Put::new(row).cell_at("f", "q", ahead, "");
         table.table().put(vacated).await.unwrap();
     }
-    for _ in 0..2 {
-        let mut transaction = table.at("xxx").unwrap();
-        transaction
+    // A blind one is not.
+    table.table().put(put("xxxput", "M")).await.unwrap();
+    let checked_put = || {
+        let transaction = table
+            .transaction("xxx")
             .condition(Condition::absent("xxxput", "f", "q"))
-            .unwrap()
-            .put(put("xxxput", "M"))
-            .unwrap();
-        transaction.commit().await.into_result().unwrap();
-    }
+            .put(put("xxxput", "M"));
+        transaction.commit()
+    };
+    checked_put().await.into_result().unwrap();
+    assert!(checked_put().await.is_not_applied());
     let append = || {
-        let mut transaction = table.at("xxx").unwrap();
-        transaction
+        let transaction = table
+            .transaction("xxx")
             .condition(Condition::absent("xxxappend", "f", "q"))
-            .unwrap()
             .append(
                 Append::new("xxxappend")
                     .cell("f", "q", "M")
                     .cell("f", "p", "1")
                     .ttl(Duration::from_secs(9)),
-            )
-            .unwrap();
+            );
         transaction.commit()
     };
     append().await.into_result().unwrap();
@@ -65,7 +65,7 @@ async fn over_an_empty_cell_that_is_stamped_ahead_an_append_is_seen_and_a_put_is
 }
 
 #[tokio::test]
-async fn a_lock_is_acquired_over_one_that_was_given_back_with_a_stamp_ahead() {
+async fn lock_is_acquired_over_a_release_with_a_stamp_ahead() {
     let connection = connect().await;
     let table = &SHARED.get().await;
     let (table, locks) = client(&connection, table).await;
@@ -84,18 +84,17 @@ async fn a_lock_is_acquired_over_one_that_was_given_back_with_a_stamp_ahead() {
             let guard = if alone {
                 request.acquire().await.unwrap()
             } else {
-                let mut transaction = table.at("aha").unwrap();
+                let mut transaction = table.transaction("aha");
                 let pending = transaction.acquire_lock(request).unwrap();
                 transaction.commit().await.into_result().unwrap();
                 pending.claim().await.unwrap()
             };
             assert!(guard.fencing() > last);
             last = guard.fencing();
-            let mut other = table.at("aha").unwrap();
+            let mut other = table.transaction("aha");
             let _pending = other.acquire_lock(locks.lock("aha", id).unwrap()).unwrap();
             assert!(is_taken_now(other.commit().await, &format!("aha#{id}")));
-            let mut fenced = table.at("aha").unwrap();
-            fenced.fenced_by(&guard).unwrap();
+            let fenced = table.transaction("aha").fenced_by(&guard);
             fenced.commit().await.into_result().unwrap();
             assert!(guard.release().await.unwrap().is_released());
             assert!(is_free(&locks, "aha", id).await);
@@ -104,7 +103,7 @@ async fn a_lock_is_acquired_over_one_that_was_given_back_with_a_stamp_ahead() {
 }
 
 #[tokio::test]
-async fn the_next_holder_is_one_however_locks_are_acquired_and_released() {
+async fn next_holder_is_alone_however_the_lock_changes_hands() {
     let connection = connect().await;
     let table = &SHARED.get().await;
     let (table, locks) = client(&connection, table).await;
@@ -114,7 +113,7 @@ async fn the_next_holder_is_one_however_locks_are_acquired_and_released() {
         let guard = if round % 2 == 0 {
             held(request).await
         } else {
-            let mut transaction = table.at("mix").unwrap();
+            let mut transaction = table.transaction("mix");
             let pending = transaction.acquire_lock(request).unwrap();
             transaction.commit().await.into_result().unwrap();
             pending.claim().await.unwrap()
@@ -130,14 +129,13 @@ async fn the_next_holder_is_one_however_locks_are_acquired_and_released() {
                 .unwrap()
                 .is_none()
         );
-        let mut other = table.at("mix").unwrap();
+        let mut other = table.transaction("mix");
         let _pending = other.acquire_lock(locks.lock("mix", "l").unwrap()).unwrap();
         assert!(is_taken_now(other.commit().await, "mix#l"));
         if round % 4 < 2 {
             assert!(guard.release().await.unwrap().is_released());
         } else {
-            let mut transaction = table.at("mix").unwrap();
-            transaction.release_lock(&guard).unwrap();
+            let transaction = table.transaction("mix").release_lock(&guard);
             transaction.commit().await.into_result().unwrap();
             assert!(!guard.is_held());
             assert!(guard.release().await.unwrap().is_released());
@@ -156,19 +154,19 @@ async fn a_long_lease_does_not_come_back_from_under_a_short_one() {
         let long = locks.lock("xxx", id).unwrap().ttl(Duration::from_secs(3_600));
         let long = long.acquire().await.unwrap();
         admin.flush_table(&made.name).await.unwrap();
-        let mut giving_back = table.at("xxx").unwrap();
-        giving_back.release_lock(&long).unwrap();
+        let giving_back = table.transaction("xxx").release_lock(&long);
         giving_back.commit().await.into_result().unwrap();
         let request = locks.lock("xxx", id).unwrap().ttl(short);
         let guard = if alone {
             request.acquire().await.unwrap()
         } else {
-            let mut transaction = table.at("xxx").unwrap();
+            let mut transaction = table.transaction("xxx");
             let pending = transaction.acquire_lock(request).unwrap();
             transaction.commit().await.into_result().unwrap();
             pending.claim().await.unwrap()
         };
-        // The flush leaves the newest version only: what said that the long lease was given back is gone.
+        // The flush leaves the newest version only: what said that the long lease was given back is
+        // gone.
         admin.flush_table(&made.name).await.unwrap();
         let loss = guard.lost().await;
         eventually("the short lease is over", async || {
@@ -181,7 +179,7 @@ async fn a_long_lease_does_not_come_back_from_under_a_short_one() {
 }
 
 #[tokio::test]
-async fn what_was_taken_and_never_claimed_is_given_back_for_as_long_as_what_lies_under_it() {
+async fn unclaimed_lock_is_released_for_the_life_of_the_cells_below() {
     let connection = connect().await;
     let made = TestTable::create("unclaimed", with_locks, &[]).await;
     let (table, locks) = client(&connection, &made).await;
@@ -191,7 +189,7 @@ async fn what_was_taken_and_never_claimed_is_given_back_for_as_long_as_what_lies
     admin.flush_table(&made.name).await.unwrap();
     assert!(long.release().await.unwrap().is_released());
     let short = Duration::from_millis(1_500);
-    let mut transaction = table.at("xxx").unwrap();
+    let mut transaction = table.transaction("xxx");
     let pending = transaction
         .acquire_lock(locks.lock("xxx", "u").unwrap().ttl(short))
         .unwrap();
@@ -217,12 +215,12 @@ async fn readers_do_not_see_locks_and_nobody_writes_into_their_family() {
     let (table, locks) = client(&connection, table).await;
     let guard = held(locks.lock("see", "l").unwrap()).await;
     assert_eq!(table.snapshot("see").await.unwrap().rows().len(), 0);
-    let mut transaction = table.at("see").unwrap();
+    let mut transaction = table.transaction("see");
     let error = transaction
-        .put(Put::new("seea").cell(TableDescriptor::LOCK_FAMILY, "L", ""))
+        .try_add(Put::new("seea").cell(TableDescriptor::LOCK_FAMILY, "L", ""))
         .unwrap_err();
     assert!(error.to_string().contains("_lock is kept"), "{error}");
-    let error = transaction.put(put(lock_row("see", "l"), "v")).unwrap_err();
+    let error = transaction.try_add(put(lock_row("see", "l"), "v")).unwrap_err();
     assert!(error.to_string().contains("the row is kept"), "{error}");
     let shown = locks.show("see", "l").await.unwrap();
     assert_eq!(shown.key, "see#l");

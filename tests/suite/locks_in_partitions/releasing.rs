@@ -1,6 +1,9 @@
 //! The result and the lock, given back as one.
 
-use hbase_txn::{Condition, LockLoss, PartitionLocks, TransactionId};
+use hbase_txn::{
+    Condition, TransactionId,
+    lock::{LockLoss, PartitionLocks},
+};
 
 use super::{LEASE, SHARED, client, held, is_free, refused_by};
 use crate::support::{connect, put, value};
@@ -12,14 +15,12 @@ async fn a_result_is_written_and_the_lock_given_back_or_neither() {
     let (table, locks) = client(&connection, table).await;
     let guard = held(locks.lock("rel", "l").unwrap()).await;
     let finish = async |condition: Option<Condition>| {
-        let mut transaction = table.at("rel").unwrap();
-        transaction
+        let mut transaction = table
+            .transaction("rel")
             .release_lock(&guard)
-            .unwrap()
-            .put(put("rela", "done"))
-            .unwrap();
+            .put(put("rela", "done"));
         if let Some(condition) = condition {
-            transaction.condition(condition).unwrap();
+            transaction = transaction.condition(condition);
         }
         transaction.commit().await
     };
@@ -57,12 +58,10 @@ async fn renewals_meanwhile_neither_fail_the_release_nor_outlive_it() {
         let finish = async {
             // At another moment of a renewal each time.
             tokio::time::sleep(std::time::Duration::from_micros(fastrand::u64(..4_000))).await;
-            let mut transaction = table.at("rnr").unwrap();
-            transaction
+            let transaction = table
+                .transaction("rnr")
                 .release_lock(&guard)
-                .unwrap()
-                .put(put("rnra", format!("{round}")))
-                .unwrap();
+                .put(put("rnra", format!("{round}")));
             transaction.commit().await
         };
         let ((), outcome) = futures::join!(renew, finish);
@@ -72,7 +71,7 @@ async fn renewals_meanwhile_neither_fail_the_release_nor_outlive_it() {
 }
 
 #[tokio::test]
-async fn a_lost_lock_can_t_be_given_back_and_takes_nothing_from_the_next_holder() {
+async fn lost_lock_is_not_released_and_next_holder_keeps_it() {
     let connection = connect().await;
     let table = &SHARED.get().await;
     let (table, locks) = client(&connection, table).await;
@@ -81,12 +80,10 @@ async fn a_lost_lock_can_t_be_given_back_and_takes_nothing_from_the_next_holder(
     // Tasks that share what was opened wait for each other's guards.
     let others = PartitionLocks::open(&table).await.unwrap();
     let next = held(others.lock("los", "l").unwrap()).await;
-    let mut transaction = table.at("los").unwrap();
-    transaction
+    let transaction = table
+        .transaction("los")
         .release_lock(&guard)
-        .unwrap()
-        .put(put("losa", "late"))
-        .unwrap();
+        .put(put("losa", "late"));
     refused_by(transaction.commit().await);
     match guard.lost().await {
         LockLoss::Taken(holder) => assert_eq!(holder.token, Some(next.token())),
@@ -103,14 +100,12 @@ async fn a_replayed_release_leaves_the_lock_of_whoever_sends_it_again() {
     let table = &SHARED.get().await;
     let (table, locks) = client(&connection, table).await;
     let id = TransactionId::new("finish-1").unwrap();
-    let finish = async |guard: &hbase_txn::LockGuard| {
-        let mut transaction = table.at("rpr").unwrap();
-        transaction.id(id.clone());
-        transaction
+    let finish = async |guard: &hbase_txn::lock::LockGuard| {
+        let transaction = table
+            .transaction("rpr")
+            .id(id.clone())
             .release_lock(guard)
-            .unwrap()
-            .put(put("rpra", "done"))
-            .unwrap();
+            .put(put("rpra", "done"));
         transaction.commit().await.into_result().unwrap().replayed
     };
     let first = held(locks.lock("rpr", "l").unwrap()).await;
@@ -130,14 +125,11 @@ async fn work_goes_from_one_lock_to_another_in_one_transaction() {
     let (table, locks) = client(&connection, table).await;
     let chief = held(locks.lock("two", "chief").unwrap()).await;
     let first = held(locks.lock("two", "1").unwrap()).await;
-    let mut hand_over = table.at("two").unwrap();
-    hand_over
+    let mut hand_over = table
+        .transaction("two")
         .fenced_by(&chief)
-        .unwrap()
         .release_lock(&first)
-        .unwrap()
-        .put(put("twoa", "1 done"))
-        .unwrap();
+        .put(put("twoa", "1 done"));
     let pending = hand_over
         .acquire_lock(locks.lock("two", "2").unwrap().ttl(LEASE))
         .unwrap();

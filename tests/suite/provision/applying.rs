@@ -1,9 +1,9 @@
 //! What an application makes of a cluster.
 
+use hbase_provision::{Plan, TableFile, alter_table, audit_table};
 use hbase_txn::{
-    Connection, ErrorKind, LatchTableOptions, LockTableOptions, PartitionRule, PartitionedTable, Scan,
-    TableDescriptor, TableName,
-    provision::{Plan, TableFile, alter_table, audit_table},
+    ClientErrorKind, Connection, ErrorKind, PartitionRule, PartitionedTable, Scan, TableDescriptor,
+    TableDescriptorExt, TableName, latch::LatchTableOptions, lock::LockTableOptions,
 };
 use rstest::rstest;
 
@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn a_table_that_is_missing_is_made_and_proven_and_transactions_work() {
+async fn missing_table_is_created_verified_and_usable() {
     let connection = connect().await;
     let table = unmade("provision");
     let file = by_three(
@@ -37,9 +37,10 @@ async fn a_table_that_is_missing_is_made_and_proven_and_transactions_work() {
     let opened = PartitionedTable::open(&connection, table.name.clone())
         .await
         .unwrap();
-    let mut transaction = opened.at("xxx").unwrap();
-    transaction.put(put("xxx1", "v")).unwrap();
-    transaction.put(put("xxx2", "v")).unwrap();
+    let transaction = opened
+        .transaction("xxx")
+        .put(put("xxx1", "v"))
+        .put(put("xxx2", "v"));
     assert!(transaction.commit().await.is_committed());
     assert_eq!(
         keys(opened.table(), Scan::new().family("f")).await,
@@ -49,7 +50,7 @@ async fn a_table_that_is_missing_is_made_and_proven_and_transactions_work() {
 }
 
 #[tokio::test]
-async fn a_plain_table_with_data_is_made_fit_for_transactions_and_keeps_its_data() {
+async fn plain_table_gets_fit_for_transactions_and_keeps_its_data() {
     let connection = connect().await;
     let table = TestTable::create("retrofit", plain, &["ggg", "ppp"]).await;
     for row in ["aaa1", "hhh1", "qqq1"] {
@@ -58,7 +59,7 @@ async fn a_plain_table_with_data_is_made_fit_for_transactions_and_keeps_its_data
     let refused = PartitionedTable::open(&connection, table.name.clone())
         .await
         .unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::NoPartitionRule);
+    assert_eq!(refused.kind(), ClientErrorKind::NoPartitionRule);
     let file = by_three(&table.name, "attributes = {MAX_FILESIZE = 1073741824}");
     let steps = Steps::default();
     let plan = plan(&connection, &file).await;
@@ -69,20 +70,19 @@ async fn a_plain_table_with_data_is_made_fit_for_transactions_and_keeps_its_data
     assert_eq!(audit_table(&connection, &table.name).await.unwrap(), []);
     let opened = table.open(&connection).await;
     assert_eq!(rows(opened.table(), Scan::new()).await.len(), 3);
-    let mut transaction = opened.at("hhh").unwrap();
-    transaction.put(put("hhh2", "v")).unwrap();
+    let transaction = opened.transaction("hhh").put(put("hhh2", "v"));
     assert!(transaction.commit().await.is_committed());
     is_settled(&connection, &file).await;
 }
 
 /// What a file does not name stays, and may be what stops transactions.
 #[rstest]
-#[case::durability("DURABILITY", "ASYNC_WAL", ErrorKind::WeakDurability, "DURABILITY=SYNC_WAL")]
+#[case::durability("DURABILITY", "ASYNC_WAL", ErrorKind::WeakDurability, "ASYNC_WAL")]
 #[case::window(
     TableDescriptor::REPLAY_WINDOW,
     "a day",
     ErrorKind::RecordFamilyMissing,
-    "replay-window.seconds=86400"
+    "a number of seconds, 300 at least"
 )]
 #[tokio::test]
 async fn a_table_that_would_not_be_opened_is_not_called_proven(
@@ -107,7 +107,7 @@ async fn a_table_that_would_not_be_opened_is_not_called_proven(
 
 /// Until regions are opened with the rule, HBase may split anywhere.
 #[tokio::test]
-async fn a_partition_that_is_cut_between_the_plan_and_its_application_is_told() {
+async fn boundary_added_between_plan_and_apply_is_reported() {
     let connection = connect().await;
     let by_file = TestTable::create("cutmeanwhile", with_endpoint, &[]).await;
     let by_alter = TestTable::create("cutmeanwhile", with_endpoint, &[]).await;
@@ -119,10 +119,10 @@ async fn a_partition_that_is_cut_between_the_plan_and_its_application_is_told() 
     for (table, plan) in [(&by_file, of_file), (&by_alter, of_alter)] {
         table.split_at(&connection, "xxxm").await;
         let error = plan.apply(&connection, &()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::PartitionCut, "{error}");
+        assert_eq!(error.kind(), ClientErrorKind::PartitionCut, "{error}");
         says(
             &error,
-            &["xxxm", "partition xxx", "table repair", table.name.qualifier()],
+            &["xxxm", "partition xxx", "audit the table", table.name.qualifier()],
         );
     }
 }
@@ -157,13 +157,13 @@ async fn families_and_attributes_are_added_changed_and_dropped() {
     says(&plan.notes()[0], &["PRIORITY 7"]);
     let before = connection.admin().descriptor(&table.name).await.unwrap();
     let refused = plan.clone().apply(&connection, &()).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::DataLoss);
+    assert_eq!(refused.kind(), ClientErrorKind::InvalidInput);
     says(
         &refused,
         &[
             "VERSIONS 5 -> 2",
             "- family g",
-            "--allow-data-loss",
+            "allow_data_loss",
             table.name.qualifier(),
         ],
     );
@@ -180,17 +180,17 @@ async fn families_and_attributes_are_added_changed_and_dropped() {
 }
 
 #[tokio::test]
-async fn tables_for_locks_and_latches_are_made_as_their_options_make_them() {
+async fn lock_and_latch_tables_are_created_as_their_options_do() {
     let connection = connect().await;
     let admin = connection.admin();
     for (kind, options) in [
         (
             "locks",
-            LockTableOptions::new(unique_name("x")).regions(4).descriptor(),
+            LockTableOptions::from(unique_name("x")).regions(4).descriptor(),
         ),
         (
             "latches",
-            LatchTableOptions::new(unique_name("x")).regions(4).descriptor(),
+            LatchTableOptions::from(unique_name("x")).regions(4).descriptor(),
         ),
     ] {
         let table = unmade(kind);
@@ -220,7 +220,7 @@ async fn tables_for_locks_and_latches_are_made_as_their_options_make_them() {
 async fn a_lock_table_without_a_restriction_gets_one() {
     let connection = connect().await;
     let java = |name: TableName| {
-        let mut descriptor = LockTableOptions::new(name).descriptor();
+        let mut descriptor = LockTableOptions::from(name).descriptor();
         descriptor.attributes.clear();
         descriptor
     };
@@ -272,17 +272,17 @@ async fn a_descriptor_of_ones_own_is_applied_and_proven_too() {
     let mut fewer = connection.admin().descriptor(&table.name).await.unwrap();
     fewer.families.retain(|family| family.name != "_txn");
     let error = alter_table(&connection, &fewer, &()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::DataLoss);
+    assert_eq!(error.kind(), ClientErrorKind::InvalidInput);
     says(&error, &["- family _txn", "the records of transactions"]);
     let missing = plain(unique_name("none"));
     let error = alter_table(&connection, &missing, &()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TableNotFound);
+    assert_eq!(error.kind(), ClientErrorKind::TableNotFound);
 }
 
 #[tokio::test]
 async fn the_examples_are_applied_as_they_stand() {
     let connection = connect().await;
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/tables");
+    let folder = concat!(env!("REPOSITORY"), "/schemas/tables");
     for (name, from, regions) in [
         ("by_prefix_length", "orders", 16),
         ("by_delimiter", "accounts", 4),

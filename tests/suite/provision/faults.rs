@@ -12,10 +12,8 @@ use std::{
 };
 
 use futures::future::{BoxFuture, join};
-use hbase_txn::{
-    Connector, DialTarget, ErrorKind, Io, TableName,
-    provision::{ApplyStep, ApplyWatcher, Plan, audit_table},
-};
+use hbase_provision::{ApplyStep, ApplyWatcher, Plan, audit_table};
+use hbase_txn::{ClientErrorKind, Connector, DialTarget, ErrorKind, Io, TableName};
 use rstest::rstest;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -112,11 +110,11 @@ impl ApplyWatcher for GoesAway {
 }
 
 #[rstest]
-#[case::made(false, "create-table", "made with 2 regions; then it failed")]
+#[case::made(false, "create-table", "created with 2 regions; then it failed")]
 #[case::read_back(
     false,
     "read-back",
-    "made with 2 regions, read back, as planned; then it failed"
+    "created with 2 regions, read back, as planned; then it failed"
 )]
 #[case::modified(true, "modify-table", "changed, 2 regions reopened; then it failed")]
 #[case::modified_and_read_back(
@@ -125,7 +123,7 @@ impl ApplyWatcher for GoesAway {
     "changed, 2 regions reopened, read back, as planned; then it failed"
 )]
 #[tokio::test]
-async fn a_cluster_that_goes_away_half_way_is_told_with_what_was_done_and_the_next_run_does_the_rest(
+async fn outage_in_an_apply_names_the_done_steps_and_can_be_resumed(
     #[case] is_there: bool,
     #[case] behind: &'static str,
     #[case] done: &str,
@@ -157,7 +155,9 @@ async fn a_cluster_that_goes_away_half_way_is_told_with_what_was_done_and_the_ne
     assert!(
         matches!(
             error.kind(),
-            ErrorKind::DeadlineExceeded | ErrorKind::ConnectionLost | ErrorKind::Unreachable
+            ErrorKind::Client(ClientErrorKind::DeadlineExceeded)
+                | ErrorKind::Client(ClientErrorKind::ConnectionLost)
+                | ErrorKind::Client(ClientErrorKind::Unreachable)
         ),
         "{error:?}"
     );
@@ -168,7 +168,7 @@ async fn a_cluster_that_goes_away_half_way_is_told_with_what_was_done_and_the_ne
 
 /// Before anything is planned, too.
 #[tokio::test]
-async fn a_cluster_that_goes_away_before_the_plan_is_told_with_the_place_in_the_file() {
+async fn outage_before_a_plan_names_the_place_in_the_file() {
     let line = Line::default();
     let config = standalone().config().with_operation_timeout(DEADLINE);
     let connection = connect_by(line.clone(), config).await;
@@ -182,7 +182,7 @@ async fn a_cluster_that_goes_away_before_the_plan_is_told_with_the_place_in_the_
 }
 
 #[tokio::test]
-async fn a_table_that_was_changed_since_it_was_planned_is_not_overwritten() {
+async fn table_changed_since_its_plan_is_not_overwritten() {
     let connection = connect().await;
     let table = TestTable::create("changed", plain, &[]).await;
     let file = by_three(&table.name, "");
@@ -227,7 +227,7 @@ async fn two_who_make_the_same_table_at_once_both_end_with_it() {
 
 /// A run that was stopped leaves its procedure to the master; the next one waits for it.
 #[tokio::test]
-async fn whoever_plans_while_a_table_is_being_changed_sees_it_when_that_is_over() {
+async fn plan_during_a_change_waits_for_its_end() {
     let connection = connect().await;
     let table = TestTable::create("busy", plain, &["b", "c", "d", "e", "f", "g", "h"]).await;
     let file = by_three(&table.name, "");

@@ -4,10 +4,8 @@ mod applying;
 mod faults;
 mod planning;
 
-use hbase_txn::{
-    Connection, TableName,
-    provision::{Applied, ApplyStep, ApplyWatcher, Plan, TableFile},
-};
+use hbase_provision::{Applied, ApplyStep, ApplyWatcher, Plan, TableFile};
+use hbase_txn::{Connection, TableName};
 
 use crate::support::table::TestTable;
 

@@ -1,6 +1,7 @@
 //! What a plan says of a cluster, without changing it.
 
-use hbase_txn::{PartitionRule, TableName, provision::TableFile};
+use hbase_provision::TableFile;
+use hbase_txn::{PartitionRule, TableDescriptorExt, TableName};
 use serde_json::{Value, json};
 
 use super::{apply, by_three, file, is_settled, plan, told, unmade};
@@ -57,7 +58,7 @@ async fn a_table_that_is_missing_is_planned_as_a_whole() {
 }
 
 #[tokio::test]
-async fn a_rule_that_contradicts_boundaries_is_refused_with_all_of_them() {
+async fn rule_is_refused_with_all_contradicting_boundaries() {
     let connection = connect().await;
     let table = TestTable::create("contradicted", plain, &["abcd", "b", "xyzz"]).await;
     let plan = plan(&connection, &by_three(&table.name, "")).await;
@@ -83,7 +84,7 @@ async fn a_rule_that_contradicts_boundaries_is_refused_with_all_of_them() {
     );
     let before = connection.admin().descriptor(&table.name).await.unwrap();
     let error = plan.apply(&connection, &()).await.unwrap_err();
-    assert_eq!(error.kind(), hbase_txn::ErrorKind::PartitionCut);
+    assert_eq!(error.kind(), hbase_txn::ClientErrorKind::PartitionCut);
     says(
         &error,
         &[
@@ -96,7 +97,8 @@ async fn a_rule_that_contradicts_boundaries_is_refused_with_all_of_them() {
     assert_eq!(connection.admin().descriptor(&table.name).await.unwrap(), before);
 }
 
-/// All stale attributes of the old rule go, and what transactions have noted by the old prefixes is not lost without a word.
+/// All stale attributes of the old rule go, and what transactions have noted by the old prefixes is
+/// not lost without a word.
 #[tokio::test]
 async fn another_rule_replaces_all_of_the_old_one() {
     let connection = connect().await;
@@ -178,7 +180,7 @@ async fn what_the_file_does_not_name_is_left_alone_and_said() {
 }
 
 #[tokio::test]
-async fn a_missing_namespace_is_refused_or_made_where_the_file_says_so() {
+async fn missing_namespace_is_refused_or_created_by_the_file() {
     let connection = connect().await;
     let namespace = format!("provision_{:08x}", fastrand::u32(..));
     let name: TableName = format!("{namespace}:orders").parse().unwrap();
@@ -193,7 +195,7 @@ async fn a_missing_namespace_is_refused_or_made_where_the_file_says_so() {
         ],
     );
     let error = refused.apply(&connection, &()).await.unwrap_err();
-    assert_eq!(error.kind(), hbase_txn::ErrorKind::NamespaceNotFound);
+    assert_eq!(error.kind(), hbase_txn::ClientErrorKind::NamespaceNotFound);
 
     let file = by_three(&name, "create_namespace = true");
     let plan = plan(&connection, &file).await;
@@ -204,7 +206,7 @@ async fn a_missing_namespace_is_refused_or_made_where_the_file_says_so() {
 }
 
 #[tokio::test]
-async fn a_partition_version_that_is_not_wanted_any_more_goes_with_its_family() {
+async fn unwanted_partition_version_is_removed_with_its_family() {
     let connection = connect().await;
     let table = unmade("unversioned");
     let with = |lines| -> TableFile { by_three(&table.name, lines) };
@@ -228,7 +230,7 @@ async fn a_partition_version_that_is_not_wanted_any_more_goes_with_its_family() 
 }
 
 #[tokio::test]
-async fn a_file_that_asks_for_what_the_master_refuses_is_refused_by_it() {
+async fn masters_refusal_of_a_file_is_returned() {
     let connection = connect().await;
     let table = TestTable::create("sane", plain, &[]).await;
     let file = file(

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use hbase_local::LocalCluster;
 use hbase_txn::{
-    Error, ErrorKind, Level, ThriftConnection, ThriftLatchManagerOptions, ThriftLockManagerOptions,
-    WaitOutcome, local::LocalCluster,
+    ClientErrorKind, Error, ErrorKind, Level,
+    latch::WaitOutcome,
+    thrift::{ThriftConnection, ThriftLatchManagerOptions, ThriftLockManagerOptions},
 };
 
 use super::{
@@ -47,46 +49,50 @@ async fn what_is_no_gateway_is_named_and_not_waited_for() {
         .concat()
     };
     let cases: Vec<(&str, u16, &[ErrorKind])> = vec![
-        ("nobody", nobody().await, &[ErrorKind::Unreachable]),
+        (
+            "nobody",
+            nobody().await,
+            &[ErrorKind::Client(ClientErrorKind::Unreachable)],
+        ),
         (
             "an HTTP server",
             stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n").await,
-            &[ErrorKind::Protocol],
+            &[ErrorKind::Client(ClientErrorKind::Protocol)],
         ),
         (
             "somebody silent",
             stranger(b"").await,
-            &[ErrorKind::DeadlineExceeded],
+            &[ErrorKind::Client(ClientErrorKind::DeadlineExceeded)],
         ),
         // It hangs up at the first thing that it does not understand.
         (
             "HBase itself",
             standalone().status.ports["master"],
             &[
-                ErrorKind::ConnectionLost,
-                ErrorKind::Protocol,
-                ErrorKind::DeadlineExceeded,
+                ErrorKind::Client(ClientErrorKind::ConnectionLost),
+                ErrorKind::Client(ClientErrorKind::Protocol),
+                ErrorKind::Client(ClientErrorKind::DeadlineExceeded),
             ],
         ),
         (
             "a gateway of the second API",
             parrot(reply(b"\x08\x00\x00\x00\x00\x00\x02\x00")).await,
-            &[ErrorKind::Protocol],
+            &[ErrorKind::Client(ClientErrorKind::Protocol)],
         ),
         (
             "a name of two gigabytes",
             parrot(b"\x80\x01\x00\x02\x7f\xff\xff\xff".to_vec()).await,
-            &[ErrorKind::Protocol],
+            &[ErrorKind::Client(ClientErrorKind::Protocol)],
         ),
         (
             "a name of no length",
             parrot(b"\x80\x01\x00\x02\xff\xff\xff\xff".to_vec()).await,
-            &[ErrorKind::Protocol],
+            &[ErrorKind::Client(ClientErrorKind::Protocol)],
         ),
         (
             "a list of two thousand millions",
             parrot(reply(b"\x0f\x00\x07\x0c\x7f\xff\xff\xff")).await,
-            &[ErrorKind::Protocol],
+            &[ErrorKind::Client(ClientErrorKind::Protocol)],
         ),
         (
             "lists in lists in lists",
@@ -94,32 +100,32 @@ async fn what_is_no_gateway_is_named_and_not_waited_for() {
                 &[b"\x0f\x00\x07".to_vec(), b"\x0f\x00\x00\x00\x01".repeat(2_000)].concat(),
             ))
             .await,
-            &[ErrorKind::Protocol],
+            &[ErrorKind::Client(ClientErrorKind::Protocol)],
         ),
         (
             "a type that there is not",
             parrot(reply(b"\x63\x00\x00")).await,
-            &[ErrorKind::Protocol],
+            &[ErrorKind::Client(ClientErrorKind::Protocol)],
         ),
         (
             "the answer to another call",
             parrot(b"\x80\x01\x00\x02\x00\x00\x00\x0dgetTableNames\x00\x00\x00\x01\x00".to_vec()).await,
-            &[ErrorKind::Protocol],
+            &[ErrorKind::Client(ClientErrorKind::Protocol)],
         ),
         (
             "the answer to an earlier call",
             parrot(b"\x80\x01\x00\x02\x00\x00\x00\x13getThriftServerType\x00\x00\x00\x00\x00".to_vec()).await,
-            &[ErrorKind::Protocol],
+            &[ErrorKind::Client(ClientErrorKind::Protocol)],
         ),
         (
             "a gateway that fails",
             parrot(exception(6)).await,
-            &[ErrorKind::Server],
+            &[ErrorKind::Client(ClientErrorKind::Server)],
         ),
         (
             "something that answers every call alike",
             parrot(exception(1)).await,
-            &[ErrorKind::Protocol],
+            &[ErrorKind::Client(ClientErrorKind::Protocol)],
         ),
     ];
     for (what, port, kinds) in cases {
@@ -145,24 +151,25 @@ async fn what_is_no_gateway_is_named_and_not_waited_for() {
         ("an empty frame", framed(0, &good)),
     ] {
         let error = connect(parrot(answer).await, true).await.expect_err(what);
-        assert_eq!(error.kind(), ErrorKind::Protocol, "{what}: {error}");
+        assert_eq!(error.kind(), ClientErrorKind::Protocol, "{what}: {error}");
     }
     // More than the answer: what is left over is never taken for the next one.
     let twice = parrot(good.repeat(2)).await;
     let gateway = connect_to(twice).await;
     let error = ThriftLockManagerOptions::new("c")
-        .open(&gateway, "t".parse().unwrap())
+        .open(&gateway, "t")
         .await
         .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error}");
     // A gateway without frames takes them for something else.
     let error = connect(port(), true).await.unwrap_err();
     assert!(
         [
-            ErrorKind::ConnectionLost,
-            ErrorKind::Protocol,
-            ErrorKind::DeadlineExceeded
+            ClientErrorKind::ConnectionLost,
+            ClientErrorKind::Protocol,
+            ClientErrorKind::DeadlineExceeded
         ]
+        .map(ErrorKind::from)
         .contains(&error.kind()),
         "{error}"
     );
@@ -173,7 +180,7 @@ async fn what_is_no_gateway_is_named_and_not_waited_for() {
         .connections(0)
         .connect()
         .await;
-    assert_eq!(none.unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(none.unwrap_err().kind(), ClientErrorKind::InvalidInput);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,9 +197,10 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
         .await
         .unwrap();
     let visitor = locks_of(&gateway, &table.name, "late", true).await;
-    // A busy machine may take longer for anything; but no connection has an answer to something else.
+    // A busy machine may take longer for anything; but no connection has an answer to something
+    // else.
     let unless_late = |error: Error| {
-        let kinds = [ErrorKind::DeadlineExceeded, ErrorKind::Unreachable];
+        let kinds = [ClientErrorKind::DeadlineExceeded, ClientErrorKind::Unreachable].map(ErrorKind::from);
         assert!(kinds.contains(&error.kind()), "{error:?}");
     };
     let asking = eventually("somebody impatient is served", async || {
@@ -200,7 +208,9 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
             .connections(1)
             .operation_timeout(Duration::from_millis(400));
         let impatient = impatient.connect().await.map_err(unless_late).ok()?;
-        let options = ThriftLockManagerOptions::new("late").farm(FARM).ours_alone();
+        let options = ThriftLockManagerOptions::new("late")
+            .farm(FARM)
+            .without_java_clients();
         let asking = options.open(&impatient, table.name.clone()).await;
         asking.map_err(unless_late).ok()
     })
@@ -210,7 +220,7 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
         forwarder.hold(true);
         // Of the lock that is held: its answer comes when nobody waits for it any more.
         let error = asking.show(Level::Dc, "held").await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+        assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded);
         assert!(!error.is_outcome_unknown());
         says(&error, &["127.0.0.1", "reading rows", &table.name.to_string()]);
         forwarder.hold(false);
@@ -248,7 +258,7 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_is_killed_is_told_and_served_again_when_it_is_back() {
+async fn killed_gateway_is_reported_and_used_again_when_it_returns() {
     let _alone = GATEWAY.write().await;
     let connection = connect().await;
     let table = lock_table(&connection, "thrift-killed", 1, false).await;
@@ -266,7 +276,9 @@ async fn a_gateway_that_is_killed_is_told_and_served_again_when_it_is_back() {
     for _ in 0..8 {
         let error = look().await.unwrap_err();
         assert!(
-            [ErrorKind::Unreachable, ErrorKind::ConnectionLost].contains(&error.kind()),
+            [ClientErrorKind::Unreachable, ClientErrorKind::ConnectionLost]
+                .map(ErrorKind::from)
+                .contains(&error.kind()),
             "{error:?}"
         );
         assert!(error.is_retryable() && !error.is_outcome_unknown(), "{error}");
@@ -279,7 +291,9 @@ async fn a_gateway_that_is_killed_is_told_and_served_again_when_it_is_back() {
         .await
         .unwrap_err();
     assert!(
-        [ErrorKind::Unreachable, ErrorKind::ConnectionLost].contains(&refused.kind()),
+        [ClientErrorKind::Unreachable, ClientErrorKind::ConnectionLost]
+            .map(ErrorKind::from)
+            .contains(&refused.kind()),
         "{refused:?}"
     );
     assert!(guard.is_held(), "the lease is HBase's, not the gateway's");
@@ -300,7 +314,7 @@ async fn a_gateway_that_is_killed_is_told_and_served_again_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dying_connection_was_asked_is_asked_again_if_that_can_do_no_harm() {
+async fn harmless_request_on_a_dying_connection_is_sent_again() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
     let table = lock_table(&connection, "thrift-dying", 1, true).await;
@@ -318,7 +332,7 @@ async fn what_a_dying_connection_was_asked_is_asked_again_if_that_can_do_no_harm
     forwarder.hang_up_at("checkAndPut");
     let request = visitor.lock(Level::Dc, "lock").unwrap().ttl(LEASE);
     let lost = request.try_acquire().await.unwrap_err();
-    assert_eq!(lost.kind(), ErrorKind::ConnectionLost, "{lost:?}");
+    assert_eq!(lost.kind(), ClientErrorKind::ConnectionLost, "{lost:?}");
     assert!(lost.is_outcome_unknown(), "{lost}");
     // It never came to the gateway.
     let guard = try_lock(&visitor, "lock", LEASE).await.unwrap();
@@ -327,7 +341,7 @@ async fn what_a_dying_connection_was_asked_is_asked_again_if_that_can_do_no_harm
 }
 
 #[tokio::test]
-async fn a_gateway_of_another_version_is_taken_as_far_as_it_knows_the_calls() {
+async fn gateway_of_another_version_is_used_for_the_calls_it_knows() {
     for is_framed in [false, true] {
         let port = gateway_that(is_framed, |method, _| match method {
             "isTableEnabled" => yes(),
@@ -340,7 +354,7 @@ async fn a_gateway_of_another_version_is_taken_as_far_as_it_knows_the_calls() {
         let locks = locks_of(&gateway, &"t".parse().unwrap(), "c", true).await;
         let request = locks.lock(Level::Dc, "lock").unwrap().ttl(LEASE);
         let error = request.try_acquire().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Protocol, "{error:?}");
+        assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error:?}");
         assert!(!error.is_outcome_unknown(), "{error}");
         says(
             &error,
@@ -355,7 +369,7 @@ async fn a_gateway_of_another_version_is_taken_as_far_as_it_knows_the_calls() {
 }
 
 #[tokio::test]
-async fn a_row_that_nobody_asked_for_is_not_taken_for_one_that_is_absent() {
+async fn unrequested_row_is_not_taken_for_an_absent_one() {
     let port = gateway_that(false, |method, _| match method {
         "getThriftServerType" => api_one(),
         "isTableEnabled" => yes(),
@@ -366,11 +380,11 @@ async fn a_row_that_nobody_asked_for_is_not_taken_for_one_that_is_absent() {
     let gateway = connect_to(port.await).await;
     let locks = locks_of(&gateway, &"t".parse().unwrap(), "c", true).await;
     let error = locks.show(Level::Dc, "lock").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Protocol, "{error:?}");
+    assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error:?}");
     says(
         &error,
         &[
-            "a row that nobody asked for",
+            "a row that was not requested",
             "row another",
             "table t",
             "reading rows",
@@ -379,7 +393,7 @@ async fn a_row_that_nobody_asked_for_is_not_taken_for_one_that_is_absent() {
 }
 
 #[tokio::test]
-async fn who_waits_is_told_what_was_read_although_what_others_wait_for_can_t_be() {
+async fn waiter_is_notified_if_another_latch_is_unreadable() {
     let port = gateway_that(false, |method, arguments| match method {
         "getThriftServerType" => api_one(),
         "isTableEnabled" => yes(),
@@ -392,12 +406,12 @@ async fn who_waits_is_told_what_was_read_although_what_others_wait_for_can_t_be(
     });
     let gateway = connect_to(port.await).await;
     let latches = ThriftLatchManagerOptions::new("svc", "fra");
-    let latches = latches.open(&gateway, "t".parse().unwrap()).await.unwrap();
+    let latches = latches.open(&gateway, "t").await.unwrap();
     let (one, all) = [Level::Dc, Level::Xdc]
         .map(|level| latches.latch(level, "job").unwrap())
         .into();
     let patience = Duration::from_secs(2);
     let (one, all) = tokio::join!(one.wait(patience), all.wait(patience));
     assert_eq!(one.unwrap(), WaitOutcome::Reached);
-    assert_eq!(all.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+    assert_eq!(all.unwrap_err().kind(), ClientErrorKind::DeadlineExceeded);
 }

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use hbase_txn::{
-    Cell, Connection, ErrorKind, Get, Increment, Latch, LatchInfo, LatchManager, LatchState, Level, Scan,
-    Table, ThriftConnection, ThriftLatch, ThriftLatchManager, WaitOutcome,
+    Cell, ClientErrorKind, Connection, ErrorKind, Get, Increment, Level, Scan, Table,
+    latch::{Latch, LatchInfo, LatchManager, LatchState, WaitOutcome},
+    thrift::{ThriftConnection, ThriftLatch, ThriftLatchManager},
 };
 
 use super::{GATEWAY, connect_to, gateway, latches_of, port, scale};
@@ -84,7 +85,7 @@ impl Sides {
 }
 
 #[tokio::test]
-async fn a_latch_is_made_counted_and_deleted_through_a_gateway_as_natively() {
+async fn gateway_and_native_latch_operations_are_equal() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
     let sides = Sides::new(&connection, "thrift-latch").await;
@@ -115,13 +116,13 @@ async fn a_latch_is_made_counted_and_deleted_through_a_gateway_as_natively() {
         let counted = ours.count_down(2).await.unwrap();
         assert_eq!((counted.left, counted.counted), (1, true));
         let error = ours.count_down(2).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+        assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
         says(&error, &["only 1 are left", "svc_jobs"]);
         assert_eq!(ours.count_down(1).await.unwrap().left, 0);
         sides.is(level, &id, LatchState::Reached, Some(0)).await;
         assert_eq!(
             ours.count_down(1).await.unwrap_err().kind(),
-            ErrorKind::LimitExceeded
+            ClientErrorKind::LimitExceeded
         );
         let seen = ours.show().await.unwrap();
         assert_eq!(seen.ends, begun.ends, "to the millisecond");
@@ -178,7 +179,7 @@ async fn farms_of_both_kinds_count_together_and_never_below_nothing() {
     assert_eq!(info.farms, [("fra".to_owned(), 5), ("sgp".to_owned(), -3)].into());
     assert_eq!(
         there.count_down(3).await.unwrap_err().kind(),
-        ErrorKind::LimitExceeded
+        ClientErrorKind::LimitExceeded
     );
     assert_eq!(there.count_down(2).await.unwrap().left, 0);
     assert_eq!(theirs.show().await.unwrap(), there.show().await.unwrap());
@@ -194,7 +195,7 @@ async fn farms_of_both_kinds_count_together_and_never_below_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_all_who_begin_a_latch_at_once_through_a_gateway_or_natively_one_does() {
+async fn one_of_many_concurrent_inits_by_gateway_or_native_wins() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
     let sides = Sides::new(&connection, "thrift-begin").await;
@@ -227,7 +228,7 @@ async fn of_all_who_begin_a_latch_at_once_through_a_gateway_or_natively_one_does
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_count_at_once_through_a_gateway_and_natively_and_none_is_lost() {
+async fn concurrent_gateway_and_native_counts_are_all_counted() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
     let sides = Sides::new(&connection, "thrift-many").await;
@@ -266,7 +267,7 @@ async fn many_count_at_once_through_a_gateway_and_natively_and_none_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_a_native_and_a_java_client_count_exactly_or_say_that_they_do_not_know() {
+async fn gateway_native_and_java_counts_are_exact_or_unknown() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
     let sides = Sides::new(&connection, "thrift-mixed").await;
@@ -331,7 +332,7 @@ enum Between {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_java_client_that_counts_between_two_calls_of_a_gateways_client_is_counted_or_it_is_told() {
+async fn java_count_between_two_gateway_calls_counts_or_is_reported() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
     let sides = Sides::new(&connection, "thrift-between").await;
@@ -424,7 +425,8 @@ async fn the_java_library_reads_and_counts_what_a_gateway_counts() {
         }
         sides.native(level, &id).count_down(1).await.unwrap();
         is(0).await;
-        // One that it makes itself is known by sight, and is counted once a native client has noted when it ends.
+        // One that it makes itself is known by sight, and is counted once a native client has noted
+        // when it ends.
         assert!(ours.delete().await.unwrap());
         java.init_latch(theirs("fra"), 5, 3_600).await.unwrap();
         is(5).await;
@@ -442,7 +444,7 @@ async fn the_java_library_reads_and_counts_what_a_gateway_counts() {
 }
 
 #[tokio::test]
-async fn a_latch_ends_when_its_time_is_over_however_often_a_gateway_counts() {
+async fn latch_expires_on_time_whatever_a_gateway_counts() {
     const LIFE: Duration = Duration::from_secs(8);
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
@@ -485,7 +487,8 @@ async fn a_latch_ends_when_its_time_is_over_however_often_a_gateway_counts() {
         admin.flush_table(&sides.table.name).await.unwrap();
         admin.major_compact_table(&sides.table.name).await.unwrap();
         sides.is(level, &id, LatchState::Expired, None).await;
-        // A late count-down of a Java client leaves what nobody takes for a latch, and is not in the next one.
+        // A late count-down of a Java client leaves what nobody takes for a latch, and is not in
+        // the next one.
         sides.java_counts(&id, -1).await;
         sides.is(level, &id, LatchState::Expired, None).await;
         ours.init(2, HOUR).await.unwrap();

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use hbase_txn::{
-    Error, ErrorKind, Increment, LatchState, Level, Put, Result, TableName, ThriftLatchManager,
-    ThriftLatchManagerOptions, WaitOutcome,
+    ClientErrorKind, Error, ErrorKind, Increment, Level, Put, Result, TableName,
+    latch::{LatchState, WaitOutcome},
+    thrift::{ThriftLatchManager, ThriftLatchManagerOptions},
 };
 
 use super::{GATEWAY, gateway, latches_of};
@@ -37,11 +38,11 @@ async fn tables_and_names_in_which_no_latch_can_be_are_refused() {
     let error = open(CLIENT, "fra", &missing).await.unwrap_err();
     is(
         &error,
-        ErrorKind::TableNotFound,
+        ErrorKind::Client(ClientErrorKind::TableNotFound),
         &[
             "looking at the table",
             "thrift_no_such_latches",
-            "latch init",
+            "LatchManagerOptions::create_table",
             "server 127.0.0.1",
         ],
     );
@@ -49,14 +50,14 @@ async fn tables_and_names_in_which_no_latch_can_be_are_refused() {
     let error = open(CLIENT, "fra", &other.name).await.unwrap_err();
     is(
         &error,
-        ErrorKind::FamilyNotFound,
+        ErrorKind::Client(ClientErrorKind::FamilyNotFound),
         &["no family C", "made for latches"],
     );
     connection.admin().disable_table(&other.name).await.unwrap();
     // The gateway learns of it when its cache is found wrong.
     eventually("the gateway knows that the table is disabled", async || {
         let kind = open(CLIENT, "fra", &other.name).await.unwrap_err().kind();
-        (kind == ErrorKind::TableDisabled).then_some(())
+        (kind == ClientErrorKind::TableDisabled).then_some(())
     })
     .await;
     let table = latch_table(&connection, "thrift-badlatch", 1, true).await;
@@ -67,37 +68,57 @@ async fn tables_and_names_in_which_no_latch_can_be_are_refused() {
         (CLIENT, &*"f".repeat(256)),
     ] {
         let error = open(client, farm, &table.name).await.unwrap_err();
-        is(&error, ErrorKind::InvalidInput, &["opening for latches"]);
+        is(
+            &error,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
+            &["opening for latches"],
+        );
     }
     let latches = open(CLIENT, "fra", &table.name).await.unwrap();
     assert!(latches.has_state_family());
     for id in [String::new(), "i".repeat(40_000)] {
         let error = latches.latch(Level::Dc, &id).unwrap_err();
-        is(&error, ErrorKind::InvalidInput, &["naming a latch"]);
+        is(
+            &error,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
+            &["naming a latch"],
+        );
     }
     let ours = latches.latch(Level::Dc, "a").unwrap();
     for life in [Duration::from_millis(99), Duration::from_secs(367 * 24 * 3_600)] {
         let error = ours.init(1, life).await.unwrap_err();
         is(
             &error,
-            ErrorKind::InvalidInput,
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
             &["lives for", "100ms", ours.key()],
         );
     }
     let most = i64::MAX.unsigned_abs();
     let error = ours.init(most + 1, HOUR).await.unwrap_err();
-    is(&error, ErrorKind::InvalidInput, &["9223372036854775807 at most"]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::InvalidInput),
+        &["9223372036854775807 at most"],
+    );
     ours.init(most, HOUR).await.unwrap();
     let error = ours.count_up(1).await.unwrap_err();
-    is(&error, ErrorKind::InvalidInput, &["eight bytes"]);
+    is(
+        &error,
+        ErrorKind::Client(ClientErrorKind::InvalidInput),
+        &["eight bytes"],
+    );
     assert_eq!(ours.count_down(most).await.unwrap().left, 0);
     for error in [ours.count_down(u64::MAX).await, ours.count_up(most + 1).await] {
-        is(&error.unwrap_err(), ErrorKind::InvalidInput, &[ours.key()]);
+        is(
+            &error.unwrap_err(),
+            ErrorKind::Client(ClientErrorKind::InvalidInput),
+            &[ours.key()],
+        );
     }
 }
 
 #[tokio::test]
-async fn in_a_table_without_notes_a_gateway_only_looks_waits_and_deletes() {
+async fn gateway_without_notes_only_shows_waits_and_deletes() {
     let _gateway = GATEWAY.read().await;
     let (connection, gateway) = (connect().await, gateway().await);
     let table = latch_table(&connection, "thrift-nonotes", 1, false).await;
@@ -111,12 +132,19 @@ async fn in_a_table_without_notes_a_gateway_only_looks_waits_and_deletes() {
             native.latch(level, &id).unwrap(),
         );
         let refused = "without which a gateway changes no latch";
-        let added = format!("table alter {}", table.name);
         let error = ours.init(2, HOUR).await.unwrap_err();
-        is(&error, ErrorKind::FamilyNotFound, &[refused, &added]);
+        is(
+            &error,
+            ErrorKind::Client(ClientErrorKind::FamilyNotFound),
+            &[refused, "add the family"],
+        );
         theirs.init(2, HOUR).await.unwrap();
         for counted in [ours.count_down(1).await, ours.count_up(1).await] {
-            is(&counted.unwrap_err(), ErrorKind::FamilyNotFound, &[refused]);
+            is(
+                &counted.unwrap_err(),
+                ErrorKind::Client(ClientErrorKind::FamilyNotFound),
+                &[refused],
+            );
         }
         let info = ours.show().await.unwrap();
         assert_eq!(
@@ -131,7 +159,7 @@ async fn in_a_table_without_notes_a_gateway_only_looks_waits_and_deletes() {
 }
 
 #[tokio::test]
-async fn cells_of_which_a_gateway_can_not_tell_what_they_are_are_named() {
+async fn cells_that_a_gateway_cannot_identify_are_named() {
     let _gateway = GATEWAY.read().await;
     let (connection, gateway) = (connect().await, gateway().await);
     let table = latch_table(&connection, "thrift-cells", 1, true).await;
@@ -171,7 +199,8 @@ async fn cells_of_which_a_gateway_can_not_tell_what_they_are_are_named() {
             );
         }
     }
-    // A Java client counts down what is not there: it may be a latch that it made and counted too far down, or what one left.
+    // A Java client counts down what is not there: it may be a latch that it made and counted too
+    // far down, or what one left.
     let count = |id: &str, by| Increment::new(latch_row(CLIENT, id)).column("C", "count_fra", by);
     data.increment(count("late", -1)).await.unwrap();
     let late = latches.latch(Level::Dc, "late").unwrap();

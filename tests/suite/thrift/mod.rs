@@ -1,4 +1,5 @@
-//! Through a Thrift gateway: `hbase-txn dev up --thrift` starts the one that this needs beside its cluster.
+//! Through a Thrift gateway: `hbase-txn dev up --thrift` starts the one that this needs beside its
+//! cluster.
 //!
 //! | file | what |
 //! |---|---|
@@ -6,6 +7,7 @@
 //! | `locks` | locks of a gateway's clients and of native ones |
 //! | `latches` `latches_lost` `latches_refused` | latches that both count, answers that are lost, what can't be |
 //! | `over` | nothing that is over comes back |
+//! | `silence` | silent connections and regions, a gateway that restarts while a lock is waited for |
 //! | `parrot` | peers that say what a gateway could say |
 
 mod gateway;
@@ -15,12 +17,16 @@ mod latches_refused;
 mod locks;
 mod over;
 mod parrot;
+mod silence;
 
 use std::time::Duration;
 
 use hbase_txn::{
-    Level, TableName, ThriftConnection, ThriftLatchManager, ThriftLatchManagerOptions, ThriftLockGuard,
-    ThriftLockManager, ThriftLockManagerOptions,
+    Level, TableName,
+    thrift::{
+        ThriftConnection, ThriftLatchManager, ThriftLatchManagerOptions, ThriftLockGuard, ThriftLockManager,
+        ThriftLockManagerOptions,
+    },
 };
 use tokio::sync::RwLock;
 
@@ -60,10 +66,14 @@ async fn locks_of(
     gateway: &ThriftConnection,
     table: &TableName,
     client: &str,
-    ours_alone: bool,
+    without_java_clients: bool,
 ) -> ThriftLockManager {
     let options = ThriftLockManagerOptions::new(client).farm(FARM).holder("visitor");
-    let options = if ours_alone { options.ours_alone() } else { options };
+    let options = if without_java_clients {
+        options.without_java_clients()
+    } else {
+        options
+    };
     options.open(gateway, table.clone()).await.unwrap()
 }
 

@@ -13,11 +13,15 @@ use std::{
 pub(super) struct Built {
     pub(super) java: PathBuf,
     pub(super) class_path: OsString,
+    pub(super) coprocessor_jar: PathBuf,
 }
+
+/// The jar of the coprocessor `hbasetxn.AfterWrite`, for servers to load.
+pub(super) const COPROCESSOR_JAR: &str = "after-write.jar";
 
 /// Builds what is not there yet. Test binaries that run side by side wait for one another.
 pub(super) fn build() -> Built {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java");
+    let sources = Path::new(env!("REPOSITORY")).join("tests/java");
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../java");
     fs::create_dir_all(&kept).unwrap();
     let kept = kept.canonicalize().unwrap();
@@ -53,15 +57,26 @@ pub(super) fn build() -> Built {
             unfinished.join("log4j.properties"),
         )
         .unwrap();
+        let mut jar = Command::new(tool("jar"));
+        jar.arg("--create")
+            .arg("--file")
+            .arg(unfinished.join(COPROCESSOR_JAR));
+        for class in ["AfterWrite", "AfterWrite$Own"] {
+            jar.arg("-C")
+                .arg(unfinished)
+                .arg(format!("hbasetxn/{class}.class"));
+        }
+        run(&mut jar);
     });
     Built {
         java: tool("java"),
+        coprocessor_jar: classes.join(COPROCESSOR_JAR),
         class_path: env::join_paths([classes, any_jar]).unwrap(),
     }
 }
 
-/// A folder that is named after what is made from, so that one that is there is current; and is given its name when it is
-/// complete.
+/// A folder that is named after what is made from, so that one that is there is current; and is
+/// given its name when it is complete.
 fn folder(kept: &Path, what: &str, inputs: &[&Path], make: impl FnOnce(&Path)) -> PathBuf {
     let mut digest = DefaultHasher::new();
     for input in inputs {

@@ -1,8 +1,9 @@
-//! The Java lock and latch libraries, played by a program of ours (`tests/java`) on HBase's own Java client.
+//! The Java lock and latch libraries, played by a program of ours (`tests/java`) on HBase's own
+//! Java client.
 
 mod build;
 
-use std::{collections::BTreeMap, fmt, process::Stdio, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, process::Stdio, time::Duration};
 
 use hbase_txn::{ClusterAddress, TableName};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -21,7 +22,8 @@ use super::Cluster;
 /// How long an answer may take; the longest is that of a table of 257 regions, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A process that plays the Java libraries. It ends when this is dropped, or when the test process ends in whatever way.
+/// A process that plays the Java libraries. It ends when this is dropped, or when the test process
+/// ends in whatever way.
 ///
 /// One request is answered at a time; start another one for more.
 pub(crate) struct JavaSide {
@@ -87,7 +89,8 @@ pub(crate) struct Spin<'a> {
     pub(crate) lasting: Duration,
 }
 
-/// What a thread was inside of, and when: from after it had acquired to before it released, in microseconds since 1970.
+/// What a thread was inside of, and when: from after it had acquired to before it released, in
+/// microseconds since 1970.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Cycle {
     pub(crate) id: String,
@@ -97,7 +100,8 @@ pub(crate) struct Cycle {
 }
 
 impl JavaDescriptor {
-    /// Asserts that what this table has beyond the other's attributes keeps a bucket's rows in one region, and no more.
+    /// Asserts that what this table has beyond the other's attributes keeps a bucket's rows in one
+    /// region, and no more.
     pub(crate) fn adds_whole_buckets_to(&self, other: &Self) {
         for key in other.attributes.keys() {
             assert!(self.attributes.contains_key(key), "{key} is missing");
@@ -116,6 +120,12 @@ impl JavaDescriptor {
         ];
         assert_eq!(added, BTreeMap::from(whole_buckets));
     }
+}
+
+/// The jar of a coprocessor that fails puts after they were applied, `hbasetxn.AfterWrite`; built
+/// first if need be.
+pub(crate) async fn coprocessor_jar() -> PathBuf {
+    spawn_blocking(|| build::build().coprocessor_jar).await.unwrap()
 }
 
 impl JavaSide {
@@ -256,7 +266,8 @@ impl JavaSide {
         .await
     }
 
-    /// The latch's count: the farm's own at level `DC`, the sum of all at `XDC`. None when there is none.
+    /// The latch's count: the farm's own at level `DC`, the sum of all at `XDC`. None when there is
+    /// none.
     pub(crate) async fn get_latch(
         &self,
         latch: JavaLatch<'_>,
@@ -319,7 +330,8 @@ impl JavaSide {
         }
         let deadline = Instant::now() + patience;
         let mut place = self.pipes.lock().await;
-        // Whoever is dropped in the middle leaves none: the next answer would be that of another request.
+        // Whoever is dropped in the middle leaves none: the next answer would be that of another
+        // request.
         let mut pipes = place
             .take()
             .expect("an earlier request was given up before its answer came");

@@ -1,7 +1,9 @@
-//! A table in memory with HBase's timestamps, and what two servers make of a list of mutations: one that does them one
-//! after the other, and one that does them in one call.
+//! A table in memory with HBase's timestamps, and what two servers make of a list of mutations: one
+//! that does them one after the other, and one that does them in one call.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use hbase_client::low_level::{MutationParts, MutationStamp};
 
 use super::*;
 
@@ -89,7 +91,8 @@ impl Store {
             .is_none_or(|(timestamp, _)| timestamp < guard.from)
     }
 
-    /// One call: all that has no timestamp gets `now`, and what is added to is read before anything is written.
+    /// One call: all that has no timestamp gets `now`, and what is added to is read before anything
+    /// is written.
     pub(super) fn call(&mut self, mutations: &[Mutation], now: u64) -> Result<(), NotACounter> {
         let before = self.clone();
         for mutation in mutations {
@@ -117,13 +120,13 @@ impl Store {
         };
         match mutation {
             Mutation::Put(put) => {
-                for cell in &put.cells {
-                    let timestamp = cell.timestamp.or(put.timestamp).unwrap_or(now);
+                for cell in put.parts() {
+                    let timestamp = cell.timestamp.or_else(|| put.stamp()).unwrap_or(now);
                     self.write(key(&cell.family, &cell.qualifier), timestamp, cell.value.clone());
                 }
             }
             Mutation::Increment(increment) => {
-                for counter in &increment.columns {
+                for counter in increment.parts() {
                     let key = key(&counter.family, &counter.qualifier);
                     let old = before.current(&key);
                     let number = match &old {
@@ -137,7 +140,7 @@ impl Store {
                 }
             }
             Mutation::Append(append) => {
-                for cell in &append.cells {
+                for cell in append.parts() {
                     let key = key(&cell.family, &cell.qualifier);
                     let old = before.current(&key);
                     let mut value = old.as_ref().map_or(Vec::new(), |(_, value)| value.to_vec());
@@ -146,15 +149,15 @@ impl Store {
                 }
             }
             Mutation::Delete(delete) => {
-                let timestamp = delete.timestamp.unwrap_or(now);
+                let timestamp = delete.stamp().unwrap_or(now);
                 let mut hide_family = |family: Bytes| {
                     let marker = self.families.entry((row.clone(), family)).or_default();
                     *marker = timestamp.max(*marker);
                 };
-                if delete.scopes.is_empty() {
+                if delete.parts().is_empty() {
                     FAMILIES.map(Bytes::from).into_iter().for_each(&mut hide_family);
                 }
-                for scope in &delete.scopes {
+                for scope in delete.parts() {
                     match scope {
                         DeleteScope::Family(family) => hide_family(family.clone()),
                         DeleteScope::Column { family, qualifier } => {
@@ -179,38 +182,19 @@ impl Store {
 /// The operations of a mutation, each as a mutation of its own.
 fn single_operations(mutation: &Mutation) -> Vec<Mutation> {
     match mutation {
-        Mutation::Put(put) => {
-            let one = |cell: &_| Put {
-                cells: vec![Clone::clone(cell)],
-                ..put.clone()
-            };
-            put.cells.iter().map(|cell| one(cell).into()).collect()
-        }
-        Mutation::Append(append) => {
-            let one = |cell: &_| Append {
-                cells: vec![Clone::clone(cell)],
-                ..append.clone()
-            };
-            append.cells.iter().map(|cell| one(cell).into()).collect()
-        }
-        Mutation::Increment(increment) => {
-            let one = |counter: &_| Increment {
-                columns: vec![Clone::clone(counter)],
-                ..increment.clone()
-            };
-            increment
-                .columns
-                .iter()
-                .map(|counter| one(counter).into())
-                .collect()
-        }
-        Mutation::Delete(delete) if delete.scopes.is_empty() => vec![mutation.clone()],
-        Mutation::Delete(delete) => {
-            let one = |scope: &_| Delete {
-                scopes: vec![Clone::clone(scope)],
-                ..delete.clone()
-            };
-            delete.scopes.iter().map(|scope| one(scope).into()).collect()
-        }
+        Mutation::Put(put) => split(put),
+        Mutation::Append(append) => split(append),
+        Mutation::Increment(increment) => split(increment),
+        Mutation::Delete(delete) if delete.parts().is_empty() => vec![mutation.clone()],
+        Mutation::Delete(delete) => split(delete),
     }
+}
+
+fn split<M: MutationParts<Part: Clone> + Clone + Into<Mutation>>(mutation: &M) -> Vec<Mutation> {
+    let one = |part: &M::Part| {
+        let mut one = mutation.clone();
+        *one.parts_mut() = vec![part.clone()];
+        one.into()
+    };
+    mutation.parts().iter().map(one).collect()
 }

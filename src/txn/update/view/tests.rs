@@ -1,18 +1,16 @@
 use std::{sync::LazyLock, time::Duration};
 
+use hbase_client::{Durability, PartitionRule, low_level::Limits};
 use rstest::rstest;
 
 use super::*;
-use crate::{
-    model::{Durability, Limits, PartitionRule},
-    txn::snapshot::tests::snapshot,
-};
+use crate::{error::ErrorKind, txn::snapshot::tests::snapshot};
 
 fn terms() -> Terms {
     Terms {
         rule: PartitionRule::prefix_length(3).unwrap(),
         families: [Bytes::from("f")].into(),
-        durability: Durability::SyncWal,
+        durability: Durability::UseDefault,
         partition_version: true,
         limits: Limits::default(),
         max_mutations: 100,
@@ -20,6 +18,7 @@ fn terms() -> Terms {
         max_conditions: 100,
         replay_window: None,
         endpoint: true,
+        concurrency: 1,
     }
 }
 
@@ -33,7 +32,7 @@ fn soon() -> Instant {
 }
 
 #[tokio::test]
-async fn a_cell_that_can_t_be_there_is_refused_also_when_the_version_stands_for_it() {
+async fn impossible_cell_is_refused_even_under_the_version() {
     let (snapshot, terms) = (snapshot(&[("xxxa", "q", "v")], Some(b"1")), terms());
     let options = UpdateOptions::new().max_conditions(1);
     let mut view = UpdateView::new(&snapshot, table(), &terms, &options, true, soon());
@@ -41,7 +40,10 @@ async fn a_cell_that_can_t_be_there_is_refused_also_when_the_version_stands_for_
     assert_eq!(view.value("xxxb", "f", "q").unwrap(), None);
     let kind = |read: Result<Option<&Bytes>>| read.unwrap_err().kind();
     assert_eq!(kind(view.value("yyya", "f", "q")), ErrorKind::OtherPartition);
-    assert_eq!(kind(view.value("xxxa", "g", "q")), ErrorKind::FamilyNotFound);
+    assert_eq!(
+        kind(view.value("xxxa", "g", "q")),
+        ClientErrorKind::FamilyNotFound
+    );
     assert_eq!(view.group.conditions.len(), 1);
 }
 
@@ -144,9 +146,7 @@ fn what_is_read_becomes_a_condition(
 }
 
 #[rstest]
-fn who_reads_nothing_depends_on_nothing_and_who_changes_nothing_sends_nothing(
-    #[values(false, true)] versioned: bool,
-) {
+fn update_that_reads_and_changes_nothing_sends_nothing(#[values(false, true)] versioned: bool) {
     let options = UpdateOptions::new();
     assert_eq!(conditions(&options, versioned, write).unwrap(), Some(vec![]));
     let only_reads = |view: &mut UpdateView<'_>| view.rows("", "").map(|_| ());
@@ -154,14 +154,14 @@ fn who_reads_nothing_depends_on_nothing_and_who_changes_nothing_sends_nothing(
 }
 
 #[test]
-fn more_cells_than_allowed_are_refused_unless_the_version_stands_for_them() {
+fn too_many_cells_are_refused_unless_a_version_is_used() {
     let reads_all = |view: &mut UpdateView<'_>| {
         view.rows("", "")?;
         write(view)
     };
     let options = UpdateOptions::new().max_conditions(3);
     let error = conditions(&options, false, reads_all).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
     let sent = conditions(&options, true, reads_all).unwrap().unwrap();
     assert_eq!((sent.len(), &sent[3][..]), (4, "partition xxx unchanged"));
 }
@@ -178,7 +178,7 @@ fn a_closure_that_asks_for_ever_more_is_ended(
     let (snapshot, options, terms) = (snapshot(&CELLS, None), UpdateOptions::new(), terms());
     let mut view = UpdateView::new(&snapshot, table(), &terms, &options, false, soon());
     let error = (0..).find_map(|number| step(&mut view, number).err()).unwrap();
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn once_the_time_is_over_every_call_fails(#[values(false, true)] versioned: bool
     assert!(
         errors
             .iter()
-            .all(|error| error.kind() == ErrorKind::DeadlineExceeded),
+            .all(|error| error.kind() == ClientErrorKind::DeadlineExceeded),
         "{errors:?}"
     );
 }

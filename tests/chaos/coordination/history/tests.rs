@@ -41,7 +41,7 @@ fn permits_beside_each_other_pass_up_to_so_many() {
 }
 
 #[test]
-fn a_number_must_be_above_all_that_were_handed_out_before_it_was_asked_for() {
+fn number_is_above_all_numbers_handed_out_before() {
     let clock = Clock(Instant::now());
     let holds = [clock.hold(1, [0, 1, 10], 5), clock.hold(1, [2, 3, 6], 5)];
     assert_eq!(

@@ -23,7 +23,7 @@ fn end(at: u64, lock: usize, hold: HoldId) -> Event {
 }
 
 #[test]
-fn holds_one_after_the_other_pass_in_whatever_order_they_were_written_down() {
+fn consecutive_holds_pass_the_checker_in_any_order() {
     let mut events = vec![
         begin(0, 0, 1, 10),
         end(5, 0, 1),

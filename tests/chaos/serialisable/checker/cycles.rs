@@ -74,7 +74,8 @@ impl<'a> Graph<'a> {
         shortest
     }
 
-    /// What is left when those are taken away, again and again, that nobody has to come before, or behind.
+    /// What is left when those are taken away, again and again, that nobody has to come before, or
+    /// behind.
     fn core(&self, level: &[Why]) -> Vec<bool> {
         let mut core = self.left.clone();
         let mut before = vec![Vec::new(); core.len()];

@@ -136,8 +136,8 @@ impl<'a> Finder<'a, '_> {
         }
     }
 
-    /// What was absent was not there yet, if its reader came before who deleted it; otherwise there is nothing to add.
-    /// Returns how many could have been either.
+    /// What was absent was not there yet, if its reader came before who deleted it; otherwise there
+    /// is nothing to add. Returns how many could have been either.
     fn of_open(&mut self, open: &[Open<'a>]) -> usize {
         let known: HashSet<(usize, usize, bool)> = self
             .found
@@ -203,7 +203,8 @@ fn why_not_seen(seen: Seen<'_>) -> Why {
     }
 }
 
-/// Every key that a transaction has read. What it read in several ways it has read one by one as well.
+/// Every key that a transaction has read. What it read in several ways it has read one by one as
+/// well.
 fn seen_by<'a>(transaction: &'a Transaction, versions: &Versions<'a>) -> Vec<Seen<'a>> {
     let mut seen = Vec::new();
     for read in &transaction.reads {

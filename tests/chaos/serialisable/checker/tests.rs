@@ -21,7 +21,8 @@ fn lists(text: &str) -> BTreeMap<String, List> {
         .collect()
 }
 
-/// One transaction: `r a=1 2`, `s a..c: a=1, b=2`, `w a=3`, `d a`, `not applied`, `at 1..2`, with semicolons between them.
+/// One transaction: `r a=1 2`, `s a..c: a=1, b=2`, `w a=3`, `d a`, `not applied`, `at 1..2`, with
+/// semicolons between them.
 fn transaction(name: usize, text: &str) -> Transaction {
     let mut transaction = Transaction::new(format!("T{name}"));
     for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
@@ -155,7 +156,7 @@ fn cycles_that_share_nobody_are_all_found() {
 }
 
 #[test]
-fn an_absence_that_may_be_from_before_or_behind_is_counted_and_says_nothing() {
+fn ambiguous_absence_is_counted_and_proves_nothing() {
     let report = report(&["w k=1; w x=1", "s k..l: k=1; d k", "s k..l:; r x=1"], "x=1");
     assert!(report.anomalies.is_empty(), "{:#?}", report.anomalies);
     assert_eq!(report.undecided, 1);

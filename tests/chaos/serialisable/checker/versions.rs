@@ -47,7 +47,8 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// Everything that was seen in a key, which was not nothing; also of keys that were written and never seen.
+/// Everything that was seen in a key, which was not nothing; also of keys that were written and
+/// never seen.
 fn sights(history: &History) -> BTreeMap<&str, Vec<Sight<'_>>> {
     let mut sights: BTreeMap<&str, Vec<Sight<'_>>> = BTreeMap::new();
     for (reader, transaction) in history.transactions.iter().enumerate() {

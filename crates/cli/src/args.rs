@@ -1,0 +1,180 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::{
+    cmd::{
+        coordination::{elect, rwlock, semaphore},
+        dev, doctor,
+        latch::{self, barrier},
+        lock, provision, rows, switch, table, txn,
+    },
+    exit::Outcome,
+    global::Global,
+};
+
+/// Run transactions over rows that share a key prefix on Apache HBase
+#[derive(Debug, Parser)]
+#[command(name = "hbase-txn", version, propagate_version = false, max_term_width = 110)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start and stop a real HBase on this machine, for development and tests
+    Dev(dev::Dev),
+    Doctor(doctor::Doctor),
+    SplitSwitch(switch::SplitSwitch),
+    MergeSwitch(switch::MergeSwitch),
+    /// Create, check, alter, repair and drop tables for transactions
+    Table(table::Table),
+    /// Plan and apply table files
+    Provision(provision::Provision),
+    /// Apply transactions from a file, and look up their outcomes
+    Txn(txn::Txn),
+    /// Acquire, renew, release and show locks, or run a command under one
+    Lock(lock::Lock),
+    /// Create, count, show and delete countdown latches, or wait for one
+    Latch(latch::Latch),
+    /// Create, show and delete barriers, or arrive at one and wait for the others
+    Barrier(barrier::Barrier),
+    /// Acquire, renew and release permits of a semaphore, or run a command under them
+    Semaphore(semaphore::Semaphore),
+    /// Run a command on one leader at a time, show or revoke the leadership
+    Elect(elect::Elect),
+    /// Run a command as one of many readers or as the only writer
+    Rwlock(rwlock::RwLock),
+    Get(rows::Get),
+    Scan(rows::Scan),
+    Put(rows::Put),
+    Delete(rows::Delete),
+}
+
+impl Arguments {
+    /// Runs the command that they name.
+    pub(crate) async fn run(self) -> Outcome {
+        let Self { global, command } = self;
+        match command {
+            Command::Dev(dev) => dev.run(&global).await,
+            Command::Doctor(doctor) => doctor.run(&global).await,
+            Command::SplitSwitch(switch) => switch.run(&global).await,
+            Command::MergeSwitch(switch) => switch.run(&global).await,
+            Command::Table(table) => table.run(&global).await,
+            Command::Provision(provision) => provision.run(&global).await,
+            Command::Txn(txn) => txn.run(&global).await,
+            Command::Lock(lock) => lock.run(&global).await,
+            Command::Latch(latch) => latch.run(&global).await,
+            Command::Barrier(barrier) => barrier.run(&global).await,
+            Command::Semaphore(semaphore) => semaphore.run(&global).await,
+            Command::Elect(elect) => elect.run(&global).await,
+            Command::Rwlock(lock) => lock.run(&global).await,
+            Command::Get(get) => get.run(&global).await,
+            Command::Scan(scan) => scan.run(&global).await,
+            Command::Put(put) => put.run(&global).await,
+            Command::Delete(delete) => delete.run(&global).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::global::Format;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    /// The names of the subcommands whose help does not begin with a line such as `Create a table`.
+    fn with_unclear_about(command: &clap::Command) -> Vec<String> {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let is_clear = about.starts_with(|first: char| first.is_ascii_uppercase())
+            && !about.contains([':', ';', '\n'])
+            && !about.ends_with('.')
+            && (1..=80).contains(&about.chars().count());
+        let verb = about.split(' ').next().unwrap_or_default();
+        let is_verb = !["A", "An", "The"].contains(&verb) && !verb.ends_with('s');
+        let own = (!is_clear || !is_verb).then(|| format!("{}: {about}", command.get_name()));
+        let below = command.get_subcommands().flat_map(with_unclear_about);
+        own.into_iter().chain(below).collect()
+    }
+
+    #[test]
+    fn each_help_begins_with_an_imperative_line() {
+        assert_eq!(with_unclear_about(&Arguments::command()), Vec::<String>::new());
+    }
+
+    #[rstest]
+    #[case(&["hbase-txn", "--output", "json", "dev", "status"])]
+    #[case(&["hbase-txn", "dev", "--output", "json", "status"])]
+    #[case(&["hbase-txn", "dev", "status", "--output", "json"])]
+    fn global_options_stand_anywhere(#[case] line: &[&str]) {
+        let arguments = Arguments::try_parse_from(line).unwrap();
+        assert_eq!(arguments.global.output, Format::Json);
+    }
+
+    #[rstest]
+    #[case(&["hbase-txn", "dev", "status", "--timeout", "soon"])]
+    #[case(&["hbase-txn", "dev", "status", "--log", "a=b=c"])]
+    #[case(&["hbase-txn", "dev", "up", "--set", "novalue"])]
+    #[case(&["hbase-txn", "dev", "up", "--region-servers", "many"])]
+    #[case(&["hbase-txn", "get", "orders"])]
+    #[case(&["hbase-txn", "get", "orders", r"a\n"])]
+    #[case(&["hbase-txn", "get", "no such", "r"])]
+    #[case(&["hbase-txn", "get", "orders", "r", "--column", "f"])]
+    #[case(&["hbase-txn", "put", "orders", "r"])]
+    #[case(&["hbase-txn", "put", "orders", "r", "f:q"])]
+    #[case(&["hbase-txn", "scan", "orders", "--prefix", "a", "--start-row", "b"])]
+    #[case(&["hbase-txn", "scan", "orders", "--limit", "few"])]
+    #[case(&["hbase-txn", "table"])]
+    #[case(&["hbase-txn", "provision", "plan"])]
+    #[case(&["hbase-txn", "provision", "apply", "--allow-data-loss"])]
+    #[case(&["hbase-txn", "txn", "apply"])]
+    #[case(&["hbase-txn", "txn", "apply", "orders", "--guard-timestamps", "--without-endpoint"])]
+    #[case(&["hbase-txn", "txn", "outcome", "orders", "xxx"])]
+    #[case(&["hbase-txn", "txn", "outcome", "orders", "xxx", r"\n"])]
+    #[case(&["hbase-txn", "--connect", "foo", "get", "orders", "r"])]
+    #[case(&["hbase-txn", "--connect", "hbase+zk://localhost:notaport/hbase", "get", "orders", "r"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", "id"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--client", "c", "--level", "rack"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--client", "c", "--ttl", "long"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", r"\xff", "--client", "c"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--client", "c", "--regions", "1"])]
+    #[case(&["hbase-txn", "lock", "acquire", "locks", "id", "--client", "c", "--create", "--java-layout", "--regions", "1"])]
+    #[case(&["hbase-txn", "lock", "release", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "lock", "release", "locks", "id", "--client", "c", "--token", "12"])]
+    #[case(&["hbase-txn", "lock", "renew", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "lock", "run", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "lock", "run", "locks", "id", "--client", "c", "true"])]
+    #[case(&["hbase-txn", "latch", "init", "latches", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "latch", "init", "latches", "id", "few", "--client", "c"])]
+    #[case(&["hbase-txn", "latch", "init", "latches", "id", "3", "--client", "c", "--regions", "1"])]
+    #[case(&["hbase-txn", "latch", "count-down", "latches", "id", "--client", "c", "--by", "2", "--participant", "p"])]
+    #[case(&["hbase-txn", "latch", "count-up", "latches", "id", "--client", "c", "--participant", "p"])]
+    #[case(&["hbase-txn", "latch", "show", "latches", "id"])]
+    #[case(&["hbase-txn", "barrier", "create", "latches", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "barrier", "create", "latches", "id", "few", "--client", "c"])]
+    #[case(&["hbase-txn", "barrier", "create", "latches", "id", "3", "--client", "c", "--regions", "1"])]
+    #[case(&["hbase-txn", "barrier", "arrive", "latches", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "barrier", "show", "latches", "id"])]
+    #[case(&["hbase-txn", "semaphore", "create", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "semaphore", "create", "locks", "id", "many", "--client", "c"])]
+    #[case(&["hbase-txn", "semaphore", "acquire", "locks", "id", "--client", "c", "--create"])]
+    #[case(&["hbase-txn", "semaphore", "release", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "semaphore", "run", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "elect", "run", "locks", "id", "--client", "c"])]
+    #[case(&["hbase-txn", "elect", "show", "locks", "id"])]
+    #[case(&["hbase-txn", "rwlock", "locks", "id", "--client", "c", "--", "true"])]
+    #[case(&["hbase-txn"])]
+    fn what_does_not_parse_is_refused(#[case] line: &[&str]) {
+        assert_eq!(Arguments::try_parse_from(line).unwrap_err().exit_code(), 2);
+    }
+}

@@ -1,0 +1,217 @@
+//! Which cluster the command talks to, and how long it waits.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use hbase_txn::{ClusterAddress, Config, Connection};
+
+use crate::{
+    exit::Failure,
+    global::{self, Cluster, Global},
+    output,
+};
+
+const VARIABLE: &str = "HBASE_TXN_CONNECT";
+
+const CONF_DIR: &str = "HBASE_CONF_DIR";
+
+const NO_ADDRESS: &str = "no cluster is named; name it by --connect URI, by the environment variable HBASE_TXN_CONNECT, \
+                          by --config hbase-site.xml, or by HBASE_CONF_DIR, the folder of that file; `hbase-txn dev up` \
+                          boots one on this machine and prints its URI";
+
+impl Global {
+    /// The settings: an option beats the environment, which beats the file. The folder that the
+    /// environment names counts where nothing else does.
+    pub(crate) fn config(&self) -> Result<Config, Failure> {
+        let folder = env::var_os(CONF_DIR).filter(|folder| !folder.is_empty());
+        self.config_or(folder.map(PathBuf::from).as_deref())
+    }
+
+    fn config_or(&self, folder: Option<&Path>) -> Result<Config, Failure> {
+        let address = match &self.connect {
+            Some(Cluster(address)) => address.clone(),
+            None => of_environment()?,
+        };
+        let mut config = match (&self.config, address) {
+            (Some(path), address) => {
+                let config = Config::from_hbase_site_file(path)
+                    .map_err(|error| Failure::Refused(format!("reading {}: {error}", path.display())))?;
+                match address {
+                    Some(address) => config.with_address(address),
+                    None => config,
+                }
+            }
+            (None, Some(address)) => Config::new(address),
+            (None, None) => {
+                let folder = folder.ok_or_else(|| Failure::Refused(NO_ADDRESS.to_owned()))?;
+                Config::from_conf_dir(folder)
+                    .map_err(|error| Failure::Refused(format!("environment variable {CONF_DIR}: {error}")))?
+            }
+        };
+        for warning in config.warnings() {
+            output::complain(warning);
+        }
+        if let Some(timeout) = self.timeout()? {
+            config = within(config, timeout);
+        }
+        Ok(config)
+    }
+
+    /// Connects.
+    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
+        Ok(Connection::builder(self.config()?).connect().await?)
+    }
+}
+
+/// Read here and not by clap, which would show the option in every usage line as one that is
+/// required; and a command that needs no cluster does not look at it.
+fn of_environment() -> Result<Option<ClusterAddress>, Failure> {
+    let Some(text) = env::var_os(VARIABLE) else {
+        return Ok(None);
+    };
+    let Cluster(address) = global::cluster(&text.to_string_lossy())
+        .map_err(|error| Failure::Unparsable(format!("environment variable {VARIABLE}: {error}")))?;
+    Ok(address)
+}
+
+/// No part of a call takes longer than the call; a write gets all of its time, because it is sent
+/// only once.
+fn within(config: Config, timeout: Duration) -> Config {
+    let read = config.read_timeout().min(timeout);
+    let connect = config.connect_timeout().min(timeout);
+    let registry = config.registry_timeout().min(timeout);
+    config
+        .with_operation_timeout(timeout)
+        .with_write_timeout(timeout)
+        .with_read_timeout(read)
+        .with_connect_timeout(connect)
+        .with_registry_timeout(registry)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::durations;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        global: Global,
+    }
+
+    fn config(line: &[&str]) -> Result<Config, Failure> {
+        config_or(line, None)
+    }
+
+    fn config_or(line: &[&str], folder: Option<&Path>) -> Result<Config, Failure> {
+        let line = [&["hbase-txn"], line].concat();
+        Line::try_parse_from(line).unwrap().global.config_or(folder)
+    }
+
+    #[test]
+    fn environments_folder_is_used_if_nothing_else_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |file: &str, name: &str, value: &str| {
+            let property = format!("<property><name>{name}</name><value>{value}</value></property>");
+            fs::write(
+                folder.path().join(file),
+                format!("<configuration>{property}</configuration>"),
+            )
+            .unwrap();
+        };
+        let address = |line: &[&str]| {
+            let config = config_or(line, Some(folder.path()))?;
+            Ok(config.address().to_string())
+        };
+        let refusal = |refused: Result<String, Failure>| refused.unwrap_err().to_string();
+        let missing = refusal(address(&["--connect", ""]));
+        assert!(
+            missing.contains("HBASE_CONF_DIR") && missing.contains("hbase-site.xml"),
+            "{missing}"
+        );
+        write("core-site.xml", "hbase.masters", "core");
+        assert_eq!(address(&["--connect", ""]).unwrap(), "hbase+rpc://core:16000");
+        write("hbase-site.xml", "hbase.masters", "site");
+        assert_eq!(address(&["--connect", ""]).unwrap(), "hbase+rpc://site:16000");
+        assert_eq!(
+            address(&["--connect", "hbase+rpc://uri"]).unwrap(),
+            "hbase+rpc://uri:16000"
+        );
+        write("other.xml", "hbase.masters", "other");
+        let other = folder.path().join("other.xml");
+        let other = address(&["--connect", "", "--config", other.to_str().unwrap()]);
+        assert_eq!(other.unwrap(), "hbase+rpc://other:16000");
+        write("hbase-site.xml", "hbase.masters", "${no.such}");
+        let broken = refusal(address(&["--connect", ""]));
+        assert!(
+            broken.contains("HBASE_CONF_DIR") && broken.contains("${no.such}"),
+            "{broken}"
+        );
+    }
+
+    #[test]
+    fn an_option_beats_the_file_and_keeps_its_other_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let site = folder.path().join("hbase-site.xml");
+        let property =
+            |name, value| format!("<property><name>{name}</name><value>{value}</value></property>");
+        let xml = format!(
+            "<configuration>{}{}</configuration>",
+            property("hbase.zookeeper.quorum", "zk1"),
+            property("hbase.client.pause", "7")
+        );
+        fs::write(&site, xml).unwrap();
+        let site = site.to_str().unwrap();
+        let of_file = config(&["--connect", "", "--config", site]).unwrap();
+        assert_eq!(of_file.address().to_string(), "hbase+zk://zk1:2181/hbase");
+        let of_option = config(&["--config", site, "--connect", "hbase+rpc://m"]).unwrap();
+        assert_eq!(of_option.address().to_string(), "hbase+rpc://m:16000");
+        assert_eq!(of_option.pause(), Duration::from_millis(7));
+    }
+
+    #[test]
+    fn a_timeout_bounds_each_part_of_a_call() {
+        let config = config(&["--connect", "hbase+rpc://m", "--timeout", "3s"]).unwrap();
+        let parts = [
+            config.operation_timeout(),
+            config.write_timeout(),
+            config.read_timeout(),
+            config.registry_timeout(),
+            config.connect_timeout(),
+        ];
+        assert_eq!(parts, [Duration::from_secs(3); 5]);
+    }
+
+    #[test]
+    fn the_longest_timeout_that_can_be_written_can_be_waited_for() {
+        let longest = "7304484d";
+        durations::parse("7304485d").unwrap_err();
+        let config = config(&["--connect", "hbase+rpc://m", "--timeout", longest]).unwrap();
+        assert!(
+            std::time::Instant::now()
+                .checked_add(config.operation_timeout())
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn without_an_address_the_ways_to_give_one_are_named() {
+        let refusal = config(&["--connect", ""]).unwrap_err().to_string();
+        for way in [
+            "--connect",
+            "HBASE_TXN_CONNECT",
+            "--config",
+            "HBASE_CONF_DIR",
+            "hbase-txn dev up",
+        ] {
+            assert!(refusal.contains(way), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `hbase-txn elect`.
+
+use clap::{Args, Subcommand};
+use hbase_txn::{coordination::Election, lock::LockManager};
+use serde::Serialize;
+
+use super::{
+    evict::{Evicted, Resource},
+    holder::{self, HolderObject},
+};
+use crate::{
+    cmd::lock::{
+        request::{Request, Terms},
+        run::{Command, margin, run_under},
+        signals::Signals,
+        which::{Which, key},
+    },
+    exit::{Exit, Outcome},
+    global::{Format, Global},
+    output,
+};
+
+/// Run a command on one leader at a time, show or revoke the leadership
+#[derive(Debug, Args)]
+pub(crate) struct Elect {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Run(Run),
+    Release(Release),
+    Show(Show),
+}
+
+/// Run a command as the leader, and resign when it ends
+///
+/// Waits until no other process leads, and renews the leadership until the command ends. The
+/// command is run as by `lock run`: HBASE_TXN_LOCK has the election's key, HBASE_TXN_FENCING
+/// the term, which is higher than that of every earlier leader.
+#[derive(Debug, Args)]
+#[command(after_help = RUN)]
+struct Run {
+    #[command(flatten)]
+    request: Request,
+    #[command(flatten)]
+    command: Command,
+}
+
+/// Revoke a leadership by the holder's token
+///
+/// Only the holder with this token is evicted. If it has released or lost the leadership, nothing
+/// changes.
+#[derive(Debug, Args)]
+#[command(after_help = RELEASE)]
+struct Release {
+    #[command(flatten)]
+    evicted: Evicted,
+}
+
+/// Show the leader
+#[derive(Debug, Args)]
+#[command(after_help = SHOW)]
+struct Show {
+    #[command(flatten)]
+    which: Which,
+}
+
+const RUN: &str = r#"Example: hbase-txn elect run locks scheduler --farm fra --client billing --ttl 18s -- ./scheduler
+
+If the leadership is lost while CMD runs, CMD and the processes that it started get TERM, and KILL 5 seconds later. If renewals fail, they have ended before the lease expires, provided that the lease is 18s or longer and clocks agree to a second. Let the receivers of CMD's changes refuse lower terms all the same.
+
+Exit status: that of CMD, 128 + N if signal N ended it; 3 another process led until --wait was over, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 the leadership was lost while CMD ran."#;
+
+const RELEASE: &str = r#"Example: hbase-txn elect release locks scheduler --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --force --output json answers
+
+{"election":"LEAD#DC#fra#billing#scheduler","outcome":"evicted","holder":"ci@build-7:4711"}
+
+The outcome is evicted, or gone: the token was released, expired or evicted before. With --log warn it is logged, too.
+
+Exit status: 0 evicted, 3 gone, 1 refused or failed, 4 the answer was lost."#;
+
+const SHOW: &str = r#"Example: hbase-txn elect show locks scheduler --farm fra --client billing --output json answers
+
+{"election":"LEAD#DC#fra#billing#scheduler","term":1767225600123,"leader":{"holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","age_ms":1500,"remaining_ms":28500}}
+
+`leader` and `term` are null when no process leads. Age and remaining time are by this machine's clock.
+
+Exit status: 0, with or without a leader; 1 refused or failed."#;
+
+#[derive(Serialize)]
+struct ElectionObject<'a> {
+    election: String,
+    term: Option<u64>,
+    leader: Option<HolderObject<'a>>,
+}
+
+impl Elect {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        match self.action {
+            Action::Run(run) => run.run(global).await,
+            Action::Release(release) => release.run(global).await,
+            Action::Show(show) => show.run(global).await,
+        }
+    }
+}
+
+impl Run {
+    async fn run(self, global: &Global) -> Outcome {
+        let Request { asked, table } = &self.request;
+        asked.which.name()?;
+        let margin = margin(asked.lease()?);
+        let create = table.options(&asked.which)?;
+        let mut signals = Signals::listen()?;
+        let ask = async |locks: LockManager, terms: Terms<'_>| {
+            let campaign = Election::new(&locks, terms.level, terms.id)?.campaign();
+            let mut campaign = campaign.ttl(terms.lease).skew_margin(margin);
+            if let Some(wait) = terms.wait {
+                campaign = campaign.wait(wait);
+            }
+            Ok(campaign.lead().await?.into_guard())
+        };
+        let guard = asked.acquire(global, &mut signals, create, "elect", ask).await?;
+        run_under(guard, &self.command, &mut signals).await
+    }
+}
+
+impl Release {
+    async fn run(self, global: &Global) -> Outcome {
+        let Evicted { which, token, .. } = self.evicted;
+        which.name()?;
+        let locks = which.open(global).await?;
+        let election = Election::new(&locks, which.level, &which.id)?;
+        let evicted = election.force_release(token).await?;
+        Resource::Election(key(election.key())).print_eviction(global, token, evicted)
+    }
+}
+
+impl Show {
+    async fn run(self, global: &Global) -> Outcome {
+        self.which.name()?;
+        let locks = self.which.open(global).await?;
+        let election = Election::new(&locks, self.which.level, &self.which.id)?;
+        let (name, leader) = (key(election.key()), election.leader().await?);
+        match (global.output, &leader) {
+            (Format::Json, leader) => output::json(&ElectionObject {
+                election: name,
+                term: leader.as_ref().and_then(|leader| leader.term),
+                leader: leader.as_ref().map(|leader| (&leader.holder).into()),
+            })?,
+            (Format::Table, None) => output::line(&format!("{name}: no leader"))?,
+            (Format::Table, Some(leader)) => {
+                let term = leader
+                    .term
+                    .map_or_else(String::new, |term| format!("; term {term}"));
+                output::line(&format!(
+                    "{name}: led by {}{term}",
+                    holder::sentence(&leader.holder)
+                ))?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}

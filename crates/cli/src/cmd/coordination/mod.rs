@@ -1,0 +1,15 @@
+//! `hbase-txn semaphore`, `elect` and `rwlock`: what is held like a lock, by some of all processes.
+//!
+//! | file | what |
+//! |---|---|
+//! | `semaphore` | permits: make, acquire, release, show them, run a command under some |
+//! | `elect` | runs a command as the leader; shows and evicts the leader |
+//! | `rwlock` | runs a command as a reader or the writer; shows and evicts them |
+//! | `evict` | forced releases |
+//! | `holder` | the output of holders |
+
+pub(crate) mod elect;
+mod evict;
+mod holder;
+pub(crate) mod rwlock;
+pub(crate) mod semaphore;

@@ -1,0 +1,483 @@
+//! `hbase-txn semaphore`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use hbase_txn::{
+    coordination::{PermitHolder, Semaphore as Permits, SemaphoreInfo},
+    lock::{LockGuard, LockManager, LockToken},
+};
+use serde::Serialize;
+
+use super::{
+    evict::Resource,
+    holder::{self, HolderObject},
+};
+use crate::{
+    cmd::{
+        lock::{
+            acquire::give_back,
+            release::End,
+            request::{Asked, MissingTable, Terms},
+            run::{Command, margin, run_under},
+            signals::Signals,
+            which::{Which, key, lease},
+        },
+        missing_table,
+    },
+    durations,
+    exit::{Exit, Failure, Outcome},
+    global::{Format, Global},
+    output,
+    values::{self, Ranged},
+};
+
+/// Acquire, renew and release permits of a semaphore, or run a command under them
+#[derive(Debug, Args)]
+pub(crate) struct Semaphore {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Create(Create),
+    Acquire(Acquire),
+    Run(Run),
+    Release(Release),
+    Renew(Renew),
+    Resize(Resize),
+    Show(Show),
+    Delete(Delete),
+}
+
+/// Create a semaphore with a number of permits
+///
+/// A semaphore that exists with the same number is left as it is.
+#[derive(Debug, Args)]
+#[command(after_help = CREATE)]
+struct Create {
+    #[command(flatten)]
+    which: Which,
+    /// Number of permits, 1 to 1024
+    #[arg(value_name = "PERMITS", allow_negative_numbers = true, value_parser = values::whole::<u32>)]
+    permits: Ranged<u32>,
+    #[command(flatten)]
+    table: MissingTable,
+}
+
+/// Acquire permits, and keep them until they are released or their lease expires
+#[derive(Debug, Args)]
+#[command(after_help = ACQUIRE)]
+struct Acquire {
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    count: Count,
+}
+
+/// Run a command under permits, and release them when it ends
+///
+/// The permits are renewed until then. The command is run as by `lock run`: HBASE_TXN_LOCK has the
+/// semaphore's key, HBASE_TXN_FENCING the permits' number.
+#[derive(Debug, Args)]
+#[command(after_help = RUN)]
+struct Run {
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    count: Count,
+    #[command(flatten)]
+    command: Command,
+}
+
+#[derive(Debug, Args)]
+struct Count {
+    /// Number of permits, acquired together or not at all
+    #[arg(long, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = values::whole::<u32>)]
+    permits: Ranged<u32>,
+}
+
+/// Release permits by their token, or revoke them from their holder
+#[derive(Debug, Args)]
+#[command(after_help = RELEASE)]
+struct Release {
+    #[command(flatten)]
+    which: Which,
+    /// Token that `acquire` and `show` print
+    #[arg(long, value_name = "T")]
+    token: LockToken,
+    /// Revocation of the permits; the holder notices at its next renewal, and goes on until then
+    #[arg(long)]
+    force: bool,
+}
+
+/// Renew the lease of permits by their token
+///
+/// The permits are held for the whole lease from now on, or as long as before if that is longer.
+#[derive(Debug, Args)]
+#[command(after_help = RENEW)]
+struct Renew {
+    #[command(flatten)]
+    which: Which,
+    /// Token that `acquire` printed
+    #[arg(long, value_name = "T")]
+    token: LockToken,
+    /// Lease from now on, 100ms to 720h
+    #[arg(long, value_name = "DURATION", default_value = "30s", allow_hyphen_values = true, value_parser = durations::parse)]
+    ttl: Ranged<Duration>,
+}
+
+/// Change the number of permits
+///
+/// Held permits stay held.
+#[derive(Debug, Args)]
+struct Resize {
+    #[command(flatten)]
+    which: Which,
+    /// Number of permits from now on, 1 to 1024
+    #[arg(value_name = "PERMITS", allow_negative_numbers = true, value_parser = values::whole::<u32>)]
+    permits: Ranged<u32>,
+}
+
+/// Show the number of free permits and the holders of the others
+#[derive(Debug, Args)]
+#[command(after_help = SHOW)]
+struct Show {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Delete a semaphore
+///
+/// Held permits stay held until their leases expire.
+///
+/// Exit status: 0 deleted, 3 no such semaphore, 1 refused or failed, 4 the answer was lost.
+#[derive(Debug, Args)]
+struct Delete {
+    #[command(flatten)]
+    which: Which,
+}
+
+const CREATE: &str = r#"Example: hbase-txn semaphore create locks exports 4 --farm fra --client billing --output json answers
+
+{"semaphore":"SEM#DC#fra#billing#exports","permits":4}
+
+Exit status: 0 it exists with this number of permits; 1 it exists with another number, or the command failed; 4 the answer was lost."#;
+
+const ACQUIRE: &str = r#"Example: hbase-txn semaphore acquire locks exports --farm fra --client billing --permits 2 --wait 10s --output json answers
+
+{"semaphore":"SEM#DC#fra#billing#exports","permits":2,"token":"9f86d081884c7d659a2feaa0c55ad015","fencing":1767225600123,"ttl_ms":30000}
+
+Exit status: 0 acquired; 3 not enough free permits, and nothing is printed; 1 refused or failed; 4 the answer was lost: the permits may be held until their lease expires."#;
+
+const RUN: &str = r#"Example: hbase-txn semaphore run locks exports --farm fra --client billing --wait 1m -- ./export.sh
+
+If the permits are lost while CMD runs, CMD and the processes that it started get TERM, and KILL 5 seconds later.
+
+Exit status: that of CMD, 128 + N if signal N ended it; 3 the permits are not available, and CMD was not run; 1 CMD can't be run, or the cluster can't be reached; 4 they were lost while CMD ran."#;
+
+const RELEASE: &str = r#"Example: hbase-txn semaphore release locks exports --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --output json answers
+
+{"semaphore":"SEM#DC#fra#billing#exports","outcome":"released"}
+
+The outcome is released, or one of those of `lock release`. With --force it is evicted, or gone if the token holds no permits any more, and `holder` has the evicted holder's name.
+
+Exit status: 0 released or evicted, 3 not held any more, 1 refused or failed, 4 the answer was lost."#;
+
+const RENEW: &str = r#"Example: hbase-txn semaphore renew locks exports --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --ttl 5m --output json answers
+
+{"semaphore":"SEM#DC#fra#billing#exports","outcome":"renewed"}
+
+The outcome is renewed, or one of those of `lock renew`.
+
+Exit status: 0 renewed, 3 not held any more, 1 refused or failed, 4 the answer was lost."#;
+
+const SHOW: &str = r#"Example: hbase-txn semaphore show locks exports --farm fra --client billing --output json answers
+
+{"semaphore":"SEM#DC#fra#billing#exports","permits":4,"available":2,"fencing":1767225600123,"holders":[{"permits":2,"holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","age_ms":1500,"remaining_ms":28500}]}
+
+Age and remaining time are by this machine's clock. `fencing` is the highest number so far, which failed attempts raise too; null when none is known.
+
+Exit status: 0; 1 there is no such semaphore, refused or failed."#;
+
+#[derive(Serialize)]
+struct Defined<'a> {
+    semaphore: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permits: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Acquired {
+    semaphore: String,
+    permits: u32,
+    token: String,
+    fencing: u64,
+    ttl_ms: u64,
+}
+
+#[derive(Serialize)]
+struct SemaphoreObject<'a> {
+    semaphore: String,
+    permits: u32,
+    available: u32,
+    fencing: Option<u64>,
+    holders: Vec<PermitsObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct PermitsObject<'a> {
+    permits: u32,
+    #[serde(flatten)]
+    holder: HolderObject<'a>,
+}
+
+impl Semaphore {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        match self.action {
+            Action::Create(create) => create.run(global).await,
+            Action::Acquire(acquire) => acquire.run(global).await,
+            Action::Run(run) => run.run(global).await,
+            Action::Release(release) => release.run(global).await,
+            Action::Renew(renew) => renew.run(global).await,
+            Action::Resize(resize) => resize.run(global).await,
+            Action::Show(show) => show.run(global).await,
+            Action::Delete(delete) => delete.run(global).await,
+        }
+    }
+}
+
+/// A semaphore of a table that is there.
+async fn open(which: &Which, global: &Global) -> Result<Permits, Failure> {
+    which.name()?;
+    let locks = which.open(global).await?;
+    Ok(Permits::open(&locks, which.level, &which.id).await?)
+}
+
+impl Create {
+    async fn run(self, global: &Global) -> Outcome {
+        self.which.name()?;
+        let permits = number(&self.permits, "PERMITS")?;
+        let create = self.table.options(&self.which)?;
+        let connection = global.connect().await?;
+        let options = self.which.options();
+        let locks = missing_table::open_locks(&connection, options, &self.which.table, create).await?;
+        let semaphore = Permits::create(&locks, self.which.level, &self.which.id, permits).await?;
+        tell(global, &semaphore)
+    }
+}
+
+impl Resize {
+    async fn run(self, global: &Global) -> Outcome {
+        let permits = number(&self.permits, "PERMITS")?;
+        let semaphore = open(&self.which, global).await?;
+        semaphore.resize(permits).await?;
+        tell(global, &semaphore)
+    }
+}
+
+fn tell(global: &Global, semaphore: &Permits) -> Outcome {
+    let (name, permits) = (key(semaphore.key()), semaphore.permits());
+    match global.output {
+        Format::Table => output::line(&format!(
+            "{name}: {}",
+            output::counted(permits as usize, "permit")
+        ))?,
+        Format::Json => output::json(&Defined {
+            semaphore: name,
+            permits: Some(permits),
+            outcome: None,
+        })?,
+    }
+    Ok(Exit::Done)
+}
+
+/// A number of permits that may be in range: what is, the library knows.
+fn number(permits: &Ranged<u32>, what: &str) -> Result<u32, Failure> {
+    let number = permits.get(what)?;
+    if (1..=Permits::MAX_PERMITS).contains(&number) {
+        return Ok(number);
+    }
+    Err(Failure::Refused(format!(
+        "{what} {number} is out of range: 1 to {}",
+        Permits::MAX_PERMITS
+    )))
+}
+
+impl Count {
+    fn get(&self) -> Result<u32, Failure> {
+        number(&self.permits, "--permits")
+    }
+}
+
+impl Acquire {
+    async fn run(self, global: &Global) -> Outcome {
+        self.asked.which.name()?;
+        let (lease, permits) = (self.asked.lease()?, self.count.get()?);
+        let mut signals = Signals::listen()?;
+        let guard = acquire(&self.asked, permits, None, global, &mut signals).await?;
+        let acquired = Acquired {
+            semaphore: key(guard.name()),
+            permits,
+            token: guard.token().to_string(),
+            fencing: guard.fencing(),
+            ttl_ms: durations::milliseconds(lease),
+        };
+        let told = match global.output {
+            Format::Json => output::json(&acquired),
+            Format::Table => output::line(&format!(
+                "{}: {} held for {}; token {}, fencing number {}",
+                acquired.semaphore,
+                output::counted(permits as usize, "permit"),
+                durations::shown(lease),
+                acquired.token,
+                acquired.fencing
+            )),
+        };
+        match told {
+            Ok(()) => {
+                let _: LockToken = guard.detach();
+                Ok(Exit::Done)
+            }
+            Err(error) => Err(give_back(guard, &error).await),
+        }
+    }
+}
+
+impl Run {
+    async fn run(self, global: &Global) -> Outcome {
+        self.asked.which.name()?;
+        let permits = self.count.get()?;
+        let margin = margin(self.asked.lease()?);
+        let mut signals = Signals::listen()?;
+        let guard = acquire(&self.asked, permits, Some(margin), global, &mut signals).await?;
+        run_under(guard, &self.command, &mut signals).await
+    }
+}
+
+/// Acquires permits; with a margin, to be renewed.
+async fn acquire(
+    asked: &Asked,
+    permits: u32,
+    margin: Option<Duration>,
+    global: &Global,
+    signals: &mut Signals,
+) -> Result<LockGuard, Failure> {
+    let ask = async |locks: LockManager, terms: Terms<'_>| {
+        let semaphore = Permits::open(&locks, terms.level, terms.id).await?;
+        let request = semaphore.acquire_many(permits).ttl(terms.lease);
+        let request = request.wait(terms.wait.unwrap_or_default());
+        match margin {
+            Some(margin) => request.auto_renew().skew_margin(margin).acquire().await,
+            None => request.acquire().await,
+        }
+    };
+    asked.acquire(global, signals, None, "semaphore", ask).await
+}
+
+impl Release {
+    async fn run(self, global: &Global) -> Outcome {
+        let semaphore = open(&self.which, global).await?;
+        if self.force {
+            let evicted = semaphore.force_release(self.token).await?;
+            let resource = Resource::Semaphore(key(semaphore.key()));
+            return resource.print_eviction(global, self.token, evicted);
+        }
+        let end = End::of_release(semaphore.release(self.token).await?)?;
+        tell_end(global, &semaphore, &end)
+    }
+}
+
+impl Renew {
+    async fn run(self, global: &Global) -> Outcome {
+        let lease = lease(&self.ttl)?;
+        let semaphore = open(&self.which, global).await?;
+        let end = End::of_renewal(semaphore.renew(self.token, lease).await?);
+        tell_end(global, &semaphore, &end)
+    }
+}
+
+fn tell_end(global: &Global, semaphore: &Permits, end: &End) -> Outcome {
+    let name = key(semaphore.key());
+    match global.output {
+        Format::Table => output::line(&end.sentence(&name))?,
+        Format::Json => output::json(&Defined {
+            semaphore: name,
+            permits: None,
+            outcome: Some(end.outcome),
+        })?,
+    }
+    Ok(end.exit)
+}
+
+impl Show {
+    async fn run(self, global: &Global) -> Outcome {
+        let info = open(&self.which, global).await?.show().await?;
+        match global.output {
+            Format::Table => output::line(&page(&info))?,
+            Format::Json => output::json(&SemaphoreObject {
+                semaphore: key(&info.key),
+                permits: info.permits,
+                available: info.available,
+                fencing: info.fencing,
+                holders: info.holders.iter().map(PermitsObject::from).collect(),
+            })?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl<'a> From<&'a PermitHolder> for PermitsObject<'a> {
+    fn from(holder: &'a PermitHolder) -> Self {
+        Self {
+            permits: holder.permits,
+            holder: (&holder.holder).into(),
+        }
+    }
+}
+
+fn page(info: &SemaphoreInfo) -> String {
+    let mut page = format!(
+        "{}: {} of {} free",
+        key(&info.key),
+        info.available,
+        output::counted(info.permits as usize, "permit")
+    );
+    for PermitHolder { permits, holder, .. } in &info.holders {
+        page.push_str(&format!("\n{permits} held by {}", holder::sentence(holder)));
+    }
+    page
+}
+
+impl Delete {
+    async fn run(self, global: &Global) -> Outcome {
+        self.which.name()?;
+        let locks = self.which.open(global).await?;
+        let semaphore = match Permits::open(&locks, self.which.level, &self.which.id).await {
+            Ok(semaphore) => Some(semaphore),
+            Err(error) if error.kind() == hbase_txn::ErrorKind::SemaphoreAbsent => None,
+            Err(error) => return Err(error.into()),
+        };
+        let deleted = match &semaphore {
+            Some(semaphore) => semaphore.delete().await?,
+            None => false,
+        };
+        let name = key(self.which.name()?.key());
+        let (outcome, exit) = match deleted {
+            true => ("deleted", Exit::Done),
+            false => ("absent", Exit::NotMet),
+        };
+        match global.output {
+            Format::Table => output::line(&format!("SEM#{name}: {outcome}"))?,
+            Format::Json => output::json(&Defined {
+                semaphore: format!("SEM#{name}"),
+                permits: None,
+                outcome: Some(outcome),
+            })?,
+        }
+        Ok(exit)
+    }
+}

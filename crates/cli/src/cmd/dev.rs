@@ -1,0 +1,294 @@
+//! `hbase-txn dev`: a real HBase on this machine.
+
+use std::{collections::BTreeSet, fs, future::Future, path::PathBuf};
+
+use clap::{Args, Subcommand};
+use hbase_local::{BootOptions, ClusterState, ClusterStatus, HBaseVersion, LocalCluster, Shape};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    exit::{Exit, Failure, Outcome},
+    global::{Format, Global},
+    output,
+    progress::Progress,
+    values::{self, Ranged},
+};
+
+/// Start and stop a real HBase on this machine, for development and tests
+///
+/// It needs Linux, Java (17 or 11), and Maven once for each version. All servers listen on 127.0.0.1
+/// only. Data, logs and pids are in $XDG_STATE_HOME/hbase-txn/dev/NAME, jars in
+/// $XDG_CACHE_HOME/hbase-txn.
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    /// Name of the cluster; clusters of different names run side by side
+    #[arg(long, global = true, default_value = "default")]
+    name: String,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Start the cluster and print its URI
+    ///
+    /// Waits until the cluster serves requests. A running cluster is left as it is.
+    Up(Up),
+    /// Stop the cluster and keep its data
+    Down {
+        /// Also delete its data, logs and settings
+        #[arg(long)]
+        purge: bool,
+    },
+    /// Print the URI of the cluster
+    ///
+    /// With --output json also its version, state, pids, ports and folders. Exit status: 0 it runs,
+    /// 3 it does not run.
+    Status,
+    /// Kill a region server or the Thrift gateway with SIGKILL
+    ///
+    /// A standalone cluster is killed as a whole, and may lose edits that it had acknowledged,
+    /// because the local file system has no durable sync. A cluster of --region-servers loses
+    /// nothing.
+    Kill(Server),
+    /// Start a killed region server or the Thrift gateway
+    ///
+    /// Waits until the master knows the region server.
+    Start(Server),
+}
+
+#[derive(Debug, Args)]
+struct Up {
+    /// Version: 2.6.4-hadoop3, 2.5.12-hadoop3, 2.4.18 or 3.0.0-alpha-4 [default: what the cluster
+    /// has, or 2.6.4-hadoop3]
+    #[arg(long)]
+    version: Option<String>,
+    /// Number of region servers, as separate processes on HDFS; 0: one process for the whole
+    /// cluster [default: what the cluster has, or 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u16>)]
+    region_servers: Option<Ranged<u16>>,
+    /// An hbase-site.xml with settings for the servers; folders and addresses, which a local
+    /// cluster chooses itself, are refused
+    #[arg(long, value_name = "FILE")]
+    site: Option<PathBuf>,
+    /// Setting for hbase-site.xml; may be repeated, and takes precedence over --site
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
+    /// Load MultiRowMutationEndpoint on every table, not only on those that have it attached
+    #[arg(long)]
+    site_wide_endpoint: bool,
+    /// Also start a Thrift gateway (HBase 2.6.1's ThriftServer: first API, binary protocol, no
+    /// frames), also for a running cluster that has none
+    #[arg(long)]
+    thrift: bool,
+}
+
+#[derive(Debug, Args)]
+struct Server {
+    /// Number of the region server, counted from 1; a standalone cluster is server 1
+    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = values::whole::<u16>)]
+    server: Ranged<u16>,
+    /// The Thrift gateway instead of a region server
+    #[arg(long, conflicts_with = "server")]
+    thrift: bool,
+}
+
+impl Dev {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let progress = Progress::new();
+        let steps = progress.clone();
+        let mut cluster = LocalCluster::new(&self.name)?.with_progress(move |step| steps.step(step));
+        if let Some(timeout) = global.timeout()? {
+            cluster = cluster.with_timeout(timeout);
+        }
+        let outcome = self.action.run(&cluster, global, &progress).await;
+        progress.finish();
+        outcome
+    }
+}
+
+impl Action {
+    async fn run(self, cluster: &LocalCluster, global: &Global, progress: &Progress) -> Outcome {
+        match self {
+            Self::Up(up) => {
+                let options = up.options(global)?;
+                let status = match or_interrupted(cluster.up(&options)).await {
+                    Err(Failure::Interrupted) => {
+                        progress.step("interrupted; ending what was started");
+                        cluster.down().await?;
+                        return Err(Failure::Interrupted);
+                    }
+                    status => status?,
+                };
+                progress.finish();
+                print(&status, global)?;
+            }
+            Self::Down { purge: false } => {
+                let before = cluster.status().ok().map(|status| status.state);
+                let status = or_interrupted(cluster.down()).await?;
+                progress.finish();
+                output::complain(&match before {
+                    Some(ClusterState::Absent) => format!("there is no cluster {}", status.name),
+                    Some(ClusterState::Stopped) => format!("{} did not run", status.name),
+                    _ => format!("{} is down; its data are kept", status.name),
+                });
+            }
+            Self::Down { purge: true } => {
+                let there = cluster.folder().is_dir();
+                or_interrupted(cluster.purge()).await?;
+                progress.finish();
+                output::complain(&if there {
+                    format!("{} and its data are gone", cluster.name())
+                } else {
+                    format!("there is no cluster {}", cluster.name())
+                });
+            }
+            Self::Status => {
+                let status = or_interrupted(cluster.probe()).await?;
+                progress.finish();
+                if global.output == Format::Table && !status.pids.is_empty() {
+                    output::complain(&servers(&status));
+                }
+                print(&status, global)?;
+                if !status.state.is_running() {
+                    return Ok(Exit::NotMet);
+                }
+            }
+            Self::Kill(Server { thrift: true, .. }) => {
+                let status = or_interrupted(cluster.kill_thrift()).await?;
+                progress.finish();
+                output::complain(&format!("the Thrift gateway is dead; {}", summary(&status)));
+            }
+            Self::Start(Server { thrift: true, .. }) => {
+                let status = or_interrupted(cluster.start_thrift()).await?;
+                progress.finish();
+                output::complain(&format!("the Thrift gateway answers; {}", summary(&status)));
+            }
+            Self::Kill(Server { server, .. }) => {
+                let server = server.get("--server")?;
+                let status = or_interrupted(cluster.kill(server)).await?;
+                progress.finish();
+                output::complain(&format!("region server {server} is dead; {}", summary(&status)));
+            }
+            Self::Start(Server { server, .. }) => {
+                let server = server.get("--server")?;
+                let status = or_interrupted(cluster.start(server)).await?;
+                progress.finish();
+                output::complain(&format!("region server {server} serves; {}", summary(&status)));
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Up {
+    fn options(self, global: &Global) -> Result<BootOptions, Failure> {
+        let mut options = BootOptions::new();
+        if let Some(timeout) = global.timeout()? {
+            options = options.timeout(timeout);
+        }
+        if let Some(version) = self.version {
+            options = options.version(version.parse::<HBaseVersion>()?);
+        }
+        let region_servers = self.region_servers.map(|count| count.get("--region-servers"));
+        options = match region_servers.transpose()? {
+            None => options,
+            Some(0) => options.standalone(),
+            Some(count) => options.region_servers(count),
+        };
+        if self.site_wide_endpoint {
+            options = options.site_wide_endpoint();
+        }
+        if self.thrift {
+            options = options.thrift();
+        }
+        if let Some(path) = self.site {
+            let refuse = |why: String| Failure::Refused(format!("reading {}: {why}", path.display()));
+            let xml = fs::read_to_string(&path).map_err(|error| refuse(error.to_string()))?;
+            options = options
+                .hbase_site(&xml)
+                .map_err(|error| refuse(error.to_string()))?;
+        }
+        Ok(self
+            .set
+            .into_iter()
+            .fold(options, |options, (key, value)| options.property(key, value)))
+    }
+}
+
+/// The URI alone on stdout, so that a script can take it as it is; the rest on stderr.
+fn print(status: &ClusterStatus, global: &Global) -> Result<(), Failure> {
+    if global.output == Format::Json {
+        output::json(status)?;
+        return Ok(());
+    }
+    output::complain(&summary(status));
+    if let Some(uri) = &status.uri {
+        output::line(uri)?;
+    }
+    Ok(())
+}
+
+/// The processes and ports, for people.
+fn servers(status: &ClusterStatus) -> String {
+    let only = status.pids.first_key_value().filter(|_| status.pids.len() == 1);
+    if let (Some(Shape::Standalone), Some((name, pid))) = (status.shape, only) {
+        // One process for all.
+        let ports = status
+            .ports
+            .iter()
+            .map(|(server, port)| format!("{server} {port}"));
+        let ports = ports.collect::<Vec<_>>().join(", ");
+        return output::table(
+            ["process", "pid", "ports"],
+            [[name.clone(), pid.to_string(), ports]],
+        );
+    }
+    let names: BTreeSet<&String> = status.pids.keys().chain(status.ports.keys()).collect();
+    let text = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
+    output::table(
+        ["server", "pid", "port"],
+        names.into_iter().map(|name| {
+            let pid = text(status.pids.get(name).map(ToString::to_string));
+            let port = text(status.ports.get(name).map(ToString::to_string));
+            [name.clone(), pid, port]
+        }),
+    )
+}
+
+fn summary(status: &ClusterStatus) -> String {
+    let kind = match (status.version, status.shape) {
+        (Some(version), Some(shape)) => format!(" (HBase {version} {shape})"),
+        _ => String::new(),
+    };
+    let advice = match status.state {
+        ClusterState::Running => "",
+        ClusterState::Degraded => ": a region server or the Thrift gateway is missing; `dev up` starts it",
+        ClusterState::Unresponsive => {
+            ": its processes live, but don't answer; `dev down` ends them, `dev up` boots it again"
+        }
+        ClusterState::Booting => ": `dev up` is at work",
+        ClusterState::Stopping => ": `dev down` is at work",
+        ClusterState::Broken => ": `dev up` or `dev down` brings it in order",
+        _ => ": boot it with `dev up`",
+    };
+    format!("{} is {}{kind}{advice}", status.name, status.state.as_str())
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write a setting as KEY=VALUE".to_owned()),
+    }
+}
+
+/// The work, unless the user or the system wants the command to end first.
+async fn or_interrupted<T>(work: impl Future<Output = hbase_local::Result<T>>) -> Result<T, Failure> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        done = work => Ok(done?),
+        _ = interrupt.recv() => Err(Failure::Interrupted),
+        _ = terminate.recv() => Err(Failure::Interrupted),
+    }
+}

@@ -1,0 +1,70 @@
+//! `hbase-txn doctor`.
+
+use clap::Args;
+use hbase_provision::{ClusterAudit, audit_cluster};
+use hbase_txn::TableName;
+
+use super::audit::{Audited, Watch};
+use crate::{exit::Outcome, global::Global, output, progress::Progress};
+
+/// Find problems of a cluster with transactions, locks and latches
+///
+/// Checks versions, servers, clocks, the switches for splits and merges, and each table for this
+/// toolkit: a table with the endpoint, a partition rule or an invalid one, a family of the toolkit,
+/// or the layout of a lock or latch table. Queries the endpoint of each of their regions. Changes
+/// nothing.
+///
+/// Findings are printed as by `table check`, each with the fix; with any `broken` the exit status
+/// is 1.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn doctor")]
+pub(crate) struct Doctor {
+    /// Only these tables, for this toolkit or not
+    #[arg(value_name = "TABLE")]
+    tables: Vec<TableName>,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+impl Doctor {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let connection = global.connect().await?;
+        let mut progress = Progress::on_a_terminal();
+        if let Some(progress) = &progress {
+            progress.step("asking every region");
+        }
+        let audit = async || {
+            let audit = audit_cluster(&connection, &self.tables).await;
+            // Only the first is waited for by a person.
+            if let Some(progress) = progress.take() {
+                progress.finish();
+            }
+            let audit = audit?;
+            Ok(Audited {
+                looked_at: Some(summary(&audit)),
+                findings: audit.findings,
+            })
+        };
+        self.watch
+            .run(global, "nothing stops what they are for", audit)
+            .await
+    }
+}
+
+/// What was looked at.
+fn summary(audit: &ClusterAudit) -> String {
+    let tables: Vec<_> = audit.tables.iter().map(ToString::to_string).collect();
+    let looked_at = match tables.len() {
+        0 => "no table that can be seen is for transactions, locks or latches".to_owned(),
+        _ => tables.join(", "),
+    };
+    let left_out = match audit.left_out {
+        0 => String::new(),
+        count => format!("; {} left out, for other things", output::counted(count, "table")),
+    };
+    format!(
+        "HBase {}, {}: {looked_at}{left_out}",
+        audit.version,
+        output::counted(audit.servers.len(), "region server"),
+    )
+}

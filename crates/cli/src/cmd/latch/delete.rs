@@ -1,0 +1,55 @@
+//! `hbase-txn latch delete`.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::which::{Deed, Which, key};
+use crate::{
+    exit::{Exit, Outcome},
+    global::{Format, Global},
+    output,
+};
+
+/// Delete a latch and its notes
+///
+/// Waiting clients are told that it is absent.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    which: Which,
+}
+
+const EXAMPLE: &str = r#"Example: hbase-txn latch delete latches nightly --farm fra --client billing --output json answers
+
+{"latch":"billing_nightly","deleted":true}
+
+`deleted` is false if there was nothing to delete. At level xdc the counts of all farms are deleted.
+
+Exit status: 0, also if there was nothing; 1 refused or failed."#;
+
+#[derive(Serialize)]
+struct Deleted {
+    latch: String,
+    deleted: bool,
+}
+
+impl Delete {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let latch = self.which.open(global, Deed::Looks).await?;
+        let deleted = latch.delete().await?;
+        let latch = key(&latch);
+        match global.output {
+            Format::Json => output::json(&Deleted { latch, deleted })?,
+            Format::Table => {
+                let what = if deleted {
+                    "deleted"
+                } else {
+                    "there was nothing to delete"
+                };
+                output::line(&format!("{latch}: {what}"))?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,68 @@
+//! The latch table that a command may create.
+
+use clap::Args;
+use hbase_txn::{
+    TableName,
+    latch::{LatchManager, LatchManagerOptions, LatchTableOptions},
+};
+
+use crate::{
+    cmd::missing_table,
+    exit::Failure,
+    global::Global,
+    values::{self, Ranged},
+};
+
+const CREATING: &str = "Creating the table";
+
+#[derive(Debug, Args)]
+pub(super) struct MissingTable {
+    /// Create the table if it does not exist
+    #[arg(long, help_heading = CREATING)]
+    create: bool,
+    /// Number of regions, 1 to 257 [default: 8]
+    #[arg(long, value_name = "N", requires = "create", help_heading = CREATING, allow_negative_numbers = true, value_parser = values::whole::<usize>)]
+    regions: Option<Ranged<usize>>,
+    /// Create the 257 regions that the Java library creates
+    #[arg(long, requires = "create", conflicts_with = "regions", help_heading = CREATING)]
+    java_layout: bool,
+}
+
+/// A table that may be created.
+pub(super) struct Missing<'a> {
+    table: &'a TableName,
+    options: Option<LatchTableOptions>,
+}
+
+impl MissingTable {
+    /// Checks the options of the table before any server is called.
+    pub(super) fn missing<'a>(&self, table: &'a TableName) -> Result<Missing<'a>, Failure> {
+        if !self.create {
+            return Ok(Missing { table, options: None });
+        }
+        let mut options = LatchTableOptions::from(table.clone());
+        if self.java_layout {
+            options = options.java_layout();
+        }
+        if let Some(regions) = &self.regions {
+            options = options.regions(regions.get("--regions")?);
+        }
+        options.split_keys()?;
+        Ok(Missing {
+            table,
+            options: Some(options),
+        })
+    }
+}
+
+impl Missing<'_> {
+    /// Opens the table, and creates it if that was requested and it does not exist.
+    pub(super) async fn open(
+        self,
+        options: LatchManagerOptions,
+        global: &Global,
+    ) -> Result<LatchManager, Failure> {
+        let connection = global.connect().await?;
+        missing_table::open_latches(&connection, options, self.table, self.options).await
+    }
+}

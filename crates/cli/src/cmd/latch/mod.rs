@@ -1,0 +1,54 @@
+//! `hbase-txn latch`: counts that others wait for to be counted down; and `hbase-txn barrier`,
+//! which lives in the same tables.
+//!
+//! | file | what |
+//! |---|---|
+//! | `which` | which latch is meant |
+//! | `init` | creates a latch, and with `--create` its table |
+//! | `count` | counts down and up |
+//! | `look` | shows a latch, waits for it |
+//! | `delete` | deletes it |
+//! | `barrier` | makes a barrier, arrives at it, shows and deletes it |
+//! | `missing` | the table that a command may create |
+
+pub(crate) mod barrier;
+mod count;
+mod delete;
+mod init;
+mod look;
+mod missing;
+mod which;
+
+use clap::{Args, Subcommand};
+
+use crate::{exit::Outcome, global::Global};
+
+/// Create, count, show and delete countdown latches, or wait for one
+#[derive(Debug, Args)]
+pub(crate) struct Latch {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Init(init::Init),
+    Show(look::Show),
+    CountDown(count::CountDown),
+    CountUp(count::CountUp),
+    Wait(look::Wait),
+    Delete(delete::Delete),
+}
+
+impl Latch {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        match self.action {
+            Action::Init(init) => init.run(global).await,
+            Action::Show(show) => show.run(global).await,
+            Action::CountDown(count) => count.run(global).await,
+            Action::CountUp(count) => count.run(global).await,
+            Action::Wait(wait) => wait.run(global).await,
+            Action::Delete(delete) => delete.run(global).await,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Which latch is meant.
+
+use clap::Args;
+use hbase_txn::{
+    BytesBinary, Level, TableName,
+    latch::{Latch, LatchManagerOptions, LatchName},
+};
+
+use crate::{cmd::missing_table, exit::Failure, global::Global, values};
+
+/// The farm in whose name nothing is counted.
+pub(super) const NO_FARM: &str = "-";
+
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// Latch table, with its namespace if it has one
+    pub(super) table: TableName,
+    /// Id of the latch, unique for its client; \xNN is a byte
+    #[arg(value_parser = values::text)]
+    pub(super) id: String,
+    #[command(flatten)]
+    pub(super) whose: Whose,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Whose {
+    /// Counts that make the latch: dc, those of one farm; xdc, the sum of all farms
+    #[arg(long, default_value = "dc", value_name = "dc|xdc")]
+    level: Level,
+    /// Farm (data centre) whose column is counted; not needed to show, wait for or delete a latch
+    /// of level xdc
+    #[arg(long, value_name = "F", value_parser = values::text)]
+    farm: Option<String>,
+    /// Client of the latch: a service, not a process
+    #[arg(long, value_name = "C", value_parser = values::text)]
+    client: String,
+}
+
+/// What is to be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    Counts,
+    Looks,
+}
+
+impl Which {
+    /// Looks at its name before any server is, and at how a farm is named.
+    pub(super) fn options(&self, deed: Deed) -> Result<LatchManagerOptions, Failure> {
+        let Whose { level, farm, client } = &self.whose;
+        let farm = match (farm, level, deed) {
+            (Some(farm), _, _) => farm,
+            (None, Level::Xdc, Deed::Looks) => NO_FARM,
+            (None, Level::Xdc, Deed::Counts) => {
+                return Err(Failure::Unparsable(
+                    "what is counted stands in the column of a farm, at level xdc too; name it by --farm F"
+                        .to_owned(),
+                ));
+            }
+            (None, Level::Dc, _) => {
+                return Err(Failure::Unparsable(
+                    "a latch of level dc belongs to a farm; name it by --farm F, or take --level xdc, which adds up all"
+                        .to_owned(),
+                ));
+            }
+        };
+        LatchName::new(client, &self.id)
+            .map_err(|error| Failure::Refused(format!("naming a latch, table {}: {error}", self.table)))?;
+        Ok(LatchManagerOptions::new(client, farm))
+    }
+
+    /// The latch, in a table that is there.
+    pub(super) async fn open(&self, global: &Global, deed: Deed) -> Result<Latch, Failure> {
+        let options = self.options(deed)?;
+        let connection = global.connect().await?;
+        let latches = missing_table::open_latches(&connection, options, &self.table, None).await?;
+        Ok(latches.latch(self.whose.level, &self.id)?)
+    }
+
+    pub(super) fn level(&self) -> Level {
+        self.whose.level
+    }
+}
+
+/// A latch's key as it is shown.
+pub(super) fn key(latch: &Latch) -> String {
+    BytesBinary(latch.key().as_bytes()).to_string()
+}

@@ -1,0 +1,85 @@
+//! `hbase-txn lock acquire`.
+
+use clap::Args;
+use hbase_txn::lock::{LockGuard, LockToken};
+use serde::Serialize;
+
+use super::{request::Request, signals::Signals, which::key};
+use crate::{
+    durations,
+    exit::{Exit, Failure, Outcome},
+    global::{Format, Global},
+    output,
+};
+
+/// Acquire a lock, and keep it until it is released or its lease expires
+///
+/// Any process can release and renew it with the token that is printed. The fencing number is
+/// higher than that of every earlier holder: pass it to each receiver of a change under the lock,
+/// and let the receiver refuse lower ones.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Acquire {
+    #[command(flatten)]
+    request: Request,
+}
+
+const EXAMPLE: &str = r#"Example: hbase-txn lock acquire locks nightly --farm fra --client billing --ttl 5m --wait 10s --output json answers
+
+{"lock":"DC#fra#billing#nightly","token":"9f86d081884c7d659a2feaa0c55ad015","fencing":1767225600123,"ttl_ms":300000}
+
+Exit status: 0 acquired; 3 another process holds it, and only its name is printed; 1 refused or failed; 4 the answer was lost: the lock may be held until its lease expires."#;
+
+#[derive(Serialize)]
+struct Acquired {
+    lock: String,
+    token: String,
+    fencing: u64,
+    ttl_ms: u64,
+}
+
+impl Acquire {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        self.request.asked.which.name()?;
+        let lease = self.request.asked.lease()?;
+        let mut signals = Signals::listen()?;
+        let guard = self
+            .request
+            .acquire(global, &mut signals, |request| request)
+            .await?;
+        let acquired = Acquired {
+            lock: key(guard.name()),
+            token: guard.token().to_string(),
+            fencing: guard.fencing(),
+            ttl_ms: durations::milliseconds(lease),
+        };
+        let told = match global.output {
+            Format::Json => output::json(&acquired),
+            Format::Table => output::line(&format!(
+                "{}: held for {}; token {}, fencing number {}",
+                acquired.lock,
+                durations::shown(lease),
+                acquired.token,
+                acquired.fencing
+            )),
+        };
+        match told {
+            Ok(()) => {
+                let _: LockToken = guard.detach();
+                Ok(Exit::Done)
+            }
+            Err(error) => Err(give_back(guard, &error).await),
+        }
+    }
+}
+
+/// A lock is useless without its token.
+pub(in crate::cmd) async fn give_back(guard: LockGuard, error: &std::io::Error) -> Failure {
+    let end = match guard.release().await {
+        Ok(_) => "it is released".to_owned(),
+        Err(error) => format!("nor could it be released, so it is held until its lease is over: {error}"),
+    };
+    Failure::Refused(format!(
+        "it was acquired, but its token can't be printed: {error}; {end}"
+    ))
+}

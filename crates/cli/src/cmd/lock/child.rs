@@ -1,0 +1,275 @@
+//! The command that runs under a lock.
+//!
+//! In front of a terminal it stays in this process's group, so that keys such as Ctrl-C and Ctrl-Z
+//! reach it as if nothing stood between. Elsewhere it has a group of its own. Either way, what it
+//! started and did not move to another group belongs to it: gets its signals, and is waited for.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    fs::{self, File},
+    io,
+    os::unix::process::ExitStatusExt,
+    process::ExitStatus,
+    time::Duration,
+};
+
+use rustix::{
+    io::Errno,
+    process::{
+        Pid, Signal, WaitOptions, getpgrp, getpid, kill_process, kill_process_group, set_child_subreaper,
+        test_kill_process_group, waitpid,
+    },
+};
+use tokio::{
+    process::{Child, Command},
+    signal::unix::{self, SignalKind},
+    time::{Instant, sleep, timeout},
+};
+
+use super::signals::ends;
+
+/// How long after TERM there is KILL.
+pub(super) const GRACE: Duration = Duration::from_secs(5);
+/// How often a group is checked for processes that are left: no event announces its end.
+const CHECKS: Duration = Duration::from_millis(50);
+
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+    /// Notified when a child ends: the command, or an orphan that this process inherited.
+    child_ended: unix::Signal,
+    pid: Option<Pid>,
+    /// Whether the group is its own.
+    leads: bool,
+    /// Whether a signal was passed on that ends processes.
+    told_to_end: bool,
+    /// When what is left of them is killed.
+    kill_at: Option<Instant>,
+}
+
+impl Running {
+    /// Starts it, with streams and environment of this process, and these variables.
+    pub(super) fn start(command: &[OsString], variables: [(&str, String); 2]) -> io::Result<Self> {
+        Self::start_in(!in_front_of_a_terminal(), command, variables)
+    }
+
+    /// Starts it in a group of its own or in this process's.
+    fn start_in(leads: bool, command: &[OsString], variables: [(&str, String); 2]) -> io::Result<Self> {
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        if !leads {
+            // In a shared group, ancestry tells which processes the command started. Its orphans
+            // become children of this one.
+            set_child_subreaper(Some(getpid()))?;
+        }
+        let child_ended = unix::signal(SignalKind::child())?;
+        let mut command = Command::new(program);
+        command.args(arguments).envs(variables);
+        if leads {
+            command.process_group(0);
+        }
+        let child = command.spawn()?;
+        let pid = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        Ok(Self {
+            child,
+            child_ended,
+            pid,
+            leads,
+            told_to_end: false,
+            kill_at: None,
+        })
+    }
+
+    /// Waits for the end of the command and, unless only the command counts, of what it started. If
+    /// they got a signal to end, what is left [`GRACE`] after the command itself is killed.
+    pub(super) async fn ended(&mut self, command_only: bool) -> io::Result<ExitStatus> {
+        let status = loop {
+            tokio::select! {
+                status = self.child.wait() => break status?,
+                _ = self.child_ended.recv() => self.reap_orphans(),
+            }
+        };
+        while !command_only && !self.processes().is_empty() {
+            if self.told_to_end {
+                let kill_at = *self.kill_at.get_or_insert_with(|| Instant::now() + GRACE);
+                if Instant::now() >= kill_at {
+                    self.signal(Signal::KILL);
+                }
+            }
+            sleep(CHECKS).await;
+            self.reap_orphans();
+        }
+        Ok(status)
+    }
+
+    /// Passes a signal on to the command and what it started.
+    pub(super) fn forward(&mut self, signal: Signal) {
+        self.told_to_end |= ends(signal);
+        let keyboard = matches!(signal, Signal::INT | Signal::QUIT);
+        // Keys send them to the whole group, and it need not have them twice.
+        if keyboard && !self.leads && in_front_of_a_terminal() {
+            return;
+        }
+        self.signal(signal);
+    }
+
+    /// Ends it and what it started: TERM, and KILL to what is left after [`GRACE`].
+    pub(super) async fn end(&mut self) {
+        self.signal(Signal::TERM);
+        // One that was stopped would not notice.
+        self.signal(Signal::CONT);
+        if timeout(GRACE, self.ended(false)).await.is_err() {
+            self.signal(Signal::KILL);
+            let _ = timeout(GRACE, self.ended(false)).await;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let processes = self.processes();
+        match self.pid {
+            // At once, so that none of them starts another one in between. An empty group may be
+            // another one by now.
+            Some(group) if self.leads && !processes.is_empty() => {
+                let _ = kill_process_group(group, signal);
+            }
+            _ => {
+                for process in processes {
+                    let _ = kill_process(process, signal);
+                }
+            }
+        }
+    }
+
+    /// Reaps the ended orphans that this process inherited, as a subreaper or as process 1 of a
+    /// container. The command itself is left to `child`.
+    fn reap_orphans(&self) {
+        let command = self.child.id();
+        for (pid, process) in all_processes() {
+            let is_command = command == u32::try_from(pid.as_raw_pid()).ok();
+            if process.has_ended && process.parent == Some(getpid()) && !is_command {
+                let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+            }
+        }
+    }
+
+    /// The processes of the group that the command started, itself among them.
+    fn processes(&self) -> Vec<Pid> {
+        self.processes_among(&all_processes())
+    }
+
+    /// The same, among these processes: none if `/proc` can't be read.
+    fn processes_among(&self, all: &HashMap<Pid, Process>) -> Vec<Pid> {
+        let Some(command) = self.pid else {
+            return Vec::new();
+        };
+        let (us, group) = match self.leads {
+            true => (None, command),
+            false => (Some(getpid()), getpgrp()),
+        };
+        let is_ours = |pid: Pid| {
+            let Some(us) = us else { return true };
+            // Not longer than there are processes: the list is no picture of one moment.
+            let mut parents =
+                std::iter::successors(all.get(&pid).and_then(|process| process.parent), |pid| {
+                    all.get(pid).and_then(|process| process.parent)
+                });
+            parents.by_ref().take(all.len()).any(|parent| parent == us)
+        };
+        let mut processes: Vec<_> = all
+            .iter()
+            .filter(|(pid, process)| !process.has_ended && process.group == Some(group) && is_ours(**pid))
+            .map(|(pid, _)| *pid)
+            .collect();
+        // The kernel keeps the pid of a child until it is waited for, and the number of a group
+        // that has members.
+        let is_unreaped = self.child.id().is_some();
+        let group_exists = || self.leads && test_kill_process_group(command) != Err(Errno::SRCH);
+        if !processes.contains(&command) && (is_unreaped || all.is_empty() && group_exists()) {
+            processes.push(command);
+        }
+        processes
+    }
+}
+
+/// What Linux shows of a process.
+struct Process {
+    /// Whether it is a zombie.
+    has_ended: bool,
+    parent: Option<Pid>,
+    group: Option<Pid>,
+}
+
+/// All processes, by `/proc/PID/stat`.
+fn all_processes() -> HashMap<Pid, Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| {
+        let pid = parse_pid(entry.file_name().to_str()?)?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The name of the program, in brackets, may have anything in it.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?;
+        let parent = parse_pid(fields.next()?);
+        let group = parse_pid(fields.next()?);
+        let has_ended = matches!(state, "Z" | "X");
+        let process = Process {
+            has_ended,
+            parent,
+            group,
+        };
+        Some((pid, process))
+    });
+    processes.collect()
+}
+
+fn parse_pid(text: &str) -> Option<Pid> {
+    Pid::from_raw(text.parse().ok()?)
+}
+
+/// The status that a shell would tell.
+pub(super) fn status(status: ExitStatus) -> u8 {
+    let status = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+    u8::try_from(status).unwrap_or(u8::MAX)
+}
+
+/// Whether the keys of a terminal reach this process's group.
+fn in_front_of_a_terminal() -> bool {
+    File::open("/dev/tty")
+        .ok()
+        .and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok())
+        .is_some_and(|front| front == getpgrp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(script: &str) -> Running {
+        let command = ["sh", "-c", script].map(OsString::from);
+        Running::start_in(true, &command, [("A", String::new()), ("B", String::new())]).unwrap()
+    }
+
+    #[tokio::test]
+    async fn command_is_present_without_proc_until_it_is_waited_for() {
+        let mut running = start("exit 7");
+        let command = running.pid.unwrap();
+        // Without a group of its own, nothing else shows the command.
+        running.leads = false;
+        assert_eq!(running.processes_among(&HashMap::new()), [command]);
+        running.child.wait().await.unwrap();
+        assert_eq!(running.processes_among(&HashMap::new()), []);
+    }
+
+    #[tokio::test]
+    async fn group_of_the_command_is_present_without_proc() {
+        let mut running = start("sleep 1000 & exit 7");
+        let command = running.pid.unwrap();
+        running.child.wait().await.unwrap();
+        assert_eq!(running.processes_among(&HashMap::new()), [command]);
+        running.signal(Signal::KILL);
+    }
+}

@@ -1,0 +1,55 @@
+//! `hbase-txn lock`: locks that one process of all holds.
+//!
+//! | file | what |
+//! |---|---|
+//! | `which` | which lock is meant |
+//! | `request` | what is asked for, and how long it is waited for; the table that it may create |
+//! | `acquire` | takes a lock and leaves it held |
+//! | `run` | runs a command under a lock, or whatever else is held like one |
+//! | `child` | that command: its process group, how it is ended |
+//! | `signals` | signals that are passed on to it |
+//! | `release` | gives back and renews by token, and takes away |
+//! | `look` | shows one lock, or lists all that are held |
+
+pub(super) mod acquire;
+mod child;
+mod look;
+pub(super) mod release;
+pub(super) mod request;
+pub(super) mod run;
+pub(super) mod signals;
+pub(super) mod which;
+
+use clap::{Args, Subcommand};
+
+use crate::{exit::Outcome, global::Global};
+
+/// Acquire, renew, release and show locks, or run a command under one
+#[derive(Debug, Args)]
+pub(crate) struct Lock {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Acquire(acquire::Acquire),
+    Run(run::Run),
+    Release(release::Release),
+    Renew(release::Renew),
+    Show(look::Show),
+    List(look::List),
+}
+
+impl Lock {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        match self.action {
+            Action::Acquire(acquire) => acquire.run(global).await,
+            Action::Run(run) => run.run(global).await,
+            Action::Release(release) => release.run(global).await,
+            Action::Renew(renew) => renew.run(global).await,
+            Action::Show(show) => show.run(global).await,
+            Action::List(list) => list.run(global).await,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! `hbase-txn lock release` and `renew`.
+
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use hbase_txn::lock::{LockHolder, LockLoss, LockName, LockToken, ReleaseOutcome};
+use serde::Serialize;
+
+use super::which::{Which, key, lease};
+use crate::{
+    durations,
+    exit::{Exit, Failure, Outcome},
+    global::{Format, Global},
+    output,
+    values::Ranged,
+};
+
+/// Release a lock by its token, or revoke it from its holder
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("whose").required(true), after_help = RELEASE)]
+pub(crate) struct Release {
+    #[command(flatten)]
+    which: Which,
+    /// Token that `acquire` printed
+    #[arg(long, value_name = "T", group = "whose")]
+    token: Option<LockToken>,
+    /// Revocation of the lock; the holder notices at its next renewal, and goes on until then
+    #[arg(long, group = "whose")]
+    force: bool,
+}
+
+/// Renew the lease of a lock by its token
+///
+/// The lock is held for the whole lease from now on, or as long as before if that is longer.
+#[derive(Debug, Args)]
+#[command(after_help = RENEW)]
+pub(crate) struct Renew {
+    #[command(flatten)]
+    which: Which,
+    /// Token that `acquire` printed
+    #[arg(long, value_name = "T")]
+    token: LockToken,
+    /// Lease from now on: 100ms to 720h, at most the TTL of the table's family
+    #[arg(long, value_name = "DURATION", default_value = "30s", allow_hyphen_values = true, value_parser = durations::parse)]
+    ttl: Ranged<Duration>,
+}
+
+const RELEASE: &str = r#"Example: hbase-txn lock release locks nightly --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --output json answers
+
+{"lock":"DC#fra#billing#nightly","outcome":"released","holder":null}
+
+The outcome is released; expired (its lease is over, or it was released before: the table does not show which); removed (deleted before its lease was over); or taken, and `holder` has it now. With --force it is evicted, and `holder` has lost it, or free. `holder` is null for a Java client, which writes no name.
+
+Exit status: 0 released or evicted, 3 expired, removed, taken or free, 1 refused or failed, 4 the answer was lost."#;
+
+const RENEW: &str = r#"Example: hbase-txn lock renew locks nightly --farm fra --client billing --token 9f86d081884c7d659a2feaa0c55ad015 --ttl 5m --output json answers
+
+{"lock":"DC#fra#billing#nightly","outcome":"renewed","holder":null}
+
+The outcome is renewed; expired (its lease is over, or it was released before: the table does not show which); removed (deleted before its lease was over); or taken, and `holder` has it now, null for a Java client, which writes no name.
+
+Exit status: 0 renewed, 3 expired, removed or taken, 1 refused or failed, 4 the answer was lost."#;
+
+/// The outcome of a release or renewal.
+pub(in crate::cmd) struct End {
+    pub(in crate::cmd) outcome: &'static str,
+    /// The present or previous holder.
+    pub(in crate::cmd) holder: Option<LockHolder>,
+    text: String,
+    pub(in crate::cmd) exit: Exit,
+}
+
+#[derive(Serialize)]
+struct EndObject {
+    lock: String,
+    outcome: &'static str,
+    holder: Option<String>,
+}
+
+impl Release {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let name = self.which.name()?;
+        let Which { level, id, .. } = &self.which;
+        let locks = self.which.open(global).await?;
+        let end = match self.token {
+            Some(token) => End::of_release(locks.release(*level, id, token).await?)?,
+            None => End::evicted(locks.force_release(*level, id).await?),
+        };
+        end.tell(global, &name)
+    }
+}
+
+impl Renew {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let name = self.which.name()?;
+        let lease = lease(&self.ttl)?;
+        let Which { level, id, .. } = &self.which;
+        let locks = self.which.open(global).await?;
+        let end = End::of_renewal(locks.renew(*level, id, self.token, lease).await?);
+        end.tell(global, &name)
+    }
+}
+
+impl End {
+    pub(in crate::cmd) fn of_release(released: ReleaseOutcome) -> Result<Self, Failure> {
+        match released {
+            ReleaseOutcome::Lost(loss) => Ok(Self::lost(loss)),
+            ReleaseOutcome::Released => Ok(Self::done("released")),
+            other => Err(Failure::Refused(other.to_string())),
+        }
+    }
+
+    pub(in crate::cmd) fn of_renewal(loss: Option<LockLoss>) -> Self {
+        loss.map_or_else(|| Self::done("renewed"), Self::lost)
+    }
+
+    fn done(outcome: &'static str) -> Self {
+        Self {
+            outcome,
+            holder: None,
+            text: outcome.to_owned(),
+            exit: Exit::Done,
+        }
+    }
+
+    fn lost(loss: LockLoss) -> Self {
+        let (outcome, text) = match &loss {
+            LockLoss::Expired => (
+                "expired",
+                "its lease was over, or it was released before".to_owned(),
+            ),
+            LockLoss::Taken(_) => ("taken", loss.to_string()),
+            _ => ("removed", loss.to_string()),
+        };
+        let holder = match loss {
+            LockLoss::Taken(holder) => Some(holder),
+            _ => None,
+        };
+        Self {
+            outcome,
+            holder,
+            text: format!("not held any more: {text}"),
+            exit: Exit::NotMet,
+        }
+    }
+
+    /// The token that was to be evicted holds nothing.
+    pub(in crate::cmd) fn gone(token: LockToken) -> Self {
+        Self {
+            outcome: "gone",
+            holder: None,
+            text: format!(
+                "nothing was revoked: token {token} is not held anymore; show prints the present holders"
+            ),
+            exit: Exit::NotMet,
+        }
+    }
+
+    pub(in crate::cmd) fn evicted(holder: Option<LockHolder>) -> Self {
+        let (outcome, text, exit) = match &holder {
+            Some(holder) => ("evicted", format!("taken away from {holder}"), Exit::Done),
+            None => ("free", "not held".to_owned(), Exit::NotMet),
+        };
+        Self {
+            outcome,
+            holder,
+            text,
+            exit,
+        }
+    }
+
+    fn tell(self, global: &Global, name: &LockName) -> Outcome {
+        let lock = key(name.key());
+        match global.output {
+            Format::Table => output::line(&self.sentence(&lock))?,
+            Format::Json => output::json(&EndObject {
+                lock,
+                outcome: self.outcome,
+                holder: self.holder.and_then(|holder| holder.name),
+            })?,
+        }
+        Ok(self.exit)
+    }
+
+    pub(in crate::cmd) fn sentence(&self, name: &str) -> String {
+        format!("{name}: {}", self.text)
+    }
+}

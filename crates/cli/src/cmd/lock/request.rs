@@ -1,0 +1,188 @@
+//! A lock that is asked for, or what else is held like one.
+
+use std::{future::Future, pin::pin, time::Duration};
+
+use clap::Args;
+use hbase_txn::{
+    ErrorKind, Level,
+    lock::{LockGuard, LockManager, LockRequest, LockTableOptions},
+};
+use tokio::time::timeout;
+
+use super::{
+    signals::Signals,
+    which::{Which, lease},
+};
+use crate::{
+    cmd::missing_table,
+    durations,
+    exit::Failure,
+    global::Global,
+    values::{self, Ranged},
+};
+
+/// How long the end of an attempt is waited for when the command is to end: what it wins is given
+/// back.
+const LAST_ATTEMPT: Duration = Duration::from_secs(1);
+
+/// A request for a lock.
+#[derive(Debug, Args)]
+pub(in crate::cmd) struct Asked {
+    #[command(flatten)]
+    pub(in crate::cmd) which: Which,
+    /// Lease: 100ms to 720h, at most the TTL of the table's family
+    #[arg(long, value_name = "DURATION", default_value = "30s", allow_hyphen_values = true, value_parser = durations::parse)]
+    ttl: Ranged<Duration>,
+    /// Longest wait for other holders, from when the table exists; 0s: one attempt [default: 0s,
+    /// for elections 720h]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
+    wait: Option<Ranged<Duration>>,
+    /// Name of the holder, for `show` and errors [default: user@host:pid]
+    #[arg(long, value_name = "NAME")]
+    holder: Option<String>,
+}
+
+/// A request in a table that may be created.
+#[derive(Debug, Args)]
+pub(in crate::cmd) struct Request {
+    #[command(flatten)]
+    pub(in crate::cmd) asked: Asked,
+    #[command(flatten)]
+    pub(in crate::cmd) table: MissingTable,
+}
+
+/// What all that is asked for has in common.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cmd) struct Terms<'a> {
+    pub(in crate::cmd) level: Level,
+    pub(in crate::cmd) id: &'a str,
+    pub(in crate::cmd) lease: Duration,
+    /// None when nothing was said.
+    pub(in crate::cmd) wait: Option<Duration>,
+}
+
+const CREATING: &str = "Creating the table";
+
+/// The table to create if it does not exist.
+#[derive(Debug, Args)]
+pub(in crate::cmd) struct MissingTable {
+    /// Create the table if it does not exist
+    #[arg(long, help_heading = CREATING)]
+    create: bool,
+    /// Number of regions, 1 to 257 [default: 8]
+    #[arg(long, value_name = "N", requires = "create", help_heading = CREATING, allow_negative_numbers = true, value_parser = values::whole::<usize>)]
+    regions: Option<Ranged<usize>>,
+    /// Create the 257 regions that the Java library creates
+    #[arg(long, requires = "create", conflicts_with = "regions", help_heading = CREATING)]
+    java_layout: bool,
+    /// Protect Java clients from each other (NEW_VERSION_BEHAVIOR); locks that are acquired often
+    /// become slower
+    #[arg(long, requires = "create", help_heading = CREATING)]
+    protect_java_clients: bool,
+    /// Create a table for no Java clients: a lock is one row, not two, and costs less
+    #[arg(long, requires = "create", help_heading = CREATING)]
+    no_java_clients: bool,
+}
+
+impl Asked {
+    /// Refuses what no table can have, before any is made for it.
+    pub(in crate::cmd) fn lease(&self) -> Result<Duration, Failure> {
+        lease(&self.ttl)
+    }
+
+    /// Acquires what the terms are for, unless a signal ends the command first. `group` is the
+    /// group of commands whose `show` prints the holders.
+    pub(in crate::cmd) async fn acquire(
+        &self,
+        global: &Global,
+        signals: &mut Signals,
+        create: Option<LockTableOptions>,
+        group: &str,
+        ask: impl AsyncFnOnce(LockManager, Terms<'_>) -> hbase_txn::Result<LockGuard>,
+    ) -> Result<LockGuard, Failure> {
+        let wait = self.wait.as_ref().map(|wait| wait.get("--wait")).transpose()?;
+        let terms = Terms {
+            level: self.which.level,
+            id: &self.which.id,
+            lease: self.lease()?,
+            wait,
+        };
+        unless_signalled(signals, async {
+            let connection = global.connect().await?;
+            let mut options = self.which.options();
+            if let Some(holder) = &self.holder {
+                options = options.holder(holder.clone());
+            }
+            let locks = missing_table::open_locks(&connection, options, &self.which.table, create).await?;
+            ask(locks, terms).await.map_err(|error| match error.kind() {
+                ErrorKind::LockUnavailable => Failure::Library(error.with_hint(format!(
+                    "to see who holds it, run hbase-txn {group} show {} {}",
+                    self.which.table,
+                    self.which.arguments()
+                ))),
+                _ => error.into(),
+            })
+        })
+        .await
+    }
+}
+
+impl Request {
+    /// Acquires the lock, unless a signal ends the command first.
+    pub(in crate::cmd) async fn acquire(
+        &self,
+        global: &Global,
+        signals: &mut Signals,
+        refine: impl FnOnce(LockRequest) -> LockRequest,
+    ) -> Result<LockGuard, Failure> {
+        let create = self.table.options(&self.asked.which)?;
+        let ask = async |locks: LockManager, terms: Terms<'_>| {
+            let request = locks.lock(terms.level, terms.id)?.ttl(terms.lease);
+            refine(request.wait(terms.wait.unwrap_or_default()))
+                .acquire()
+                .await
+        };
+        self.asked.acquire(global, signals, create, "lock", ask).await
+    }
+}
+
+impl MissingTable {
+    /// The options of the table to create; checks them before any server is called.
+    pub(in crate::cmd) fn options(&self, which: &Which) -> Result<Option<LockTableOptions>, Failure> {
+        if !self.create {
+            return Ok(None);
+        }
+        let mut options = LockTableOptions::from(which.table.clone());
+        if self.java_layout {
+            options = options.java_layout();
+        }
+        if let Some(regions) = &self.regions {
+            options = options.regions(regions.get("--regions")?);
+        }
+        if self.protect_java_clients {
+            options = options.protect_java_clients();
+        }
+        if self.no_java_clients {
+            options = options.without_java_clients();
+        }
+        options.split_keys()?;
+        Ok(Some(options))
+    }
+}
+
+/// The lock, unless a signal comes first that ends processes.
+async fn unless_signalled(
+    signals: &mut Signals,
+    acquiring: impl Future<Output = Result<LockGuard, Failure>>,
+) -> Result<LockGuard, Failure> {
+    let mut acquiring = pin!(acquiring);
+    tokio::select! {
+        guard = &mut acquiring => return guard,
+        () = signals.ending() => {}
+    }
+    // Where no answer comes in time, what the attempt won ends with its lease.
+    if let Ok(Ok(guard)) = timeout(LAST_ATTEMPT, acquiring).await {
+        let _ = timeout(LAST_ATTEMPT, guard.release()).await;
+    }
+    Err(Failure::Interrupted)
+}

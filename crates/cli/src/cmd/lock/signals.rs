@@ -1,0 +1,59 @@
+//! Signals that are passed on.
+
+use std::{fs, future::poll_fn, io, task::Poll};
+
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+/// Signals that end a process by default, and those by which programs are commonly controlled.
+const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+const TELLING: [Signal; 2] = [Signal::USR1, Signal::USR2];
+
+/// The signals that come. From when this is made on they do nothing else to this process.
+#[derive(Debug)]
+pub(in crate::cmd) struct Signals(Vec<(Signal, Stream)>);
+
+impl Signals {
+    /// Listens to all that are passed on, but for those that this process was started to ignore
+    /// (nohup, a script's background job): they are the child's to ignore too.
+    pub(in crate::cmd) fn listen() -> io::Result<Self> {
+        let ignored = ignored();
+        let streams = ENDING.into_iter().chain(TELLING).filter_map(|kind| {
+            let number = kind.as_raw();
+            let is_ignored = ignored & (1 << (number - 1)) != 0;
+            (!is_ignored).then(|| Ok((kind, signal(SignalKind::from_raw(number))?)))
+        });
+        streams.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The next one.
+    pub(in crate::cmd) async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            for (kind, stream) in &mut self.0 {
+                if stream.poll_recv(context).is_ready() {
+                    return Poll::Ready(*kind);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Waits for one that ends processes. Others say nothing to this one.
+    pub(in crate::cmd) async fn ending(&mut self) {
+        while !ends(self.next().await) {}
+    }
+}
+
+/// Whether a signal asks a process to end.
+pub(in crate::cmd) fn ends(signal: Signal) -> bool {
+    ENDING.contains(&signal)
+}
+
+/// The signals that this process ignores, a bit for each, as reported by Linux.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,99 @@
+//! Which lock is meant.
+
+use std::time::Duration;
+
+use clap::Args;
+use hbase_txn::{
+    BytesBinary, Level, TableName,
+    lock::{LockManager, LockManagerOptions, LockName, MAX_LEASE, MIN_LEASE},
+};
+
+use crate::{
+    cmd::missing_table,
+    durations,
+    exit::Failure,
+    global::Global,
+    hints,
+    values::{self, Ranged},
+};
+
+#[derive(Debug, Args)]
+pub(in crate::cmd) struct Which {
+    /// Lock table, with its namespace if it has one
+    pub(in crate::cmd) table: TableName,
+    /// Id, unique for its client; \xNN is a byte
+    #[arg(value_parser = values::text)]
+    pub(in crate::cmd) id: String,
+    /// Processes to exclude: dc, those of the client in one farm; xdc, those in all farms
+    #[arg(long, default_value = "dc", value_name = "dc|xdc")]
+    pub(in crate::cmd) level: Level,
+    /// Farm (data centre), for level dc
+    #[arg(long, value_name = "F", value_parser = values::text)]
+    pub(in crate::cmd) farm: Option<String>,
+    /// Client: a service, not a process
+    #[arg(long, value_name = "C", value_parser = values::text)]
+    pub(in crate::cmd) client: String,
+}
+
+impl Which {
+    /// The lock's name, which is looked at before any server is.
+    pub(in crate::cmd) fn name(&self) -> Result<LockName, Failure> {
+        let name = match (self.level, &self.farm) {
+            (Level::Xdc, _) => LockName::xdc(&self.client, &self.id),
+            (Level::Dc, Some(farm)) => LockName::dc(farm, &self.client, &self.id),
+            (Level::Dc, None) => {
+                return Err(Failure::Unparsable(
+                    "a lock of level dc belongs to a farm; name it by --farm F, or take --level xdc, which spans all"
+                        .to_owned(),
+                ));
+            }
+        };
+        name.map_err(|error| Failure::Refused(format!("naming a lock, table {}: {error}", self.table)))
+    }
+
+    pub(in crate::cmd) fn options(&self) -> LockManagerOptions {
+        let options = LockManagerOptions::new(self.client.clone());
+        match &self.farm {
+            Some(farm) => options.farm(farm.clone()),
+            None => options,
+        }
+    }
+
+    /// The arguments that name it.
+    pub(super) fn arguments(&self) -> String {
+        let [id, client] = [&self.id, &self.client].map(argument);
+        match (self.level, &self.farm) {
+            (Level::Dc, Some(farm)) => format!("{id} --farm {} --client {client}", argument(farm)),
+            _ => format!("{id} --level xdc --client {client}"),
+        }
+    }
+
+    /// The locks of a table that is there.
+    pub(in crate::cmd) async fn open(&self, global: &Global) -> Result<LockManager, Failure> {
+        let connection = global.connect().await?;
+        missing_table::open_locks(&connection, self.options(), &self.table, None).await
+    }
+}
+
+fn argument(text: &String) -> String {
+    hints::word(&BytesBinary(text.as_bytes()))
+}
+
+/// A lock's key as it is shown.
+pub(in crate::cmd) fn key(name: &str) -> String {
+    BytesBinary(name.as_bytes()).to_string()
+}
+
+/// A lease, in the range of all tables.
+pub(in crate::cmd) fn lease(ttl: &Ranged<Duration>) -> Result<Duration, Failure> {
+    let ttl = ttl.get("--ttl")?;
+    if (MIN_LEASE..=MAX_LEASE).contains(&ttl) {
+        return Ok(ttl);
+    }
+    Err(Failure::Refused(format!(
+        "--ttl {} is out of range: a lease is from {} to {}",
+        durations::shown(ttl),
+        durations::shown(MIN_LEASE),
+        durations::shown(MAX_LEASE)
+    )))
+}

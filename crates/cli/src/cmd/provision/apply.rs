@@ -1,0 +1,150 @@
+//! `hbase-txn provision apply`.
+
+use std::{io, path::PathBuf, sync::Mutex};
+
+use clap::Args;
+use hbase_provision::{Applied, ApplyStep, ApplyWatcher, Plan};
+use hbase_txn::{Connection, TableName};
+use serde::Serialize;
+
+use super::files;
+use crate::{
+    exit::{Exit, Failure, Outcome},
+    global::{Format, Global},
+    hints, output,
+    progress::Progress,
+};
+
+/// Create and change tables as table files describe them
+///
+/// Plans all files first, and changes nothing if one of them is refused. Does not ask. Then creates
+/// tables, or changes them with their regions reopened one by one; reads them back; and queries the
+/// endpoint of each region. Prints each step. It may be stopped at any moment: run again, it does
+/// the rest, and says so if nothing is left.
+///
+/// Each step may take --timeout, which must allow for reopening all regions of a table. Exit
+/// status: 0 all tables are as planned and verified, 1 a change is refused or failed, or can't be
+/// verified because the table is disabled, 2 a file is no table file.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn provision apply schemas/tables/orders.toml --timeout 10m")]
+pub(crate) struct Apply {
+    /// Table files; - for stdin
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Also make changes that lose data: families dropped, versions or TTL lowered
+    #[arg(long)]
+    allow_data_loss: bool,
+}
+
+impl Apply {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let files = files::read(&self.files).await?;
+        let connection = global.connect().await?;
+        let plans = files::planned(&connection, &files, self.allow_data_loss).await?;
+        apply(global, &connection, plans).await
+    }
+}
+
+/// Applies plans one after the other, unless any of them is refused.
+pub(in crate::cmd) async fn apply(global: &Global, connection: &Connection, plans: Vec<Plan>) -> Outcome {
+    let refused: Vec<String> = plans
+        .iter()
+        .flat_map(|plan| plan.refusals())
+        .map(|refusal| refusal.to_string())
+        .collect();
+    if !refused.is_empty() {
+        return Err(Failure::Refused(format!(
+            "nothing was done: {}",
+            refused.join("\nhbase-txn: nothing was done: ")
+        )));
+    }
+    let mut exit = Exit::Done;
+    for plan in plans {
+        let table = plan.table().clone();
+        let teller = Teller::new(global.output);
+        let applied = plan.apply(connection, &teller).await;
+        teller.finish()?;
+        let applied = applied.map_err(|error| Failure::Library(hints::with_check(error)))?;
+        exit = exit.or_graver(tell_end(&table, applied, global.output)?);
+    }
+    Ok(exit)
+}
+
+/// Says how a table's application ended.
+fn tell_end(table: &TableName, applied: Applied, format: Format) -> Outcome {
+    if applied.disabled {
+        output::complain(&format!(
+            "hbase-txn: {table}: the table is as planned, but disabled, so that nothing could be proven; enable it with \
+             hbase-txn table enable {table}, and apply again"
+        ));
+        return Ok(Exit::Failed);
+    }
+    if format == Format::Table && !applied.changed {
+        output::line(&format!("{table}: nothing to change"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Tells each step when it is done, and on a terminal the one that is at work.
+struct Teller {
+    format: Format,
+    progress: Option<Progress>,
+    /// What went wrong with telling, which stops no step.
+    failure: Mutex<Option<io::Error>>,
+}
+
+#[derive(Serialize)]
+struct Done<'a> {
+    table: String,
+    done: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    regions: Option<usize>,
+}
+
+impl Teller {
+    fn new(format: Format) -> Self {
+        Self {
+            format,
+            progress: Progress::on_a_terminal(),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// Fails if a step could not be printed.
+    fn finish(self) -> Result<(), Failure> {
+        if let Some(progress) = &self.progress {
+            progress.finish();
+        }
+        let failure = self.failure.into_inner().unwrap_or_default();
+        failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn tell(&self, table: &TableName, step: ApplyStep) -> io::Result<()> {
+        match self.format {
+            Format::Table => output::line(&format!("{table}: {step}")),
+            Format::Json => output::json(&Done {
+                table: table.to_string(),
+                done: step.name(),
+                regions: step.regions(),
+            }),
+        }
+    }
+}
+
+impl ApplyWatcher for Teller {
+    fn begins(&self, table: &TableName, step: ApplyStep) {
+        if let Some(progress) = &self.progress {
+            progress.step(&format!("{table}: {}", step.name()));
+        }
+    }
+
+    fn done(&self, table: &TableName, step: ApplyStep) {
+        let told = match &self.progress {
+            Some(progress) => progress.beside(|| self.tell(table, step)),
+            None => self.tell(table, step),
+        };
+        if let (Err(error), Ok(mut failure)) = (told, self.failure.lock()) {
+            failure.get_or_insert(error);
+        }
+    }
+}

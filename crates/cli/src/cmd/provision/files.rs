@@ -1,0 +1,86 @@
+//! The files of a command line, read before anything is sent.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use hbase_provision::{Plan, TableFile};
+use hbase_txn::{ClientErrorKind, Connection};
+
+use tokio::io::{AsyncReadExt, stdin};
+
+use crate::exit::Failure;
+
+/// What errors call it.
+const STDIN: &str = "stdin";
+
+/// Reads all files, and reports the mistakes of all of them.
+pub(super) async fn read(paths: &[PathBuf]) -> Result<Vec<TableFile>, Failure> {
+    let (mut files, mut wrong, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    let mut of_table = BTreeMap::new();
+    if paths.iter().filter(|path| is_stdin(path)).count() > 1 {
+        return Err(Failure::Unparsable(
+            "- is given twice; stdin is one file".to_owned(),
+        ));
+    }
+    for path in paths {
+        let read = match is_stdin(path) {
+            true => TableFile::parse(STDIN, whole_stdin().await?),
+            false => TableFile::read(path),
+        };
+        match read {
+            Ok(file) => {
+                if let Some(first) = of_table.insert(file.name().clone(), file.place().to_owned()) {
+                    wrong.push(format!(
+                        "{}: table {} is described by {first} already",
+                        file.place(),
+                        file.name(),
+                    ));
+                }
+                files.push(file);
+            }
+            Err(error) if error.kind() == ClientErrorKind::InvalidInput => wrong.push(error.to_string()),
+            Err(error) => missing.push(error.to_string()),
+        }
+    }
+    match (wrong.is_empty(), missing.is_empty()) {
+        (true, true) => Ok(files),
+        (false, true) => Err(Failure::Unparsable(wrong.join("\n"))),
+        _ => Err(Failure::Refused([missing, wrong].concat().join("\n"))),
+    }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// All of stdin, or a byte more than any table file has.
+async fn whole_stdin() -> Result<Vec<u8>, Failure> {
+    let mut contents = Vec::new();
+    let read = stdin()
+        .take(TableFile::LONGEST as u64 + 1)
+        .read_to_end(&mut contents)
+        .await;
+    match read {
+        Ok(_) => Ok(contents),
+        Err(error) => Err(Failure::Refused(format!("{STDIN} can't be read: {error}"))),
+    }
+}
+
+/// Plans all files, one after the other.
+pub(super) async fn planned(
+    connection: &Connection,
+    files: &[TableFile],
+    allow_data_loss: bool,
+) -> Result<Vec<Plan>, Failure> {
+    let mut plans = Vec::new();
+    for file in files {
+        let plan = Plan::read(connection, file).await?;
+        plans.push(match allow_data_loss {
+            true => plan.allow_data_loss(),
+            false => plan,
+        });
+    }
+    Ok(plans)
+}

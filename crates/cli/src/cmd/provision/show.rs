@@ -1,0 +1,86 @@
+//! A plan as a person reads it, or a program.
+
+use std::{
+    env,
+    io::{self, IsTerminal},
+};
+
+use hbase_provision::Plan;
+
+use crate::{global::Format, output};
+
+/// Shows all of a plan.
+pub(super) fn plan(plan: &Plan, format: Format) -> io::Result<()> {
+    match format {
+        Format::Table => output::line(&text(plan, is_coloured())),
+        Format::Json => {
+            for change in plan.changes() {
+                output::json(change)?;
+            }
+            for refusal in plan.refusals() {
+                output::json(&refusal)?;
+            }
+            for note in plan.notes() {
+                output::json(note)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Colours are for terminals, unless the user disables them (no-color.org).
+fn is_coloured() -> bool {
+    let unwanted = env::var_os("NO_COLOR").is_some_and(|text| !text.is_empty());
+    io::stdout().is_terminal() && !unwanted && env::var_os("TERM").is_none_or(|name| name != "dumb")
+}
+
+fn text(plan: &Plan, coloured: bool) -> String {
+    let refusals = plan.refusals();
+    let head = match (plan.changes().len(), plan.reopens()) {
+        (0, _) => "nothing to change".to_owned(),
+        (changes, 0) => output::counted(changes, "change"),
+        (changes, regions) => format!(
+            "{}, which {} {} one by one",
+            output::counted(changes, "change"),
+            if changes == 1 { "reopens" } else { "reopen" },
+            output::counted(regions, "region"),
+        ),
+    };
+    let mut lines = vec![format!("{}: {head}", plan.table())];
+    for change in plan.changes() {
+        lines.push(painted(change.sign(), &change.to_string(), coloured));
+    }
+    let (losses, others): (Vec<_>, Vec<_>) = refusals
+        .iter()
+        .partition(|refusal| refusal.refused == "data-loss");
+    for refusal in others {
+        lines.push(painted('!', &format!("refused: {refusal}"), coloured));
+    }
+    // Each is told with its change.
+    if let Some(first) = losses.first() {
+        let changes = output::counted(losses.len(), "change");
+        let place = first.file.as_ref().map(|file| format!("{file}: "));
+        let place = place.unwrap_or_default();
+        lines.push(painted(
+            '!',
+            &format!("refused: {place}data is lost by {changes}; {}", first.fix),
+            coloured,
+        ));
+    }
+    for note in plan.notes() {
+        lines.push(format!("    note: {note}"));
+    }
+    lines.join("\n")
+}
+
+fn painted(sign: char, text: &str, coloured: bool) -> String {
+    let colour = match sign {
+        '+' => "\x1b[32m",
+        '~' => "\x1b[33m",
+        _ => "\x1b[31m",
+    };
+    match coloured {
+        true => format!("  {colour}{sign} {text}\x1b[0m"),
+        false => format!("  {sign} {text}"),
+    }
+}

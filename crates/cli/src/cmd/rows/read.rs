@@ -1,0 +1,232 @@
+//! `hbase-txn get` and `scan`.
+
+use std::{pin::pin, task::Poll};
+
+use bytes::Bytes;
+use clap::Args;
+use futures::poll;
+use hbase_txn::{
+    BytesBinary, Comparator, Comparison, Filter, ResultScanner, Row, TableDescriptor, TableDescriptorExt,
+    TableName,
+};
+use serde::Serialize;
+
+use crate::{
+    exit::{Exit, Failure, Outcome},
+    global::{Format, Global},
+    output::{Lines, Shown},
+    progress::Progress,
+    values::{self, Column, Ranged},
+};
+
+/// Read a row
+///
+/// A row without cells prints nothing, and the exit status is 0. Cells of this toolkit in the
+/// families _txn, _version and _lock are shown only if the family is named.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn get orders xxxabc --column f:q")]
+pub(crate) struct Get {
+    /// Table, with its namespace if it has one
+    table: TableName,
+    /// Row key; \xNN is a byte
+    #[arg(value_parser = values::bytes)]
+    row: Bytes,
+    #[command(flatten)]
+    cells: Selection,
+}
+
+/// Read rows in order
+///
+/// Each row is printed as soon as it is read; there is no limit by default. Rows of several regions
+/// are read at different times: a scan is no snapshot. Cells of this toolkit in the families _txn,
+/// _version and _lock are shown only if the family is named.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn scan orders --prefix xxx --limit 10 --output json")]
+pub(crate) struct Scan {
+    /// Table, with its namespace if it has one
+    table: TableName,
+    /// First row
+    #[arg(long, value_name = "ROW", value_parser = values::bytes)]
+    start_row: Option<Bytes>,
+    /// First row after the range
+    #[arg(long, value_name = "ROW", value_parser = values::bytes)]
+    stop_row: Option<Bytes>,
+    /// Only rows with this prefix
+    #[arg(long, value_parser = values::bytes, conflicts_with_all = ["start_row", "stop_row"])]
+    prefix: Option<Bytes>,
+    /// Maximum number of rows
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
+    limit: Option<Ranged<u64>>,
+    #[command(flatten)]
+    cells: Selection,
+}
+
+/// The cells of a row to read.
+#[derive(Debug, Args)]
+struct Selection {
+    /// Only this family; may be repeated
+    #[arg(long, value_name = "F", value_parser = values::bytes)]
+    family: Vec<Bytes>,
+    /// Only this column; may be repeated
+    #[arg(long, value_name = "F:Q", value_parser = values::column)]
+    column: Vec<Column>,
+    /// Maximum number of versions of each column, newest first [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
+    versions: Option<Ranged<u64>>,
+}
+
+impl Selection {
+    /// Leaves out the families that are kept for the toolkit, where no family is asked for. The
+    /// table's own families could be named instead, but only the master knows them, and not
+    /// everybody may ask it.
+    fn filter(&self) -> Option<Filter> {
+        let other_than = |family: &'static str| {
+            Filter::family(Comparison::NotEqual, Comparator::binary(family.as_bytes()))
+        };
+        let kept = [
+            TableDescriptor::RECORD_FAMILY,
+            TableDescriptor::VERSION_FAMILY,
+            TableDescriptor::LOCK_FAMILY,
+        ];
+        let all = self.family.is_empty() && self.column.is_empty();
+        all.then(|| Filter::all(kept.map(other_than)))
+    }
+}
+
+impl Get {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let mut get = hbase_txn::Get::new(self.row);
+        if let Some(filter) = self.cells.filter() {
+            get = get.filter(filter);
+        }
+        for family in self.cells.family {
+            get = get.family(family);
+        }
+        for Column { family, qualifier } in self.cells.column {
+            get = get.column(family, qualifier);
+        }
+        if let Some(versions) = self.cells.versions {
+            get = get.versions(count(&versions)?);
+        }
+        let table = global.connect().await?.table(self.table)?;
+        let mut lines = Lines::new();
+        if let Some(row) = table.get(get).await? {
+            write(&mut lines, &row, global.output)?;
+        }
+        lines.flush()?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Scan {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let mut scan = match self.prefix {
+            Some(prefix) => hbase_txn::Scan::prefix(prefix),
+            None => hbase_txn::Scan::new()
+                .start_row(self.start_row.unwrap_or_default())
+                .stop_row(self.stop_row.unwrap_or_default()),
+        };
+        if let Some(filter) = self.cells.filter() {
+            scan = scan.filter(filter);
+        }
+        for family in self.cells.family {
+            scan = scan.family(family);
+        }
+        for Column { family, qualifier } in self.cells.column {
+            scan = scan.column(family, qualifier);
+        }
+        if let Some(versions) = self.cells.versions {
+            scan = scan.versions(count(&versions)?);
+        }
+        if let Some(limit) = self.limit {
+            scan = scan.limit(limit.get("--limit")?);
+        }
+        let table = global.connect().await?.table(self.table)?;
+        let mut scanner = table.scan(scan)?;
+        let mut lines = Lines::new();
+        let progress = Progress::beside_output();
+        let told = tell(&mut scanner, &mut lines, global.output, progress.as_ref()).await;
+        if let Some(progress) = progress {
+            progress.finish();
+        }
+        // Rows that were read are shown, whatever came then.
+        lines.flush()?;
+        told.map(|()| Exit::Done)
+    }
+}
+
+async fn tell(
+    scanner: &mut ResultScanner,
+    lines: &mut Lines,
+    format: Format,
+    progress: Option<&Progress>,
+) -> Result<(), Failure> {
+    let mut rows = 0_u64;
+    loop {
+        let mut next = pin!(scanner.next());
+        let next = match poll!(next.as_mut()) {
+            Poll::Ready(next) => next,
+            Poll::Pending => {
+                // Rows that have arrived are printed before others are fetched.
+                lines.flush()?;
+                if let Some(progress) = progress {
+                    progress.step(&format!("{rows} rows"));
+                }
+                next.await
+            }
+        };
+        let Some(row) = next? else {
+            return Ok(());
+        };
+        write(lines, &row, format)?;
+        rows += 1;
+    }
+}
+
+/// HBase takes a Java int.
+fn count(versions: &Ranged<u64>) -> Result<u32, Failure> {
+    const MOST: u32 = i32::MAX as u32;
+    let versions = versions.get("--versions")?;
+    Ok(u32::try_from(versions).map_or(MOST, |versions| versions.min(MOST)))
+}
+
+#[derive(Serialize)]
+struct RowObject<'a> {
+    row: Shown<'a>,
+    cells: Vec<CellObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct CellObject<'a> {
+    family: Shown<'a>,
+    qualifier: Shown<'a>,
+    timestamp: u64,
+    value: Shown<'a>,
+}
+
+fn write(lines: &mut Lines, row: &Row, format: Format) -> Result<(), Failure> {
+    if format == Format::Json {
+        let cells = row.cells().iter().map(|cell| CellObject {
+            family: Shown(&cell.family),
+            qualifier: Shown(&cell.qualifier),
+            timestamp: cell.timestamp,
+            value: Shown(&cell.value),
+        });
+        lines.json(&RowObject {
+            row: Shown(row.key()),
+            cells: cells.collect(),
+        })?;
+        return Ok(());
+    }
+    for cell in row.cells() {
+        lines.line(format_args!(
+            "{}  {}:{}  {}  {}",
+            BytesBinary(row.key()),
+            BytesBinary(&cell.family),
+            BytesBinary(&cell.qualifier),
+            cell.timestamp,
+            BytesBinary(&cell.value)
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! `hbase-txn table alter`.
+
+use bytes::Bytes;
+use clap::Args;
+use hbase_provision::{Plan, TableAlteration};
+use hbase_txn::TableName;
+
+use super::rule::Rule;
+use crate::{
+    cmd::{provision, switch::OnOff},
+    exit::{Failure, Outcome},
+    global::Global,
+    values,
+};
+
+/// Change single settings of a table, and verify them
+///
+/// The table's regions are reopened one by one. A rule that contradicts boundaries is refused; a
+/// change that loses data is refused without --allow-data-loss. In JSON each change is an object,
+/// as printed by `provision apply`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn table alter orders --prefix-length 3 --endpoint --record-family")]
+pub(crate) struct Alter {
+    /// Table, with its namespace if it has one
+    name: TableName,
+    #[command(flatten)]
+    rule: Rule,
+    /// Attach MultiRowMutationEndpoint
+    #[arg(long)]
+    endpoint: bool,
+    /// Add the family _txn for the records of transactions, or fix its settings
+    #[arg(long)]
+    record_family: bool,
+    /// Add the family _version: each transaction then changes a version of its partition
+    #[arg(long)]
+    partition_version: bool,
+    /// Add the family _lock for locks and latches in the partitions of the data
+    #[arg(long)]
+    lock_family: bool,
+    /// Add a column family; may be repeated
+    #[arg(long, value_name = "F", value_parser = values::bytes)]
+    family: Vec<Bytes>,
+    /// Whether HBase splits the table's regions
+    #[arg(long, value_enum)]
+    splits: Option<OnOff>,
+    /// Whether HBase merges the table's regions
+    #[arg(long, value_enum)]
+    merges: Option<OnOff>,
+    /// Set an attribute of the table, or, without a value, remove it; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    attribute: Vec<(Bytes, Bytes)>,
+    /// Set an attribute of a family; may be repeated
+    #[arg(long, value_name = "F:KEY=VALUE", value_parser = values::cell)]
+    family_attribute: Vec<values::CellValue>,
+    /// Also make changes that lose data
+    #[arg(long)]
+    allow_data_loss: bool,
+}
+
+impl Alter {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let alteration = self.alteration()?;
+        if alteration.is_empty() {
+            return Err(Failure::Unparsable(
+                "nothing to change: name an option".to_owned(),
+            ));
+        }
+        let connection = global.connect().await?;
+        let found = connection.admin().descriptor(&self.name).await?;
+        let plan = Plan::read_for(&connection, &alteration.of(&found)?).await?;
+        let plan = match self.allow_data_loss {
+            true => plan.allow_data_loss(),
+            false => plan,
+        };
+        provision::apply(global, &connection, vec![plan]).await
+    }
+
+    fn alteration(&self) -> Result<TableAlteration, Failure> {
+        let mut alteration = TableAlteration::new();
+        if let Some(rule) = self.rule.stated()? {
+            alteration = alteration.rule(rule);
+        }
+        for (asked, add) in [
+            (self.endpoint, TableAlteration::endpoint as fn(_) -> _),
+            (self.record_family, TableAlteration::record_family),
+            (self.partition_version, TableAlteration::partition_version),
+            (self.lock_family, TableAlteration::lock_family),
+        ] {
+            if asked {
+                alteration = add(alteration);
+            }
+        }
+        for family in &self.family {
+            alteration = alteration.family(family.clone());
+        }
+        if let Some(splits) = self.splits {
+            alteration = alteration.splits(splits.is_on());
+        }
+        if let Some(merges) = self.merges {
+            alteration = alteration.merges(merges.is_on());
+        }
+        for (key, value) in &self.attribute {
+            alteration = match value.is_empty() {
+                true => alteration.without_attribute(key.clone()),
+                false => alteration.attribute(key.clone(), value.clone()),
+            };
+        }
+        for setting in &self.family_attribute {
+            let column = setting.column.clone();
+            alteration = alteration.family_attribute(column.family, column.qualifier, setting.value.clone());
+        }
+        Ok(alteration)
+    }
+}
+
+/// Reads `KEY=VALUE`.
+fn setting(text: &str) -> Result<(Bytes, Bytes), String> {
+    let (key, value) = text
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or("an attribute is written KEY=VALUE")?;
+    let read = |text: &str| values::bytes(text).map_err(|error| error.to_string());
+    Ok((read(key)?, read(value)?))
+}

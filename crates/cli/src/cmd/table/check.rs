@@ -1,0 +1,47 @@
+//! `hbase-txn table check`.
+
+use clap::Args;
+use hbase_provision::audit_table;
+use hbase_txn::TableName;
+
+use crate::{
+    cmd::audit::{Audited, Watch},
+    exit::Outcome,
+    global::Global,
+};
+
+/// Find problems of a table with transactions, locks and latches
+///
+/// Queries the endpoint of each region and changes nothing. Each finding has a severity, `broken`
+/// or `note`, and the fix. The exit status is 1 if any finding is `broken`. In JSON each finding is
+/// an object, without findings there are none; with --watch each has a `change`, `found` or `gone`.
+///
+/// A table without the endpoint, and with no rule or one of a single byte, is checked as a lock
+/// table if it has the family D alone, and as a latch table if it has C alone or C and S.
+///
+/// The setting hbase.hregion.keyvalue.timestamp.slop.millisecs can't be checked from a client: a
+/// server that sets it may refuse transactions with an id, because their records are stamped ahead
+/// by the table's replay window.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn table check orders --output json")]
+pub(crate) struct Check {
+    /// Table, with its namespace if it has one
+    name: TableName,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+impl Check {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let connection = global.connect().await?;
+        let fine = format!("{}: nothing stops what it is for", self.name);
+        self.watch
+            .run(global, &fine, async || {
+                Ok(Audited {
+                    looked_at: None,
+                    findings: audit_table(&connection, &self.name).await?,
+                })
+            })
+            .await
+    }
+}

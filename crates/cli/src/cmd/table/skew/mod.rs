@@ -1,0 +1,129 @@
+//! `hbase-txn table skew`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `growth` | the last run, in a file, and what has grown since |
+//! | `bars` | the report in a terminal |
+//! | `objects` | the report in JSON |
+//! | `page` `charts` `svg` | the report as one page |
+//! | `words` | sizes, shares, keys and moments as people read them |
+//! | `whole_file` | files that are written whole or not at all |
+
+mod bars;
+mod charts;
+mod growth;
+mod objects;
+mod page;
+mod report;
+mod svg;
+mod whole_file;
+mod words;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use hbase_provision::{Sampling, Skew as Measuring, SkewProgress};
+use hbase_txn::TableName;
+
+use self::{growth::LastRun, report::ShownReport};
+use crate::{
+    durations,
+    exit::{Exit, Outcome},
+    global::{Format, Global},
+    output,
+    progress::Progress,
+    values::{Ranged, whole},
+};
+
+/// Show how a table's rows are spread over its partitions and regions
+///
+/// Reads all rows, without their values, or a sample of them. Prints the largest partitions, the
+/// contents of each region, where HBase could split it, and the growth since the last run on this
+/// machine. Sizes are those of cells before compression; those of a sample are estimates.
+/// `table check` judges the figures.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn table skew orders --html orders.html")]
+pub(crate) struct Skew {
+    /// Table, with its namespace if it has one
+    name: TableName,
+    /// Fraction of the rows to read, above 0 and up to 1; `auto` reads all of up to 1 GiB, and
+    /// about 1 GiB of larger tables
+    #[arg(long, value_name = "FRACTION", default_value = "auto", allow_hyphen_values = true, value_parser = sampling)]
+    sample: Sampling,
+    /// Number of largest partitions to print, and of regions in the table output; at most 1,000
+    #[arg(long, value_name = "N", default_value = "20", allow_hyphen_values = true, value_parser = whole::<usize>)]
+    top: Ranged<usize>,
+    /// File for an HTML page with charts; replaces an existing file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Number of regions to read concurrently, 1 to 64
+    #[arg(long, value_name = "N", default_value = "4", allow_hyphen_values = true, value_parser = whole::<usize>)]
+    regions_at_once: Ranged<usize>,
+    /// Limit of the whole run
+    #[arg(long, value_name = "DURATION", default_value = "1h", allow_hyphen_values = true, value_parser = durations::parse)]
+    within: Ranged<Duration>,
+}
+
+impl Skew {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let within = self.within.get("--within")?;
+        let top = self.top.get("--top")?;
+        let regions_at_once = self.regions_at_once.get("--regions-at-once")?;
+        if let Some(path) = &self.html {
+            whole_file::check(path)?;
+        }
+        let connection = global.connect().await?;
+        let measuring = Measuring::new(&connection, &self.name)?
+            .sampling(self.sample)
+            .largest(top)
+            .regions_at_once(regions_at_once)
+            .patience(within);
+        let progress = Progress::on_a_terminal();
+        let report = measuring
+            .run(|now| {
+                if let Some(progress) = &progress {
+                    progress.step(&step(now));
+                }
+            })
+            .await;
+        if let Some(progress) = &progress {
+            progress.finish();
+        }
+        let report = report?;
+        let cluster = connection.config().address().to_string();
+        let growth = LastRun::of(&cluster, &report, words::now()).replace_the_one_before();
+        let shown = ShownReport {
+            report: &report,
+            growth: growth.as_ref(),
+            cluster: &cluster,
+            at: words::now(),
+        };
+        if let Some(path) = &self.html {
+            whole_file::write(path, &page::page(&shown))?;
+        }
+        match global.output {
+            Format::Json => objects::tell(&shown)?,
+            Format::Table => output::line(&bars::text(&shown, top, bars::width()))?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn sampling(text: &str) -> Result<Sampling, String> {
+    match text {
+        "auto" => Ok(Sampling::Auto),
+        number => match number.parse() {
+            Ok(fraction) => Ok(Sampling::Fraction(fraction)),
+            Err(_) => Err("write auto, or a number such as 0.05".to_owned()),
+        },
+    }
+}
+
+fn step(now: SkewProgress) -> String {
+    format!(
+        "reading: {} rows, {} of {} regions done",
+        words::number(now.rows),
+        now.regions_done,
+        now.regions
+    )
+}

@@ -1,0 +1,90 @@
+//! Files that are written whole or not at all.
+
+use std::{
+    fs::{self, Permissions},
+    io::{self, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+use tempfile::Builder;
+
+use crate::{exit::Failure, output};
+
+/// Refuses what is no file and no place for one, before there is much work for it.
+pub(super) fn check(path: &Path) -> Result<(), Failure> {
+    let refuse = |why: &str| Err(refused(path, why));
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => {}
+        Ok(_) => return refuse("this is no file"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return refuse(&output::plain(&error)),
+    }
+    match path.file_name() {
+        Some(_) if folder(path).is_dir() => Ok(()),
+        Some(_) => refuse("there is no such folder"),
+        None => refuse("this is no file"),
+    }
+}
+
+/// A reader sees the old text or the new one.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    // As open to others as any new file, which temporary files are not by default.
+    let permissions = Permissions::from_mode(0o666);
+    let written = Builder::new().permissions(permissions).tempfile_in(folder(path));
+    let written = written.and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        Ok(file.persist(path)?)
+    });
+    written
+        .map(drop)
+        .map_err(|error| refused(path, &output::plain(&error)))
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn refused(path: &Path, why: &str) -> Failure {
+    Failure::Refused(format!("writing {}: {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_nothing_else_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        for text in ["old", "new"] {
+            check(&path).unwrap();
+            write(&path, text).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        let usual = folder.path().join("usual");
+        fs::write(&usual, "").unwrap();
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&path), mode(&usual));
+    }
+
+    #[test]
+    fn what_is_no_place_for_a_file_is_refused_before_the_work() {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, why) in [
+            (folder.path().to_owned(), "no file"),
+            (folder.path().join("no/page.html"), "no such folder"),
+            ("/dev/null".into(), "no file"),
+        ] {
+            let refusal = check(&path).unwrap_err().to_string();
+            assert!(
+                refusal.contains(why) && refusal.contains(path.to_str().unwrap()),
+                "{refusal}"
+            );
+        }
+    }
+}

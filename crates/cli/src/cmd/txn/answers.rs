@@ -1,0 +1,303 @@
+//! Outcomes of transactions, in the order of the lines.
+
+use std::io;
+
+use hbase_txn::{BytesBinary, Outcome, Rejection, Row, Unsettled};
+use serde::{Serialize, Serializer};
+
+use crate::{
+    exit::{Exit, Failure},
+    global::Format,
+    hints,
+    output::{self, Lines, Shown},
+    progress::Progress,
+};
+
+/// How a transaction ended. The keys and their order are fixed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Answer {
+    line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix: Option<String>,
+    outcome: &'static str,
+    /// How many different rows the transaction changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<usize>,
+    /// Whether an earlier commit of the same id had applied it.
+    #[serde(skip_serializing_if = "is_false")]
+    replayed: bool,
+    /// The conditions that did not hold.
+    #[serde(
+        rename = "failed",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "failed"
+    )]
+    rejection: Option<Rejection>,
+    /// The results of increments and appends, if the server returned them.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "cells")]
+    results: Vec<Row>,
+    /// The id by which an unknown outcome can be settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// A condition that did not hold.
+#[derive(Serialize)]
+struct FailedObject<'a> {
+    label: &'a str,
+    row: Shown<'a>,
+    /// The value that was found.
+    found: Option<Shown<'a>>,
+}
+
+/// A cell that an increment or an append made.
+#[derive(Serialize)]
+struct CellObject<'a> {
+    row: Shown<'a>,
+    family: Shown<'a>,
+    qualifier: Shown<'a>,
+    value: Shown<'a>,
+}
+
+/// Tells answers, and remembers the gravest.
+#[derive(Debug)]
+pub(super) struct Answers {
+    lines: Lines,
+    format: Format,
+    progress: Option<Progress>,
+    exit: Exit,
+    committed: u64,
+    /// Why outcomes can't be printed any more, and how many were not.
+    broken: Option<(io::Error, usize)>,
+}
+
+impl Answers {
+    pub(super) fn new(format: Format) -> Self {
+        Self {
+            lines: Lines::new(),
+            format,
+            progress: Progress::beside_output(),
+            exit: Exit::Done,
+            committed: 0,
+            broken: None,
+        }
+    }
+
+    /// Prints an outcome at once, because a waiting program may send its next line only then.
+    /// Returns `false` if it can't be printed.
+    pub(super) fn tell(&mut self, answer: &Answer) -> bool {
+        self.exit = self.exit.or_graver(answer.exit());
+        self.committed += u64::from(answer.exit() == Exit::Done);
+        if let Some(progress) = &self.progress {
+            progress.step(&format!(
+                "line {}, {} transactions committed",
+                answer.line, self.committed
+            ));
+        }
+        match &mut self.broken {
+            Some((_, lost)) => *lost += 1,
+            None => {
+                if let Err(error) = write(&mut self.lines, answer, self.format) {
+                    self.broken = Some((error, 1));
+                }
+            }
+        }
+        self.broken.is_none()
+    }
+
+    /// The lines can't be read on.
+    pub(super) fn fail(&mut self, exit: Exit) {
+        self.exit = self.exit.or_graver(exit);
+    }
+
+    /// How the command ends.
+    pub(super) fn end(self) -> Exit {
+        if let Some(progress) = &self.progress {
+            progress.finish();
+        }
+        let Some((error, lost)) = self.broken else {
+            return self.exit;
+        };
+        output::complain(&format!(
+            "hbase-txn: stopped, because the answers can't be written: {error}; {} of transactions that had begun could \
+             not be told",
+            output::counted(lost, "answer")
+        ));
+        self.exit.or_graver(Exit::Failed)
+    }
+}
+
+impl Answer {
+    pub(super) fn refused(line: u64, prefix: Option<String>, rows: Option<usize>, error: String) -> Self {
+        Self {
+            error: Some(error),
+            ..Self::new(line, prefix, rows, "invalid")
+        }
+    }
+
+    pub(super) fn of(line: u64, prefix: String, rows: usize, outcome: Outcome) -> Self {
+        let answer = Self::new(line, Some(prefix), Some(rows), outcome.name());
+        match outcome {
+            Outcome::Committed(committed) => Self {
+                replayed: committed.replayed,
+                results: committed.results,
+                ..answer
+            },
+            Outcome::Rejected(rejection) => Self {
+                rejection: Some(rejection),
+                ..answer
+            },
+            Outcome::Invalid(error) | Outcome::Aborted(error) => Self {
+                error: Some(Failure::from(error).to_string()),
+                ..answer
+            },
+            Outcome::Unknown(unsettled) => Self {
+                id: unsettled.id().map(ToString::to_string),
+                error: Some(unknown(&unsettled, answer.prefix.as_deref())),
+                ..answer
+            },
+            _ => answer,
+        }
+    }
+
+    fn new(line: u64, prefix: Option<String>, rows: Option<usize>, outcome: &'static str) -> Self {
+        Self {
+            line,
+            prefix,
+            outcome,
+            rows,
+            replayed: false,
+            rejection: None,
+            results: Vec::new(),
+            id: None,
+            error: None,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self.outcome {
+            "committed" => Exit::Done,
+            "rejected" => Exit::NotMet,
+            "unknown" => Exit::Unknown,
+            _ => Exit::Failed,
+        }
+    }
+
+    /// For people.
+    fn text(&self) -> String {
+        let mut text = format!("line {}: ", self.line);
+        if let Some(prefix) = &self.prefix {
+            text += &format!("partition {prefix}, ");
+        }
+        if let Some(rows) = self.rows {
+            text += &format!("{}, ", output::counted(rows, "row"));
+        }
+        text += self.outcome;
+        if self.replayed {
+            text += " before";
+        }
+        for cell in self.results.iter().flat_map(Row::cells) {
+            let (row, family) = (BytesBinary(&cell.row), BytesBinary(&cell.family));
+            let (qualifier, value) = (BytesBinary(&cell.qualifier), BytesBinary(&cell.value));
+            text += &format!("; {row} {family}:{qualifier} is {value}");
+        }
+        if let Some(why) = self
+            .rejection
+            .as_ref()
+            .map(ToString::to_string)
+            .or_else(|| self.error.clone())
+        {
+            text += &format!(": {why}");
+        }
+        text
+    }
+}
+
+/// Why the answer is missing, and the command that settles the transaction if it has an id.
+fn unknown(unsettled: &Unsettled, prefix: Option<&str>) -> String {
+    let error = unsettled.error();
+    let (Some(table), Some(prefix), Some(id)) = (error.table(), prefix, unsettled.id()) else {
+        return error.to_string();
+    };
+    let [table, prefix, id] = [table, prefix, &id.to_string()].map(|text| hints::word(&text));
+    format!("{error}: run hbase-txn txn outcome {table} {prefix} {id} --settle")
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn failed<S: Serializer>(rejection: &Option<Rejection>, serializer: S) -> Result<S::Ok, S::Error> {
+    let failed = rejection.iter().flat_map(|rejection| &rejection.failed);
+    serializer.collect_seq(failed.map(|condition| FailedObject {
+        label: &condition.label,
+        row: Shown(&condition.row),
+        found: condition.found.as_ref().map(|cell| Shown(&cell.value)),
+    }))
+}
+
+fn cells<S: Serializer>(rows: &[Row], serializer: S) -> Result<S::Ok, S::Error> {
+    let cells = rows.iter().flat_map(Row::cells);
+    serializer.collect_seq(cells.map(|cell| CellObject {
+        row: Shown(&cell.row),
+        family: Shown(&cell.family),
+        qualifier: Shown(&cell.qualifier),
+        value: Shown(&cell.value),
+    }))
+}
+
+fn write(lines: &mut Lines, answer: &Answer, format: Format) -> io::Result<()> {
+    match format {
+        Format::Json => lines.json(answer)?,
+        Format::Table => lines.line(format_args!("{}", answer.text()))?,
+    }
+    lines.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn answer(outcome: &'static str) -> Answer {
+        Answer {
+            outcome,
+            ..Answer::refused(1, None, None, "why".to_owned())
+        }
+    }
+
+    #[rstest]
+    #[case("committed", Exit::Done)]
+    #[case("rejected", Exit::NotMet)]
+    #[case("invalid", Exit::Failed)]
+    #[case("aborted", Exit::Failed)]
+    #[case("unknown", Exit::Unknown)]
+    fn an_outcome_ends_the_command_so(#[case] outcome: &'static str, #[case] exit: Exit) {
+        assert_eq!(answer(outcome).exit(), exit);
+    }
+
+    #[test]
+    fn keys_that_say_nothing_are_left_out() {
+        let json = serde_json::to_string(&answer("unknown")).unwrap();
+        assert_eq!(json, r#"{"line":1,"outcome":"unknown","error":"why"}"#);
+    }
+
+    #[test]
+    fn an_unknown_outcome_names_the_id_that_settles_it() {
+        let unknown = Answer {
+            id: Some("order-4711".to_owned()),
+            prefix: Some("xxx".to_owned()),
+            rows: Some(2),
+            ..answer("unknown")
+        };
+        let json = serde_json::to_string(&unknown).unwrap();
+        let expected =
+            r#"{"line":1,"prefix":"xxx","outcome":"unknown","rows":2,"id":"order-4711","error":"why"}"#;
+        assert_eq!(json, expected);
+        assert_eq!(unknown.text(), "line 1: partition xxx, 2 rows, unknown: why");
+    }
+}

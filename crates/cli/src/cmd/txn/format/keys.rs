@@ -1,0 +1,173 @@
+//! Values that stand under a key, and how they are refused.
+
+use std::{fmt, marker::PhantomData};
+
+use bytes::Bytes;
+use hbase_txn::{TransactionId, parse_bytes_binary};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+};
+use serde_json::Value;
+
+/// A JSON object. What serde derives takes an array of the values as well.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor<T>(PhantomData<T>);
+
+        impl<'de, T: DeserializeOwned> Visitor<'de> for ObjectVisitor<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+pub(super) fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+    string("prefix", escaped, deserializer).map(Some)
+}
+
+pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TransactionId>, D::Error> {
+    string("id", |text| TransactionId::new(escaped(text)?), deserializer).map(Some)
+}
+
+pub(super) fn row<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+    string("row", escaped, deserializer)
+}
+
+pub(super) fn family<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+    string("family", escaped, deserializer).map(Some)
+}
+
+pub(super) fn qualifier<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+    string("qualifier", escaped, deserializer).map(Some)
+}
+
+pub(super) fn value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+    string("value", escaped, deserializer).map(Some)
+}
+
+/// A label is a name for people and programs, no bytes: a backslash in it is one.
+pub(super) fn label<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    string("label", |text| Ok::<_, String>(text.to_owned()), deserializer).map(Some)
+}
+
+pub(super) fn ttl<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    millis("ttl_ms", deserializer).map(Some)
+}
+
+pub(super) fn timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    millis("timestamp", deserializer).map(Some)
+}
+
+pub(super) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    let must = "it must be a whole number that eight bytes can hold";
+    number("amount", Value::as_i64, must, deserializer).map(Some)
+}
+
+pub(super) fn conditions<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    array("conditions", deserializer)
+}
+
+pub(super) fn mutations<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    array("mutations", deserializer)
+}
+
+/// One of the words that may stand under `op`.
+pub(super) fn op<'de, D: Deserializer<'de>, T: Copy>(
+    words: &[(&str, T)],
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let find = |text: &str| {
+        let found = words.iter().find(|(word, _)| *word == text);
+        found.map(|(_, op)| *op).ok_or_else(|| {
+            let words: Vec<_> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+            format!("there is no `{text}`; there are {}", words.join(", "))
+        })
+    };
+    string("op", find, deserializer)
+}
+
+fn millis<'de, D: Deserializer<'de>>(key: &'static str, deserializer: D) -> Result<u64, D::Error> {
+    let must = "it must be a whole number of milliseconds, 0 or more";
+    number(key, Value::as_u64, must, deserializer)
+}
+
+/// A number.
+fn number<'de, D: Deserializer<'de>, T>(
+    key: &'static str,
+    read: fn(&Value) -> Option<T>,
+    must: &str,
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    read(&value).ok_or_else(|| D::Error::custom(format!("{key} is {value}; {must}")))
+}
+
+/// Bytes as HBase's shell writes them.
+fn escaped(text: &str) -> hbase_client::Result<Bytes> {
+    parse_bytes_binary(text)
+}
+
+/// A string, and what it stands for.
+fn string<'de, D: Deserializer<'de>, T, E: fmt::Display>(
+    key: &'static str,
+    read: impl Fn(&str) -> Result<T, E>,
+    deserializer: D,
+) -> Result<T, D::Error> {
+    struct StringVisitor<R>(&'static str, R);
+
+    impl<T, E: fmt::Display, R: Fn(&str) -> Result<T, E>> Visitor<'_> for StringVisitor<R> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a string for `{}`", self.0)
+        }
+
+        fn visit_str<F: de::Error>(self, text: &str) -> Result<T, F> {
+            (self.1)(text).map_err(|error| F::custom(format!("`{}`: {error}", self.0)))
+        }
+    }
+
+    deserializer.deserialize_str(StringVisitor(key, read))
+}
+
+/// An array.
+fn array<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    key: &'static str,
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    struct ArrayVisitor<T>(&'static str, PhantomData<T>);
+
+    impl<'de, T: DeserializeOwned> Visitor<'de> for ArrayVisitor<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "an array for `{}`", self.0)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<T>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(element) = elements.next_element()? {
+                all.push(element);
+            }
+            Ok(all)
+        }
+    }
+
+    deserializer.deserialize_seq(ArrayVisitor(key, PhantomData))
+}

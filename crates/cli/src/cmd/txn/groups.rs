@@ -1,0 +1,183 @@
+//! A line's transactions: the one of its partition, or one for each partition that it touches.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use hbase_txn::{BytesBinary, Condition, Mutation, Partition, PartitionedTable, TransactionId};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{
+    answers::Answer,
+    format::{LineMutation, Transaction},
+    lines::{InputLine, TooLong},
+};
+use crate::exit::Failure;
+
+/// What becomes of a line, or of a part of it.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// It is refused before anything is sent.
+    Refused(Answer),
+    /// It is a transaction.
+    Commit(Group),
+}
+
+/// A transaction of a line.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) partition: Partition,
+    pub(super) transaction: hbase_txn::Transaction,
+    /// Whether it has deletes that the server stamps with its own time.
+    pub(super) deletes_now: bool,
+    line: u64,
+    rows: usize,
+    /// The line's part of what may be held at a time.
+    _held: Arc<OwnedSemaphorePermit>,
+}
+
+/// The transactions of a line, or its refusal.
+pub(super) fn steps(
+    table: &PartitionedTable,
+    line: InputLine,
+    held: OwnedSemaphorePermit,
+    guard_timestamps: bool,
+) -> Vec<Step> {
+    let InputLine { number, text } = line;
+    let parsed = match text {
+        Ok(text) => Transaction::parse(number, &text),
+        Err(TooLong { longest }) => Err(format!("line {number} is longer than {longest} bytes")),
+    };
+    let line = match parsed {
+        Ok(line) => line,
+        Err(error) => return vec![Step::Refused(Answer::refused(number, None, None, error))],
+    };
+    let held = Arc::new(held);
+    let start = |partition: Partition, rows| {
+        let transaction = table.transaction_for_row(partition.first_key().clone());
+        Group {
+            line: number,
+            rows,
+            deletes_now: false,
+            _held: Arc::clone(&held),
+            partition,
+            transaction: match guard_timestamps {
+                true => transaction.guard_timestamps(),
+                false => transaction,
+            },
+        }
+    };
+    if !line.is_whole() {
+        return by_partition(table, line.mutations)
+            .into_iter()
+            .map(|(partition, mutations)| {
+                let rows = rows(&mutations);
+                start(partition, rows).fill(None, Vec::new(), mutations)
+            })
+            .collect();
+    }
+    let rows = rows(&line.mutations);
+    let partition = match &line.prefix {
+        Some(prefix) => table.rule().partition(prefix).map_err(|error| {
+            let error = error.at_operation("transaction").at_table(table.name());
+            Failure::from(error).to_string()
+        }),
+        None => only_partition(table, &line).map_err(|why| format!("line {number}: {why}")),
+    };
+    vec![match partition {
+        Ok(partition) => start(partition, rows).fill(line.id, line.conditions, line.mutations),
+        Err(error) => {
+            let prefix = line.prefix.map(|prefix| BytesBinary(&prefix).to_string());
+            Step::Refused(Answer::refused(number, prefix, Some(rows), error))
+        }
+    }]
+}
+
+impl Group {
+    /// Adds conditions and mutations. One that can't be part of the transaction refuses all of it.
+    fn fill(
+        mut self,
+        id: Option<TransactionId>,
+        conditions: Vec<Condition>,
+        mutations: Vec<LineMutation>,
+    ) -> Step {
+        self.deletes_now = mutations.iter().any(|line| line.deletes_now);
+        if let Some(id) = id {
+            self.transaction = self.transaction.id(id);
+        }
+        let add = || {
+            for condition in conditions {
+                self.transaction.try_add(condition)?;
+            }
+            for LineMutation { mutation, .. } in mutations {
+                self.transaction.try_add(mutation)?;
+            }
+            Ok::<_, hbase_txn::Error>(())
+        };
+        match add() {
+            Ok(()) => Step::Commit(self),
+            Err(error) => Step::Refused(Answer::refused(
+                self.line,
+                Some(self.prefix()),
+                Some(self.rows),
+                Failure::from(error).to_string(),
+            )),
+        }
+    }
+
+    /// Sends it.
+    pub(super) async fn commit(self) -> Answer {
+        let prefix = self.prefix();
+        let outcome = self.transaction.commit().await;
+        Answer::of(self.line, prefix, self.rows, outcome)
+    }
+
+    fn prefix(&self) -> String {
+        BytesBinary(self.partition.prefix()).to_string()
+    }
+}
+
+fn rows(mutations: &[LineMutation]) -> usize {
+    let rows: HashSet<_> = mutations.iter().map(|line| line.mutation.row()).collect();
+    rows.len()
+}
+
+/// The partition of all rows that a line names.
+fn only_partition(table: &PartitionedTable, line: &Transaction) -> Result<Partition, String> {
+    let conditions = line.conditions.iter().map(Condition::row);
+    let mutations = line.mutations.iter().map(|line| line.mutation.row());
+    let mut rows = mutations
+        .chain(conditions)
+        .map(|row| (row, table.partition_of(row)));
+    let Some((row, partition)) = rows.next() else {
+        return Err("neither mutations nor conditions".to_owned());
+    };
+    match rows.find(|(_, of_other)| *of_other != partition) {
+        None => Ok(partition),
+        Some((other, of_other)) => Err(format!(
+            "row {} is in partition {partition}, row {} in partition {of_other}; what has an `id` or `conditions` is one \
+             transaction, of one partition: write a line for each",
+            BytesBinary(row),
+            BytesBinary(other)
+        )),
+    }
+}
+
+/// The mutations by partition, in the order in which the partitions first appear.
+fn by_partition(
+    table: &PartitionedTable,
+    mutations: Vec<LineMutation>,
+) -> Vec<(Partition, Vec<LineMutation>)> {
+    let mut groups: Vec<(Partition, Vec<LineMutation>)> = Vec::new();
+    let mut places: HashMap<Partition, usize> = HashMap::new();
+    for line in mutations {
+        let partition = table.partition_of(Mutation::row(&line.mutation));
+        let place = *places.entry(partition.clone()).or_insert_with(|| {
+            groups.push((partition, Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].1.push(line);
+    }
+    groups
+}

@@ -1,0 +1,151 @@
+//! The lines of a file or of stdin, one at a time.
+
+use std::{io, path::Path};
+
+use tokio::{
+    fs::File,
+    io::{AsyncBufRead, AsyncBufReadExt, BufReader, stdin},
+};
+
+/// Lines, read as they are asked for. Only one is held.
+pub(super) struct InputLines {
+    source: Box<dyn AsyncBufRead + Send + Unpin>,
+    name: String,
+    number: u64,
+    longest: usize,
+}
+
+/// A line and its number, counted from 1.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct InputLine {
+    pub(super) number: u64,
+    pub(super) text: Result<Vec<u8>, TooLong>,
+}
+
+/// A line that is longer than any is read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooLong {
+    pub(super) longest: usize,
+}
+
+impl InputLines {
+    /// The longest line that is read.
+    pub(super) const LONGEST: usize = 64 << 20;
+
+    /// Lines of a file; of stdin for none and for `-`.
+    pub(super) async fn open(path: Option<&Path>) -> io::Result<Self> {
+        match path {
+            Some(path) if path != Path::new("-") => {
+                let in_context = |error| in_context(&path.display().to_string(), &error);
+                let file = File::open(path).await.map_err(in_context)?;
+                let source = BufReader::with_capacity(64 << 10, file);
+                Ok(Self::new(source, path.display().to_string(), Self::LONGEST))
+            }
+            _ => {
+                let source = BufReader::with_capacity(64 << 10, stdin());
+                Ok(Self::new(source, "stdin".to_owned(), Self::LONGEST))
+            }
+        }
+    }
+
+    fn new(source: impl AsyncBufRead + Send + Unpin + 'static, name: String, longest: usize) -> Self {
+        Self {
+            source: Box::new(source),
+            name,
+            number: 0,
+            longest,
+        }
+    }
+
+    /// The next line that is not blank; none at the end.
+    pub(super) async fn next(&mut self) -> io::Result<Option<InputLine>> {
+        while let Some(line) = self
+            .read()
+            .await
+            .map_err(|error| in_context(&self.name, &error))?
+        {
+            match &line.text {
+                Ok(text) if text.iter().all(u8::is_ascii_whitespace) => {}
+                _ => return Ok(Some(line)),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn read(&mut self) -> io::Result<Option<InputLine>> {
+        let (mut text, mut length) = (Vec::new(), 0);
+        loop {
+            let here = self.source.fill_buf().await?;
+            let end = here.iter().position(|byte| *byte == b'\n');
+            let part = &here[..end.unwrap_or(here.len())];
+            length += part.len();
+            if length <= self.longest {
+                text.extend_from_slice(part);
+            } else {
+                // The rest is passed over, and what was held is given back.
+                text = Vec::new();
+            }
+            let (read, is_end) = (part.len() + usize::from(end.is_some()), here.is_empty());
+            self.source.consume(read);
+            if is_end && length == 0 {
+                return Ok(None);
+            }
+            if is_end || end.is_some() {
+                self.number += 1;
+                return Ok(Some(InputLine {
+                    number: self.number,
+                    text: match length <= self.longest {
+                        true => Ok(text),
+                        false => Err(TooLong {
+                            longest: self.longest,
+                        }),
+                    },
+                }));
+            }
+        }
+    }
+}
+
+fn in_context(name: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("reading {name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    /// Lines of a text that arrives in small pieces.
+    async fn lines(text: &'static str) -> Vec<(u64, Option<String>)> {
+        let source = BufReader::with_capacity(3, text.as_bytes());
+        let mut lines = InputLines::new(source, "text".to_owned(), 8);
+        let mut found = Vec::new();
+        while let Some(line) = lines.next().await.unwrap() {
+            found.push((
+                line.number,
+                line.text.ok().map(|text| String::from_utf8(text).unwrap()),
+            ));
+        }
+        found
+    }
+
+    #[rstest]
+    #[case("", &[])]
+    #[case("a", &[(1, Some("a"))])]
+    #[case("a\nbcdef\n", &[(1, Some("a")), (2, Some("bcdef"))])]
+    #[case("\n \t\r\n\na\n\nb", &[(4, Some("a")), (6, Some("b"))])]
+    #[case("12345678\n123456789\nab", &[(1, Some("12345678")), (2, None), (3, Some("ab"))])]
+    #[case("123456789", &[(1, None)])]
+    #[tokio::test]
+    async fn numbers_lines_skips_blank_ones_and_passes_long_ones_over(
+        #[case] text: &'static str,
+        #[case] expected: &[(u64, Option<&str>)],
+    ) {
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(number, text)| (*number, text.map(str::to_owned)))
+            .collect();
+        assert_eq!(lines(text).await, expected);
+    }
+}

@@ -1,0 +1,121 @@
+//! The commands that follow the hints of errors: the libraries name none.
+
+use std::{borrow::Cow, fmt::Display};
+
+use hbase_txn::{ClientErrorKind, Error, ErrorKind, TableDescriptor, TableDescriptorExt};
+
+/// Appends the command that fixes the error to its hint, if one does.
+pub(crate) fn with_command(error: Error) -> Error {
+    let Some(command) = command(&error) else {
+        return error;
+    };
+    let hint = error.hint().map_or_else(String::new, |hint| format!("{hint}: "));
+    error.with_better_hint(format!("{hint}run {command}"))
+}
+
+/// Appends the command that shows what else stops a table, if a plan could not be proven on it.
+pub(crate) fn with_check(error: Error) -> Error {
+    match (error.table().map(|table| word(&table)), command(&error)) {
+        (Some(table), Some(_)) => {
+            let hint = error.hint().map_or_else(String::new, |hint| format!("{hint}; "));
+            error.with_better_hint(format!("{hint}run hbase-txn table check {table}"))
+        }
+        _ => error,
+    }
+}
+
+/// What is to be chosen stands in capitals.
+fn command(error: &Error) -> Option<String> {
+    let table = word(&error.table()?);
+    let alter = |option: &str| format!("hbase-txn table alter {table} {option}");
+    let on_table = |action: &str| format!("hbase-txn table {action} {table}");
+    let command = match error.kind() {
+        _ if error.missing_family().is_some() => alter(&adding(error.missing_family()?)),
+        ErrorKind::RecordFamilyMissing => on_table("check"),
+        ErrorKind::WeakDurability => alter("--attribute DURABILITY=SYNC_WAL"),
+        ErrorKind::SemaphoreAbsent => format!("hbase-txn semaphore create {table} ID PERMITS --client C"),
+        ErrorKind::Client(kind) => match kind {
+            ClientErrorKind::TableNotFound => on_table("create"),
+            ClientErrorKind::TableExists => on_table("describe"),
+            // The library's own refusals name the families.
+            ClientErrorKind::FamilyNotFound if error.remote().is_some() => on_table("describe"),
+            ClientErrorKind::TableDisabled => on_table("enable"),
+            ClientErrorKind::NoPartitionRule => alter("--prefix-length N"),
+            ClientErrorKind::EndpointMissing => alter("--endpoint"),
+            ClientErrorKind::PartitionCut if !error.is_retryable() => on_table("repair"),
+            ClientErrorKind::SwitchedOff => on_table("check"),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(command)
+}
+
+/// The option that adds a family.
+fn adding(family: &str) -> String {
+    match family {
+        TableDescriptor::RECORD_FAMILY => "--record-family".to_owned(),
+        TableDescriptor::VERSION_FAMILY => "--partition-version".to_owned(),
+        TableDescriptor::LOCK_FAMILY => "--lock-family".to_owned(),
+        family => format!("--family {}", word(&family)),
+    }
+}
+
+/// Quotes a word for a shell, in the form in which this command reads bytes and not as an option.
+pub(crate) fn word(text: &impl Display) -> String {
+    let mut text = text.to_string();
+    if let Some(rest) = text.strip_prefix('-') {
+        text = format!(r"\x2D{rest}");
+    }
+    // Only a NUL can't be quoted, and no argument of a command can have one.
+    shlex::try_quote(&text).map_or_else(|_| text.clone(), Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn hint(error: Error) -> Option<String> {
+        with_command(error.at_table(&"ns:orders"))
+            .hint()
+            .map(str::to_owned)
+    }
+
+    #[rstest]
+    #[case(
+        ClientErrorKind::TableDisabled,
+        "enable it: run hbase-txn table enable ns:orders"
+    )]
+    #[case(
+        ClientErrorKind::EndpointMissing,
+        "run hbase-txn table alter ns:orders --endpoint"
+    )]
+    fn command_follows_the_hint(#[case] kind: ClientErrorKind, #[case] expected: &str) {
+        assert_eq!(hint(Error::new(kind, "")).unwrap(), expected);
+        assert_eq!(
+            with_command(Error::new(kind, "")).hint(),
+            Error::new(kind, "").hint()
+        );
+    }
+
+    #[rstest]
+    #[case("_txn", "--record-family")]
+    #[case("_lock", "--lock-family")]
+    #[case("S", "--family S")]
+    fn missing_family_names_the_option(#[case] family: &'static str, #[case] option: &str) {
+        let error = Error::new(ClientErrorKind::FamilyNotFound, "").with_missing_family(family);
+        let expected = format!("run hbase-txn table alter ns:orders {option}");
+        assert_eq!(hint(error).unwrap(), expected);
+    }
+
+    #[rstest]
+    #[case("order-1", "order-1")]
+    #[case("a b#$HOME", "'a b#$HOME'")]
+    #[case("-f", r#""\\x2Df""#)]
+    #[case("it's", r#""it's""#)]
+    fn a_shell_takes_each_word_for_one(#[case] text: &str, #[case] expected: &str) {
+        assert_eq!(word(&text), expected);
+    }
+}

@@ -1,0 +1,103 @@
+//! The only way to stdout and stderr. A reader that went away is an error to handle, never a panic.
+
+use std::io::{self, BufWriter, Stdout, Write};
+
+use comfy_table::{ContentArrangement, Table, presets};
+use hbase_txn::BytesBinary;
+use serde::{Serialize, Serializer};
+
+/// Writes one line of text.
+pub(crate) fn line(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{text}")
+        .and_then(|()| stdout.flush())
+        .map_err(in_context)
+}
+
+/// Says what was being written.
+fn in_context(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("writing to stdout: {}", plain(&error)))
+}
+
+/// What the system says, without its number.
+pub(crate) fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" (os error").unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+/// Writes one object as one line of compact JSON.
+pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
+    line(&serde_json::to_string(object)?)
+}
+
+/// Many lines: they go out when enough have come together, or when [`flush`](Self::flush) is
+/// called.
+#[derive(Debug)]
+pub(crate) struct Lines(BufWriter<Stdout>);
+
+impl Lines {
+    pub(crate) fn new() -> Self {
+        Self(BufWriter::with_capacity(64 << 10, io::stdout()))
+    }
+
+    pub(crate) fn line(&mut self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
+        self.0
+            .write_fmt(text)
+            .and_then(|()| self.0.write_all(b"\n"))
+            .map_err(in_context)
+    }
+
+    pub(crate) fn json(&mut self, object: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut self.0, object)
+            .map_err(io::Error::from)
+            .and_then(|()| self.0.write_all(b"\n"))
+            .map_err(in_context)
+    }
+
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(in_context)
+    }
+}
+
+/// Bytes in JSON, as HBase's shell writes them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&BytesBinary(self.0))
+    }
+}
+
+/// A table for people; columns are as wide as the terminal allows.
+pub(crate) fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    table.trim_fmt()
+}
+
+/// Tells something on stderr. That stderr is closed is nothing to stop for.
+pub(crate) fn complain(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Writes a question on stderr; the answer is typed behind it.
+pub(crate) fn ask(question: &str) {
+    let _ = write!(io::stderr().lock(), "{question}");
+}
+
+/// A number of things in a sentence: `1 row`, `2 rows`.
+pub(crate) fn counted(number: usize, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}

@@ -1,0 +1,552 @@
+//! The administration of tables and regions.
+
+use std::{fmt, time::Duration};
+
+use bytes::Bytes;
+use prost::Message;
+use tokio::time::Instant;
+
+use super::{
+    Connection,
+    procedure::{Ended, Started},
+};
+use crate::{
+    cluster::CallKind,
+    config::bounded,
+    error::{Error, ErrorKind, Result},
+    model::{BytesBinary, IntoTableName, RegionInfo, ServerName, TableDescriptor, TableName, TableState},
+    wire::{convert, pb},
+};
+
+/// The administration of a cluster's tables and regions.
+///
+/// Calls that change something wait until the master has done it, within the operation timeout;
+/// when that passes, the master goes on by itself. Each carries a nonce, so that a call that is
+/// sent again is done once.
+///
+/// Flushes and compactions are done by the region servers, and are waited for likewise.
+#[derive(Clone)]
+pub struct Admin {
+    pub(super) connection: Connection,
+    operation_timeout: Duration,
+}
+
+/// A region of a table, and where it is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableRegion {
+    /// The region.
+    pub region: RegionInfo,
+    /// Its server; none while it is unassigned.
+    pub server: Option<ServerName>,
+}
+
+impl Connection {
+    /// Returns the administration of the cluster's tables and regions.
+    #[must_use]
+    pub fn admin(&self) -> Admin {
+        Admin {
+            connection: self.clone(),
+            operation_timeout: self.config().operation_timeout(),
+        }
+    }
+}
+
+impl Admin {
+    /// Sets the operation timeout.
+    #[must_use]
+    pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
+        self.operation_timeout = bounded(timeout);
+        self
+    }
+
+    /// Returns the names of all tables that are not HBase's own.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached or does not allow it.
+    pub async fn tables(&self) -> Result<Vec<TableName>> {
+        let request = pb::GetTableNamesRequest {
+            include_sys_tables: Some(false),
+            ..Default::default()
+        };
+        let answer: pb::GetTableNamesResponse = self.call("GetTableNames", &request).await?;
+        answer
+            .table_names
+            .iter()
+            .map(|name| convert::table_name(name).map_err(|error| bad_answer(&error)))
+            .collect()
+    }
+
+    /// Returns the descriptor of a table.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
+    pub async fn descriptor(&self, table: impl IntoTableName) -> Result<TableDescriptor> {
+        let table = &table.into_table_name()?;
+        let request = pb::GetTableDescriptorsRequest {
+            table_names: vec![convert::table_name_message(table)],
+            ..Default::default()
+        };
+        let answer: pb::GetTableDescriptorsResponse = self
+            .call("GetTableDescriptors", &request)
+            .await
+            .map_err(|error| error.at_table(table))?;
+        let schema = answer.table_schema.into_iter().next().ok_or_else(|| {
+            self.at_master(Error::new(ErrorKind::TableNotFound, "no such table"))
+                .at_table(table)
+        })?;
+        convert::table_descriptor(schema).map_err(|error| bad_answer(&error))
+    }
+
+    /// Returns whether a table exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached or does not allow it.
+    pub async fn exists(&self, table: impl IntoTableName) -> Result<bool> {
+        let table = &table.into_table_name()?;
+        match self.descriptor(table).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::TableNotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the state of a table.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
+    pub async fn state(&self, table: impl IntoTableName) -> Result<TableState> {
+        let table = &table.into_table_name()?;
+        let request = pb::GetTableStateRequest {
+            table_name: convert::table_name_message(table),
+        };
+        let answer: pb::GetTableStateResponse = self
+            .call("GetTableState", &request)
+            .await
+            .map_err(|error| error.at_table(table))?;
+        Ok(convert::table_state(&answer.table_state))
+    }
+
+    /// Returns the regions of a table, in order, as `hbase:meta` has them now.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
+    pub async fn regions(&self, table: impl IntoTableName) -> Result<Vec<TableRegion>> {
+        let table = &table.into_table_name()?;
+        let regions = self.connection.cluster.regions_of(table, self.deadline()).await?;
+        Ok(regions
+            .into_iter()
+            .map(|found| TableRegion {
+                region: found.region,
+                server: found.server,
+            })
+            .collect())
+    }
+
+    /// Creates a table, with a region boundary at each split key. The keys need not be sorted.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TableExists`](ErrorKind::TableExists),
+    /// [`NamespaceNotFound`](ErrorKind::NamespaceNotFound), or
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a table without families, an empty or doubled
+    /// split key, and everything that the master rejects.
+    pub async fn create_table(&self, descriptor: &TableDescriptor, split_keys: &[Bytes]) -> Result<()> {
+        let in_context = |error: Error| {
+            error
+                .at_operation("creating the table")
+                .at_table(&descriptor.name)
+        };
+        let mut split_keys = split_keys.to_vec();
+        split_keys.sort_unstable();
+        descriptor.check().map_err(in_context)?;
+        if split_keys.first().is_some_and(Bytes::is_empty) {
+            return Err(in_context(Error::invalid("an empty split key")));
+        }
+        if let Some(pair) = split_keys.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(in_context(Error::invalid(format!(
+                "split key {} is given twice",
+                BytesBinary(&pair[0])
+            ))));
+        }
+        let request = pb::CreateTableRequest {
+            table_schema: convert::table_schema(descriptor),
+            split_keys,
+            nonce_group: Some(nonce()),
+            nonce: Some(nonce()),
+        };
+        let deadline = self.deadline();
+        let ended = self
+            .run::<_, pb::CreateTableResponse>("CreateTable", &request, deadline)
+            .await;
+        match ended.map_err(in_context)? {
+            Ended::Done => Ok(()),
+            Ended::Forgotten => self
+                .until(deadline)
+                .descriptor(&descriptor.name)
+                .await
+                .map(drop)
+                .map_err(in_context),
+        }
+    }
+
+    /// Replaces the descriptor of a table. HBase reopens the regions one by one, so that the change
+    /// takes effect.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist, and an
+    /// error if the master rejects the change.
+    pub async fn modify_table(&self, descriptor: &TableDescriptor) -> Result<()> {
+        let in_context = |error: Error| {
+            error
+                .at_operation("modifying the table")
+                .at_table(&descriptor.name)
+        };
+        descriptor.check().map_err(in_context)?;
+        let request = pb::ModifyTableRequest {
+            table_name: convert::table_name_message(&descriptor.name),
+            table_schema: convert::table_schema(descriptor),
+            nonce_group: Some(nonce()),
+            nonce: Some(nonce()),
+            reopen_regions: Some(true),
+        };
+        let deadline = self.deadline();
+        let ended = self
+            .run::<_, pb::ModifyTableResponse>("ModifyTable", &request, deadline)
+            .await;
+        match ended.map_err(in_context)? {
+            Ended::Done => Ok(()),
+            Ended::Forgotten => match self
+                .until(deadline)
+                .descriptor(&descriptor.name)
+                .await
+                .map_err(in_context)?
+            {
+                found if found == *descriptor => Ok(()),
+                _ => Err(in_context(Error::new(
+                    ErrorKind::Server,
+                    "the table is not as it was asked to be",
+                ))),
+            },
+        }
+    }
+
+    /// Takes a table offline. Does nothing if it is offline already.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
+    pub async fn disable_table(&self, table: impl IntoTableName) -> Result<()> {
+        let table = &table.into_table_name()?;
+        let in_context = |error: Error| error.at_operation("disabling the table").at_table(table);
+        let request = pb::DisableTableRequest {
+            table_name: convert::table_name_message(table),
+            nonce_group: Some(nonce()),
+            nonce: Some(nonce()),
+        };
+        let deadline = self.deadline();
+        let ended = self
+            .run::<_, pb::DisableTableResponse>("DisableTable", &request, deadline)
+            .await;
+        // Releases differ in who says that there is nothing to do: the call, or the procedure that
+        // it started.
+        match ended {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::TableDisabled => return Ok(()),
+            Err(error) => return Err(in_context(error)),
+        }
+        self.until(deadline)
+            .expect_state(table, TableState::Disabled)
+            .await
+            .map_err(in_context)
+    }
+
+    /// Brings a table back online. Does nothing if it is online already.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
+    pub async fn enable_table(&self, table: impl IntoTableName) -> Result<()> {
+        let table = &table.into_table_name()?;
+        let in_context = |error: Error| error.at_operation("enabling the table").at_table(table);
+        let request = pb::EnableTableRequest {
+            table_name: convert::table_name_message(table),
+            nonce_group: Some(nonce()),
+            nonce: Some(nonce()),
+        };
+        let deadline = self.deadline();
+        let ended = self
+            .run::<_, pb::EnableTableResponse>("EnableTable", &request, deadline)
+            .await;
+        // Releases differ in who says that there is nothing to do: the call, or the procedure that
+        // it started.
+        match ended {
+            Ok(_) => {}
+            Err(error) if is_class(&error, "TableNotDisabledException") => return Ok(()),
+            Err(error) => return Err(in_context(error)),
+        }
+        self.until(deadline)
+            .expect_state(table, TableState::Enabled)
+            .await
+            .map_err(in_context)
+    }
+
+    /// Disables a table and deletes it with all its rows.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
+    pub async fn delete_table(&self, table: impl IntoTableName) -> Result<()> {
+        let table = &table.into_table_name()?;
+        let in_context = |error: Error| error.at_operation("deleting the table").at_table(table);
+        let deadline = self.deadline();
+        self.until(deadline)
+            .disable_table(table)
+            .await
+            .map_err(in_context)?;
+        let request = pb::DeleteTableRequest {
+            table_name: convert::table_name_message(table),
+            nonce_group: Some(nonce()),
+            nonce: Some(nonce()),
+        };
+        let ended = self
+            .run::<_, pb::DeleteTableResponse>("DeleteTable", &request, deadline)
+            .await;
+        match ended.map_err(in_context)? {
+            Ended::Forgotten if self.until(deadline).exists(table).await? => Err(in_context(Error::new(
+                ErrorKind::Server,
+                "the table is still there",
+            ))),
+            Ended::Done | Ended::Forgotten => Ok(()),
+        }
+    }
+
+    /// Creates a namespace. Does nothing if it exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached or does not allow it.
+    pub async fn create_namespace(&self, namespace: &str) -> Result<()> {
+        let request = pb::CreateNamespaceRequest {
+            namespace_descriptor: pb::NamespaceDescriptor {
+                name: Bytes::copy_from_slice(namespace.as_bytes()),
+                configuration: Vec::new(),
+            },
+            nonce_group: Some(nonce()),
+            nonce: Some(nonce()),
+        };
+        let deadline = self.deadline();
+        let ended = self
+            .run::<_, pb::CreateNamespaceResponse>("CreateNamespace", &request, deadline)
+            .await;
+        match ended {
+            Ok(_) => Ok(()),
+            Err(error) if is_class(&error, "NamespaceExistException") => Ok(()),
+            Err(error) => Err(error.at_operation("creating the namespace")),
+        }
+    }
+
+    /// Returns whether a namespace exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached or does not allow it.
+    pub async fn namespace_exists(&self, namespace: &str) -> Result<bool> {
+        let request = pb::GetNamespaceDescriptorRequest {
+            namespace_name: namespace.to_owned(),
+        };
+        let answer: Result<pb::GetNamespaceDescriptorResponse> =
+            self.call("GetNamespaceDescriptor", &request).await;
+        match answer {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NamespaceNotFound => Ok(false),
+            Err(error) => Err(error.at_operation(format!("looking for namespace {namespace}"))),
+        }
+    }
+
+    /// Splits the region at a row, or at a point of the server's choice if `row` is `None`. The
+    /// split restriction of the table may move the row to the start of its partition.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the row is the first of the region, or if the master rejects the split.
+    pub async fn split_region(&self, region: &RegionInfo, row: Option<Bytes>) -> Result<()> {
+        let in_context = |error: Error| error.at_operation("splitting a region").at_table(&region.table);
+        let request = pb::SplitTableRegionRequest {
+            region_info: convert::region_info_message(region),
+            split_row: row,
+            nonce_group: Some(nonce()),
+            nonce: Some(nonce()),
+        };
+        let ended = self
+            .run::<_, pb::SplitTableRegionResponse>("SplitRegion", &request, self.deadline())
+            .await;
+        ended.map(drop).map_err(in_context)
+    }
+
+    /// Merges adjacent regions into one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master rejects the merge, for example of regions that are not
+    /// adjacent, or that still have files of an earlier split.
+    pub async fn merge_regions(&self, regions: &[RegionInfo]) -> Result<()> {
+        let Some(first) = regions.first() else {
+            return Err(Error::invalid("no regions to merge"));
+        };
+        let in_context = |error: Error| error.at_operation("merging regions").at_table(&first.table);
+        let request = pb::MergeTableRegionsRequest {
+            region: regions.iter().map(convert::encoded_region_specifier).collect(),
+            forcible: Some(false),
+            nonce_group: Some(nonce()),
+            nonce: Some(nonce()),
+        };
+        let ended = self
+            .run::<_, pb::MergeTableRegionsResponse>("MergeTableRegions", &request, self.deadline())
+            .await;
+        ended.map(drop).map_err(in_context)
+    }
+
+    /// Moves a region to another server.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master rejects the move, for example to an unknown server, or of a
+    /// region in transition.
+    pub async fn move_region(&self, region: &RegionInfo, to: &ServerName) -> Result<()> {
+        let request = pb::MoveRegionRequest {
+            region: convert::encoded_region_specifier(region),
+            dest_server_name: Some(convert::server_name_message(to)),
+        };
+        let _: pb::MoveRegionResponse = self
+            .call_until("MoveRegion", &request, self.deadline())
+            .await
+            .map_err(|error| error.at_operation("moving a region").at_table(&region.table))?;
+        Ok(())
+    }
+
+    /// Shuts the cluster down in order: region servers flush and close their regions, then the
+    /// master stops. Returns when the master has started to.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached or does not allow it.
+    pub async fn shut_down_cluster(&self) -> Result<()> {
+        let _: pb::ShutdownResponse = self.call("Shutdown", &pb::ShutdownRequest {}).await?;
+        Ok(())
+    }
+
+    async fn expect_state(&self, table: &TableName, wanted: TableState) -> Result<()> {
+        match self.state(table).await? {
+            state if state == wanted => Ok(()),
+            state => Err(Error::new(
+                ErrorKind::Server,
+                format!("the table is {state} instead of {wanted}"),
+            )),
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.operation_timeout
+    }
+
+    /// The same, for what is left of a call's time.
+    pub(crate) fn until(&self, deadline: Instant) -> Self {
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.clone().with_operation_timeout(left)
+    }
+
+    /// The descriptor of a table that is about to be used, by this deadline.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a call fails or the table is disabled.
+    pub(crate) async fn enabled_descriptor(
+        &self,
+        table: &TableName,
+        deadline: Instant,
+    ) -> Result<TableDescriptor> {
+        let descriptor = self.until(deadline).descriptor(table).await?;
+        let state = self.until(deadline).state(table).await?;
+        if matches!(state, TableState::Disabled | TableState::Disabling) {
+            let error = Error::new(ErrorKind::TableDisabled, format!("the table is {state}"));
+            return Err(self.at_master(error));
+        }
+        Ok(descriptor)
+    }
+
+    /// Says that an error is the master's word.
+    fn at_master(&self, error: Error) -> Error {
+        self.connection.cluster.at_master(error)
+    }
+
+    pub(super) async fn call<M: Message, R: Message + Default>(
+        &self,
+        method: &'static str,
+        request: &M,
+    ) -> Result<R> {
+        self.connection
+            .cluster
+            .call_master(method, CallKind::Read, request, self.deadline())
+            .await
+    }
+
+    /// Starts a procedure, and waits until it has ended.
+    async fn run<M: Message, R: Started>(
+        &self,
+        method: &'static str,
+        request: &M,
+        deadline: Instant,
+    ) -> Result<Ended> {
+        let answer: R = self.call_until(method, request, deadline).await?;
+        self.connection
+            .await_procedure(answer.procedure(), deadline)
+            .await
+    }
+
+    /// A change: it carries a nonce, or is the same when it is done twice.
+    pub(super) async fn call_until<M: Message, R: Message + Default>(
+        &self,
+        method: &'static str,
+        request: &M,
+        deadline: Instant,
+    ) -> Result<R> {
+        self.connection
+            .cluster
+            .call_master(method, CallKind::IdempotentWrite, request, deadline)
+            .await
+    }
+}
+
+/// A nonce: never 0, which means none.
+fn nonce() -> u64 {
+    // Without random numbers of the operating system two processes could choose the same nonce.
+    #[expect(clippy::expect_used, reason = "as the standard library does")]
+    getrandom::u64()
+        .expect("the operating system gives no random numbers")
+        .max(1)
+}
+
+pub(super) fn bad_answer(why: &dyn fmt::Display) -> Error {
+    Error::new(
+        ErrorKind::Protocol,
+        format!("the master's answer can't be read: {why}"),
+    )
+}
+
+fn is_class(error: &Error, class: &str) -> bool {
+    error
+        .remote()
+        .is_some_and(|remote| remote.simple_class() == class)
+}
+
+impl fmt::Debug for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Admin({})", self.connection.config().address())
+    }
+}

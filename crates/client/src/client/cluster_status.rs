@@ -1,0 +1,298 @@
+//! What a cluster says of itself: servers, loads, switches, rights.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+
+use super::{Admin, admin::bad_answer};
+use crate::{
+    error::Result,
+    model::{IntoTableName, RegionInfo, ServerName},
+    wire::{convert, pb},
+};
+
+/// The status of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterInfo {
+    /// HBase's version: the master's.
+    pub version: String,
+    /// The region servers that are up.
+    pub live_servers: Vec<ServerName>,
+    /// Region servers that were up since the master began, and are not now.
+    pub dead_servers: Vec<ServerName>,
+    /// Regions that are being opened, closed, split or merged, or are stuck in that.
+    pub regions_in_transition: Vec<RegionInTransition>,
+}
+
+/// A region that is not open: being assigned, split, merged or closed, or stuck.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionInTransition {
+    /// The region.
+    pub region: RegionInfo,
+    /// HBase's word for what becomes of it, such as `OPENING` or `FAILED_OPEN`.
+    pub state: &'static str,
+    /// Since when, by the master's clock.
+    pub since: Option<SystemTime>,
+}
+
+/// The last report of a region server to the master. Servers report every few seconds
+/// (`hbase.regionserver.msginterval`, 3 s).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerLoad {
+    /// The server.
+    pub server: ServerName,
+    /// When, by the server's own clock.
+    pub reported: Option<SystemTime>,
+    /// When the master had answered the report before, by the server's own clock.
+    pub reported_before: Option<SystemTime>,
+    /// Its regions.
+    pub regions: Vec<RegionLoad>,
+}
+
+/// The size of a region, and its requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionLoad {
+    /// The region's full name.
+    pub name: Bytes,
+    /// Its store files.
+    pub store_files: u32,
+    /// What they take on disk, in whole MiB, rounded down.
+    pub store_files_mib: u32,
+    /// What is in memory only, in whole MiB, rounded down.
+    pub memstore_mib: u32,
+    /// Rows that were read since the region was opened.
+    pub reads: u64,
+    /// Rows that were written since then.
+    pub writes: u64,
+}
+
+/// A permission of a user on a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Permission {
+    /// Read rows.
+    Read,
+    /// Change rows.
+    Write,
+    /// Call endpoints; asked for where servers check it (`hbase.security.exec.permission.checks`).
+    Exec,
+    /// Create, change and drop the table.
+    Create,
+    /// Administer it: split, merge, flush, move.
+    Admin,
+}
+
+impl Admin {
+    /// Returns HBase's version, the live and dead servers, and the regions in transition.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached or does not allow it.
+    pub async fn cluster_info(&self) -> Result<ClusterInfo> {
+        let status = self
+            .status(&[
+                pb::ClusterStatusOption::HbaseVersion,
+                pb::ClusterStatusOption::ServersName,
+                pb::ClusterStatusOption::DeadServers,
+                pb::ClusterStatusOption::RegionsInTransition,
+            ])
+            .await?;
+        let servers = |names: &[pb::ServerName]| -> Result<Vec<ServerName>> {
+            let names = names.iter().map(convert::server_name);
+            names
+                .map(|name| name.map_err(|error| bad_answer(&error)))
+                .collect()
+        };
+        Ok(ClusterInfo {
+            live_servers: servers(&status.servers_name)?,
+            dead_servers: servers(&status.dead_servers)?,
+            regions_in_transition: status
+                .regions_in_transition
+                .into_iter()
+                .map(in_transition)
+                .collect::<Result<_>>()?,
+            version: status
+                .hbase_version
+                .map(|version| version.version)
+                .unwrap_or_default(),
+        })
+    }
+
+    /// Returns the last report of each live region server. The answer contains every region of
+    /// every table, so it is large for a large cluster.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached or does not allow it.
+    pub async fn server_loads(&self) -> Result<Vec<ServerLoad>> {
+        let status = self.status(&[pb::ClusterStatusOption::LiveServers]).await?;
+        let servers = status.live_servers.into_iter();
+        servers
+            .map(|live| {
+                let load = live.server_load;
+                Ok(ServerLoad {
+                    server: convert::server_name(&live.server).map_err(|error| bad_answer(&error))?,
+                    reported: load.report_end_time.filter(|time| *time > 0).map(moment),
+                    reported_before: load.report_start_time.filter(|time| *time > 0).map(moment),
+                    regions: load.region_loads.into_iter().map(region_load).collect(),
+                })
+            })
+            .collect()
+    }
+
+    /// Returns whether the master splits regions, of any table.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master can't be reached or does not allow it.
+    pub async fn is_split_enabled(&self) -> Result<bool> {
+        self.is_enabled(pb::MasterSwitchType::Split).await
+    }
+
+    /// Returns whether the master merges regions, of any table.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master can't be reached or does not allow it.
+    pub async fn is_merge_enabled(&self) -> Result<bool> {
+        self.is_enabled(pb::MasterSwitchType::Merge).await
+    }
+
+    /// Switches splits of regions on or off, for all tables, and returns the previous state.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master can't be reached or does not allow it.
+    pub async fn split_switch(&self, on: bool) -> Result<bool> {
+        self.switch(pb::MasterSwitchType::Split, on).await
+    }
+
+    /// Switches merges of regions on or off, for all tables, and returns the previous state.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master can't be reached or does not allow it.
+    pub async fn merge_switch(&self, on: bool) -> Result<bool> {
+        self.switch(pb::MasterSwitchType::Merge, on).await
+    }
+
+    async fn is_enabled(&self, switch: pb::MasterSwitchType) -> Result<bool> {
+        let request = pb::IsSplitOrMergeEnabledRequest {
+            switch_type: switch.into(),
+        };
+        let answer: pb::IsSplitOrMergeEnabledResponse = self.call("IsSplitOrMergeEnabled", &request).await?;
+        Ok(answer.enabled)
+    }
+
+    async fn switch(&self, switch: pb::MasterSwitchType, on: bool) -> Result<bool> {
+        let request = pb::SetSplitOrMergeEnabledRequest {
+            enabled: on,
+            synchronous: Some(true),
+            switch_types: vec![switch.into()],
+        };
+        let answer: pb::SetSplitOrMergeEnabledResponse = self
+            .call_until("SetSplitOrMergeEnabled", &request, self.deadline())
+            .await?;
+        let was = answer.prev_value.first().copied();
+        was.ok_or_else(|| bad_answer(&"it does not say how the switch was"))
+    }
+
+    /// Returns which of these permissions the user of the connection has on a table, in their
+    /// order. All of them if the cluster does not check permissions.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached.
+    pub async fn has_permissions(
+        &self,
+        table: impl IntoTableName,
+        rights: &[Permission],
+    ) -> Result<Vec<bool>> {
+        let table = &table.into_table_name()?;
+        if !self.checks_rights().await? {
+            return Ok(vec![true; rights.len()]);
+        }
+        let permission = |right: &Permission| pb::Permission {
+            r#type: pb::permission::Type::Table.into(),
+            table_permission: Some(pb::TablePermission {
+                table_name: Some(convert::table_name_message(table)),
+                action: vec![right.message().into()],
+                ..pb::TablePermission::default()
+            }),
+        };
+        let request = pb::HasUserPermissionsRequest {
+            user_name: None,
+            permission: rights.iter().map(permission).collect(),
+        };
+        let answer: pb::HasUserPermissionsResponse = self
+            .call("HasUserPermissions", &request)
+            .await
+            .map_err(|error| error.at_table(table))?;
+        match answer.has_user_permission {
+            has if has.len() == rights.len() => Ok(has),
+            has => Err(bad_answer(&format_args!(
+                "it has {} answers to {} questions",
+                has.len(),
+                rights.len()
+            ))),
+        }
+    }
+
+    /// A master without authorization rejects the query for permissions.
+    async fn checks_rights(&self) -> Result<bool> {
+        let request = pb::SecurityCapabilitiesRequest {};
+        let answer: pb::SecurityCapabilitiesResponse = self.call("getSecurityCapabilities", &request).await?;
+        let authorization = pb::security_capabilities_response::Capability::Authorization;
+        Ok(answer
+            .capabilities()
+            .any(|capability| capability == authorization))
+    }
+
+    async fn status(&self, options: &[pb::ClusterStatusOption]) -> Result<pb::ClusterStatus> {
+        let request = pb::GetClusterStatusRequest {
+            options: options.iter().map(|option| (*option).into()).collect(),
+        };
+        let answer: pb::GetClusterStatusResponse = self.call("GetClusterStatus", &request).await?;
+        Ok(answer.cluster_status)
+    }
+}
+
+fn in_transition(message: pb::RegionInTransition) -> Result<RegionInTransition> {
+    let state = message.region_state;
+    let name = message.spec.value;
+    Ok(RegionInTransition {
+        state: state.state().as_str_name(),
+        since: state.stamp.map(moment),
+        region: convert::region_info(name, state.region_info).map_err(|error| bad_answer(&error))?,
+    })
+}
+
+fn region_load(message: pb::RegionLoad) -> RegionLoad {
+    RegionLoad {
+        store_files: message.storefiles(),
+        store_files_mib: message.storefile_size_mb(),
+        memstore_mib: message.mem_store_size_mb(),
+        reads: message.read_requests_count(),
+        writes: message.write_requests_count(),
+        name: message.region_specifier.value,
+    }
+}
+
+/// A time of a server, in milliseconds since 1970.
+fn moment(milliseconds: u64) -> SystemTime {
+    let since = Duration::from_millis(milliseconds);
+    SystemTime::UNIX_EPOCH
+        .checked_add(since)
+        .unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+impl Permission {
+    const fn message(self) -> pb::permission::Action {
+        match self {
+            Self::Read => pb::permission::Action::Read,
+            Self::Write => pb::permission::Action::Write,
+            Self::Exec => pb::permission::Action::Exec,
+            Self::Create => pb::permission::Action::Create,
+            Self::Admin => pb::permission::Action::Admin,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A client of one cluster.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    cluster::Cluster,
+    config::Config,
+    error::Result,
+    model::{RegionInfo, TableName},
+    rpc::{Connector, TcpConnector},
+};
+
+/// A client of one cluster: its connections, and its cache of region locations.
+///
+/// Cheap to clone; clones share everything. Make one per program and cluster. Connections are made
+/// when they are first needed, one per server, and carry any number of calls at a time.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example() -> hbase_client::Result<()> {
+/// use hbase_client::{Connection, Get};
+///
+/// let connection = Connection::connect("hbase+zk://127.0.0.1:2181/hbase").await?;
+/// let orders = connection.table("orders")?;
+/// let row = orders.get(Get::new("xxxabc")).await?;
+/// connection.close().await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Connection {
+    pub(super) cluster: Arc<Cluster>,
+}
+
+/// A builder of a [`Connection`] with other settings than the defaults.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until connect is called"]
+pub struct ConnectionBuilder {
+    config: Config,
+    connector: Arc<dyn Connector>,
+}
+
+/// How long [`Connection::close`] waits for calls in flight.
+const DRAIN: Duration = Duration::from_secs(10);
+
+impl Connection {
+    /// Connects to the cluster of a connection URI, with the default settings of [`Config`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`ConnectionBuilder::connect`] does, and
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the text is not a connection URI.
+    pub async fn connect(uri: &str) -> Result<Self> {
+        Self::builder(Config::from_uri(uri)?).connect().await
+    }
+
+    /// Creates a builder, for other settings or another transport.
+    pub fn builder(config: Config) -> ConnectionBuilder {
+        ConnectionBuilder {
+            config,
+            connector: Arc::new(TcpConnector),
+        }
+    }
+
+    /// Returns the settings of this client.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.cluster.config
+    }
+
+    /// Waits for the calls in flight (for 10 seconds at most) and closes all connections. Later
+    /// calls, on any clone, fail with [`Closed`](crate::ErrorKind::Closed).
+    ///
+    /// A client that is dropped instead ends its connections at once.
+    pub async fn close(&self) {
+        self.cluster.close(Instant::now() + DRAIN).await;
+    }
+
+    /// A table's regions, each with its current opening.
+    pub(crate) async fn table_openings(
+        &self,
+        table: &TableName,
+        deadline: Instant,
+    ) -> Result<Vec<(RegionInfo, i64)>> {
+        let regions = self.cluster.regions_of(table, deadline).await?;
+        Ok(regions
+            .into_iter()
+            .map(|found| (found.region, found.open_sequence))
+            .collect())
+    }
+}
+
+impl ConnectionBuilder {
+    /// Sets how servers are dialled; see [`Connector`].
+    pub fn connector(mut self, connector: impl Connector) -> Self {
+        self.connector = Arc::new(connector);
+        self
+    }
+
+    /// Connects: locates `hbase:meta`, which proves that the address leads to a running cluster.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if
+    /// - no server answers within the registry timeout:
+    ///   [`Unreachable`](crate::ErrorKind::Unreachable);
+    /// - the server is not HBase: [`Protocol`](crate::ErrorKind::Protocol);
+    /// - the znode does not exist: [`InvalidConfig`](crate::ErrorKind::InvalidConfig);
+    /// - the cluster requires more than SIMPLE authentication:
+    ///   [`AuthenticationRequired`](crate::ErrorKind::AuthenticationRequired).
+    pub async fn connect(self) -> Result<Connection> {
+        let deadline = Instant::now() + self.config.operation_timeout();
+        let cluster = Arc::new(Cluster::new(self.config, self.connector));
+        cluster.reach(deadline).await?;
+        Ok(Connection { cluster })
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("address", &self.config().address().to_string())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,52 @@
+//! Changes that depend on what is stored: counters, and values that grow.
+
+use super::Table;
+use crate::{
+    error::Result,
+    model::{Append, Increment, Mutation, Row},
+};
+
+impl Table {
+    /// Adds to counters of a row, and returns their new cells.
+    ///
+    /// An increment that got no answer is never sent again: twice is more than once. The error then
+    /// says that its [outcome is unknown](crate::Error::is_outcome_unknown).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`put`](Self::put) does, and [`Server`](crate::ErrorKind::Server) if a
+    /// counter is not eight bytes wide; nothing was added then.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// # async fn example(table: hbase_client::Table) -> hbase_client::Result<()> {
+    /// use hbase_client::Increment;
+    ///
+    /// let row = table.increment(Increment::new("xxxabc").column("f", "visits", 1)).await?;
+    /// let visits = row.get::<i64>("f", "visits")?;
+    /// # let _ = visits;
+    /// # Ok(()) }
+    /// ```
+    pub async fn increment(&self, increment: Increment) -> Result<Row> {
+        self.change("increment", increment.into()).await
+    }
+
+    /// Appends to values of a row, and returns their new cells. Like an
+    /// [`increment`](Self::increment), it is not repeated if its answer is lost.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`put`](Self::put) does.
+    pub async fn append(&self, append: Append) -> Result<Row> {
+        self.change("append", append.into()).await
+    }
+
+    /// The answer has no cells where the mutation's attribute `_rr_` said so, or a coprocessor did
+    /// the work.
+    async fn change(&self, name: &'static str, mutation: Mutation) -> Result<Row> {
+        let row = mutation.row().clone();
+        let changed = self.mutate(name, mutation, false).await?;
+        Ok(changed.unwrap_or_else(|| Row::new(row, Vec::new())))
+    }
+}

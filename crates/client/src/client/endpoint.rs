@@ -1,0 +1,113 @@
+//! Calls of coprocessor endpoints: code on the region servers, addressed by row.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{
+    Table,
+    region_call::{AnyRegion, RegionGuard},
+};
+use crate::{
+    cluster::{CallKind, Operation},
+    error::Result,
+    model::{IntoBytes, RegionInfo},
+    rpc::CallError,
+    wire::{convert, pb},
+};
+
+/// A call of a coprocessor endpoint, on the region of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndpointCall {
+    /// The row whose region is called; it need not exist.
+    pub row: Bytes,
+    /// The service. Services of HBase's own package are called by their short name, all others by
+    /// their full one.
+    pub service: String,
+    /// The method, spelt as in the service's definition.
+    pub method: String,
+    /// The request message, serialized.
+    pub request: Bytes,
+    /// Whether twice is the same as once. If so, the call is sent again when its answer is lost.
+    pub idempotent: bool,
+}
+
+impl EndpointCall {
+    /// Creates a call that is not repeated once it may have arrived.
+    #[must_use]
+    pub fn new(
+        row: impl IntoBytes,
+        service: impl Into<String>,
+        method: impl Into<String>,
+        request: impl IntoBytes,
+    ) -> Self {
+        Self {
+            row: row.into_bytes(),
+            service: service.into(),
+            method: method.into(),
+            request: request.into_bytes(),
+            idempotent: false,
+        }
+    }
+
+    /// Declares that executing the call twice has the same effect as once, so that it may be
+    /// repeated.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
+        self
+    }
+}
+
+impl Table {
+    /// Calls a coprocessor endpoint on the region of a row, and returns its serialized answer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`put`](Self::put) does, and
+    /// [`EndpointMissing`](crate::ErrorKind::EndpointMissing) if the service does not answer on the
+    /// region.
+    pub async fn call_endpoint(&self, call: &EndpointCall) -> Result<Bytes> {
+        self.call_endpoint_where("endpoint call", call, &AnyRegion, self.deadline())
+            .await
+    }
+
+    /// Calls an endpoint, but only on a region that the guard lets pass. Every location is judged
+    /// again.
+    pub(crate) async fn call_endpoint_where(
+        &self,
+        name: &'static str,
+        call: &EndpointCall,
+        guard: &dyn RegionGuard,
+        deadline: Instant,
+    ) -> Result<Bytes> {
+        let operation = Operation {
+            name,
+            table: &self.name,
+            row: Cow::Borrowed(&call.row),
+            kind: match call.idempotent {
+                true => CallKind::IdempotentWrite,
+                false => CallKind::Write,
+            },
+            deadline,
+        };
+        let request = |region: &RegionInfo| pb::CoprocessorServiceRequest {
+            region: convert::region_specifier(region),
+            call: pb::CoprocessorServiceCall {
+                row: call.row.clone(),
+                service_name: call.service.clone(),
+                method_name: call.method.clone(),
+                request: call.request.clone(),
+            },
+        };
+        // An answer without a value is none: an empty message has a value too, of no bytes.
+        let read = |answer: pb::CoprocessorServiceResponse, _| {
+            let missing = || CallError::BadAnswer("an endpoint's answer without a value".into());
+            answer.value.value.ok_or_else(missing)
+        };
+        self.call_region_where(operation, "ExecService", guard, request, read)
+            .await
+    }
+}

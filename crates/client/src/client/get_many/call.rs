@@ -1,0 +1,212 @@
+//! One call for many gets of one server: what is asked in it, and what is answered.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use prost::Message;
+use tokio::time::Instant;
+
+use super::{Failed, Placed, Wanted};
+use crate::{
+    client::Table,
+    error::Effect,
+    model::Row,
+    rpc::{CallError, Recovery},
+    wire::{cell_block::CellBlockDecoder, convert, frame::RemoteFault, pb},
+};
+
+/// What one server is asked for in one call at most, unless a single get is larger, and in how many
+/// calls at a time.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) gets: usize,
+    pub(super) bytes: usize,
+    pub(super) lanes: usize,
+}
+
+impl Limits {
+    /// As few calls as can be.
+    pub(super) const FEW: Self = Self {
+        // A server warns of more (hbase.rpc.rows.warning.threshold).
+        gets: 5_000,
+        bytes: 1 << 20,
+        // While the server reads for one, the answer to another is taken in.
+        lanes: 2,
+    };
+    /// Answers that come soon: what is read first need not wait for what is read last.
+    pub(super) const SOON: Self = Self {
+        gets: 1_250,
+        lanes: 4,
+        ..Self::FEW
+    };
+}
+
+impl Table {
+    /// The parts of one server as the calls that they are read with.
+    pub(super) fn calls<'a>(
+        &'a self,
+        placed: Vec<Placed<'a>>,
+        limits: Limits,
+        deadline: Instant,
+    ) -> Vec<Vec<Placed<'a>>> {
+        let mut calls = Vec::new();
+        let mut call = Vec::new();
+        let mut left = limits;
+        for Placed { part, location } in placed {
+            let mut next = Some(part);
+            while let Some(mut part) = next {
+                let mut fitting = 0;
+                for get in &part.gets {
+                    let bytes = get.message.encoded_len();
+                    let first = fitting == 0 && call.is_empty();
+                    if !first && (left.gets == 0 || left.bytes < bytes) {
+                        break;
+                    }
+                    left.gets -= 1;
+                    left.bytes = left.bytes.saturating_sub(bytes);
+                    fitting += 1;
+                }
+                if fitting == 0 {
+                    calls.push(std::mem::take(&mut call));
+                    left = limits;
+                    next = Some(part);
+                    continue;
+                }
+                next = self.part(part.gets.split_off(fitting), deadline);
+                call.push(Placed {
+                    part,
+                    location: Arc::clone(&location),
+                });
+            }
+        }
+        calls.extend(Some(call).filter(|call| !call.is_empty()));
+        calls
+    }
+}
+
+impl<'a> Placed<'a> {
+    /// What of the part has failed, if anything has, and is left to read.
+    pub(super) fn without(mut self, mut failures: BTreeMap<usize, CallError>) -> Option<Failed<'a>> {
+        // The first failure says how to go on, unless another one says that there is no use.
+        let lead = failures
+            .iter()
+            .find(|(_, failure)| failure.ruling().recovery == Recovery::Fail)
+            .or_else(|| failures.iter().next())
+            .map(|(at, _)| *at)?;
+        // The attempts are those of this row from now on. What failed before it has been read, so
+        // there is progress.
+        self.part.attempts.relocate_to(self.part.gets[lead].row.clone());
+        let failure = failures.get(&lead)?.clone();
+        let mut at = 0;
+        self.part.gets.retain(|_| {
+            at += 1;
+            failures.remove(&(at - 1)).is_some()
+        });
+        Some(Failed {
+            placed: self,
+            failure,
+        })
+    }
+}
+
+pub(super) fn message(call: &[Placed<'_>]) -> pb::MultiRequest {
+    let region_action = call.iter().map(|Placed { part, location }| pb::RegionAction {
+        region: convert::region_specifier(&location.region),
+        action: (0..)
+            .zip(&part.gets)
+            .map(|(index, get)| pb::Action {
+                index: Some(index),
+                get: Some(get.message.clone()),
+                ..pb::Action::default()
+            })
+            .collect(),
+        ..pb::RegionAction::default()
+    });
+    pb::MultiRequest {
+        region_action: region_action.collect(),
+        ..pb::MultiRequest::default()
+    }
+}
+
+/// What the server answered to a part.
+pub(super) struct PartAnswer {
+    /// Rows, and their places among the answers.
+    pub(super) found: Vec<(usize, Option<Row>)>,
+    /// What went wrong, by the place of the get in the part.
+    pub(super) failures: BTreeMap<usize, CallError>,
+}
+
+/// Reads the answers to all parts of a call.
+pub(super) fn read(
+    call: &[Placed<'_>],
+    answer: pb::MultiResponse,
+    mut block: CellBlockDecoder,
+) -> Result<Vec<PartAnswer>, CallError> {
+    let results = answer.region_action_result;
+    if results.len() != call.len() {
+        let (results, parts) = (results.len(), call.len());
+        return Err(bad(format!("{results} answers to {parts} region actions")));
+    }
+    call.iter()
+        .zip(results)
+        .map(|(placed, result)| read_part(&placed.part.gets, result, &mut block))
+        .collect()
+}
+
+/// The exception of a get, or of a region with all its gets. They are reads, and leave nothing
+/// behind.
+fn failure(exception: &pb::NameBytesPair) -> CallError {
+    CallError::Action {
+        fault: Arc::new(RemoteFault::of_action(exception)),
+        effect: Effect::None,
+    }
+}
+
+fn bad(what: impl Into<Arc<str>>) -> CallError {
+    CallError::BadAnswer(what.into())
+}
+
+fn read_part(
+    gets: &[Wanted],
+    result: pb::RegionActionResult,
+    block: &mut CellBlockDecoder,
+) -> Result<PartAnswer, CallError> {
+    let mut answer = PartAnswer {
+        found: Vec::with_capacity(gets.len()),
+        failures: BTreeMap::new(),
+    };
+    if let Some(exception) = &result.exception {
+        let failure = failure(exception);
+        answer.failures = (0..gets.len()).map(|at| (at, failure.clone())).collect();
+        return Ok(answer);
+    }
+    let mut answered = vec![false; gets.len()];
+    // In the order of the message, in which the cells are too; which get a result is of, its index
+    // says.
+    for part in result.result_or_exception {
+        let at = part.index.and_then(|index| usize::try_from(index).ok());
+        let (at, get) = match at.and_then(|at| Some((at, gets.get(at)?, answered.get_mut(at)?))) {
+            Some((at, get, answered @ false)) => {
+                *answered = true;
+                (at, get)
+            }
+            _ => return Err(bad("a result of no get of the call, or a second one of the same")),
+        };
+        match (&part.exception, part.result) {
+            (Some(exception), _) => {
+                answer.failures.insert(at, failure(exception));
+            }
+            (None, Some(result)) => {
+                let row = convert::row(result, block).map_err(|error| bad(error.to_string()))?;
+                if row.as_ref().is_some_and(|row| *row.key() != get.row) {
+                    return Err(bad("another row than the one that was asked for"));
+                }
+                answer.found.push((get.place, row));
+            }
+            (None, None) => return Err(bad("no result to a get")),
+        }
+    }
+    match answered.contains(&false) {
+        true => Err(bad("a get without an answer")),
+        false => Ok(answer),
+    }
+}

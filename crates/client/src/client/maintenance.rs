@@ -1,0 +1,389 @@
+//! Flushes and major compactions, which region servers do, and where they would split.
+
+use std::{borrow::Cow, collections::HashSet};
+
+use bytes::Bytes;
+use futures::{TryStreamExt, stream};
+use prost::Message;
+use tokio::time::Instant;
+
+use super::{Admin, pauses::Pauses};
+use crate::{
+    cluster::{Attempts, CallKind, Cluster, Operation},
+    error::{Effect, Error, ErrorKind, Result},
+    model::{BytesBinary, IntoTableName, RegionInfo, TableName},
+    rpc::ServiceKind,
+    wire::{
+        cell_block::Codec,
+        convert,
+        pb::{self, get_region_info_response::CompactionState},
+    },
+};
+
+/// The maximum number of regions of a table that are flushed or compacted concurrently.
+const CONCURRENCY: usize = 16;
+
+/// An operation on a region.
+#[derive(Clone, Copy, Debug)]
+enum Chore {
+    Flush,
+    MajorCompaction,
+}
+
+impl Admin {
+    /// Flushes a table: writes everything that was put before this call to store files.
+    ///
+    /// Several regions flush at a time. Those that move, split or merge meanwhile are looked up
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TableNotFound`](ErrorKind::TableNotFound),
+    /// [`TableDisabled`](ErrorKind::TableDisabled), or
+    /// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) if the flush does not end within the
+    /// operation timeout. Some regions may have been flushed then; repeating it is harmless.
+    pub async fn flush_table(&self, table: impl IntoTableName) -> Result<()> {
+        let table = &table.into_table_name()?;
+        self.maintain_table(Chore::Flush, table).await
+    }
+
+    /// Flushes a region, as [`flush_table`](Self::flush_table) does a table. If the region was
+    /// split or merged, flushes the regions that have its rows now.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`flush_table`](Self::flush_table) does.
+    pub async fn flush_region(&self, region: &RegionInfo) -> Result<()> {
+        self.maintain_rows(Chore::Flush, region, self.deadline()).await
+    }
+
+    /// Compacts a table: waits until a major compaction has rewritten every store file that its
+    /// regions had at the time of the call. Rows in memory are not included:
+    /// [flush](Self::flush_table) first.
+    ///
+    /// A major compaction drops what is deleted or expired, the delete markers too. Exceptions are
+    /// HBase's: what a scanner that is still open may see, what a family keeps
+    /// (`KEEP_DELETED_CELLS`, `hbase.hstore.time.to.purge.deletes`).
+    ///
+    /// It reads and writes all of the table's data; the operation timeout must allow for that
+    /// ([`with_operation_timeout`](Self::with_operation_timeout)). When it passes, or the future is
+    /// dropped, servers finish what they have begun.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TableNotFound`](ErrorKind::TableNotFound),
+    /// [`TableDisabled`](ErrorKind::TableDisabled), or
+    /// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded), also if compactions are switched off:
+    /// servers ignore the request then, without an error.
+    pub async fn major_compact_table(&self, table: impl IntoTableName) -> Result<()> {
+        let table = &table.into_table_name()?;
+        self.maintain_table(Chore::MajorCompaction, table).await
+    }
+
+    /// Compacts a region, as [`major_compact_table`](Self::major_compact_table) does a table. If
+    /// the region was split or merged, compacts the regions that have its rows now.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`major_compact_table`](Self::major_compact_table) does.
+    pub async fn major_compact_region(&self, region: &RegionInfo) -> Result<()> {
+        self.maintain_rows(Chore::MajorCompaction, region, self.deadline())
+            .await
+    }
+
+    /// Returns where the server would split a region: the middle of its largest file, adjusted by
+    /// the split policy and restriction of the table. Returns `None` if the server finds no such
+    /// point, or if the region does not exist anymore.
+    ///
+    /// It changes no data; a server that finds no place writes the region's memory to a file and
+    /// looks again (`RSRpcServices.getRegionInfo`).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the call fails, for example [`TableNotFound`](ErrorKind::TableNotFound)
+    /// or [`DeadlineExceeded`](ErrorKind::DeadlineExceeded).
+    pub async fn split_point(&self, region: &RegionInfo) -> Result<Option<Bytes>> {
+        let target = RegionTarget {
+            cluster: &self.connection.cluster,
+            name: "split point",
+            table: &region.table,
+            row: &region.start_key,
+            deadline: self.deadline(),
+        };
+        let (asked, answer): (_, pb::GetRegionInfoResponse) = target
+            .call("GetRegionInfo", CallKind::Read, |region| {
+                pb::GetRegionInfoRequest {
+                    region,
+                    compaction_state: None,
+                    best_split_row: Some(true),
+                }
+            })
+            .await?;
+        Ok(answer.best_split_row.filter(|_| asked.name == region.name))
+    }
+
+    async fn maintain_table(&self, chore: Chore, table: &TableName) -> Result<()> {
+        let deadline = self.deadline();
+        let regions = self.connection.cluster.regions_of(table, deadline).await?;
+        stream::iter(regions.into_iter().map(Ok))
+            .try_for_each_concurrent(CONCURRENCY, async |found| {
+                self.maintain_rows(chore, &found.region, deadline).await
+            })
+            .await
+    }
+
+    /// Executes the operation on all regions that have rows of this one now.
+    async fn maintain_rows(&self, chore: Chore, region: &RegionInfo, deadline: Instant) -> Result<()> {
+        let mut row = region.start_key.clone();
+        loop {
+            let target = RegionTarget {
+                cluster: &self.connection.cluster,
+                name: chore.name(),
+                table: &region.table,
+                row: &row,
+                deadline,
+            };
+            let done = match chore {
+                Chore::Flush => target.flush().await?,
+                Chore::MajorCompaction => target.major_compact().await?,
+            };
+            let covered = !region.end_key.is_empty() && done.end_key >= region.end_key;
+            if covered || done.end_key.is_empty() {
+                return Ok(());
+            }
+            row = done.end_key;
+        }
+    }
+}
+
+impl Chore {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Flush => "flush",
+            Self::MajorCompaction => "major compaction",
+        }
+    }
+}
+
+const GOES_ON: &str = "a compaction that has begun goes on by itself. Allow more time; or see whether compactions are switched \
+                       off, for the table (COMPACTION_ENABLED) or on the server";
+
+/// The region of a row, wherever it is now, and the context of errors.
+#[derive(Clone, Copy)]
+struct RegionTarget<'a> {
+    cluster: &'a Cluster,
+    name: &'static str,
+    table: &'a TableName,
+    row: &'a Bytes,
+    deadline: Instant,
+}
+
+/// The store files of a region that a major compaction was asked for.
+#[derive(Debug)]
+struct Round {
+    region: RegionInfo,
+    files: HashSet<String>,
+    /// Whether another compaction than a major one was seen since.
+    minor: bool,
+}
+
+impl RegionTarget<'_> {
+    /// Flushes the region of the row, and returns it.
+    async fn flush(&self) -> Result<RegionInfo> {
+        let mut pauses = Pauses::polling();
+        loop {
+            let (region, answer): (_, pb::FlushRegionResponse) = self
+                .call("FlushRegion", CallKind::IdempotentWrite, |region| {
+                    pb::FlushRegionRequest {
+                        region,
+                        write_flush_wal_marker: Some(true),
+                        ..pb::FlushRegionRequest::default()
+                    }
+                })
+                .await?;
+            // The marker means that there was nothing to flush. Neither means that the region could
+            // not flush now; a flush at work may have begun before what it was to include was
+            // written.
+            if answer.flushed() || answer.wrote_flush_wal_marker() {
+                return Ok(region);
+            }
+            if !pauses.wait_before(self.deadline).await {
+                return Err(self.not_in_time(&region, "could not be flushed").with_hint(
+                    "it may be closing, busy with other flushes, or of a table that is read-only",
+                ));
+            }
+        }
+    }
+
+    /// Compacts the region of the row, and returns it.
+    ///
+    /// The request only queues compactions, one for each family, and is ignored for a family that
+    /// is being compacted already, without a word. But when it is answered they are queued, so that
+    /// the region says "major" of itself until they have ended; and they have been done when the
+    /// files of before are gone. Files also go by minor compactions, several of which keep markers
+    /// where a major one drops them: a round that sees one does not count.
+    async fn major_compact(&self) -> Result<RegionInfo> {
+        let mut was_asked_for = false;
+        let compacted = self.until_compacted(&mut was_asked_for).await;
+        compacted.map_err(|error| match (was_asked_for, error.kind()) {
+            // The call that failed may only have looked; what was asked for before goes on.
+            (true, ErrorKind::DeadlineExceeded) => {
+                error.with_effect(Effect::Unknown).with_better_hint(GOES_ON)
+            }
+            (true, _) => error.with_effect(Effect::Unknown),
+            (false, ErrorKind::DeadlineExceeded) => error.with_hint(GOES_ON),
+            (false, _) => error,
+        })
+    }
+
+    async fn until_compacted(&self, was_asked_for: &mut bool) -> Result<RegionInfo> {
+        let mut pauses = Pauses::polling();
+        let mut round: Option<Round> = None;
+        loop {
+            let (region, state) = self.compaction_state().await?;
+            match (&mut round, state) {
+                (None, CompactionState::None) => {
+                    let (region, files) = self.store_files().await?;
+                    if files.is_empty() {
+                        return Ok(region);
+                    }
+                    self.request_major_compaction().await?;
+                    *was_asked_for = true;
+                    round = Some(Round {
+                        region,
+                        files,
+                        minor: false,
+                    });
+                    continue;
+                }
+                (Some(asked), CompactionState::None) => {
+                    let (region, files) = self.store_files().await?;
+                    if asked.is_done_by(&region, &files) {
+                        return Ok(region);
+                    }
+                    round = None;
+                }
+                (Some(asked), CompactionState::Minor | CompactionState::MajorAndMinor) => asked.minor = true,
+                _ => {}
+            }
+            if !pauses.wait_before(self.deadline).await {
+                return Err(self.not_in_time(&region, "was not compacted"));
+            }
+        }
+    }
+
+    async fn request_major_compaction(&self) -> Result<()> {
+        let (_, pb::CompactRegionResponse {}) = self
+            .call("CompactRegion", CallKind::IdempotentWrite, |region| {
+                pb::CompactRegionRequest {
+                    region,
+                    major: Some(true),
+                    family: None,
+                }
+            })
+            .await?;
+        Ok(())
+    }
+
+    async fn compaction_state(&self) -> Result<(RegionInfo, CompactionState)> {
+        let (region, answer): (_, pb::GetRegionInfoResponse) = self
+            .call("GetRegionInfo", CallKind::Read, |region| {
+                pb::GetRegionInfoRequest {
+                    region,
+                    compaction_state: Some(true),
+                    best_split_row: None,
+                }
+            })
+            .await?;
+        Ok((region, answer.compaction_state()))
+    }
+
+    async fn store_files(&self) -> Result<(RegionInfo, HashSet<String>)> {
+        let (region, answer): (_, pb::GetStoreFileResponse) = self
+            .call("GetStoreFile", CallKind::Read, |region| pb::GetStoreFileRequest {
+                region,
+                family: Vec::new(),
+            })
+            .await?;
+        Ok((region, answer.store_file.into_iter().collect()))
+    }
+
+    /// Calls a method of the server of the region, until that succeeds or must not be repeated.
+    async fn call<M: Message, A: Message + Default>(
+        &self,
+        method: &'static str,
+        kind: CallKind,
+        request: impl Fn(pb::RegionSpecifier) -> M,
+    ) -> Result<(RegionInfo, A)> {
+        let operation = Operation {
+            name: self.name,
+            table: self.table,
+            row: Cow::Borrowed(self.row),
+            kind,
+            deadline: self.deadline,
+        };
+        let mut attempts = Attempts::new(self.cluster, operation);
+        loop {
+            let location = attempts.locate().await?;
+            let request = request(convert::region_specifier(&location.region));
+            let limit = attempts.attempt_limit();
+            let answer = self
+                .cluster
+                .call_region_server(
+                    &location,
+                    ServiceKind::Admin,
+                    Codec::KeyValue,
+                    method,
+                    &request,
+                    limit,
+                )
+                .await;
+            match answer {
+                Ok((answer, _)) => return Ok((location.region.clone(), answer)),
+                Err(failure) => attempts.recover(failure, &location).await?,
+            }
+        }
+    }
+
+    fn not_in_time(&self, region: &RegionInfo, what: &str) -> Error {
+        let what = format!("region {} {what} in time", BytesBinary(&region.name));
+        Error::new(ErrorKind::DeadlineExceeded, what)
+            .with_effect(Effect::Unknown)
+            .at_operation(self.name)
+            .at_table(self.table)
+    }
+}
+
+impl Round {
+    /// Whether the compaction has rewritten all files, given the region and its present files.
+    /// Halves of a split have files of other names that only refer to the old ones.
+    fn is_done_by(&self, region: &RegionInfo, files: &HashSet<String>) -> bool {
+        !self.minor && self.region.name == region.name && self.files.is_disjoint(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_ends_when_a_major_compaction_removed_its_files() {
+        let region = |name: &'static str| RegionInfo {
+            name: name.into(),
+            ..RegionInfo::meta()
+        };
+        let files = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let done = |name, now: &[&str], minor| {
+            let round = Round {
+                region: region("r"),
+                files: files(&["a", "b"]),
+                minor,
+            };
+            round.is_done_by(&region(name), &files(now))
+        };
+        assert!(done("r", &["c"], false) && done("r", &["c", "flushed"], false) && done("r", &[], false));
+        assert!(!done("r", &["b", "c"], false), "a file is left");
+        assert!(!done("r", &["c"], true), "it may have been a minor one");
+        assert!(!done("half", &["a.r", "b.r"], false), "only references");
+    }
+}

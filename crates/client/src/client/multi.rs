@@ -1,0 +1,330 @@
+//! Several actions of one region in one call, done by the server in their order.
+//!
+//! Each region action stands for itself: one may be applied and the next fail. Read and write in
+//! one call are still two steps for other clients; what the call spares is the way, and what it
+//! adds is the order.
+
+use std::{borrow::Cow, sync::Arc};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{Table, region_call::RegionGuard};
+use crate::{
+    cluster::{CallKind, Operation},
+    error::{Effect, Result},
+    model::{Cell, Durability, Get, Mutation, RegionInfo, Row},
+    rpc::{CallError, Recovery, Ruling},
+    wire::{
+        cell_block::CellBlockDecoder,
+        convert::{self, ConvertError},
+        frame::RemoteFault,
+        pb,
+    },
+};
+
+/// Actions on rows of one region, sent in one call and executed in order.
+#[derive(Clone, Debug)]
+pub struct MultiCall {
+    /// A row of the region that is called. The row need not exist.
+    pub row: Bytes,
+    /// The actions. All their rows must be in that region.
+    pub actions: Vec<RegionAction>,
+    /// The durability of all mutations. Overrides the durability that a mutation specifies.
+    pub durability: Durability,
+    /// Whether the call may be repeated after its answer was lost, or after one action failed and
+    /// another was applied.
+    pub kind: CallKind,
+}
+
+/// A part of a [`MultiCall`] that succeeds or fails as a whole.
+#[derive(Clone, Debug)]
+pub enum RegionAction {
+    /// Reads a row.
+    Get(Get),
+    /// Applies all mutations or none, on any rows of the region. HBase's own clients restrict the
+    /// mutations to one row; the server does not check that.
+    Atomic(Vec<Mutation>),
+    /// Applies all mutations if the condition holds, and none otherwise. The mutations and the
+    /// condition must name the same row. A server before 2.4 ignores the condition, so this client
+    /// sends it only to servers that honour it.
+    Conditional {
+        /// The mutations, all of the condition's row.
+        mutations: Vec<Mutation>,
+        /// The condition, as one of the functions in [`condition`](crate::low_level::condition)
+        /// returns it.
+        condition: pb::Condition,
+    },
+}
+
+/// The answer to a [`RegionAction`]. Answers are in the order of the actions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ActionAnswer {
+    /// The answer to a get: the row, or `None` if the row has no requested cell.
+    Row(Option<Row>),
+    /// The answer to atomic mutations: all were applied. Contains the cells that increments and
+    /// appends wrote, of all rows.
+    Applied(Vec<Cell>),
+    /// The answer to conditional mutations.
+    Processed {
+        /// Whether the condition held, and all mutations were applied.
+        processed: bool,
+        /// The cells that increments and appends wrote.
+        cells: Vec<Cell>,
+    },
+}
+
+impl Table {
+    /// Sends the actions in one call, but only to a region that the guard lets pass. The answers
+    /// are as many as the actions, each of its action's sort.
+    ///
+    /// # Errors
+    ///
+    /// When any action failed and can't be tried again. The effect is unknown as soon as any action
+    /// may have been applied. [`ConditionsUnsupported`](crate::ErrorKind::ConditionsUnsupported) if
+    /// an action has a condition and the server does not honour conditions; nothing was sent then.
+    pub(crate) async fn multi_where(
+        &self,
+        name: &'static str,
+        call: &MultiCall,
+        guard: &dyn RegionGuard,
+        deadline: Instant,
+    ) -> Result<Vec<ActionAnswer>> {
+        let is_conditional = |action: &RegionAction| matches!(action, RegionAction::Conditional { .. });
+        match call.actions.iter().any(is_conditional) {
+            true => self.multi_proven(name, call, guard, deadline).await,
+            false => self.send_multi(name, call, guard, deadline).await,
+        }
+    }
+
+    pub(super) async fn send_multi(
+        &self,
+        name: &'static str,
+        call: &MultiCall,
+        guard: &dyn RegionGuard,
+        deadline: Instant,
+    ) -> Result<Vec<ActionAnswer>> {
+        let operation = Operation {
+            name,
+            table: &self.name,
+            row: Cow::Borrowed(&call.row),
+            kind: call.kind,
+            deadline,
+        };
+        self.call_region_where(
+            operation,
+            "Multi",
+            guard,
+            |region| call.message(region),
+            |answer, block| read(&call.actions, answer, block),
+        )
+        .await
+    }
+}
+
+impl MultiCall {
+    pub(super) fn message(&self, region: &RegionInfo) -> pb::MultiRequest {
+        let region_action = together(&self.actions)
+            .map(|actions| RegionAction::message(actions, region, self.durability))
+            .collect();
+        pb::MultiRequest {
+            region_action,
+            ..pb::MultiRequest::default()
+        }
+    }
+}
+
+/// The actions that are sent as one of the message's: gets that follow each other, because each
+/// costs the server a look-up of the region, quotas, and an answer; any other one by itself.
+fn together(actions: &[RegionAction]) -> impl Iterator<Item = &[RegionAction]> {
+    actions.chunk_by(|one, next| matches!((one, next), (RegionAction::Get(_), RegionAction::Get(_))))
+}
+
+impl RegionAction {
+    /// How many answers it gets, one for each of its actions.
+    fn len(&self) -> usize {
+        match self {
+            Self::Get(_) => 1,
+            Self::Atomic(mutations) | Self::Conditional { mutations, .. } => mutations.len(),
+        }
+    }
+
+    /// The message of those that are sent [together].
+    fn message(together: &[Self], region: &RegionInfo, durability: Durability) -> pb::RegionAction {
+        let mut message = pb::RegionAction {
+            region: convert::region_specifier(region),
+            ..pb::RegionAction::default()
+        };
+        for (index, action) in (0..).zip(together) {
+            match action {
+                Self::Get(get) => message.action.push(pb::Action {
+                    index: Some(index),
+                    get: Some(convert::get_message(get)),
+                    ..pb::Action::default()
+                }),
+                Self::Atomic(mutations) => {
+                    message.atomic = Some(true);
+                    message.action = mutation_actions(mutations, durability);
+                }
+                Self::Conditional { mutations, condition } => {
+                    message.atomic = Some(true);
+                    message.action = mutation_actions(mutations, durability);
+                    message.condition = Some(condition.clone());
+                }
+            }
+        }
+        message
+    }
+}
+
+/// The mutations, sorted by row. The server locks rows in the order of the request, so that two
+/// calls with the same rows in different orders would wait for each other until their time is up.
+fn mutation_actions(mutations: &[Mutation], durability: Durability) -> Vec<pb::Action> {
+    let mut sorted: Vec<&Mutation> = mutations.iter().collect();
+    sorted.sort_by_key(|mutation| mutation.row());
+    (0..)
+        .zip(sorted)
+        .map(|(index, mutation)| pb::Action {
+            index: Some(index),
+            mutation: Some(pb::MutationProto {
+                durability: Some(convert::durability_code(durability)),
+                ..convert::mutation_message(mutation)
+            }),
+            ..pb::Action::default()
+        })
+        .collect()
+}
+
+/// Reads the answers to all actions; one failed action fails the call.
+pub(super) fn read(
+    actions: &[RegionAction],
+    answer: pb::MultiResponse,
+    mut block: CellBlockDecoder,
+) -> Result<Vec<ActionAnswer>, CallError> {
+    let results = answer.region_action_result;
+    let sent = together(actions).count();
+    if results.len() != sent {
+        return Err(bad(format!("{} answers to {sent} region actions", results.len())));
+    }
+    let mut answers = Vec::with_capacity(actions.len());
+    let mut failed: Option<(RemoteFault, Recovery)> = None;
+    let mut effect = Effect::None;
+    for (actions, result) in together(actions).zip(results) {
+        let fault = match read_together(actions, result, &mut block) {
+            Ok(read) => {
+                if read.iter().any(ActionAnswer::says_applied) {
+                    effect = Effect::Unknown;
+                }
+                answers.extend(read);
+                continue;
+            }
+            Err(ActionError::Bad(what)) => return Err(bad(what)),
+            Err(ActionError::Failed(fault)) => fault,
+        };
+        let ruling = Ruling::of_fault(&fault);
+        if !are_gets(actions) && ruling.effect == Effect::Unknown {
+            effect = Effect::Unknown;
+        }
+        // The first failure says how to go on, unless another one says that there is no use.
+        match &failed {
+            Some((_, recovery)) if *recovery == Recovery::Fail || ruling.recovery != Recovery::Fail => {}
+            _ => failed = Some((fault, ruling.recovery)),
+        }
+    }
+    match failed {
+        None => Ok(answers),
+        Some((fault, _)) => Err(CallError::Action {
+            fault: Arc::new(fault),
+            effect,
+        }),
+    }
+}
+
+enum ActionError {
+    /// The answer is not one that a server gives.
+    Bad(String),
+    Failed(RemoteFault),
+}
+
+impl From<ConvertError> for ActionError {
+    fn from(error: ConvertError) -> Self {
+        Self::Bad(error.to_string())
+    }
+}
+
+fn bad(what: String) -> CallError {
+    CallError::BadAnswer(what.into())
+}
+
+fn are_gets(together: &[RegionAction]) -> bool {
+    matches!(together, [RegionAction::Get(_), ..])
+}
+
+/// Reads the answers to actions that were sent [together].
+fn read_together(
+    actions: &[RegionAction],
+    result: pb::RegionActionResult,
+    block: &mut CellBlockDecoder,
+) -> Result<Vec<ActionAnswer>, ActionError> {
+    let bad = |what: &str| Err(ActionError::Bad(what.to_owned()));
+    if let Some(exception) = &result.exception {
+        return Err(ActionError::Failed(RemoteFault::of_action(exception)));
+    }
+    let number = actions.iter().map(RegionAction::len).sum();
+    let mut answers: Vec<Option<Vec<Cell>>> = vec![None; number];
+    let mut failed = None;
+    // In the order of the message, in which the cells are too; which action a result is of, its
+    // index says.
+    for part in result.result_or_exception {
+        let index = part.index.and_then(|index| usize::try_from(index).ok());
+        let Some(answer @ None) = index.and_then(|index| answers.get_mut(index)) else {
+            return bad("a result of no action of the call, or a second one of the same");
+        };
+        *answer = Some(match (&part.exception, part.result) {
+            (Some(exception), _) => {
+                failed = Some(RemoteFault::of_action(exception));
+                Vec::new()
+            }
+            (None, Some(result)) => convert::cells(result, block)?,
+            (None, None) if are_gets(actions) => return bad("no result to a get"),
+            (None, None) => Vec::new(),
+        });
+    }
+    let answers: Option<Vec<Vec<Cell>>> = answers.into_iter().collect();
+    let Some(cells) = answers else {
+        return bad("an action without an answer");
+    };
+    match (actions, failed, result.processed) {
+        ([RegionAction::Get(_), ..], Some(fault), _) => Err(ActionError::Failed(fault)),
+        (_, Some(fault), _) => Err(ActionError::Bad(format!(
+            "an exception for one of several mutations that are atomic: {}: {}",
+            fault.class, fault.message
+        ))),
+        ([RegionAction::Get(_), ..], None, _) => {
+            let rows = cells
+                .into_iter()
+                .map(|cells| Ok(ActionAnswer::Row(convert::row_of(cells)?)));
+            rows.collect()
+        }
+        ([RegionAction::Conditional { .. }], None, Some(processed)) => Ok(vec![ActionAnswer::Processed {
+            processed,
+            cells: cells.concat(),
+        }]),
+        ([RegionAction::Conditional { .. }], None, None) => bad("no word on whether the condition held"),
+        (_, None, None | Some(true)) => Ok(vec![ActionAnswer::Applied(cells.concat())]),
+        (_, None, Some(false)) => bad("a condition failed where there was none"),
+    }
+}
+
+impl ActionAnswer {
+    fn says_applied(&self) -> bool {
+        match self {
+            Self::Row(_) => false,
+            Self::Applied(_) => true,
+            Self::Processed { processed, .. } => *processed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! Waiting for what a master does: its calls only start procedures.
+
+use prost::Message;
+use tokio::time::Instant;
+
+use super::{Admin, Connection, pauses::Pauses};
+use crate::{
+    cluster::CallKind,
+    error::{Effect, Error, ErrorKind, RemoteException, Result},
+    model::IntoTableName,
+    rpc::Ruling,
+    wire::{pb, procedures},
+};
+
+/// How a procedure ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Done,
+    /// The master does not know it anymore: it returned the result before, perhaps in an answer
+    /// that was lost. The caller must check the effect itself.
+    Forgotten,
+}
+
+/// The answer to a call that only starts a procedure.
+pub(super) trait Started: Message + Default {
+    /// The procedure; none when there was nothing to do.
+    fn procedure(&self) -> Option<u64>;
+}
+
+macro_rules! started {
+    ($($answer:ident)*) => {
+        $(impl Started for pb::$answer {
+            fn procedure(&self) -> Option<u64> {
+                self.proc_id
+            }
+        })*
+    };
+}
+
+started! {
+    CreateTableResponse ModifyTableResponse DisableTableResponse EnableTableResponse DeleteTableResponse
+    CreateNamespaceResponse SplitTableRegionResponse MergeTableRegionsResponse
+}
+
+impl Connection {
+    /// Waits until a procedure has ended.
+    pub(super) async fn await_procedure(&self, procedure: Option<u64>, deadline: Instant) -> Result<Ended> {
+        let Some(proc_id) = procedure else {
+            return Ok(Ended::Forgotten);
+        };
+        let request = pb::GetProcedureResultRequest { proc_id };
+        let mut pauses = Pauses::polling();
+        loop {
+            let answer: pb::GetProcedureResultResponse = self
+                .cluster
+                .call_master("getProcedureResult", CallKind::Read, &request, deadline)
+                .await
+                .map_err(|error| error.with_effect(Effect::Unknown))?;
+            match answer.state() {
+                pb::get_procedure_result_response::State::Finished => {
+                    return answer
+                        .exception
+                        .map_or(Ok(Ended::Done), |exception| Err(failure(exception)));
+                }
+                pb::get_procedure_result_response::State::NotFound => return Ok(Ended::Forgotten),
+                pb::get_procedure_result_response::State::Running => {}
+            }
+            if !pauses.wait_before(deadline).await {
+                return Err(
+                    Error::new(ErrorKind::DeadlineExceeded, "the master has not finished in time")
+                        .with_effect(Effect::Unknown)
+                        .with_hint("it goes on by itself; look again later, or allow more time"),
+                );
+            }
+        }
+    }
+}
+
+impl Admin {
+    /// Waits until the master has finished all procedures that create or change a table, of any
+    /// client: a procedure outlives the client that started it, and leaves the table in an
+    /// intermediate state meanwhile. Only an administrator sees procedures of other users. Returns
+    /// at once if there are none.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) if they do not end within the
+    /// operation timeout.
+    pub async fn await_table_procedures(&self, table: impl IntoTableName) -> Result<()> {
+        let table = &table.into_table_name()?;
+        let in_context = |error: Error| error.at_operation("waiting for the master").at_table(table);
+        let deadline = self.deadline();
+        let mut pauses = Pauses::polling();
+        loop {
+            let request = pb::GetProceduresRequest {};
+            let cluster = &self.connection.cluster;
+            let answer: pb::GetProceduresResponse = cluster
+                .call_master("GetProcedures", CallKind::Read, &request, deadline)
+                .await
+                .map_err(in_context)?;
+            let begun = |procedure| procedures::is_changing(procedure, table);
+            if !answer.procedure.iter().any(begun) {
+                return Ok(());
+            }
+            if !pauses.wait_before(deadline).await {
+                let error = Error::new(
+                    ErrorKind::DeadlineExceeded,
+                    "the master is still at work on the table",
+                );
+                return Err(in_context(
+                    error.with_hint("it goes on by itself; look again later, or allow more time"),
+                ));
+            }
+        }
+    }
+}
+
+fn failure(exception: pb::ForeignExceptionMessage) -> Error {
+    let generic = exception.generic_exception.unwrap_or_default();
+    let class = generic.class_name.unwrap_or_default();
+    let message = generic.message.unwrap_or_default();
+    let kind = Ruling::of(&class, &message, true).kind;
+    Error::new(kind, "the master could not do it").with_remote(RemoteException {
+        trace: format!("{class}: {message}"),
+        class,
+        message,
+    })
+}

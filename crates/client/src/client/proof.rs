@@ -1,0 +1,257 @@
+//! Proof that a region server honours the conditions of a [`MultiCall`], before anything relies on
+//! it.
+//!
+//! A server before 2.4 drops them and applies the mutations. One call for each start of a server,
+//! by each client.
+
+use std::{
+    borrow::Cow,
+    sync::{Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{
+    ActionAnswer, CallKind, MultiCall, RegionAction, RegionGuard, ServingRegion, Table, Verdict, multi,
+};
+use crate::{
+    cluster::{Operation, Proofs},
+    error::{Effect, Error, ErrorKind, Result},
+    model::{Comparator, Comparison, Condition, Delete, Durability, Filter, ServerName},
+    wire::{condition, pb},
+};
+
+/// A column that no row has.
+const PROBE: Bytes = Bytes::from_static(b"hbase-txn.probe");
+
+/// Lets a call pass where another guard does, and the server is proven.
+struct Proven<'a> {
+    guard: &'a dyn RegionGuard,
+    proofs: &'a Proofs,
+    /// The server that it stopped a call to.
+    unproven: Mutex<Option<ServerName>>,
+}
+
+impl RegionGuard for Proven<'_> {
+    fn check(&self, serving: ServingRegion<'_>) -> Verdict {
+        match self.guard.check(serving) {
+            Verdict::Pass if !self.proofs.has(serving.server) => {
+                let mut unproven = self.unproven.lock().unwrap_or_else(PoisonError::into_inner);
+                *unproven = Some(serving.server.clone());
+                Verdict::Stop(Error::new(ErrorKind::Server, "the server must be probed first"))
+            }
+            verdict => verdict,
+        }
+    }
+}
+
+/// Notes the server that the last attempt went to.
+#[derive(Default)]
+struct Visited(Mutex<Option<ServerName>>);
+
+impl RegionGuard for Visited {
+    fn check(&self, serving: ServingRegion<'_>) -> Verdict {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(serving.server.clone());
+        Verdict::Pass
+    }
+}
+
+impl Table {
+    /// Sends the actions, of which one at least has a condition, to a server that is proven to
+    /// honour conditions.
+    pub(super) async fn multi_proven(
+        &self,
+        name: &'static str,
+        call: &MultiCall,
+        guard: &dyn RegionGuard,
+        deadline: Instant,
+    ) -> Result<Vec<ActionAnswer>> {
+        let proofs = &self.connection.cluster.proofs;
+        let mut effect = Effect::None;
+        loop {
+            let proven = Proven {
+                guard,
+                proofs,
+                unproven: Mutex::default(),
+            };
+            let error = match self.send_multi(name, call, &proven, deadline).await {
+                Ok(answers) => return Ok(answers),
+                Err(error) => error,
+            };
+            // An attempt before the one that was stopped may have been applied.
+            if error.is_outcome_unknown() {
+                effect = Effect::Unknown;
+            }
+            let unproven = proven
+                .unproven
+                .into_inner()
+                .unwrap_or_else(PoisonError::into_inner);
+            let proof = match (unproven, probe(call)) {
+                (Some(server), Some(probe)) => self.prove(server, &probe, deadline).await,
+                _ => Err(error),
+            };
+            proof.map_err(|error| error.with_effect(effect))?;
+        }
+    }
+
+    /// Probes the server that has the row of a probe, unless the expected one was proven meanwhile.
+    async fn prove(&self, expected: ServerName, probe: &MultiCall, deadline: Instant) -> Result<()> {
+        const OPERATION: &str = "proving conditions";
+        let proofs = &self.connection.cluster.proofs;
+        let _turn = proofs
+            .turn(&expected, deadline)
+            .await
+            .map_err(|error| error.at_operation(OPERATION).at_table(&self.name))?;
+        if proofs.has(&expected) {
+            return Ok(());
+        }
+        let operation = Operation {
+            name: OPERATION,
+            table: &self.name,
+            row: Cow::Borrowed(&probe.row),
+            kind: probe.kind,
+            deadline,
+        };
+        let visited = Visited::default();
+        let honours = self
+            .call_region_where(
+                operation,
+                "Multi",
+                &visited,
+                |region| probe.message(region),
+                |answer, block| match says_nothing(&answer) {
+                    true => Ok(false),
+                    false => multi::read(&probe.actions, answer, block).map(|answers| is_refused(&answers)),
+                },
+            )
+            .await?;
+        // Whichever the attempts before it went to, the last one was answered.
+        let visited = visited.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let server = visited.unwrap_or(expected);
+        if honours {
+            proofs.add(server);
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::ConditionsUnsupported,
+            "the region server applies changes whose condition does not hold",
+        )
+        .at_operation(OPERATION)
+        .at_table(&self.name)
+        .at_server(&server.address())
+        .with_hint("locks, latches and conditional changes need HBase 2.4 or later on every region server"))
+    }
+}
+
+/// A conditional change of a row that a call changes. The condition does not hold; where that makes
+/// no difference, the change is of a cell that no row has.
+fn probe(call: &MultiCall) -> Option<MultiCall> {
+    let mutation = call.actions.iter().find_map(|action| match action {
+        RegionAction::Conditional { mutations, .. } => mutations.first(),
+        RegionAction::Get(_) | RegionAction::Atomic(_) => None,
+    })?;
+    let row = mutation.row().clone();
+    let (delete, condition) = match mutation.families().next() {
+        Some(family) => (
+            Delete::new(row.clone()).version(family.clone(), PROBE, 1),
+            condition::cell_equals(&row, family, &PROBE, Some(&PROBE)),
+        ),
+        // The delete of a whole row names no family.
+        None => {
+            let filter = Filter::value(Comparison::Equal, Comparator::binary(PROBE));
+            let condition = Condition::matches(row.clone(), filter);
+            (
+                Delete::new(row.clone()).timestamp(0),
+                condition::single_row_message(&condition)?,
+            )
+        }
+    };
+    Some(MultiCall {
+        row,
+        actions: vec![RegionAction::Conditional {
+            mutations: vec![delete.into()],
+            condition,
+        }],
+        durability: Durability::AsyncWal,
+        kind: CallKind::IdempotentWrite,
+    })
+}
+
+fn is_refused(answers: &[ActionAnswer]) -> bool {
+    matches!(answers, [ActionAnswer::Processed { processed: false, .. }])
+}
+
+/// Whether an answer is that of a server that does not know conditions: the change was made, and
+/// nothing else is said.
+fn says_nothing(answer: &pb::MultiResponse) -> bool {
+    match answer.region_action_result.as_slice() {
+        [result] => {
+            let mut parts = result.result_or_exception.iter();
+            result.processed.is_none()
+                && result.exception.is_none()
+                && parts.all(|part| part.exception.is_none())
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Append, Mutation, Put};
+
+    fn answer(processed: Option<bool>, exception: Option<pb::NameBytesPair>) -> pb::MultiResponse {
+        pb::MultiResponse {
+            region_action_result: vec![pb::RegionActionResult {
+                result_or_exception: vec![pb::ResultOrException {
+                    index: Some(0),
+                    ..Default::default()
+                }],
+                processed,
+                exception,
+            }],
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn answer_without_processed_comes_from_an_old_server() {
+        assert!(says_nothing(&answer(None, None)));
+        assert!(!says_nothing(&answer(Some(false), None)));
+        assert!(!says_nothing(&answer(Some(true), None)));
+        // This one goes elsewhere, or is to be tried again.
+        assert!(!says_nothing(&answer(None, Some(pb::NameBytesPair::default()))));
+        assert!(!says_nothing(&pb::MultiResponse::default()));
+    }
+
+    #[test]
+    fn probe_names_what_it_stands_for_and_changes_nothing() {
+        let call = |mutation: Mutation| MultiCall {
+            row: "a".into(),
+            actions: vec![RegionAction::Conditional {
+                mutations: vec![mutation],
+                condition: pb::Condition::default(),
+            }],
+            durability: Durability::SyncWal,
+            kind: CallKind::Write,
+        };
+        for mutation in [
+            Put::new("b").cell("f", "q", "v").into(),
+            Append::new("b").cell("f", "q", "v").into(),
+        ] {
+            let probe = probe(&call(mutation)).unwrap();
+            let [RegionAction::Conditional { mutations, condition }] = &probe.actions[..] else {
+                panic!("{probe:?}");
+            };
+            assert_eq!((&probe.row[..], &condition.row[..]), (&b"b"[..], &b"b"[..]));
+            assert_eq!(condition.family.as_deref(), Some(&b"f"[..]));
+            let delete = Delete::new("b").version("f", PROBE, 1);
+            assert_eq!(mutations[..], [delete.into()]);
+        }
+        let whole = probe(&call(Delete::new("b").into())).unwrap();
+        assert!(
+            matches!(&whole.actions[..], [RegionAction::Conditional { condition, .. }] if condition.filter.is_some())
+        );
+    }
+}

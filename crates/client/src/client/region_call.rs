@@ -1,0 +1,137 @@
+//! Calls of the region that has a row, on the condition that a guard lets it pass.
+
+use std::{borrow::Cow, sync::Arc};
+
+use bytes::Bytes;
+use prost::Message;
+use tokio::time::Instant;
+
+use super::Table;
+use crate::{
+    cluster::{Attempts, CallKind, Operation, RegionLocation},
+    error::{Error, Result},
+    model::{RegionInfo, ServerName},
+    rpc::CallError,
+    wire::cell_block::CellBlockDecoder,
+};
+
+/// A check of the region that a call is about to go to.
+///
+/// The client asks the guard before each attempt, because the region may have moved, split or been
+/// reopened since the last one.
+pub trait RegionGuard: Sync {
+    /// Decides whether the call may go to this region. Must not block.
+    fn check(&self, serving: ServingRegion<'_>) -> Verdict;
+}
+
+/// A region, the server that serves it, and the sequence number of its opening, as far as the
+/// client knows.
+#[derive(Clone, Copy, Debug)]
+pub struct ServingRegion<'a> {
+    /// The region.
+    pub region: &'a RegionInfo,
+    /// The server. Its start code distinguishes it from the same server before a restart.
+    pub server: &'a ServerName,
+    /// The sequence number of the opening (`openSeqNum` in `hbase:meta`). Grows each time the
+    /// region is opened: after a move, a change of the table, or a crash.
+    pub opening: i64,
+}
+
+/// The decision of a [`RegionGuard`].
+#[derive(Debug)]
+pub enum Verdict {
+    /// Sends the call to the region.
+    Pass,
+    /// Looks up the region again, because the cached location may be stale, and asks the guard once
+    /// more. The call fails with this error if the guard refuses that region too.
+    LookAgain(Error),
+    /// Fails the call with this error. No further attempt is made.
+    Stop(Error),
+}
+
+/// A [`RegionGuard`] that lets every call pass.
+#[derive(Clone, Copy, Debug)]
+pub struct AnyRegion;
+
+impl RegionGuard for AnyRegion {
+    fn check(&self, _: ServingRegion<'_>) -> Verdict {
+        Verdict::Pass
+    }
+}
+
+impl Table {
+    /// Calls a method of the server that has the operation's row, and reads its answer, until that
+    /// succeeds or must not be tried again. Every location is checked, and gets a request of
+    /// its own.
+    pub(super) async fn call_region_where<M, A, T>(
+        &self,
+        operation: Operation<'_>,
+        method: &'static str,
+        guard: &dyn RegionGuard,
+        request: impl Fn(&RegionInfo) -> M + Send + Sync,
+        read: impl Fn(A, CellBlockDecoder) -> Result<T, CallError> + Send + Sync,
+    ) -> Result<T>
+    where
+        M: Message,
+        A: Message + Default,
+        T: Send,
+    {
+        let mut attempts = Attempts::new(&self.connection.cluster, operation);
+        loop {
+            let location = self.guarded_location(&mut attempts, guard).await?;
+            let request = request(&location.region);
+            let answer = self
+                .call(&location, method, &request, attempts.attempt_limit())
+                .await
+                .and_then(|(answer, block)| read(answer, block));
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => attempts.recover(failure, &location).await?,
+            }
+        }
+    }
+
+    /// The region that has a row, as far as is known: it may have been split since.
+    pub(crate) async fn region_of(&self, row: &Bytes, deadline: Instant) -> Result<RegionInfo> {
+        let operation = Operation {
+            name: "finding a region",
+            table: &self.name,
+            row: Cow::Borrowed(row),
+            kind: CallKind::Read,
+            deadline,
+        };
+        let location = Attempts::new(&self.connection.cluster, operation)
+            .locate()
+            .await?;
+        Ok(location.region.clone())
+    }
+
+    /// Where the row is, in a region that the guard lets pass.
+    pub(super) async fn guarded_location(
+        &self,
+        attempts: &mut Attempts<'_>,
+        guard: &dyn RegionGuard,
+    ) -> Result<Arc<RegionLocation>> {
+        let mut looked_again = false;
+        loop {
+            let location = attempts.locate().await?;
+            let serving = ServingRegion {
+                region: &location.region,
+                server: &location.server,
+                opening: location.open_sequence,
+            };
+            match guard.check(serving) {
+                Verdict::Pass => return Ok(location),
+                Verdict::LookAgain(_) if !looked_again => {
+                    looked_again = true;
+                    self.connection.cluster.forget(&location);
+                }
+                Verdict::LookAgain(refusal) | Verdict::Stop(refusal) => {
+                    return Err(refusal
+                        .with_effect(attempts.effect())
+                        .at_server(&location.server.address()));
+                }
+            }
+        }
+    }
+}

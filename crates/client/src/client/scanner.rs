@@ -1,0 +1,372 @@
+//! Rows in order, over all regions of a table. `at_once` is the scan of one region that never goes
+//! on elsewhere.
+
+mod at_once;
+
+use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::{Stream, stream};
+use tokio::time::Instant;
+
+pub use self::at_once::AtOnce;
+use super::Table;
+use crate::{
+    cluster::{CallKind, RegionLocation},
+    error::Result,
+    model::{Row, Scan},
+    rpc::{AttemptLimit, CallError},
+    wire::{cell_block::CellBlockDecoder, convert, pb},
+};
+
+/// How long the server is given to close a scanner in the background; its lease ends it
+/// otherwise.
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// The rows of a scan, in order.
+///
+/// Each call of [`next`](Self::next) ends within the table's operation timeout. A call that is
+/// dropped loses nothing: the next one goes on behind the last row that was handed out. When a
+/// region moves, splits or merges, or when the server closed the scanner because it was not read
+/// for its lease (60 s by default), a new one goes on there as well.
+///
+/// # What it does not promise
+///
+/// A scan is not a snapshot. Within one region and without such a change every row is as it was
+/// when the scanner of the region was opened; over several regions, or over a change, rows are read
+/// at different times. A row itself is always whole. The crate `hbase-txn` reads snapshots of a
+/// partition.
+#[derive(Debug)]
+pub struct ResultScanner {
+    table: Table,
+    scan: Scan,
+    /// Whole rows that were not handed out yet.
+    ready: VecDeque<Row>,
+    /// The beginning of a row whose other cells are still to come.
+    partial: Option<Row>,
+    /// Where to go on when there is no open scanner: a row, and whether it still belongs to the
+    /// scan.
+    position: (Bytes, bool),
+    open: Option<OpenScanner>,
+    /// Rows that may still be handed out.
+    left: Option<u64>,
+    finished: bool,
+}
+
+/// A scanner on a server.
+#[derive(Debug)]
+struct OpenScanner {
+    location: Arc<RegionLocation>,
+    id: u64,
+    /// What the server expects in the next call. None while a call is on its way: if it is still
+    /// none afterwards, the answer was lost, and so is the scanner.
+    next_call: Option<u64>,
+}
+
+impl ResultScanner {
+    pub(super) fn new(table: Table, scan: Scan) -> Self {
+        Self {
+            position: (scan.start.clone(), true),
+            left: scan.limit,
+            finished: scan.limit == Some(0),
+            ready: VecDeque::new(),
+            partial: None,
+            open: None,
+            table,
+            scan,
+        }
+    }
+
+    /// Returns the next row, or `None` at the end of the scan.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`Table::get`] does. The scan can continue after an error.
+    pub async fn next(&mut self) -> Result<Option<Row>> {
+        if self.ready.is_empty() && !self.finished {
+            self.fetch().await?;
+        }
+        Ok(self.ready.pop_front())
+    }
+
+    /// Converts the scan into a stream of rows.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Row>> + Send {
+        stream::try_unfold(self, |mut scanner| async move {
+            Ok(scanner.next().await?.map(|row| (row, scanner)))
+        })
+    }
+
+    /// Asks servers until there is a row, or the scan is over.
+    async fn fetch(&mut self) -> Result<()> {
+        let table = self.table.clone();
+        let row = self
+            .open
+            .as_ref()
+            .map_or(&self.position.0, |open| &open.location.region.start_key)
+            .clone();
+        let mut attempts = table.attempts("scan", Cow::Owned(row), CallKind::Read);
+        while self.ready.is_empty() && !self.finished {
+            if self.open.as_ref().is_some_and(|open| open.next_call.is_none()) {
+                self.abandon();
+            }
+            let location = match &self.open {
+                Some(open) => Arc::clone(&open.location),
+                None => {
+                    attempts.relocate_to(self.position.0.clone());
+                    attempts.locate().await?
+                }
+            };
+            match self.ask(&location, attempts.attempt_limit()).await {
+                Ok(answer) => {
+                    if let Err(error) = self.take(location, answer) {
+                        // The server has gone past the rows of that answer; a new scanner reads
+                        // them again.
+                        self.abandon();
+                        return Err(error);
+                    }
+                }
+                Err(failure) => {
+                    self.abandon();
+                    attempts.recover(failure, &location).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One call: opens a scanner in the region, or asks the open one for more.
+    async fn ask(
+        &mut self,
+        location: &RegionLocation,
+        limit: AttemptLimit,
+    ) -> Result<(pb::ScanResponse, CellBlockDecoder), CallError> {
+        let mut request = pb::ScanRequest {
+            number_of_rows: Some(self.scan.caching.unwrap_or(i32::MAX as u32)),
+            client_handles_partials: Some(true),
+            client_handles_heartbeats: Some(true),
+            limit_of_rows: self.left.map(|left| u32::try_from(left).unwrap_or(0)),
+            ..Default::default()
+        };
+        match &mut self.open {
+            Some(open) => {
+                request.scanner_id = Some(open.id);
+                request.next_call_seq = open.next_call.take();
+            }
+            None => {
+                let config = self.table.connection.config();
+                let bytes = self
+                    .scan
+                    .max_result_size
+                    .unwrap_or_else(|| config.scan_batch_bytes());
+                request.region = Some(convert::region_specifier(&location.region));
+                request.scan = Some(convert::scan_message(
+                    &self.scan,
+                    &self.position.0,
+                    self.position.1,
+                    bytes,
+                ));
+            }
+        }
+        let sequence = request.next_call_seq;
+        let answer = self.table.call(location, "Scan", &request, limit).await?;
+        if let (Some(open), Some(sequence)) = (&mut self.open, sequence) {
+            open.next_call = Some(sequence + 1);
+        }
+        Ok(answer)
+    }
+
+    /// Takes an answer in: rows, and where the scan stands now.
+    fn take(
+        &mut self,
+        location: Arc<RegionLocation>,
+        (mut answer, block): (pb::ScanResponse, CellBlockDecoder),
+    ) -> Result<()> {
+        let rows = convert::scanned_rows(&mut answer, block).map_err(|error| {
+            CallError::BadAnswer(error.to_string().into())
+                .into_error()
+                .at_operation("scan")
+                .at_table(&self.table.name)
+                .at_server(&location.server.address())
+        })?;
+        for (row, partial) in rows {
+            self.take_row(row, partial);
+        }
+        if let Some(row) = answer.cursor.and_then(|cursor| cursor.row) {
+            self.pass_to(row);
+        }
+        let region_done = answer.more_results_in_region == Some(false);
+        let scan_done = answer.more_results == Some(false);
+        if !region_done && !scan_done && self.left == Some(0) {
+            self.abandon();
+            self.finished = true;
+            return Ok(());
+        }
+        if !region_done && !scan_done {
+            if self.open.is_none() {
+                let Some(id) = answer.scanner_id else {
+                    return Err(CallError::BadAnswer("a scan without a scanner".into()).into_error());
+                };
+                self.open = Some(OpenScanner {
+                    location,
+                    id,
+                    next_call: Some(0),
+                });
+            }
+            return Ok(());
+        }
+        // The server closes its scanner itself. No other region has cells of this row.
+        self.open = None;
+        if let Some(row) = self.partial.take() {
+            self.finish_row(row);
+        }
+        let end = &location.region.end_key;
+        if scan_done || end.is_empty() || self.scan.ends_before(end) || self.left == Some(0) {
+            self.finished = true;
+        } else {
+            self.position = (end.clone(), true);
+        }
+        Ok(())
+    }
+
+    fn take_row(&mut self, row: Row, partial: bool) {
+        let whole = match self.partial.take() {
+            Some(mut begun) if begun.key() == row.key() => {
+                begun.append(row.into_cells());
+                begun
+            }
+            Some(begun) => {
+                self.finish_row(begun);
+                row
+            }
+            None => row,
+        };
+        if partial {
+            self.partial = Some(whole);
+        } else {
+            self.finish_row(whole);
+        }
+    }
+
+    fn finish_row(&mut self, row: Row) {
+        self.position = (row.key().clone(), false);
+        if let Some(left) = &mut self.left {
+            if *left == 0 {
+                return;
+            }
+            *left -= 1;
+        }
+        self.ready.push_back(row);
+    }
+
+    /// Notes how far the server has come where it finds nothing that was asked for. Otherwise a
+    /// scan for what is rare would start there again with each call that times out, and never
+    /// end.
+    fn pass_to(&mut self, row: Bytes) {
+        if self.partial.is_none() && row > self.position.0 {
+            self.position = (row, true);
+        }
+    }
+
+    /// Gives the open scanner up, and the row that was only begun: a new scanner reads that one
+    /// from its start.
+    fn abandon(&mut self) {
+        self.partial = None;
+        let Some(open) = self.open.take() else { return };
+        // Without a runtime no task can send it; the lease ends the scanner.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let table = self.table.clone();
+        runtime.spawn(async move {
+            let request = pb::ScanRequest {
+                scanner_id: Some(open.id),
+                number_of_rows: Some(0),
+                close_scanner: Some(true),
+                ..Default::default()
+            };
+            let limit = AttemptLimit {
+                deadline: Instant::now() + CLOSE,
+                repeatable: true,
+            };
+            let _: Result<(pb::ScanResponse, CellBlockDecoder), _> =
+                table.call(&open.location, "Scan", &request, limit).await;
+        });
+    }
+}
+
+impl Drop for ResultScanner {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        client::Connection,
+        cluster::Cluster,
+        config::Config,
+        model::{RegionInfo, ServerName},
+        rpc::TcpConnector,
+        wire::cell_block::Codec,
+    };
+
+    fn location() -> Arc<RegionLocation> {
+        Arc::new(RegionLocation {
+            region: RegionInfo::meta(),
+            server: ServerName {
+                host: "h".into(),
+                port: 1,
+                start_code: 1,
+            },
+            open_sequence: 1,
+        })
+    }
+
+    /// An answer with the beginning of a row, or none, from a scanner that has come to `cursor`.
+    fn answer(
+        row: Option<&'static str>,
+        partial: bool,
+        cursor: &'static str,
+    ) -> (pb::ScanResponse, CellBlockDecoder) {
+        let results = row.map(|row| pb::Result {
+            cell: vec![pb::Cell {
+                row: Some(row.into()),
+                ..Default::default()
+            }],
+            partial: Some(partial),
+            ..Default::default()
+        });
+        let answer = pb::ScanResponse {
+            scanner_id: Some(1),
+            results: results.into_iter().collect(),
+            more_results: Some(true),
+            more_results_in_region: Some(true),
+            heartbeat_message: Some(true),
+            cursor: Some(pb::Cursor {
+                row: Some(cursor.into()),
+            }),
+            ..Default::default()
+        };
+        (answer, CellBlockDecoder::new(Bytes::new(), Codec::KeyValue))
+    }
+
+    #[test]
+    fn heartbeat_without_rows_gives_the_resume_row() {
+        let config = Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
+        let cluster = Arc::new(Cluster::new(config, Arc::new(TcpConnector)));
+        let table = Connection { cluster }.table("t").unwrap();
+        let mut scanner = ResultScanner::new(table, Scan::new());
+        let mut after = |row, partial, cursor| {
+            scanner.take(location(), answer(row, partial, cursor)).unwrap();
+            scanner.position.clone()
+        };
+        assert_eq!(after(None, false, "c"), ("c".into(), true));
+        // A row that was handed out is not read again.
+        assert_eq!(after(Some("d"), false, "d"), ("d".into(), false));
+        assert_eq!(after(None, false, "b"), ("d".into(), false));
+        // A row that was only begun is.
+        assert_eq!(after(Some("e"), true, "e"), ("d".into(), false));
+    }
+}

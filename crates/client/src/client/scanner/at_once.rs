@@ -1,0 +1,118 @@
+//! Rows of one region as they were at one moment.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use tokio::time::Instant;
+
+use super::ResultScanner;
+use crate::{
+    client::{RegionGuard, Table},
+    cluster::{Attempts, CallKind, Operation, RegionLocation},
+    error::{Error, ErrorKind, Result},
+    model::{Row, Scan},
+};
+
+/// The options of a scan that reads all its rows as of one moment.
+#[derive(Clone, Copy)]
+pub struct AtOnce<'a> {
+    /// The name of the caller's operation, for error messages.
+    pub operation: &'static str,
+    /// Decides whether one region has the whole range of the scan.
+    pub guard: &'a dyn RegionGuard,
+    /// The maximum number of bytes of keys and values that are kept in memory.
+    pub max_bytes: usize,
+    /// The time at which the scan fails if it is not complete.
+    pub deadline: Instant,
+}
+
+impl fmt::Debug for AtOnce<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AtOnce")
+            .field("operation", &self.operation)
+            .field("max_bytes", &self.max_bytes)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Table {
+    /// All rows of a scan as they were at one moment; none when they have more bytes than allowed.
+    ///
+    /// A scanner of a region reads everything at the moment it was opened at, however many calls
+    /// that takes. One that went on in its place could not: when the region has been reopened the
+    /// server has no versions of that moment any more, and the rest of the rows would be missing
+    /// without a word. So whatever ends the scanner, all rows are read again, within the deadline.
+    pub(crate) async fn scan_at_once(&self, scan: &Scan, how: AtOnce<'_>) -> Result<Option<Vec<Row>>> {
+        scan.check()
+            .map_err(|error| error.at_operation(how.operation).at_table(&self.name))?;
+        let mut attempts = Attempts::new(
+            &self.connection.cluster,
+            Operation {
+                name: how.operation,
+                table: &self.name,
+                row: Cow::Borrowed(&scan.start),
+                kind: CallKind::Read,
+                deadline: how.deadline,
+            },
+        );
+        loop {
+            let location = self.guarded_location(&mut attempts, how.guard).await?;
+            let mut scanner = ResultScanner::new(self.clone(), scan.clone());
+            if let Reading::Done(rows) = scanner.read_region(&location, &mut attempts, how).await? {
+                return Ok(rows);
+            }
+        }
+    }
+}
+
+/// How the reading of a region with one scanner ended.
+enum Reading {
+    /// With all rows; or with none, because they are too many.
+    Done(Option<Vec<Row>>),
+    /// The scanner was lost. Nothing that it brought counts.
+    Lost,
+}
+
+impl ResultScanner {
+    /// Reads to the end with the one scanner that it opens in this region.
+    async fn read_region(
+        &mut self,
+        location: &Arc<RegionLocation>,
+        attempts: &mut Attempts<'_>,
+        how: AtOnce<'_>,
+    ) -> Result<Reading> {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        loop {
+            match self.ask(location, attempts.attempt_limit()).await {
+                Ok(answer) => self.take(Arc::clone(location), answer)?,
+                Err(failure) => {
+                    self.abandon();
+                    // What was read is not kept through the pause.
+                    drop(rows);
+                    attempts.recover(failure, location).await?;
+                    return Ok(Reading::Lost);
+                }
+            }
+            bytes += self.ready.iter().map(Row::size).sum::<usize>();
+            rows.extend(self.ready.drain(..));
+            if bytes + self.partial.as_ref().map_or(0, Row::size) > how.max_bytes {
+                return Ok(Reading::Done(None));
+            }
+            if self.finished {
+                return Ok(Reading::Done(Some(rows)));
+            }
+            if self.open.is_none() {
+                return Err(Error::new(
+                    ErrorKind::Protocol,
+                    format!(
+                        "the scan is not over at the end of region {}, which should have all of it",
+                        location.region.range_text()
+                    ),
+                )
+                .at_operation(how.operation)
+                .at_table(&self.table.name)
+                .at_server(&location.server.address()));
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Reads and writes of single rows, and scans.
+
+use std::{borrow::Cow, fmt, time::Duration};
+
+use bytes::Bytes;
+use prost::Message;
+use tokio::time::Instant;
+
+use super::{Connection, ResultScanner};
+use crate::{
+    cluster::{Attempts, CallKind, Operation, RegionLocation},
+    config::bounded,
+    error::Result,
+    model::{
+        Delete, Durability, Get, IntoTableName, Limits, Mutation, Put, Row, Scan, TableDescriptor, TableName,
+    },
+    rpc::{AttemptLimit, CallError, ServiceKind},
+    wire::{
+        cell_block::{CellBlockDecoder, Codec},
+        convert, pb,
+    },
+};
+
+/// A table of a cluster: reads and writes of rows.
+///
+/// Cheap to clone. Every call ends within the operation timeout of the client's
+/// [`Config`](crate::Config), or within the table's own
+/// ([`with_operation_timeout`](Self::with_operation_timeout)). A future that is dropped gives its
+/// call up; a write whose request had left may still be applied.
+#[derive(Clone)]
+pub struct Table {
+    pub(super) connection: Connection,
+    pub(super) name: TableName,
+    pub(super) operation_timeout: Duration,
+    /// How its cells travel.
+    codec: Codec,
+    /// The durability of writes that must survive a crash.
+    durable: Durability,
+}
+
+impl Connection {
+    /// Returns a table of the cluster. Sends nothing: the first call fails if the table does not
+    /// exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text is not the name of a table.
+    pub fn table(&self, name: impl IntoTableName) -> Result<Table> {
+        Ok(Table {
+            connection: self.clone(),
+            name: name.into_table_name()?,
+            operation_timeout: self.config().operation_timeout(),
+            codec: Codec::default(),
+            durable: Durability::SyncWal,
+        })
+    }
+}
+
+impl Table {
+    /// Returns the name of the table.
+    #[must_use]
+    pub fn name(&self) -> &TableName {
+        &self.name
+    }
+
+    /// Returns the client of the table.
+    #[must_use]
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Sets the operation timeout.
+    #[must_use]
+    pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
+        self.operation_timeout = bounded(timeout);
+        self
+    }
+
+    /// The table, with the durability of its descriptor for writes that must survive a crash.
+    pub(crate) fn with_durability_of(mut self, descriptor: &TableDescriptor) -> Self {
+        let of_table = descriptor.durability();
+        if !of_table.is_weak() {
+            self.durable = of_table;
+        }
+        self
+    }
+
+    /// The durability of writes that must survive a crash: at least that of a plain put, and never
+    /// weaker than `SYNC_WAL`.
+    pub(crate) fn durable(&self) -> Durability {
+        self.durable
+    }
+
+    /// Requests that cells include [their time of expiry](crate::Cell::expires_at): cells of gets
+    /// and scans, and those that an increment or append returns and that inherit a TTL. An
+    /// increment with a TTL that creates a cell returns it without the time: read the cell.
+    ///
+    /// Servers say that only on connections that ask for tags, so this costs one more connection
+    /// per server, shared by all such tables of the client, and on it the tags of every cell
+    /// travel. Everything else is as before.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// # async fn example(table: hbase_client::Table) -> hbase_client::Result<()> {
+    /// use hbase_client::Get;
+    ///
+    /// let row = table.with_expiry().get(Get::new("xxxabc")).await?;
+    /// let until = row.and_then(|row| row.cell("f", "session")?.expires_at());
+    /// # let _ = until;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_expiry(mut self) -> Self {
+        self.codec = Codec::KeyValueWithTags;
+        self
+    }
+
+    /// Reads a row. Returns `None` if it has no requested cell.
+    ///
+    /// # Errors
+    ///
+    /// Returns
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) before anything is sent;
+    /// - [`TableNotFound`](crate::ErrorKind::TableNotFound),
+    ///   [`TableDisabled`](crate::ErrorKind::TableDisabled) or
+    ///   [`FamilyNotFound`](crate::ErrorKind::FamilyNotFound);
+    /// - [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded), with the last reason as its
+    ///   source.
+    pub async fn get(&self, get: Get) -> Result<Option<Row>> {
+        get.check()
+            .map_err(|error| error.at_operation("get").at_table(&self.name))?;
+        let message = convert::get_message(&get);
+        let mut attempts = self.attempts("get", Cow::Borrowed(&get.row), CallKind::Read);
+        loop {
+            let location = attempts.locate().await?;
+            let request = pb::GetRequest {
+                region: convert::region_specifier(&location.region),
+                get: message.clone(),
+            };
+            let answer = self
+                .call::<_, pb::GetResponse>(&location, "Get", &request, attempts.attempt_limit())
+                .await
+                .and_then(|(answer, block)| row(answer.result, block));
+            match answer {
+                Ok(row) => return Ok(row),
+                Err(failure) => attempts.recover(failure, &location).await?,
+            }
+        }
+    }
+
+    /// Writes cells of a row.
+    ///
+    /// A put that got no answer is sent again only when all its cells carry timestamps of their
+    /// own: then twice is the same as once. Otherwise a second one could overwrite what another
+    /// client wrote in between, so the outcome is reported as unknown.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`get`](Self::get) does; its [outcome may be
+    /// unknown](crate::Error::is_outcome_unknown).
+    pub async fn put(&self, put: Put) -> Result<()> {
+        let stamped = put.timestamp.is_some() || put.cells.iter().all(|cell| cell.timestamp.is_some());
+        self.mutate("put", put.into(), stamped).await.map(drop)
+    }
+
+    /// Deletes parts of a row, or all of it.
+    ///
+    /// A delete that got no answer is sent again only when it has a timestamp; see
+    /// [`put`](Self::put).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`put`](Self::put) does.
+    pub async fn delete(&self, delete: Delete) -> Result<()> {
+        let stamped = delete.timestamp.is_some();
+        self.mutate("delete", delete.into(), stamped).await.map(drop)
+    }
+
+    /// Starts a scan. Sends nothing before the first row is requested.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidInput`](crate::ErrorKind::InvalidInput) if the bounds or limits of the scan
+    /// are invalid.
+    pub fn scan(&self, scan: Scan) -> Result<ResultScanner> {
+        scan.check()
+            .map_err(|error| error.at_operation("scan").at_table(&self.name))?;
+        Ok(ResultScanner::new(self.clone(), scan))
+    }
+
+    /// Changes a row, and returns its cells that the answer has.
+    pub(super) async fn mutate(
+        &self,
+        name: &'static str,
+        mutation: Mutation,
+        stamped: bool,
+    ) -> Result<Option<Row>> {
+        mutation
+            .check(&self.limits())
+            .map_err(|error| error.at_table(&self.name))?;
+        let message = convert::mutation_message(&mutation);
+        let kind = if stamped {
+            CallKind::IdempotentWrite
+        } else {
+            CallKind::Write
+        };
+        let mut attempts = self.attempts(name, Cow::Borrowed(mutation.row()), kind);
+        loop {
+            let location = attempts.locate().await?;
+            let request = pb::MutateRequest {
+                region: convert::region_specifier(&location.region),
+                mutation: message.clone(),
+                ..pb::MutateRequest::default()
+            };
+            let answer = self
+                .call::<_, pb::MutateResponse>(&location, "Mutate", &request, attempts.attempt_limit())
+                .await
+                .and_then(|(answer, block)| row(answer.result, block));
+            match answer {
+                Ok(row) => return Ok(row),
+                Err(failure) => attempts.recover(failure, &location).await?,
+            }
+        }
+    }
+
+    /// What this client refuses to send.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            max_cell_size: self.connection.config().max_cell_size(),
+        }
+    }
+
+    /// When a call that begins now must be over.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.operation_timeout
+    }
+
+    pub(super) fn attempts<'a>(
+        &'a self,
+        name: &'static str,
+        row: Cow<'a, Bytes>,
+        kind: CallKind,
+    ) -> Attempts<'a> {
+        let operation = Operation {
+            name,
+            table: &self.name,
+            row,
+            kind,
+            deadline: self.deadline(),
+        };
+        Attempts::new(&self.connection.cluster, operation)
+    }
+
+    pub(super) async fn call<M: Message, R: Message + Default>(
+        &self,
+        location: &RegionLocation,
+        method: &'static str,
+        request: &M,
+        limit: AttemptLimit,
+    ) -> Result<(R, CellBlockDecoder), CallError> {
+        self.connection
+            .cluster
+            .call_region_server(location, ServiceKind::Client, self.codec, method, request, limit)
+            .await
+    }
+}
+
+/// The row of an answer; its cells are inside the message or in the block behind it.
+fn row(result: Option<pb::Result>, mut block: CellBlockDecoder) -> Result<Option<Row>, CallError> {
+    convert::row(result.unwrap_or_default(), &mut block)
+        .map_err(|error| CallError::BadAnswer(error.to_string().into()))
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table({})", self.name)
+    }
+}

@@ -1,0 +1,263 @@
+//! One call's attempts within its deadline.
+//!
+//! A call is a loop of its own: locate, send, and on failure let [`Attempts::recover`] decide. It
+//! forgets what turned out to be wrong, waits, and lets the loop go on; or it ends it with the
+//! error that the user sees.
+
+use std::{borrow::Cow, sync::Arc};
+
+use bytes::Bytes;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    Cluster, RegionLocation,
+    locator::{NoLocation, STATE_LOOK_UP},
+    pause,
+};
+use crate::{
+    error::{Effect, Error, ErrorKind, Result},
+    model::{BytesBinary, RegionInfo, ServerName, TableName, TableState},
+    rpc::{AttemptLimit, CallError, Recovery, rounded},
+};
+
+/// The effect of a call on the server. Decides whether the client repeats a call whose answer was
+/// lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// Changes nothing. The call may be repeated.
+    Read,
+    /// Changes data, and has another result if it is applied twice. The call is repeated only if it
+    /// was surely not applied.
+    Write,
+    /// Changes data, and has the same result if it is applied twice. The call may be repeated.
+    IdempotentWrite,
+}
+
+/// What is tried, on what.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) table: &'a TableName,
+    pub(crate) row: Cow<'a, Bytes>,
+    pub(crate) kind: CallKind,
+    pub(crate) deadline: Instant,
+}
+
+/// The attempts of one operation.
+#[derive(Debug)]
+pub(crate) struct Attempts<'a> {
+    cluster: &'a Cluster,
+    operation: Operation<'a>,
+    began: Instant,
+    made: u32,
+    last: Option<Error>,
+    /// Whether an attempt may have been applied. No later failure takes that back, however harmless
+    /// it is itself.
+    may_be_applied: bool,
+}
+
+impl<'a> Attempts<'a> {
+    pub(crate) fn new(cluster: &'a Cluster, operation: Operation<'a>) -> Self {
+        Self {
+            cluster,
+            operation,
+            began: Instant::now(),
+            made: 0,
+            last: None,
+            may_be_applied: false,
+        }
+    }
+
+    /// Goes on at another row: a scan that has come further. What failed on the way there counts no
+    /// more, or the thousandth region would be waited for as if it had failed a thousand times.
+    pub(crate) fn relocate_to(&mut self, row: Bytes) {
+        if *self.operation.row != row {
+            self.operation.row = Cow::Owned(row);
+            self.made = 0;
+            self.last = None;
+        }
+    }
+
+    /// What the attempts so far may have left behind.
+    pub(crate) fn effect(&self) -> Effect {
+        match self.may_be_applied {
+            true => Effect::Unknown,
+            false => Effect::None,
+        }
+    }
+
+    /// Where the row is. Waits for its region to be somewhere, within the deadline.
+    pub(crate) async fn locate(&mut self) -> Result<Arc<RegionLocation>> {
+        loop {
+            let table = self.operation.table;
+            let failure = match self.look_up().await {
+                Some(Ok(location)) => return Ok(location),
+                Some(Err(failure)) => failure,
+                None => {
+                    let error = Error::new(
+                        ErrorKind::DeadlineExceeded,
+                        "the row's region was not found in time",
+                    );
+                    self.wait(error, Recovery::Wait).await?;
+                    continue;
+                }
+            };
+            if failure.is_final() {
+                return Err(self.describe(failure.into_error(table)));
+            }
+            // When `hbase:meta` itself does not answer there is no use asking it for more.
+            if let NoLocation::InTransition(_, server, _) = &failure {
+                self.check_table_state(server).await?;
+            }
+            self.wait(failure.into_error(table), Recovery::Wait).await?;
+        }
+    }
+
+    /// Where the row is, if its region is somewhere just now; else which region that is, where that
+    /// is known.
+    pub(crate) async fn locate_now(&mut self) -> Result<Arc<RegionLocation>, Option<Box<RegionInfo>>> {
+        match self.look_up().await {
+            Some(Ok(location)) => Ok(location),
+            Some(Err(NoLocation::InTransition(_, _, region))) => Err(region),
+            Some(Err(_)) | None => Err(None),
+        }
+    }
+
+    /// One attempt to find the region; none when that took too long.
+    async fn look_up(&mut self) -> Option<Result<Arc<RegionLocation>, NoLocation>> {
+        self.made += 1;
+        let Operation { table, deadline, .. } = self.operation;
+        let attempt_deadline = deadline.min(Instant::now() + self.cluster.config.read_timeout());
+        let look_up = self
+            .cluster
+            .locator
+            .locate(table, &self.operation.row, attempt_deadline);
+        timeout_at(attempt_deadline, look_up).await.ok()
+    }
+
+    /// The limit of the next attempt. One that can be repeated gets the read timeout, and less on a
+    /// silent connection; one that can't has nothing to win by giving up early.
+    pub(crate) fn attempt_limit(&self) -> AttemptLimit {
+        let config = &self.cluster.config;
+        let timeout = match self.operation.kind {
+            CallKind::Read => config.read_timeout(),
+            CallKind::IdempotentWrite => config.read_timeout().min(config.write_timeout()),
+            CallKind::Write => config.write_timeout(),
+        };
+        AttemptLimit {
+            deadline: self.operation.deadline.min(Instant::now() + timeout),
+            repeatable: self.operation.kind != CallKind::Write,
+        }
+    }
+
+    /// Prepares the next attempt after a failed call: forgets what turned out to be wrong, and
+    /// pauses.
+    ///
+    /// # Errors
+    ///
+    /// The error for the user, when there is no next attempt: the failure is final, the deadline
+    /// passed, or a write may have been applied.
+    pub(crate) async fn recover(&mut self, failure: CallError, location: &RegionLocation) -> Result<()> {
+        let ruling = failure.ruling();
+        match ruling.recovery {
+            Recovery::Relocate | Recovery::Unexplained => self.cluster.locator.forget(location),
+            Recovery::LeaveServer => self.cluster.locator.forget_server(&location.server),
+            _ => {}
+        }
+        let effect = match self.operation.kind {
+            CallKind::Read => Effect::None,
+            CallKind::Write | CallKind::IdempotentWrite => ruling.effect,
+        };
+        self.may_be_applied |= effect == Effect::Unknown;
+        // A region that is not served may be one of a disabled table; silence says nothing of the
+        // kind.
+        let unserved = ruling.recovery == Recovery::Relocate
+            && matches!(failure, CallError::Remote(_) | CallError::Action { .. });
+        let error = failure
+            .into_error()
+            .with_effect(effect)
+            .at_server(&location.server.address());
+        if effect == Effect::Unknown && self.operation.kind == CallKind::Write {
+            let error = error.with_hint("read the rows back before sending it again");
+            return Err(self.describe(error));
+        }
+        match ruling.recovery {
+            Recovery::Fail => return Err(self.describe(error)),
+            _ if unserved => self.check_table_state(&location.server).await?,
+            _ => {}
+        }
+        self.wait(error, ruling.recovery).await
+    }
+
+    /// A disabled table shows as regions that are never served; its state says so.
+    async fn check_table_state(&self, server: &ServerName) -> Result<()> {
+        // Now and then is enough, and a region that merely moves is back before the second look.
+        if self.operation.table.is_system() || !self.made.is_power_of_two() {
+            return Ok(());
+        }
+        let patience = self.cluster.config.read_timeout().min(STATE_LOOK_UP);
+        let deadline = self.operation.deadline.min(Instant::now() + patience);
+        let look_up = self.cluster.locator.table_state(self.operation.table, deadline);
+        let error = match timeout_at(deadline, look_up).await {
+            Ok(Ok(Some(state @ (TableState::Disabled | TableState::Disabling)))) => {
+                Error::new(ErrorKind::TableDisabled, format!("the table is {state}"))
+            }
+            Ok(Ok(None)) => Error::new(ErrorKind::TableNotFound, "the table is gone"),
+            _ => return Ok(()),
+        };
+        Err(self.describe(error.at_server(&server.address()).at_stage("finding the region")))
+    }
+
+    async fn wait(&mut self, error: Error, recovery: Recovery) -> Result<()> {
+        let left = self.operation.deadline.saturating_duration_since(Instant::now());
+        let pause = pause::for_recovery(recovery, left, &self.cluster.config, self.made);
+        let Some(pause) = pause else {
+            return Err(self.give_up(error));
+        };
+        tracing::debug!(operation = self.operation.name, attempt = self.made, ?pause, %error, "trying again");
+        self.last = Some(error);
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+
+    /// The error of an operation whose time does not allow another attempt.
+    fn give_up(&mut self, error: Error) -> Error {
+        let waited = rounded(self.began.elapsed());
+        // The time ran out, but why is what helps: of two reasons the one that is not itself a
+        // deadline.
+        let cause = match self.last.take() {
+            Some(last) if error.kind() == ErrorKind::DeadlineExceeded => last,
+            _ => error,
+        };
+        let server = cause.server().map(str::to_owned);
+        let nothing_done = match (self.operation.kind, self.effect()) {
+            (CallKind::Write | CallKind::IdempotentWrite, Effect::None) => ", nothing was applied",
+            _ => "",
+        };
+        let what = format!("gave up after {waited:?}{nothing_done}");
+        let mut error = Error::new(ErrorKind::DeadlineExceeded, what).with_retryable(true);
+        if let Some(server) = server {
+            error = error.at_server(&server);
+        }
+        self.describe(error.with_source(cause))
+    }
+
+    fn describe(&self, error: Error) -> Error {
+        let error = match self.effect() {
+            Effect::Unknown => error.with_effect(Effect::Unknown),
+            Effect::None => error,
+        };
+        let error = error
+            .at_operation(self.operation.name)
+            .at_table(self.operation.table);
+        match self.operation.row.is_empty() {
+            true => error.at_attempt(self.made),
+            false => error
+                .at_row(&BytesBinary(&self.operation.row))
+                .at_attempt(self.made),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

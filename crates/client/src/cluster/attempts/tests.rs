@@ -1,0 +1,129 @@
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    model::{RegionInfo, ServerName},
+    rpc::TcpConnector,
+    wire::frame::RemoteFault,
+};
+
+fn too_busy() -> CallError {
+    CallError::Remote(Arc::new(RemoteFault {
+        class: "org.apache.hadoop.hbase.RegionTooBusyException".into(),
+        ..RemoteFault::default()
+    }))
+}
+
+fn lost_answer() -> CallError {
+    CallError::Timeout {
+        waited: Duration::from_secs(1),
+        sent: true,
+    }
+}
+
+/// The error that an operation ends with when its attempts fail so, one after the other, and the
+/// last again and again.
+async fn end(kind: CallKind, failures: &[fn() -> CallError]) -> Error {
+    let config = crate::config::Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
+    let cluster = Cluster::new(config, Arc::new(TcpConnector));
+    let location = RegionLocation {
+        region: RegionInfo::meta(),
+        server: ServerName {
+            host: "h".into(),
+            port: 1,
+            start_code: 1,
+        },
+        open_sequence: 1,
+    };
+    let table = TableName::meta();
+    let operation = Operation {
+        name: "put",
+        table: &table,
+        row: Cow::Owned("r".into()),
+        kind,
+        deadline: Instant::now() + Duration::from_secs(60),
+    };
+    let mut attempts = Attempts::new(&cluster, operation);
+    let last = failures.last().unwrap();
+    for failure in failures.iter().chain(std::iter::repeat(last)) {
+        attempts.made += 1;
+        if let Err(error) = attempts.recover(failure(), &location).await {
+            assert_eq!(error.effect(), attempts.effect());
+            return error;
+        }
+    }
+    unreachable!("the failures go on for ever")
+}
+
+#[tokio::test(start_paused = true)]
+async fn harmless_failure_does_not_hide_an_earlier_unknown_one() {
+    let error = end(CallKind::IdempotentWrite, &[lost_answer, too_busy]).await;
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    assert!(error.is_outcome_unknown() && !error.is_retryable(), "{error}");
+
+    let final_failure: fn() -> CallError = || CallError::Closed;
+    let error = end(CallKind::IdempotentWrite, &[lost_answer, too_busy, final_failure]).await;
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert!(error.is_outcome_unknown(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_never_was_applied_and_reads_are_not_unknown() {
+    for (kind, failures) in [
+        (CallKind::IdempotentWrite, &[too_busy as fn() -> CallError][..]),
+        (CallKind::Write, &[too_busy]),
+        (CallKind::Read, &[lost_answer, too_busy]),
+    ] {
+        let error = end(kind, failures).await;
+        assert_eq!(error.effect(), Effect::None, "{error}");
+        assert!(error.is_retryable());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_is_not_tried_again_once_it_may_have_been_applied() {
+    let error = end(CallKind::Write, &[too_busy, lost_answer]).await;
+    assert!(error.is_outcome_unknown());
+    assert_eq!(error.attempts(), Some(2));
+}
+
+/// What a server answers while it aborts.
+fn aborting() -> CallError {
+    CallError::Remote(Arc::new(RemoteFault {
+        class: "java.io.IOException".into(),
+        message: "Cannot append; log is closed".into(),
+        ..RemoteFault::default()
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_go_on_until_the_deadline_is_near() {
+    for failure in [too_busy as fn() -> CallError, aborting] {
+        let began = Instant::now();
+        end(CallKind::Read, &[failure]).await;
+        let took = began.elapsed();
+        assert!(
+            Duration::from_secs(59) < took && took <= Duration::from_secs(60),
+            "{took:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_has_come_further_begins_to_count_anew() {
+    let config = crate::config::Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
+    let (cluster, table) = (Cluster::new(config, Arc::new(TcpConnector)), TableName::meta());
+    let operation = Operation {
+        name: "scan",
+        table: &table,
+        row: Cow::Owned("a".into()),
+        kind: CallKind::Read,
+        deadline: Instant::now() + Duration::from_secs(60),
+    };
+    let mut attempts = Attempts::new(&cluster, operation);
+    attempts.made = 1_000;
+    attempts.relocate_to("a".into());
+    assert_eq!(attempts.made, 1_000);
+    attempts.relocate_to("b".into());
+    assert_eq!(attempts.made, 0);
+}

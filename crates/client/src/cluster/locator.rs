@@ -1,0 +1,279 @@
+//! The region of a row: from the cache, else from `hbase:meta`.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use hbase_keyed_lock::KeyedLock;
+
+use super::{
+    meta::{MetaReader, MetaRegion},
+    region_cache::{RegionCache, RegionLocation},
+    registry::Registry,
+};
+use crate::{
+    config::{Config, HostPort},
+    error::{Error, ErrorKind, Result},
+    model::{RegionInfo, ServerName, TableName, TableState},
+    rpc::{CallError, RpcClient},
+};
+
+/// Finds regions, and remembers them.
+#[derive(Debug)]
+pub(super) struct Locator {
+    registry: Arc<Registry>,
+    rpc: Arc<RpcClient>,
+    cache: RegionCache,
+    meta: Mutex<Option<ServerName>>,
+    /// One look-up at a time per table: those that wait find what the first one brought along.
+    look_ups: KeyedLock<TableName>,
+}
+
+/// What `hbase:meta` says of a row when it has no usable region for it.
+#[derive(Debug)]
+pub(super) enum NoLocation {
+    /// Nothing is known of the table; the server of `hbase:meta` says so.
+    NoTable(ServerName),
+    /// The row's region is between two states: a split, a merge, a move; the server of `hbase:meta`
+    /// says so. The region, where it is known.
+    InTransition(&'static str, ServerName, Option<Box<RegionInfo>>),
+    /// The call for `hbase:meta` failed.
+    Call(CallError, ServerName),
+    /// The registry failed, and has never answered before.
+    Registry(Error),
+    /// The registry failed, and answered before.
+    RegistryLost(Error),
+}
+
+impl Locator {
+    pub(super) fn new(registry: Arc<Registry>, rpc: Arc<RpcClient>) -> Self {
+        Self {
+            registry,
+            rpc,
+            cache: RegionCache::default(),
+            meta: Mutex::default(),
+            look_ups: KeyedLock::new(),
+        }
+    }
+
+    /// Finds out where `hbase:meta` is, unless that is known.
+    pub(super) async fn reach(&self, deadline: Instant) -> Result<()> {
+        let meta = TableName::meta();
+        self.meta_server(deadline)
+            .await
+            .map(drop)
+            .map_err(|failure| failure.into_error(&meta))
+    }
+
+    /// The region that has the row, from the cache where it is known. One attempt.
+    pub(super) async fn locate(
+        &self,
+        table: &TableName,
+        row: &[u8],
+        deadline: Instant,
+    ) -> Result<Arc<RegionLocation>, NoLocation> {
+        if *table == TableName::meta() {
+            let server = self.meta_server(deadline).await?;
+            return Ok(Arc::new(RegionLocation {
+                region: RegionInfo::meta(),
+                server,
+                open_sequence: 0,
+            }));
+        }
+        if let Some(location) = self.cache.find(table, row) {
+            return Ok(location);
+        }
+        let _turn = self.look_ups.lock(table.clone()).await;
+        if let Some(location) = self.cache.find(table, row) {
+            return Ok(location);
+        }
+        let (regions, meta) = self
+            .ask_meta(deadline, async |meta| meta.regions_before(table, row).await)
+            .await?;
+        for location in regions.iter().skip(1).filter_map(MetaRegion::location) {
+            self.cache.insert(location);
+        }
+        match regions.first() {
+            None => Err(NoLocation::NoTable(meta)),
+            Some(nearest) if !nearest.region.contains(row) => Err(NoLocation::InTransition(
+                "hbase:meta has a hole where the row's region should be",
+                meta,
+                None,
+            )),
+            Some(nearest) => match nearest.location() {
+                Some(location) => {
+                    self.cache.found(row, Arc::clone(&location));
+                    Ok(location)
+                }
+                None => Err(NoLocation::InTransition(
+                    "the row's region is not assigned to a server",
+                    meta,
+                    Some(Box::new(nearest.region.clone())),
+                )),
+            },
+        }
+    }
+
+    /// All regions of a table, in order, retried until the deadline.
+    pub(super) async fn regions_of(
+        &self,
+        table: &TableName,
+        deadline: Instant,
+        config: &Config,
+    ) -> Result<Vec<MetaRegion>> {
+        let mut attempt = 1;
+        loop {
+            let attempt_deadline = deadline.min(Instant::now() + config.read_timeout());
+            let failure = match self
+                .ask_meta(attempt_deadline, async |meta| meta.regions_of(table).await)
+                .await
+            {
+                Ok((regions, meta)) if regions.is_empty() => NoLocation::NoTable(meta),
+                Ok((regions, _)) => {
+                    for location in regions.iter().filter_map(MetaRegion::location) {
+                        self.cache.insert(location);
+                    }
+                    return Ok(regions);
+                }
+                Err(failure) => failure,
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            let pause = super::pause::within(left, config.pause(), attempt);
+            let Some(pause) = pause.filter(|_| !failure.is_final()) else {
+                return Err(failure
+                    .into_error(table)
+                    .at_operation("reading the table's regions")
+                    .at_table(table)
+                    .at_attempt(attempt));
+            };
+            tokio::time::sleep(pause).await;
+            attempt += 1;
+        }
+    }
+
+    /// The state that `hbase:meta` has for a table. One attempt.
+    pub(super) async fn table_state(
+        &self,
+        table: &TableName,
+        deadline: Instant,
+    ) -> Result<Option<TableState>, NoLocation> {
+        self.ask_meta(deadline, async |meta| meta.table_state(table).await)
+            .await
+            .map(|(state, _)| state)
+    }
+
+    pub(super) fn forget(&self, location: &RegionLocation) {
+        if location.region.table == TableName::meta() {
+            self.forget_meta(&location.server);
+        } else {
+            self.cache.forget(location);
+        }
+    }
+
+    pub(super) fn forget_server(&self, server: &ServerName) {
+        self.cache.forget_server(server);
+        self.forget_meta(server);
+    }
+
+    fn forget_meta(&self, server: &ServerName) {
+        let mut meta = self.meta.lock().unwrap_or_else(PoisonError::into_inner);
+        if meta.as_ref() == Some(server) {
+            *meta = None;
+        }
+    }
+
+    async fn meta_server(&self, deadline: Instant) -> Result<ServerName, NoLocation> {
+        let known = self.meta.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(server) = known {
+            return Ok(server);
+        }
+        match self.registry.meta_server(deadline).await {
+            Ok(server) => {
+                *self.meta.lock().unwrap_or_else(PoisonError::into_inner) = Some(server.clone());
+                Ok(server)
+            }
+            Err(error) if self.registry.was_reached() => Err(NoLocation::RegistryLost(error)),
+            Err(error) => Err(NoLocation::Registry(error)),
+        }
+    }
+
+    /// Runs a read of `hbase:meta`, and returns which server answered; a failure makes the next one
+    /// ask the registry again.
+    async fn ask_meta<T>(
+        &self,
+        deadline: Instant,
+        read: impl AsyncFnOnce(MetaReader<'_>) -> Result<T, CallError>,
+    ) -> Result<(T, ServerName), NoLocation> {
+        let server = self.meta_server(deadline).await?;
+        let address = HostPort {
+            host: server.host.clone(),
+            port: server.port,
+        };
+        match read(MetaReader {
+            rpc: &self.rpc,
+            server: &address,
+            deadline,
+        })
+        .await
+        {
+            Ok(found) => Ok((found, server)),
+            Err(error) => {
+                self.forget_meta(&server);
+                Err(NoLocation::Call(error, server))
+            }
+        }
+    }
+}
+
+impl NoLocation {
+    /// Whether another attempt can't do better.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::NoTable(_) | Self::Registry(_) => true,
+            Self::InTransition(..) => false,
+            Self::RegistryLost(error) => !error.is_retryable(),
+            Self::Call(error, _) => error.ruling().recovery == crate::rpc::Recovery::Fail,
+        }
+    }
+
+    pub(super) fn into_error(self, table: &TableName) -> Error {
+        match self {
+            Self::NoTable(meta) => Error::new(ErrorKind::TableNotFound, "no such table")
+                .at_table(table)
+                .at_stage("finding the region")
+                .at_server(&meta.address()),
+            Self::InTransition(what, meta, _) => Error::new(ErrorKind::Server, what)
+                .with_retryable(true)
+                .at_stage("finding the region")
+                .at_server(&meta.address()),
+            Self::Call(error, server) => {
+                let cause = error.into_error();
+                Error::new(cause.kind(), "hbase:meta can't be read")
+                    .with_retryable(cause.is_retryable())
+                    .at_stage("finding the region")
+                    .at_server(&server.address())
+                    .with_source(cause)
+            }
+            Self::Registry(error) | Self::RegistryLost(error) => error,
+        }
+    }
+}
+
+/// How long the first look at a table's state may take: it only sharpens an error message.
+pub(super) const STATE_LOOK_UP: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_registry_is_retried_unless_it_reports_a_cause() {
+        let silent = Error::new(ErrorKind::Unreachable, "no answer in time").with_retryable(true);
+        assert!(!NoLocation::RegistryLost(silent).is_final());
+        let closed = Error::new(ErrorKind::Closed, "the client is closed");
+        assert!(NoLocation::RegistryLost(closed).is_final());
+    }
+}

@@ -1,0 +1,109 @@
+//! Calls of the active master, which makes and changes tables.
+
+use prost::Message;
+use tokio::time::Instant;
+
+use super::{CallKind, Cluster, pause};
+use crate::{
+    config::HostPort,
+    error::{Effect, Error, ErrorKind, Result},
+    rpc::{AttemptLimit, Call, Recovery, ServiceKind},
+    wire::cell_block::Codec,
+};
+
+impl Cluster {
+    /// Says that it is the master's word.
+    pub(crate) fn at_master(&self, error: Error) -> Error {
+        let error = error.at_stage("asking the master");
+        match self.master.known() {
+            Some(server) => error.at_server(&server.address()),
+            None => error,
+        }
+    }
+
+    /// Calls a method of the active master, whichever server that is, until the deadline.
+    ///
+    /// Every such call must be one that can be sent twice: a read, or a change with a nonce. A
+    /// change that got no answer may have been made, and its error says so.
+    pub(crate) async fn call_master<M: Message, R: Message + Default>(
+        &self,
+        method: &'static str,
+        kind: CallKind,
+        request: &M,
+        deadline: Instant,
+    ) -> Result<R> {
+        let mut attempt = 1;
+        let mut effect = Effect::None;
+        loop {
+            let server = match self.master.find(deadline).await {
+                Ok(server) => server,
+                // While one master follows another there is none.
+                Err(error) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    let pause = pause::within(left, self.config.pause(), attempt);
+                    let passing = error.is_retryable() && self.master.may_return();
+                    match pause.filter(|_| passing) {
+                        Some(pause) => tokio::time::sleep(pause).await,
+                        None => return Err(error.with_effect(effect).at_stage("finding the active master")),
+                    }
+                    attempt += 1;
+                    continue;
+                }
+            };
+            let address = HostPort {
+                host: server.host.clone(),
+                port: server.port,
+            };
+            let call = Call {
+                server: &address,
+                service: ServiceKind::Master,
+                codec: Codec::KeyValue,
+                method,
+                request,
+                priority: None,
+                limit: AttemptLimit {
+                    deadline: deadline.min(Instant::now() + self.config.read_timeout()),
+                    repeatable: kind != CallKind::Write,
+                },
+            };
+            let failure = match self.rpc.call(call).await {
+                Ok((answer, _)) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            let ruling = failure.ruling();
+            let recovery = ruling.recovery;
+            if kind != CallKind::Read && ruling.effect == Effect::Unknown {
+                effect = Effect::Unknown;
+            }
+            if !matches!(
+                recovery,
+                Recovery::Wait | Recovery::WaitForLoad | Recovery::WaitFor(_)
+            ) {
+                self.master.forget(&server);
+            }
+            let error = failure
+                .into_error()
+                .with_effect(effect)
+                .at_stage("asking the master")
+                .at_server(&address)
+                .at_attempt(attempt);
+            let final_failure =
+                recovery == Recovery::Fail || recovery == Recovery::Unexplained && attempt >= 3;
+            if final_failure {
+                return Err(error);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Some(pause) = pause::for_recovery(recovery, left, &self.config, attempt) else {
+                return Err(Error::new(ErrorKind::DeadlineExceeded, "gave up")
+                    .with_retryable(true)
+                    .with_effect(effect)
+                    .at_stage("asking the master")
+                    .at_server(&address)
+                    .at_attempt(attempt)
+                    .with_source(error));
+            };
+            tokio::time::sleep(pause).await;
+            attempt += 1;
+        }
+    }
+}

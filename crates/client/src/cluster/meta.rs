@@ -1,0 +1,274 @@
+//! Reads `hbase:meta`, the table of regions.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use tokio::time::Instant;
+
+use super::region_cache::RegionLocation;
+use crate::{
+    config::HostPort,
+    model::{Cell, RegionInfo, Row, ServerName, TableName, TableState},
+    rpc::{AttemptLimit, Call, CallError, RpcClient, ServiceKind},
+    wire::{
+        cell_block::{CellBlockDecoder, Codec},
+        convert, magic, pb,
+        ping::SYSTEM_PRIORITY,
+    },
+};
+
+/// Regions that one look-up brings along: the one that was asked for, and its neighbours.
+const PREFETCH: u32 = 10;
+/// Regions that a walk over a table's whole map asks for at a time.
+const WALK_BATCH: u32 = 1_000;
+/// A row of `hbase:meta` is a row like any other.
+const MAX_ROW: usize = i16::MAX as usize;
+
+/// A region as `hbase:meta` has it.
+#[derive(Clone, Debug)]
+pub(crate) struct MetaRegion {
+    pub(crate) region: RegionInfo,
+    /// Where it is served; nowhere while it is unassigned.
+    pub(crate) server: Option<ServerName>,
+    pub(crate) open_sequence: i64,
+}
+
+impl MetaRegion {
+    pub(super) fn location(&self) -> Option<Arc<RegionLocation>> {
+        let server = self.server.clone()?;
+        Some(Arc::new(RegionLocation {
+            region: self.region.clone(),
+            server,
+            open_sequence: self.open_sequence,
+        }))
+    }
+
+    /// Whether it is one of the table's regions, and no parent of a split that waits to be cleaned
+    /// up.
+    fn is_live(&self) -> bool {
+        !self.region.split && !self.region.offline
+    }
+}
+
+/// The one server that serves `hbase:meta`, and how to ask it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MetaReader<'a> {
+    pub(super) rpc: &'a Arc<RpcClient>,
+    pub(super) server: &'a HostPort,
+    pub(super) deadline: Instant,
+}
+
+impl MetaReader<'_> {
+    /// The regions at and before the row, nearest first; none only when the table has none there.
+    /// Whether the first has the row is for the caller to see.
+    pub(super) async fn regions_before(
+        &self,
+        table: &TableName,
+        row: &[u8],
+    ) -> Result<Vec<MetaRegion>, CallError> {
+        let table_text = table.to_string();
+        // Fourteen nines are larger than any region id.
+        let suffix = b",99999999999999";
+        let room = MAX_ROW.saturating_sub(table_text.len() + 1 + suffix.len());
+        let start = [table_text.as_bytes(), b",", &row[..row.len().min(room)], suffix].concat();
+        let mut scan = pb::Scan {
+            start_row: Some(start.into()),
+            stop_row: Some(format!("{table_text},,").into()),
+            include_stop_row: Some(true),
+            reversed: Some(true),
+            ..info_scan()
+        };
+        let mut regions = Vec::new();
+        loop {
+            let (rows, complete) = self.one_batch(&scan, PREFETCH).await?;
+            // Parents of splits that wait to be cleaned up can lie between the row and its region,
+            // any number of them where splits were merged again.
+            if let Some(last) = rows.last() {
+                scan.start_row = Some(last.key().clone());
+                scan.include_start_row = Some(false);
+            }
+            for row in rows {
+                let region = parse(row)?;
+                regions.extend(region.filter(|region| region.region.table == *table && region.is_live()));
+            }
+            if complete || !regions.is_empty() {
+                return Ok(regions);
+            }
+        }
+    }
+
+    /// The first rows of a scan, so many at most, and whether there are no others. Leaves no
+    /// scanner open.
+    async fn one_batch(&self, scan: &pb::Scan, rows: u32) -> Result<(Vec<Row>, bool), CallError> {
+        let request = pb::ScanRequest {
+            region: Some(convert::region_specifier(&RegionInfo::meta())),
+            scan: Some(pb::Scan {
+                caching: Some(rows),
+                ..scan.clone()
+            }),
+            number_of_rows: Some(rows),
+            client_handles_partials: Some(false),
+            client_handles_heartbeats: Some(true),
+            close_scanner: Some(true),
+            ..Default::default()
+        };
+        let (mut answer, block): (pb::ScanResponse, _) = self.call("Scan", &request).await?;
+        let found: Vec<Row> = convert::scanned_rows(&mut answer, block)
+            .map_err(bad_answer)?
+            .into_iter()
+            .map(|(row, _)| row)
+            .collect();
+        // A server that is short of time says so, and answers with what it has.
+        let complete = found.len() < rows as usize && !answer.heartbeat_message.unwrap_or(false);
+        Ok((found, complete))
+    }
+
+    /// All regions of a table, in order.
+    pub(super) async fn regions_of(&self, table: &TableName) -> Result<Vec<MetaRegion>, CallError> {
+        let scan = pb::Scan {
+            start_row: Some(format!("{table},,").into()),
+            // A blank sorts before every character that a table's name can go on with.
+            stop_row: Some(format!("{table} ,,").into()),
+            ..info_scan()
+        };
+        let mut regions: Vec<MetaRegion> = Vec::new();
+        self.scan(scan, WALK_BATCH, |row| {
+            regions.extend(parse(row)?.filter(|region| region.region.table == *table && region.is_live()));
+            Ok(())
+        })
+        .await?;
+        regions.sort_by(|a, b| a.region.start_key.cmp(&b.region.start_key));
+        Ok(regions)
+    }
+
+    /// The state of a table; none when there is no such table.
+    pub(super) async fn table_state(&self, table: &TableName) -> Result<Option<TableState>, CallError> {
+        let request = pb::GetRequest {
+            region: convert::region_specifier(&RegionInfo::meta()),
+            get: pb::Get {
+                row: table.to_string().into(),
+                column: vec![pb::Column {
+                    family: "table".into(),
+                    qualifier: vec!["state".into()],
+                }],
+                ..pb::Get::default()
+            },
+        };
+        let (answer, mut block): (pb::GetResponse, _) = self.call("Get", &request).await?;
+        let row = convert::row(answer.result.unwrap_or_default(), &mut block).map_err(bad_answer)?;
+        row.and_then(|row| row.value("table", "state").cloned())
+            .map(|value| {
+                pb::TableState::decode(value)
+                    .map(|state| convert::table_state(&state))
+                    .map_err(bad_answer)
+            })
+            .transpose()
+    }
+
+    /// Runs a scan in the one region of `hbase:meta` to its end.
+    async fn scan(
+        &self,
+        scan: pb::Scan,
+        batch: u32,
+        mut each: impl FnMut(Row) -> Result<(), CallError>,
+    ) -> Result<(), CallError> {
+        let mut request = pb::ScanRequest {
+            region: Some(convert::region_specifier(&RegionInfo::meta())),
+            scan: Some(pb::Scan {
+                caching: Some(batch),
+                ..scan
+            }),
+            number_of_rows: Some(batch),
+            client_handles_partials: Some(false),
+            client_handles_heartbeats: Some(true),
+            ..Default::default()
+        };
+        let mut calls = 0;
+        loop {
+            let (mut answer, block): (pb::ScanResponse, _) = self.call("Scan", &request).await?;
+            for (row, _) in convert::scanned_rows(&mut answer, block).map_err(bad_answer)? {
+                each(row)?;
+            }
+            let more = answer.more_results.unwrap_or(true) && answer.more_results_in_region.unwrap_or(true);
+            if !more {
+                return Ok(());
+            }
+            request = pb::ScanRequest {
+                scanner_id: answer.scanner_id.or(request.scanner_id),
+                number_of_rows: Some(batch),
+                next_call_seq: Some(calls),
+                client_handles_partials: Some(false),
+                client_handles_heartbeats: Some(true),
+                ..Default::default()
+            };
+            calls += 1;
+        }
+    }
+
+    async fn call<M: Message, R: Message + Default>(
+        &self,
+        method: &'static str,
+        request: &M,
+    ) -> Result<(R, CellBlockDecoder), CallError> {
+        self.rpc
+            .call(Call {
+                server: self.server,
+                service: ServiceKind::Client,
+                codec: Codec::KeyValue,
+                method,
+                request,
+                priority: Some(SYSTEM_PRIORITY),
+                limit: AttemptLimit {
+                    deadline: self.deadline,
+                    repeatable: true,
+                },
+            })
+            .await
+    }
+}
+
+fn info_scan() -> pb::Scan {
+    pb::Scan {
+        column: vec![pb::Column {
+            family: "info".into(),
+            qualifier: Vec::new(),
+        }],
+        read_type: Some(pb::scan::ReadType::Pread.into()),
+        ..pb::Scan::default()
+    }
+}
+
+/// A row of `hbase:meta`; none where it holds no region.
+fn parse(row: Row) -> Result<Option<MetaRegion>, CallError> {
+    let value = |qualifier: &str| row.cell("info", qualifier).map(|cell: &Cell| cell.value.clone());
+    let Some(region) = value("regioninfo").filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let region: pb::RegionInfo = magic::decode_stored(region).map_err(bad_answer)?;
+    // The row key keeps the whole answer's buffer alive, and locations are kept for long.
+    let name = Bytes::copy_from_slice(row.key());
+    let mut region = convert::region_info(name, region).map_err(bad_answer)?;
+    region.start_key = Bytes::copy_from_slice(&region.start_key);
+    region.end_key = Bytes::copy_from_slice(&region.end_key);
+    let number = |qualifier| {
+        value(qualifier).and_then(|value| value.first_chunk::<8>().map(|bytes| i64::from_be_bytes(*bytes)))
+    };
+    let server = value("server").and_then(|server| {
+        let (host, port) = std::str::from_utf8(&server).ok()?.rsplit_once(':')?;
+        let start_code = number("serverstartcode")?.try_into().ok()?;
+        Some(ServerName::new(host, port.parse().ok()?, start_code))
+    });
+    Ok(Some(MetaRegion {
+        region,
+        server,
+        open_sequence: number("seqnumDuringOpen").unwrap_or(0),
+    }))
+}
+
+fn bad_answer(why: impl std::fmt::Display) -> CallError {
+    CallError::BadAnswer(why.to_string().into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! How long to wait between attempts: HBase's own table.
+
+use std::time::Duration;
+
+use crate::{config::Config, rpc::Recovery};
+
+const MULTIPLIERS: [u32; 13] = [1, 2, 3, 5, 10, 20, 40, 100, 100, 100, 100, 200, 200];
+
+/// The pause after this attempt (counted from 1), with up to 1 % more by chance, as HBase's clients
+/// wait it.
+pub(super) fn after_attempt(base: Duration, attempt: u32) -> Duration {
+    let step = (attempt.max(1) as usize - 1).min(MULTIPLIERS.len() - 1);
+    let pause = base.saturating_mul(MULTIPLIERS[step]);
+    pause.saturating_add(pause.mul_f64(fastrand::f64() * 0.01))
+}
+
+/// The pause after this attempt in the time that is left: when there is too little of it, half of
+/// it, so that the last attempts come near the deadline; none when not even a short pause is left.
+pub(super) fn within(left: Duration, base: Duration, attempt: u32) -> Option<Duration> {
+    let pause = after_attempt(base, attempt);
+    match left {
+        _ if pause < left => Some(pause),
+        _ if left / 2 >= base => Some(left / 2),
+        _ => None,
+    }
+}
+
+/// The pause that a failure asks for, in the time that is left.
+pub(super) fn for_recovery(
+    recovery: Recovery,
+    left: Duration,
+    config: &Config,
+    attempt: u32,
+) -> Option<Duration> {
+    match recovery {
+        // A server that says to wait for no time at all must not be asked without a pause.
+        Recovery::WaitFor(wait) => Some(wait.max(config.pause())).filter(|wait| *wait < left),
+        Recovery::WaitForLoad => within(left, config.overloaded_pause(), attempt),
+        _ => within(left, config.pause(), attempt),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overload_and_quota_get_the_pause_they_request() {
+        let second = Duration::from_secs(1);
+        let config = Config::from_uri("hbase+rpc://a").unwrap();
+        let config = config.with_overloaded_pause(second);
+        let pause = |recovery| for_recovery(recovery, 60 * second, &config, 1).unwrap();
+        assert!(pause(Recovery::Wait) < second && pause(Recovery::WaitForLoad) >= second);
+        assert_eq!(pause(Recovery::WaitFor(7 * second)), 7 * second);
+        assert_eq!(pause(Recovery::WaitFor(Duration::ZERO)), config.pause());
+        assert!(for_recovery(Recovery::WaitFor(61 * second), 60 * second, &config, 1).is_none());
+    }
+
+    #[test]
+    fn grows_as_hbases_does_and_then_stays() {
+        let base = Duration::from_millis(100);
+        for (attempt, multiplier) in [
+            (0, 1),
+            (1, 1),
+            (2, 2),
+            (3, 3),
+            (4, 5),
+            (8, 100),
+            (12, 200),
+            (13, 200),
+            (99, 200),
+        ] {
+            let pause = after_attempt(base, attempt);
+            let least = base * multiplier;
+            assert!(
+                least <= pause && pause <= least.mul_f64(1.01),
+                "attempt {attempt}: {pause:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn is_cut_to_the_time_that_is_left() {
+        let pause = |left, attempt| {
+            within(Duration::from_millis(left), Duration::from_millis(100), attempt)
+                .map(|pause| pause.as_millis())
+        };
+        assert_eq!(pause(30_000, 5).map(|pause| pause / 100), Some(10));
+        assert_eq!(pause(12_000, 12), Some(6_000));
+        assert_eq!(pause(200, 12), Some(100));
+        assert_eq!(pause(199, 12), None);
+        assert_eq!(pause(0, 1), None);
+    }
+}

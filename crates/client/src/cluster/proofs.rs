@@ -1,0 +1,47 @@
+//! The region servers that were proven to honour the conditions of a `Multi`.
+
+use std::{
+    collections::HashSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::time::Instant;
+
+use hbase_keyed_lock::{KeyedGuard, KeyedLock};
+
+use crate::{error::Result, model::ServerName};
+
+/// Servers, each by its start: after a restart it is another one, maybe of another version.
+#[derive(Debug, Default)]
+pub(crate) struct Proofs {
+    proven: Mutex<HashSet<ServerName>>,
+    turns: KeyedLock<ServerName>,
+}
+
+impl Proofs {
+    pub(crate) fn has(&self, server: &ServerName) -> bool {
+        self.proven().contains(server)
+    }
+
+    pub(crate) fn add(&self, server: ServerName) {
+        self.proven().insert(server);
+    }
+
+    /// The turn to probe a server: it is probed once, however many calls wait for that.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded) when it does not come in time.
+    pub(crate) async fn turn(
+        &self,
+        server: &ServerName,
+        deadline: Instant,
+    ) -> Result<KeyedGuard<'_, ServerName>> {
+        let turn = self.turns.lock(server.clone());
+        Ok(turn.until(deadline.into_std()).await?)
+    }
+
+    fn proven(&self) -> MutexGuard<'_, HashSet<ServerName>> {
+        self.proven.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,225 @@
+//! The regions that are known, and where they are served.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use bytes::Bytes;
+
+use crate::{
+    config::HostPort,
+    model::{RegionInfo, ServerName, TableName},
+};
+
+/// A region, and the server that serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RegionLocation {
+    pub(crate) region: RegionInfo,
+    pub(crate) server: ServerName,
+    /// Orders two locations of one region: the later opening has the larger number.
+    pub(crate) open_sequence: i64,
+}
+
+impl RegionLocation {
+    pub(crate) fn address(&self) -> HostPort {
+        HostPort {
+            host: self.server.host.clone(),
+            port: self.server.port,
+        }
+    }
+}
+
+/// Per table, locations by start key.
+#[derive(Debug, Default)]
+pub(super) struct RegionCache {
+    tables: RwLock<HashMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>>,
+}
+
+impl RegionCache {
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>> {
+        self.tables.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The region that has the row.
+    pub(super) fn find(&self, table: &TableName, row: &[u8]) -> Option<Arc<RegionLocation>> {
+        let tables = self.read();
+        let (_, location) = tables
+            .get(table)?
+            .range::<[u8], _>((std::ops::Bound::Unbounded, std::ops::Bound::Included(row)))
+            .next_back()?;
+        location.region.contains(row).then(|| Arc::clone(location))
+    }
+
+    /// Remembers a location, unless a newer one of these rows is known. Older regions that overlap
+    /// it are gone (split or merged), and are forgotten.
+    pub(super) fn insert(&self, location: Arc<RegionLocation>) {
+        self.insert_unless(location, |_| true);
+    }
+
+    /// Remembers the location that was just found for a row. Newer regions that overlap it are
+    /// forgotten too, unless one has the row and so was found since: restoring a snapshot brings
+    /// back the parent of a split.
+    pub(super) fn found(&self, row: &[u8], location: Arc<RegionLocation>) {
+        self.insert_unless(location, |newer| newer.contains(row));
+    }
+
+    /// Remembers a location, unless a newer one that overlaps it stays.
+    fn insert_unless(&self, location: Arc<RegionLocation>, stays: impl Fn(&RegionInfo) -> bool) {
+        let mut tables = self.write();
+        let known = tables.entry(location.region.table.clone()).or_default();
+        let age = |location: &RegionLocation| (location.region.region_id, location.open_sequence);
+        let overlapping: Vec<Bytes> = known
+            .range(..location.region.start_key.clone())
+            .next_back()
+            .into_iter()
+            .chain(
+                known
+                    .range(location.region.start_key.clone()..)
+                    .take_while(|(start, _)| {
+                        location.region.end_key.is_empty() || **start < location.region.end_key
+                    }),
+            )
+            .filter(|(_, other)| other.region.overlaps(&location.region))
+            .map(|(start, _)| start.clone())
+            .collect();
+        if overlapping
+            .iter()
+            .map(|start| &known[start])
+            .any(|other| age(other) > age(&location) && stays(&other.region))
+        {
+            return;
+        }
+        for start in overlapping {
+            known.remove(&start);
+        }
+        known.insert(location.region.start_key.clone(), location);
+    }
+
+    /// Forgets this very location; a newer one of the region stays.
+    pub(super) fn forget(&self, location: &RegionLocation) {
+        if let Some(known) = self.write().get_mut(&location.region.table) {
+            let same = known.get(&location.region.start_key).is_some_and(|current| {
+                current.server == location.server && current.open_sequence <= location.open_sequence
+            });
+            if same {
+                known.remove(&location.region.start_key);
+            }
+        }
+    }
+
+    /// Forgets all that this life of a server served.
+    pub(super) fn forget_server(&self, server: &ServerName) {
+        for known in self.write().values_mut() {
+            known.retain(|_, location| location.server != *server);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn location(start: &str, end: &str, id: u64, sequence: i64, port: u16) -> RegionLocation {
+        let region = RegionInfo {
+            table: "t".parse().unwrap(),
+            start_key: Bytes::copy_from_slice(start.as_bytes()),
+            end_key: Bytes::copy_from_slice(end.as_bytes()),
+            region_id: id,
+            ..RegionInfo::meta()
+        };
+        let server = ServerName {
+            host: "h".into(),
+            port,
+            start_code: 1,
+        };
+        RegionLocation {
+            region,
+            server,
+            open_sequence: sequence,
+        }
+    }
+
+    fn find(cache: &RegionCache, row: &str) -> Option<(u64, u16)> {
+        cache
+            .find(&"t".parse().unwrap(), row.as_bytes())
+            .map(|location| (location.region.region_id, location.server.port))
+    }
+
+    #[test]
+    fn a_row_is_found_only_in_a_region_that_has_it() {
+        let cache = RegionCache::default();
+        cache.insert(location("b", "d", 1, 1, 1).into());
+        assert_eq!(find(&cache, "b"), Some((1, 1)));
+        assert_eq!(
+            (find(&cache, "a"), find(&cache, "d"), find(&cache, "")),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn late_parent_does_not_replace_its_daughters() {
+        let cache = RegionCache::default();
+        let parent: Arc<_> = location("", "", 1, 9, 1).into();
+        cache.insert(Arc::clone(&parent));
+        cache.insert(location("m", "", 2, 1, 2).into());
+        assert_eq!((find(&cache, "a"), find(&cache, "z")), (None, Some((2, 2))));
+        cache.insert(parent);
+        assert_eq!((find(&cache, "a"), find(&cache, "z")), (None, Some((2, 2))));
+    }
+
+    #[test]
+    fn parent_of_an_undone_split_replaces_its_daughters() {
+        let cache = RegionCache::default();
+        cache.insert(location("m", "", 2, 1, 2).into());
+        let parent: Arc<_> = location("", "", 1, 9, 1).into();
+        // A snapshot was restored, and the daughter that had the row is no longer known.
+        cache.found(b"a", Arc::clone(&parent));
+        assert_eq!(
+            (find(&cache, "a"), find(&cache, "z")),
+            (Some((1, 1)), Some((1, 1)))
+        );
+        // Split again meanwhile: what was read later stays.
+        cache.insert(location("", "m", 3, 1, 3).into());
+        cache.found(b"a", parent);
+        assert_eq!((find(&cache, "a"), find(&cache, "z")), (Some((3, 3)), None));
+    }
+
+    #[test]
+    fn a_merged_region_pushes_out_all_that_it_covers() {
+        let cache = RegionCache::default();
+        for (start, end) in [("", "c"), ("c", "f"), ("f", "")] {
+            cache.insert(location(start, end, 1, 1, 1).into());
+        }
+        cache.insert(location("", "f", 2, 1, 2).into());
+        assert_eq!(find(&cache, "d"), Some((2, 2)));
+        assert_eq!(find(&cache, "f"), Some((1, 1)));
+    }
+
+    #[test]
+    fn a_late_failure_does_not_forget_a_fresher_location() {
+        let cache = RegionCache::default();
+        let (old, new) = (location("", "", 1, 1, 1), location("", "", 1, 2, 2));
+        cache.insert(old.clone().into());
+        cache.insert(new.clone().into());
+        cache.forget(&old);
+        assert_eq!(find(&cache, "x"), Some((1, 2)));
+        cache.forget(&new);
+        assert_eq!(find(&cache, "x"), None);
+    }
+
+    #[test]
+    fn dead_server_loses_its_regions_but_not_its_successors() {
+        let cache = RegionCache::default();
+        let (mut before, after) = (location("", "m", 1, 1, 1), location("m", "", 1, 1, 1));
+        before.server.start_code = 0;
+        cache.insert(before.clone().into());
+        cache.insert(after.into());
+        cache.forget_server(&before.server);
+        assert_eq!((find(&cache, "a"), find(&cache, "z")), (None, Some((1, 1))));
+    }
+}

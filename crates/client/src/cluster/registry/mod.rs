@@ -1,0 +1,181 @@
+//! Where the cluster says that `hbase:meta` and the active master are.
+
+#[cfg(feature = "zookeeper")]
+mod quorum;
+mod rpc;
+mod wanted;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use tokio::time::{Instant, timeout_at};
+
+use self::wanted::Wanted;
+use super::pause;
+use crate::{
+    config::{ClusterAddress, Config},
+    error::{Error, ErrorKind, Result},
+    model::ServerName,
+    rpc::RpcClient,
+};
+
+/// Asks the cluster where things are. Bounded by the registry timeout: without an answer by then,
+/// the address is wrong or the cluster is down, and waiting for the whole deadline would only hide
+/// that.
+#[derive(Debug)]
+pub(super) struct Registry {
+    source: Source,
+    address: ClusterAddress,
+    timeout: Duration,
+    pause: Duration,
+    /// Whether it has ever answered. One that never did is more likely a wrong address than a
+    /// passing failure, and is reported at once.
+    reached: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Source {
+    #[cfg(feature = "zookeeper")]
+    ZooKeeper(zookeeper::ZooKeeperRegistry),
+    Rpc(rpc::RpcRegistry),
+}
+
+impl Registry {
+    pub(super) fn new(config: &Config, rpc: Arc<RpcClient>) -> Self {
+        let source = match config.address() {
+            #[cfg(feature = "zookeeper")]
+            ClusterAddress::ZooKeeper { quorum, znode } => {
+                Source::ZooKeeper(zookeeper::ZooKeeperRegistry::new(quorum, znode.clone()))
+            }
+            // Without the feature no such address can be made.
+            #[cfg(not(feature = "zookeeper"))]
+            ClusterAddress::ZooKeeper { quorum, .. } => {
+                Source::Rpc(rpc::RpcRegistry::new(quorum.clone(), rpc))
+            }
+            ClusterAddress::Rpc { servers } => Source::Rpc(rpc::RpcRegistry::new(servers.clone(), rpc)),
+        };
+        Self {
+            source,
+            address: config.address().clone(),
+            timeout: config.registry_timeout(),
+            pause: config.pause(),
+            reached: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether it has ever answered, so that a failure is worth another try.
+    pub(super) fn was_reached(&self) -> bool {
+        self.reached.load(Ordering::Relaxed)
+    }
+
+    /// The server of `hbase:meta`.
+    pub(super) async fn meta_server(&self, deadline: Instant) -> Result<ServerName> {
+        self.ask(Wanted::MetaServer, deadline).await
+    }
+
+    /// The active master.
+    pub(super) async fn active_master(&self, deadline: Instant) -> Result<ServerName> {
+        self.ask(Wanted::ActiveMaster, deadline).await
+    }
+
+    /// What to do about an address that does not answer, with what can be seen of it from here in
+    /// the time that the caller has left.
+    async fn advice(&self, callers_deadline: Instant) -> String {
+        let advice = "check the address, and that the cluster is up";
+        let look: BoxFuture<'_, Option<String>> = match &self.address {
+            #[cfg(feature = "zookeeper")]
+            ClusterAddress::ZooKeeper { quorum, .. } => Box::pin(async { Some(quorum::look(quorum).await) }),
+            _ => Box::pin(async { None }),
+        };
+        match timeout_at(callers_deadline, look).await {
+            Ok(Some(seen)) => format!("{seen}; {advice}"),
+            _ => advice.to_owned(),
+        }
+    }
+
+    async fn ask(&self, wanted: Wanted, callers_deadline: Instant) -> Result<ServerName> {
+        let deadline = callers_deadline.min(Instant::now() + self.timeout);
+        let mut attempt = 1;
+        let mut last = None;
+        loop {
+            let ask: BoxFuture<'_, Result<ServerName>> = match &self.source {
+                #[cfg(feature = "zookeeper")]
+                Source::ZooKeeper(zookeeper) => Box::pin(zookeeper.ask(wanted, deadline)),
+                Source::Rpc(rpc) => Box::pin(rpc.ask(wanted, deadline)),
+            };
+            let result = match timeout_at(deadline, ask).await {
+                Ok(result) => result,
+                Err(_) => Err(Error::new(ErrorKind::Unreachable, "no answer in time").with_retryable(true)),
+            };
+            let error = match result {
+                Ok(server) => {
+                    self.reached.store(true, Ordering::Relaxed);
+                    return Ok(server);
+                }
+                // Silence is how an address that leads nowhere shows, whichever of the two clocks
+                // was faster.
+                Err(error) if error.kind() == ErrorKind::DeadlineExceeded => {
+                    let silent = Error::new(ErrorKind::Unreachable, "no answer in time");
+                    // The answer of an earlier attempt explains more than the silence of the last.
+                    last.take()
+                        .unwrap_or_else(|| silent.with_source(error).with_retryable(true))
+                }
+                Err(error) => error,
+            };
+            let next = Instant::now() + pause::after_attempt(self.pause, attempt);
+            if !error.is_retryable() || next >= deadline {
+                let error = match error.hint() {
+                    Some(_) => error,
+                    None => error.with_hint(self.advice(callers_deadline).await),
+                };
+                return Err(error
+                    .at_operation(match wanted {
+                        Wanted::MetaServer => "finding hbase:meta",
+                        Wanted::ActiveMaster => "finding the active master",
+                    })
+                    .at_stage("asking the registry")
+                    .at_server(&self.address)
+                    .at_attempt(attempt));
+            }
+            last = Some(error);
+            tokio::time::sleep_until(next).await;
+            attempt += 1;
+        }
+    }
+}
+
+#[cfg(all(test, feature = "zookeeper"))]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::rpc::TcpConnector;
+
+    #[tokio::test]
+    async fn examining_a_silent_quorum_stays_within_the_deadline() {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("hbase+zk://{}/hbase", silent.local_addr().unwrap());
+        let config = Config::from_uri(&uri).unwrap();
+        let rpc = Arc::new(RpcClient::new(&config, Arc::new(TcpConnector)));
+        let registry = Registry::new(&config, rpc);
+        let began = Instant::now();
+        let error = registry
+            .meta_server(began + Duration::from_millis(300))
+            .await
+            .unwrap_err();
+        assert!(
+            began.elapsed() < Duration::from_millis(600),
+            "{:?}",
+            began.elapsed()
+        );
+        assert!(error.hint().unwrap().contains("check the address"), "{error}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Why a ZooKeeper quorum does not answer: its client only says that no host was available.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::config::HostPort;
+
+/// How long each step of a look may take.
+const STEP: Duration = Duration::from_millis(700);
+
+/// Looks at every host once, and says in words what is there.
+pub(super) async fn look(hosts: &[HostPort]) -> String {
+    let seen = join_all(
+        hosts
+            .iter()
+            .map(|host| async move { format!("{host} {}", look_at(host).await) }),
+    );
+    seen.await.join("; ")
+}
+
+async fn look_at(host: &HostPort) -> String {
+    let mut stream = match timeout(STEP, TcpStream::connect((host.host.as_str(), host.port))).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return format!("can't be reached ({error})"),
+        Err(_) => return "does not take the connection".to_owned(),
+    };
+    // ZooKeeper answers this word to every client, at least that it is not allowed.
+    let asked = timeout(STEP, async {
+        stream.write_all(b"srvr").await?;
+        let mut answer = [0; 16];
+        let read = stream.read(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer[..read].to_vec())
+    });
+    match asked.await {
+        Ok(Ok(answer)) if answer.starts_with(b"Zookeeper") || answer.starts_with(b"srvr is not") => {
+            "is a ZooKeeper, but opens no session".to_owned()
+        }
+        Ok(Ok(answer)) if answer.is_empty() => "hangs up: it is no ZooKeeper".to_owned(),
+        Ok(Ok(_)) => "answers, but not as ZooKeeper does".to_owned(),
+        Ok(Err(error)) => format!("hangs up ({error})"),
+        Err(_) => "takes the connection and says nothing".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[rstest]
+    #[case(Some(&b"Zookeeper version: 3.8.4"[..]), "is a ZooKeeper")]
+    #[case(Some(&b"HTTP/1.0 400 Bad Request"[..]), "not as ZooKeeper does")]
+    #[case(Some(&b""[..]), "no ZooKeeper")]
+    #[case(None, "says nothing")]
+    #[tokio::test]
+    async fn tells_what_is_behind_an_address(#[case] answer: Option<&'static [u8]>, #[case] seen: &str) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            match answer {
+                Some(answer) => {
+                    stream.read_exact(&mut [0; 4]).await.unwrap();
+                    stream.write_all(answer).await.unwrap();
+                }
+                None => std::future::pending().await,
+            }
+        });
+        let host = HostPort {
+            host: "127.0.0.1".into(),
+            port,
+        };
+        let text = look(std::slice::from_ref(&host)).await;
+        server.abort();
+        assert!(
+            text.starts_with(&format!("127.0.0.1:{port} ")) && text.contains(seen),
+            "{text}"
+        );
+    }
+
+    #[tokio::test]
+    async fn tells_that_nobody_listens() {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .await
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let text = look(&[HostPort {
+            host: "127.0.0.1".into(),
+            port,
+        }])
+        .await;
+        assert!(text.contains("refused"), "{text}");
+    }
+}

@@ -1,0 +1,232 @@
+//! The registry over RPC: masters, and from 2.5 on region servers, know where things are.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::time::Instant;
+
+use super::wanted::Wanted;
+use crate::{
+    config::HostPort,
+    error::{Error, ErrorKind, Result},
+    model::ServerName,
+    rpc::{AttemptLimit, Call, CallError, Recovery, RpcClient, ServiceKind},
+    wire::{cell_block::Codec, convert, pb},
+};
+
+/// How many servers are asked at the same time, as HBase's own clients do it.
+const FAN_OUT: usize = 2;
+/// How long those that were asked may be silent before one more is asked: a server that takes
+/// connections and never answers must not use up the time of the others.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Asks the servers of the address, and those that it has learnt of from them.
+#[derive(Debug)]
+pub(super) struct RpcRegistry {
+    rpc: Arc<RpcClient>,
+    configured: Vec<HostPort>,
+    /// Servers that an earlier answer named; asked when the configured ones are silent.
+    learnt: Mutex<Vec<HostPort>>,
+}
+
+impl RpcRegistry {
+    pub(super) fn new(servers: Vec<HostPort>, rpc: Arc<RpcClient>) -> Self {
+        Self {
+            rpc,
+            configured: servers,
+            learnt: Mutex::default(),
+        }
+    }
+
+    /// Asks in random order, a few at a time; the first server that knows decides.
+    pub(super) async fn ask(&self, wanted: Wanted, deadline: Instant) -> Result<ServerName> {
+        let mut servers = self.configured.clone();
+        fastrand::shuffle(&mut servers);
+        servers.extend(
+            self.learnt()
+                .iter()
+                .filter(|server| !self.configured.contains(server))
+                .cloned(),
+        );
+        let mut waiting = servers.into_iter();
+        let mut asked = FuturesUnordered::new();
+        let mut failure = None;
+        let mut fan_out = FAN_OUT;
+        loop {
+            while asked.len() < fan_out
+                && let Some(server) = waiting.next()
+            {
+                asked.push(async move { (self.ask_one(&server, wanted, deadline).await, server) });
+            }
+            let answer = tokio::select! {
+                answer = asked.next() => answer,
+                () = tokio::time::sleep(PATIENCE), if waiting.len() > 0 => {
+                    fan_out += 1;
+                    continue;
+                }
+            };
+            match answer {
+                Some((Ok(Some(found)), server)) => {
+                    self.learn(&found, server);
+                    return Ok(found);
+                }
+                Some((Ok(None), server)) => {
+                    let error = Error::new(ErrorKind::Unreachable, "the server does not know (yet)")
+                        .with_retryable(true)
+                        .at_server(&server);
+                    failure.get_or_insert(error);
+                }
+                Some((Err(error), server)) => {
+                    let retryable = error.ruling().recovery != Recovery::Fail;
+                    let hung_up = matches!(error, CallError::Lost { .. });
+                    let error = error.into_error().with_retryable(retryable).at_server(&server);
+                    failure = Some(match hung_up {
+                        true => error.with_hint(
+                            "check that it is an HBase RPC port (a ZooKeeper quorum is named by hbase+zk://), and that \
+                             the cluster is up",
+                        ),
+                        false => error,
+                    });
+                }
+                None => {
+                    return Err(
+                        failure.unwrap_or_else(|| Error::new(ErrorKind::InvalidConfig, "no server to ask"))
+                    );
+                }
+            }
+        }
+    }
+
+    fn learnt(&self) -> Vec<HostPort> {
+        self.learnt.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn learn(&self, found: &ServerName, asked: HostPort) {
+        let found = HostPort {
+            host: found.host.clone(),
+            port: found.port,
+        };
+        let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        *learnt = vec![asked, found];
+    }
+
+    async fn ask_one(
+        &self,
+        server: &HostPort,
+        wanted: Wanted,
+        deadline: Instant,
+    ) -> Result<Option<ServerName>, CallError> {
+        let name = match wanted {
+            Wanted::MetaServer => {
+                let request = pb::GetMetaRegionLocationsRequest {};
+                let call = self.call(server, "GetMetaRegionLocations", &request, deadline);
+                let (answer, _): (pb::GetMetaRegionLocationsResponse, _) = self.rpc.call(call).await?;
+                // The default replica comes first; the others may be stale.
+                answer
+                    .meta_locations
+                    .into_iter()
+                    .find(|location| location.region_info.replica_id.unwrap_or(0) == 0)
+                    .and_then(|location| location.server_name)
+            }
+            Wanted::ActiveMaster => {
+                let request = pb::GetActiveMasterRequest {};
+                let call = self.call(server, "GetActiveMaster", &request, deadline);
+                let (answer, _): (pb::GetActiveMasterResponse, _) = self.rpc.call(call).await?;
+                answer.server_name
+            }
+        };
+        name.map(|name| convert::server_name(&name))
+            .transpose()
+            .map_err(|why| CallError::BadAnswer(why.to_string().into()))
+    }
+
+    fn call<'a, M>(
+        &self,
+        server: &'a HostPort,
+        method: &'static str,
+        request: &'a M,
+        deadline: Instant,
+    ) -> Call<'a, M> {
+        Call {
+            server,
+            service: ServiceKind::Registry,
+            codec: Codec::KeyValue,
+            method,
+            request,
+            priority: None,
+            limit: AttemptLimit {
+                deadline,
+                repeatable: true,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use futures::{FutureExt, future::BoxFuture};
+
+    use super::*;
+    use crate::{
+        config::Config,
+        rpc::{Connector, DialTarget, Io},
+    };
+
+    /// Records the servers to dial, and never connects.
+    #[derive(Debug, Default)]
+    struct Silence(Arc<Mutex<Vec<u16>>>);
+
+    impl Connector for Silence {
+        fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+            self.0.lock().unwrap().push(target.address.port);
+            std::future::pending().boxed()
+        }
+    }
+
+    /// A registry of the servers `a:1` to `a:4`, and the ports that it dials.
+    fn silent_registry() -> (RpcRegistry, Arc<Mutex<Vec<u16>>>) {
+        let config = Config::from_uri("hbase+rpc://a:1,a:2,a:3,a:4").unwrap();
+        let config = config.with_connect_timeout(Duration::from_secs(60));
+        let crate::config::ClusterAddress::Rpc { servers } = config.address().clone() else {
+            panic!("{config:?}")
+        };
+        let dialled = Arc::new(Mutex::new(Vec::new()));
+        let rpc = RpcClient::new(&config, Arc::new(Silence(Arc::clone(&dialled))));
+        (RpcRegistry::new(servers, Arc::new(rpc)), dialled)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn configured_servers_are_asked_before_those_that_were_learnt() {
+        let (registry, dialled) = silent_registry();
+        for port in [8, 9] {
+            let found = ServerName {
+                host: "a".into(),
+                port,
+                start_code: 1,
+            };
+            registry.learn(&found, HostPort::parse("a:7", 1).unwrap());
+        }
+        let deadline = Instant::now() + Duration::from_secs(8);
+        registry.ask(Wanted::MetaServer, deadline).await.unwrap_err();
+        let mut dialled = dialled.lock().unwrap().clone();
+        assert_eq!(dialled.split_off(4), [7, 9]);
+        dialled.sort_unstable();
+        assert_eq!(dialled, [1, 2, 3, 4]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_servers_do_not_keep_the_others_from_being_asked() {
+        let (registry, dialled) = silent_registry();
+        let deadline = Instant::now() + Duration::from_secs(8);
+        let answer = registry.ask(Wanted::MetaServer, deadline).await;
+        assert!(answer.unwrap_err().is_retryable());
+        let mut dialled = dialled.lock().unwrap().clone();
+        dialled.sort_unstable();
+        assert_eq!(dialled, [1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,8 @@
+//! What a registry is asked for.
+
+/// A server that only the registry knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    MetaServer,
+    ActiveMaster,
+}

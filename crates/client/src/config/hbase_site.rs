@@ -1,0 +1,470 @@
+//! What the properties of `hbase-site.xml` mean here.
+
+use std::{env, path::Path, str::FromStr, time::Duration};
+
+use super::{ClusterAddress, Config, LONGEST, bounded, expand::expand, properties::Properties};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Files of a configuration folder; of two with one property the later counts.
+const FILES: [&str; 2] = ["core-site.xml", "hbase-site.xml"];
+
+pub(super) fn of_text(xml: &str) -> Result<Config> {
+    let mut properties = Properties::default();
+    properties.add_text(xml)?;
+    config(properties)
+}
+
+pub(super) fn of_file(file: &Path) -> Result<Config> {
+    let mut properties = Properties::default();
+    properties.add_file(file)?;
+    config(properties)
+}
+
+pub(super) fn of_folder(folder: &Path) -> Result<Config> {
+    let mut properties = Properties::default();
+    let files = FILES.map(|file| folder.join(file));
+    let mut there = files.iter().filter(|file| file.exists()).peekable();
+    if there.peek().is_none() {
+        return Err(Error::invalid_config(format!(
+            "{} has neither core-site.xml nor hbase-site.xml",
+            folder.display()
+        )));
+    }
+    for file in there {
+        properties.add_file(file)?;
+    }
+    config(properties)
+}
+
+fn config(properties: Properties) -> Result<Config> {
+    let site = Site { properties };
+    site.refuse_security()?;
+    let mut warnings = Vec::new();
+    let mut config = Config::new(site.address(&mut warnings)?);
+    let set = |slot: &mut Duration, keys: &[&str]| -> Result<()> {
+        if let Some(limit) = site.limit(keys)? {
+            *slot = limit;
+        }
+        Ok(())
+    };
+    set(&mut config.operation_timeout, &["hbase.client.operation.timeout"])?;
+    set(
+        &mut config.read_timeout,
+        &["hbase.rpc.read.timeout", "hbase.rpc.timeout"],
+    )?;
+    set(
+        &mut config.write_timeout,
+        &["hbase.rpc.write.timeout", "hbase.rpc.timeout"],
+    )?;
+    set(
+        &mut config.connect_timeout,
+        &["hbase.ipc.client.socket.timeout.connect"],
+    )?;
+    set(
+        &mut config.registry_timeout,
+        &["zookeeper.registry.async.get.timeout"],
+    )?;
+    if let Some(millis) = site.number("hbase.client.pause")? {
+        config = config.with_pause(Duration::from_millis(millis));
+    }
+    let overloaded = ["hbase.client.pause.server.overloaded", "hbase.client.pause.cqtbe"];
+    if let Some(millis) = site.first_number(&overloaded)? {
+        config = config.with_overloaded_pause(Duration::from_millis(millis));
+    }
+    if let Some(bytes) = site.number::<i64>("hbase.client.scanner.max.result.size")? {
+        // Without a limit of the client's there is the server's.
+        let bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes > 0);
+        config = config.with_scan_batch_bytes(bytes.unwrap_or(u64::MAX));
+    }
+    if let Some(bytes) = site.number::<i64>("hbase.client.keyvalue.maxsize")? {
+        // HBase: zero or less means that there is no limit.
+        config.max_cell_size = usize::try_from(bytes)
+            .ok()
+            .filter(|bytes| *bytes > 0)
+            .unwrap_or(usize::MAX);
+    }
+    warnings.extend(site.ignored_formats()?);
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    config.warnings = warnings;
+    Ok(config)
+}
+
+struct Site {
+    properties: Properties,
+}
+
+impl Site {
+    /// A property that says something, with its variables replaced.
+    fn text(&self, key: &str) -> Result<Option<String>> {
+        let raw = |name: &str| self.properties.values.get(name).cloned();
+        let Some(value) = raw(key) else {
+            return Ok(None);
+        };
+        let value = expand(&value, raw, |name| env::var(name).ok())
+            .map_err(|error| error.at_operation(format!("hbase-site.xml: {key}")))?;
+        Ok(Some(value.trim().to_owned()).filter(|value| !value.is_empty()))
+    }
+
+    /// The first of these properties that says something, and what.
+    fn first<'k>(&self, keys: &[&'k str]) -> Result<Option<(&'k str, String)>> {
+        for key in keys {
+            if let Some(text) = self.text(key)? {
+                return Ok(Some((key, text)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn number<N: FromStr>(&self, key: &str) -> Result<Option<N>> {
+        self.first_number(&[key])
+    }
+
+    fn first_number<N: FromStr>(&self, keys: &[&str]) -> Result<Option<N>> {
+        let Some((key, text)) = self.first(keys)? else {
+            return Ok(None);
+        };
+        match text.parse() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(Error::invalid_config(format!(
+                "hbase-site.xml: {key} is {text:?}, which is no whole number"
+            ))),
+        }
+    }
+
+    /// How long something may take: of nothing and less HBase makes no limit.
+    fn limit(&self, keys: &[&str]) -> Result<Option<Duration>> {
+        let millis = self.first_number::<i64>(keys)?;
+        Ok(millis.map(|millis| match u64::try_from(millis) {
+            Ok(0) | Err(_) => LONGEST,
+            Ok(millis) => bounded(Duration::from_millis(millis)),
+        }))
+    }
+
+    /// Refuses clusters that this client must not talk to in the way it can.
+    fn refuse_security(&self) -> Result<()> {
+        let refuse = |why: String| Err(Error::new(ErrorKind::AuthenticationRequired, why));
+        const AUTHENTICATION: &str = "hbase.security.authentication";
+        const TLS: &str = "hbase.client.netty.tls.enabled";
+        match self.text(AUTHENTICATION)? {
+            Some(other) if !other.eq_ignore_ascii_case("simple") => {
+                return refuse(format!(
+                    "{AUTHENTICATION} is {other:?}; this client speaks SIMPLE only"
+                ));
+            }
+            _ => {}
+        }
+        match self.text(TLS)? {
+            Some(on) if on.eq_ignore_ascii_case("true") => {
+                refuse(format!("{TLS} is {on:?}; this client has no TLS"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn address(&self, warnings: &mut Vec<String>) -> Result<ClusterAddress> {
+        const REGISTRY: &str = "hbase.client.registry.impl";
+        let servers = self.first(&["hbase.client.bootstrap.servers", "hbase.masters"])?;
+        let quorum = self.first(&["hbase.client.zookeeper.quorum", "hbase.zookeeper.quorum"])?;
+        let registry = self.text(REGISTRY)?;
+        let by_rpc = match (&registry, &servers) {
+            (Some(class), _)
+                if class.ends_with("RpcConnectionRegistry") || class.ends_with("MasterRegistry") =>
+            {
+                true
+            }
+            (Some(class), _) => {
+                // ZKConnectionRegistry, ZKAsyncRegistry
+                if !class
+                    .rsplit('.')
+                    .next()
+                    .is_some_and(|name| name.starts_with("ZK"))
+                {
+                    warnings.push(format!(
+                        "{REGISTRY} is {class:?}, which is not known here: ZooKeeper is asked"
+                    ));
+                }
+                false
+            }
+            // The default registry is theirs in 3.0, and ZooKeeper in 2.x.
+            (None, Some((key, _))) if quorum.is_some() => {
+                warnings.push(format!(
+                    "{key} is not used, because a ZooKeeper quorum is named too: say in {REGISTRY} which of them counts"
+                ));
+                false
+            }
+            (None, servers) => servers.is_some(),
+        };
+        if by_rpc {
+            let servers = match (servers, self.text("hbase.master.hostname")?) {
+                (Some((_, servers)), _) => servers,
+                (None, host) => {
+                    let port = self
+                        .number::<u16>("hbase.master.port")?
+                        .unwrap_or(super::MASTER_PORT);
+                    format!("{}:{port}", host.as_deref().unwrap_or("localhost"))
+                }
+            };
+            return ClusterAddress::rpc(&servers);
+        }
+        let quorum = quorum.map_or_else(|| "localhost".to_owned(), |(_, quorum)| quorum);
+        let port = match self.first(&[
+            "hbase.client.zookeeper.property.clientPort",
+            "hbase.zookeeper.property.clientPort",
+        ])? {
+            None => None,
+            Some((key, text)) => Some(text.parse().map_err(|_| {
+                Error::invalid_config(format!("hbase-site.xml: {key} is {text:?}, which is no port"))
+            })?),
+        };
+        ClusterAddress::zookeeper(&quorum, port, self.text("zookeeper.znode.parent")?.as_deref())
+    }
+
+    /// How cells are to travel where they travel otherwise here.
+    fn ignored_formats(&self) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        const COMPRESSOR: &str = "hbase.client.rpc.compressor";
+        if let Some(class) = self.text(COMPRESSOR)? {
+            warnings.push(format!(
+                "{COMPRESSOR} is {class:?}: cells travel uncompressed here"
+            ));
+        }
+        let codec = self.first(&["hbase.client.rpc.codec", "hbase.client.default.rpc.codec"])?;
+        if let Some((key, class)) = codec.filter(|(_, class)| !class.ends_with(".KeyValueCodec")) {
+            warnings.push(format!("{key} is {class:?}: cells travel by KeyValueCodec here"));
+        }
+        Ok(warnings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn site(properties: &[(&str, &str)]) -> String {
+        let body: String = properties
+            .iter()
+            .map(|(name, value)| format!("<property><name>{name}</name><value>{value}</value></property>"))
+            .collect();
+        format!("<?xml version=\"1.0\"?><!-- by hand --><configuration>{body}</configuration>")
+    }
+
+    #[test]
+    fn reads_the_cluster_and_the_times() {
+        let config = Config::from_hbase_site(&site(&[
+            (
+                "hbase.client.registry.impl",
+                "org.apache.hadoop.hbase.client.RpcConnectionRegistry",
+            ),
+            ("hbase.masters", " m1:16000 , m2 "),
+            ("hbase.rpc.timeout", "7000"),
+            ("hbase.rpc.read.timeout", "3000"),
+            ("hbase.client.pause.cqtbe", "500"),
+            ("a.key.of.someone.else", "a &amp; b &#65;"),
+        ]))
+        .unwrap();
+        assert_eq!(config.address().to_string(), "hbase+rpc://m1:16000,m2:16000");
+        assert_eq!(config.read_timeout(), Duration::from_secs(3));
+        assert_eq!(config.write_timeout(), Duration::from_secs(7));
+        assert_eq!(config.overloaded_pause(), Duration::from_millis(500));
+        assert_eq!(config.operation_timeout(), Duration::from_secs(60));
+    }
+
+    #[cfg(feature = "zookeeper")]
+    #[test]
+    fn finds_the_quorum_by_default_and_prefers_the_clients_own() {
+        let address = |properties: &[(&str, &str)]| {
+            Config::from_hbase_site(&site(properties))
+                .unwrap()
+                .address()
+                .to_string()
+        };
+        assert_eq!(address(&[]), "hbase+zk://localhost:2181/hbase");
+        assert_eq!(
+            address(&[
+                ("hbase.zookeeper.quorum", "a,b"),
+                ("hbase.client.zookeeper.quorum", "c,d:7"),
+                ("hbase.zookeeper.property.clientPort", "5"),
+                ("zookeeper.znode.parent", "/hbase-secure"),
+            ]),
+            "hbase+zk://c:5,d:7/hbase-secure"
+        );
+    }
+
+    #[rstest]
+    #[case("<configuration><property>", "never closed")]
+    #[case("<configuration></wrong>", "byte")]
+    #[case(
+        "<configuration><property><name>a</name><value>&who;</value></property></configuration>",
+        "&who;"
+    )]
+    #[case(&site(&[("hbase.rpc.timeout", "soon")]), "\"soon\"")]
+    #[case(&site(&[("hbase.zookeeper.property.clientPort", "99999")]), "\"99999\"")]
+    #[case(&site(&[("hbase.security.authentication", "kerberos")]), "SIMPLE only")]
+    #[case(&site(&[("hbase.client.netty.tls.enabled", "true")]), "no TLS")]
+    #[case(&site(&[("hbase.rpc.timeout", "${a}"), ("a", "${b}"), ("b", "${a}")]), "hbase.rpc.timeout")]
+    #[case(&site(&[("hbase.rpc.timeout", "${not.there}")]), "\"${not.there}\"")]
+    #[case(
+        "<configuration><xi:include href='a.xml'/></configuration>",
+        "from_hbase_site_file"
+    )]
+    fn says_what_it_cannot_read(#[case] xml: &str, #[case] why: &str) {
+        let error = Config::from_hbase_site(xml).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+
+    #[test]
+    fn a_largest_cell_of_zero_or_less_is_no_limit() {
+        for (value, limit) in [("0", usize::MAX), ("-1", usize::MAX), ("77", 77)] {
+            let config = Config::from_hbase_site(&site(&[
+                ("hbase.client.keyvalue.maxsize", value),
+                ("hbase.security.authentication", "SIMPLE"),
+            ]));
+            assert_eq!(config.unwrap().max_cell_size(), limit);
+        }
+    }
+
+    #[test]
+    fn a_time_that_means_for_ever_to_java_is_a_year() {
+        let config = Config::from_hbase_site(&site(&[
+            ("hbase.client.operation.timeout", "9223372036854775807"),
+            ("hbase.rpc.timeout", "0"),
+        ]))
+        .unwrap();
+        const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+        assert_eq!(config.operation_timeout(), YEAR);
+        assert_eq!(config.read_timeout(), YEAR);
+        assert_eq!(config.write_timeout(), YEAR);
+        for none in ["0", "-1"] {
+            let config = Config::from_hbase_site(&site(&[
+                ("hbase.client.operation.timeout", none),
+                ("hbase.rpc.write.timeout", none),
+                ("hbase.ipc.client.socket.timeout.connect", none),
+                ("zookeeper.registry.async.get.timeout", none),
+                ("hbase.client.scanner.max.result.size", none),
+            ]));
+            let config = config.unwrap();
+            assert_eq!(config.operation_timeout(), YEAR);
+            assert_eq!(config.read_timeout(), Duration::from_secs(20));
+            assert_eq!(config.write_timeout(), YEAR);
+            assert_eq!(config.connect_timeout(), YEAR);
+            assert_eq!(config.registry_timeout(), YEAR);
+            assert_eq!(config.scan_batch_bytes(), u64::MAX);
+        }
+    }
+
+    #[test]
+    fn servers_of_the_rpc_registry_count_where_no_quorum_is_named() {
+        let address = |properties: &[(&str, &str)]| {
+            let config = Config::from_hbase_site(&site(properties)).unwrap();
+            config.address().to_string()
+        };
+        assert_eq!(
+            address(&[("hbase.masters", "m1,m2:7")]),
+            "hbase+rpc://m1:16000,m2:7"
+        );
+        assert_eq!(
+            address(&[
+                ("hbase.client.bootstrap.servers", "rs:16020"),
+                ("hbase.masters", "m")
+            ]),
+            "hbase+rpc://rs:16020"
+        );
+        let registry = (
+            "hbase.client.registry.impl",
+            "org.apache.hadoop.hbase.client.RpcConnectionRegistry",
+        );
+        assert_eq!(
+            address(&[
+                registry,
+                ("hbase.master.hostname", "m"),
+                ("hbase.master.port", "7")
+            ]),
+            "hbase+rpc://m:7"
+        );
+    }
+
+    #[test]
+    fn what_is_asked_for_and_not_done_is_said_by_name() {
+        let warnings = |properties: &[(&str, &str)]| {
+            let config = Config::from_hbase_site(&site(properties)).unwrap();
+            config.warnings().join("; ")
+        };
+        assert_eq!(
+            warnings(&[(
+                "hbase.client.rpc.codec",
+                "org.apache.hadoop.hbase.codec.KeyValueCodec"
+            )]),
+            ""
+        );
+        for (key, value) in [
+            (
+                "hbase.client.rpc.compressor",
+                "org.apache.hadoop.io.compress.GzipCodec",
+            ),
+            (
+                "hbase.client.rpc.codec",
+                "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags",
+            ),
+            ("hbase.client.default.rpc.codec", "a.Codec"),
+            #[cfg(feature = "zookeeper")]
+            ("hbase.client.registry.impl", "a.Registry"),
+        ] {
+            let said = warnings(&[("hbase.masters", "m"), (key, value)]);
+            assert!(said.contains(key) && said.contains(value), "{said}");
+        }
+    }
+
+    #[cfg(feature = "zookeeper")]
+    #[test]
+    fn quorum_wins_over_masters_unless_the_registry_is_named() {
+        let both = [("hbase.zookeeper.quorum", "zk"), ("hbase.masters", "m")];
+        let config = Config::from_hbase_site(&site(&both)).unwrap();
+        assert_eq!(config.address().to_string(), "hbase+zk://zk:2181/hbase");
+        let [warning] = config.warnings() else {
+            panic!("one warning, and not {:?}", config.warnings());
+        };
+        assert!(warning.contains("hbase.masters is not used"), "{warning}");
+        for (class, address) in [
+            (
+                "org.apache.hadoop.hbase.client.ZKConnectionRegistry",
+                "hbase+zk://zk:2181/hbase",
+            ),
+            (
+                "org.apache.hadoop.hbase.client.RpcConnectionRegistry",
+                "hbase+rpc://m:16000",
+            ),
+        ] {
+            let named = [&both[..], &[("hbase.client.registry.impl", class)]].concat();
+            let config = Config::from_hbase_site(&site(&named)).unwrap();
+            assert_eq!(config.address().to_string(), address);
+            assert!(config.warnings().is_empty(), "{:?}", config.warnings());
+        }
+    }
+
+    #[test]
+    fn values_refer_to_each_other() {
+        let config = Config::from_hbase_site(&site(&[
+            ("hbase.masters", "${m.one}:1,${m.two}:1"),
+            ("m.one", "a.${domain}"),
+            ("m.two", "b.${domain}"),
+            ("domain", "example"),
+        ]));
+        let config = config.unwrap();
+        assert_eq!(
+            config.address().to_string(),
+            "hbase+rpc://a.example:1,b.example:1"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(xml in "[<>/a-z&;#!\\[\\] \"=?-]{0,80}") {
+            let _ = Config::from_hbase_site(&xml);
+        }
+    }
+}

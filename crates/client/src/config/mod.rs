@@ -1,0 +1,375 @@
+//! Settings, and their names in `hbase-site.xml`.
+//!
+//! Every time is bounded by default. [`Config`] lists the defaults.
+
+mod address;
+mod expand;
+mod hbase_site;
+mod properties;
+
+use std::{env, path::Path, time::Duration};
+
+use address::MASTER_PORT;
+pub use address::{ClusterAddress, HostPort};
+pub use properties::site_properties;
+
+use crate::error::{Error, Result};
+
+/// The configuration of a client: the address of its cluster, timeouts and limits.
+///
+/// Built from a connection URI ([`Config::from_uri`]), from an `hbase-site.xml`
+/// ([`Config::from_hbase_site_file`]) or from the folder of such files that `HBASE_CONF_DIR` names
+/// ([`Config::from_env`]), and changed by the `with_…` methods.
+///
+/// | setting | default | in `hbase-site.xml` |
+/// |---|---|---|
+/// | [operation timeout](Self::with_operation_timeout) | 60 s | `hbase.client.operation.timeout` |
+/// | [read timeout](Self::with_read_timeout) | 20 s | `hbase.rpc.read.timeout`, else `hbase.rpc.timeout` |
+/// | [write timeout](Self::with_write_timeout) | 60 s | `hbase.rpc.write.timeout`, else `hbase.rpc.timeout` |
+/// | [connect timeout](Self::with_connect_timeout) | 5 s | `hbase.ipc.client.socket.timeout.connect` |
+/// | [registry timeout](Self::with_registry_timeout) | 8 s | `zookeeper.registry.async.get.timeout` |
+/// | [pause](Self::with_pause) | 100 ms | `hbase.client.pause` |
+/// | [pause of an overloaded server](Self::with_overloaded_pause) | as the pause | `hbase.client.pause.server.overloaded` |
+/// | [scan batch](Self::with_scan_batch_bytes) | 2 MiB | `hbase.client.scanner.max.result.size` |
+/// | [largest cell](Self::with_max_cell_size) | 10 MiB | `hbase.client.keyvalue.maxsize` |
+/// | [user](Self::with_user) | `HADOOP_USER_NAME`, else the login name | |
+///
+/// Times are from a millisecond to a year; what is said beyond is taken for the nearest of these. A
+/// timeout of 0 or less in `hbase-site.xml` means no limit to HBase, and a year here: then the
+/// operation timeout bounds the call, and where that is 0 too, the call has a year. HBase's own
+/// operation timeout is 20 minutes; ours is one minute, because a program that hangs for 20 is
+/// broken. The operation timeout bounds retries, not their number. The one exception: a call of the
+/// master fails at the third attempt if the answer does not explain the failure, such as a plain
+/// `IOException`.
+///
+/// # Files
+///
+/// Files are read as Hadoop reads them: `${name}` stands for another property, and `${env.NAME}`,
+/// `${env.NAME-default}` or `${env.NAME:-default}` for a variable of the environment; `xi:include`
+/// adds another file, relative to the one that names it, or its fallback; `<final>` keeps a
+/// property as it is. Files include each other up to 8 deep, have 4 MiB together, and nothing is
+/// read over the network.
+///
+/// The cluster is found through `hbase.client.zookeeper.quorum` or `hbase.zookeeper.quorum`. It is
+/// found through `hbase.client.bootstrap.servers`, `hbase.masters`, or `hbase.master.hostname` with
+/// `hbase.master.port`, if `hbase.client.registry.impl` names the RPC registry, or if one of the
+/// first two is set and no quorum is. What is asked for and not done is said by
+/// [`warnings`](Self::warnings).
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use hbase_client::Config;
+///
+/// let config = Config::from_uri("hbase+rpc://127.0.0.1:16000").unwrap()
+///     .with_operation_timeout(Duration::from_secs(10));
+/// assert_eq!(config.operation_timeout(), Duration::from_secs(10));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    address: ClusterAddress,
+    user: String,
+    operation_timeout: Duration,
+    read_timeout: Duration,
+    write_timeout: Duration,
+    connect_timeout: Duration,
+    registry_timeout: Duration,
+    pause: Duration,
+    overloaded_pause: Option<Duration>,
+    scan_batch_bytes: u64,
+    max_cell_size: usize,
+    max_frame_size: usize,
+    warnings: Vec<String>,
+}
+
+impl Config {
+    /// Creates the configuration for a cluster at this address, with the defaults for everything
+    /// else.
+    #[must_use]
+    pub fn new(address: ClusterAddress) -> Self {
+        Self {
+            address,
+            user: login_name(),
+            operation_timeout: Duration::from_secs(60),
+            read_timeout: Duration::from_secs(20),
+            write_timeout: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(5),
+            registry_timeout: Duration::from_secs(8),
+            pause: Duration::from_millis(100),
+            overloaded_pause: None,
+            scan_batch_bytes: 2 << 20,
+            max_cell_size: 10 << 20,
+            max_frame_size: 256 << 20,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Creates the configuration for the cluster of a connection URI:
+    /// `hbase+zk://host:port,host:port/znode`, or `hbase+rpc://host:port,host:port`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the text is not such a URI, or
+    /// needs a feature that is not compiled in.
+    pub fn from_uri(uri: &str) -> Result<Self> {
+        Ok(Self::new(uri.parse()?))
+    }
+
+    /// Reads the configuration from the text of an `hbase-site.xml`. Ignores keys that this client
+    /// does not know. Cannot resolve relative paths of included files.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for invalid XML, invalid values,
+    /// and an `xi:include` without a fallback, and
+    /// [`AuthenticationRequired`](crate::ErrorKind::AuthenticationRequired) for a cluster that
+    /// requires Kerberos or TLS.
+    pub fn from_hbase_site(xml: &str) -> Result<Self> {
+        hbase_site::of_text(xml)
+    }
+
+    /// Reads the configuration from an `hbase-site.xml`, and from the files that it includes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`from_hbase_site`](Self::from_hbase_site) does, and if a file cannot be
+    /// read.
+    pub fn from_hbase_site_file(file: impl AsRef<Path>) -> Result<Self> {
+        hbase_site::of_file(file.as_ref())
+    }
+
+    /// Reads the configuration from a folder: from its `core-site.xml` and its `hbase-site.xml`, of
+    /// which one must exist. The latter overrides the former.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`from_hbase_site_file`](Self::from_hbase_site_file) does.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// # async fn example() -> hbase_client::Result<()> {
+    /// use hbase_client::{Config, Connection};
+    ///
+    /// let config = Config::from_conf_dir("/etc/hbase/conf")?;
+    /// let connection = Connection::builder(config).connect().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn from_conf_dir(folder: impl AsRef<Path>) -> Result<Self> {
+        hbase_site::of_folder(folder.as_ref())
+    }
+
+    /// Reads the configuration from the [folder](Self::from_conf_dir) in the environment variable
+    /// `HBASE_CONF_DIR`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`from_conf_dir`](Self::from_conf_dir) does, and
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the variable is not set.
+    pub fn from_env() -> Result<Self> {
+        match env::var_os(CONF_DIR).filter(|folder| !folder.is_empty()) {
+            Some(folder) => Self::from_conf_dir(Path::new(&folder)),
+            None => Err(Error::invalid_config(format!(
+                "the environment variable {CONF_DIR} names no folder"
+            ))),
+        }
+    }
+
+    /// Returns the settings of the files that this client does not support, by name. They are also
+    /// logged as warnings when the files are read.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Returns the address of the cluster.
+    #[must_use]
+    pub fn address(&self) -> &ClusterAddress {
+        &self.address
+    }
+
+    /// Sets the address of the cluster.
+    #[must_use]
+    pub fn with_address(mut self, address: ClusterAddress) -> Self {
+        self.address = address;
+        self
+    }
+
+    /// Returns the user name that servers receive. With SIMPLE authentication they do not verify
+    /// it.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// Sets the user name that servers receive.
+    #[must_use]
+    pub fn with_user(mut self, user: impl Into<String>) -> Self {
+        self.user = user.into();
+        self
+    }
+
+    /// Returns the timeout of a call, including all its attempts and look-ups.
+    #[must_use]
+    pub fn operation_timeout(&self) -> Duration {
+        self.operation_timeout
+    }
+
+    /// Sets the timeout of a call.
+    #[must_use]
+    pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
+        self.operation_timeout = bounded(timeout);
+        self
+    }
+
+    /// Returns the timeout of one attempt of a read, after which it is repeated. It is about 6 s on
+    /// a connection whose server does not answer pings.
+    #[must_use]
+    pub fn read_timeout(&self) -> Duration {
+        self.read_timeout
+    }
+
+    /// Sets the timeout of one attempt of a read.
+    #[must_use]
+    pub fn with_read_timeout(mut self, timeout: Duration) -> Self {
+        self.read_timeout = bounded(timeout);
+        self
+    }
+
+    /// Returns the timeout of one attempt of a write. A write that must not be sent twice has a
+    /// single attempt, so a timeout shorter than that of the operation gains nothing. Writes that
+    /// can be repeated (those with a timestamp or a record) use the [read
+    /// timeout](Self::read_timeout) per attempt, or this one if it is shorter.
+    #[must_use]
+    pub fn write_timeout(&self) -> Duration {
+        self.write_timeout
+    }
+
+    /// Sets the timeout of one attempt of a write.
+    #[must_use]
+    pub fn with_write_timeout(mut self, timeout: Duration) -> Self {
+        self.write_timeout = bounded(timeout);
+        self
+    }
+
+    /// Returns the timeout of dialling a server, including name resolution.
+    #[must_use]
+    pub fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
+    }
+
+    /// Sets the timeout of dialling a server.
+    #[must_use]
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = bounded(timeout);
+        self
+    }
+
+    /// Returns the timeout of a look-up in the registry: in ZooKeeper, or on all servers of the RPC
+    /// registry together.
+    #[must_use]
+    pub fn registry_timeout(&self) -> Duration {
+        self.registry_timeout
+    }
+
+    /// Sets the timeout of a look-up in the registry.
+    #[must_use]
+    pub fn with_registry_timeout(mut self, timeout: Duration) -> Self {
+        self.registry_timeout = bounded(timeout);
+        self
+    }
+
+    /// Returns the base of the pauses between attempts. HBase's multipliers are 1, 2, 3, 5, 10, 20,
+    /// 40, 100, …
+    #[must_use]
+    pub fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    /// Sets the base of the pauses between attempts.
+    #[must_use]
+    pub fn with_pause(mut self, pause: Duration) -> Self {
+        self.pause = bounded(pause);
+        self
+    }
+
+    /// Returns the base of the pauses after a server reported that it is overloaded. At least
+    /// [`pause`](Self::pause).
+    #[must_use]
+    pub fn overloaded_pause(&self) -> Duration {
+        self.overloaded_pause
+            .map_or(self.pause, |pause| pause.max(self.pause))
+    }
+
+    /// Sets the base of the pauses after a server reported that it is overloaded.
+    #[must_use]
+    pub fn with_overloaded_pause(mut self, pause: Duration) -> Self {
+        self.overloaded_pause = Some(bounded(pause));
+        self
+    }
+
+    /// Returns the approximate number of bytes that a scan requests per call.
+    #[must_use]
+    pub fn scan_batch_bytes(&self) -> u64 {
+        self.scan_batch_bytes
+    }
+
+    /// Sets the approximate number of bytes that a scan requests per call, at least 1.
+    #[must_use]
+    pub fn with_scan_batch_bytes(mut self, bytes: u64) -> Self {
+        self.scan_batch_bytes = bytes.max(1);
+        self
+    }
+
+    /// Returns the maximum size of a cell that is sent, key and value together.
+    #[must_use]
+    pub fn max_cell_size(&self) -> usize {
+        self.max_cell_size
+    }
+
+    /// Sets the maximum size of a cell that is sent. The server has its own limit,
+    /// `hbase.server.keyvalue.maxsize`.
+    #[must_use]
+    pub fn with_max_cell_size(mut self, bytes: usize) -> Self {
+        self.max_cell_size = bytes;
+        self
+    }
+
+    /// Returns the maximum size of a request or answer, in bytes. The default is 256 MiB, the
+    /// server's own limit for requests.
+    ///
+    /// Decoding an answer takes up to six times its length for cells, or twelve for cells inside
+    /// its message, and up to 400 MiB more; twice that while it grows. An answer that would take
+    /// more is refused.
+    #[must_use]
+    pub fn max_frame_size(&self) -> usize {
+        self.max_frame_size
+    }
+
+    /// Sets the maximum size of a request or answer, in bytes.
+    #[must_use]
+    pub fn with_max_frame_size(mut self, bytes: usize) -> Self {
+        self.max_frame_size = bytes;
+        self
+    }
+}
+
+/// The folder of HBase's configuration files.
+const CONF_DIR: &str = "HBASE_CONF_DIR";
+
+/// The longest time: a year, which can always be added to the clock.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Limits a time to the range from a millisecond to a year, which can always be added to the clock.
+pub fn bounded(time: Duration) -> Duration {
+    time.clamp(Duration::from_millis(1), LONGEST)
+}
+
+/// Returns the name of the current user, as Hadoop determines it.
+pub fn login_name() -> String {
+    ["HADOOP_USER_NAME", "USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()))
+        .unwrap_or_else(|| "hbase-txn".into())
+}

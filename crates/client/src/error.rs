@@ -1,0 +1,586 @@
+//! Every way a call can fail, and what to do about it.
+//!
+//! There is one public [`Error`]. It says what was tried, on which table, row and server, at which
+//! stage and attempt, what the server said, and what to do. Callers decide by [`Error::kind`] and
+//! by the questions [`Error::is_retryable`] and [`Error::is_outcome_unknown`]; the text is for
+//! people.
+//!
+//! This module imports nothing of ours: each layer fills in what it knows on the way up.
+
+use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc};
+
+/// The result of every fallible call of this crate. HBase's own `Result` (a row) is called
+/// [`Row`](crate::Row) here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The error of a call of this crate.
+pub type Error = Failure<ErrorKind>;
+
+/// A failed call: what was tried, on which table, row and server, at which stage and attempt, the
+/// answer of the server, and a hint. One pointer wide.
+///
+/// The crates of this workspace share it. `K` is the enum of the failures that a crate
+/// distinguishes; a crate that stands on this one converts an [`Error`] of it by `?`
+/// ([`FailureKind`]).
+///
+/// # Example
+///
+/// ```
+/// use hbase_client::{ErrorKind, TableName};
+///
+/// let error = "no such:name:at all".parse::<TableName>().unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidInput);
+/// assert!(!error.is_retryable() && !error.is_outcome_unknown());
+/// ```
+#[derive(Clone)]
+pub struct Failure<K>(Box<Inner<K>>);
+
+/// The kind of an [`Error`]: the part of it that programs match on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The input was refused before anything was sent: an empty row, a TTL on a delete, a cell too
+    /// large.
+    InvalidInput,
+    /// The value of a cell is not one of the type that it was read as.
+    InvalidValue,
+    /// A setting, an address or a configuration file can't be used as it stands.
+    InvalidConfig,
+    /// The table has no usable partition rule, so nothing on it can be a transaction.
+    NoPartitionRule,
+    /// A region boundary cuts a partition in two; its rows can't change together.
+    PartitionCut,
+    /// `MultiRowMutationEndpoint` does not answer on the table.
+    EndpointMissing,
+    /// A region server does not honour conditions: those of multi-row transactions (HBase before 2.4.5),
+    /// or those that locks, latches and conditional changes of single rows rely on (HBase before 2.4).
+    ConditionsUnsupported,
+    /// The table does not exist.
+    TableNotFound,
+    /// A table of that name exists already.
+    TableExists,
+    /// The table is disabled, or is being disabled.
+    TableDisabled,
+    /// Splits or merges are switched off, for the table or for the whole cluster.
+    SwitchedOff,
+    /// The namespace does not exist.
+    NamespaceNotFound,
+    /// The table has no such column family.
+    FamilyNotFound,
+    /// No server could be reached at the address: name not found, refused, or silent.
+    Unreachable,
+    /// Something answers at the address, but it does not speak HBase's protocol as this client
+    /// knows it.
+    Protocol,
+    /// The cluster asks for an authentication that this client does not have.
+    AuthenticationRequired,
+    /// The user may not do this.
+    AccessDenied,
+    /// The connection ended while the call was on its way.
+    ConnectionLost,
+    /// The deadline passed.
+    DeadlineExceeded,
+    /// A limit of the server or of a quota was hit.
+    LimitExceeded,
+    /// The server answered with an exception that has no kind of its own here.
+    Server,
+    /// This client was closed.
+    Closed,
+}
+
+/// The failures that a crate distinguishes.
+pub trait FailureKind: Copy + fmt::Debug + Send + Sync + 'static {
+    /// The kind of input that was refused before anything was sent.
+    const INVALID_INPUT: Self;
+
+    /// Returns an instruction on what to do, if there is one.
+    fn hint(self, remote: bool) -> Option<&'static str>;
+}
+
+/// A [`FailureKind`] of a crate that depends on this one and wraps its errors.
+pub trait WrapsClient: FailureKind + From<ErrorKind> {}
+
+impl<K: WrapsClient> From<Error> for Failure<K> {
+    fn from(error: Error) -> Self {
+        let Inner {
+            kind,
+            effect,
+            retryable,
+            what,
+            context,
+            remote,
+            hint,
+            missing_family,
+            source,
+        } = *error.0;
+        Self(Box::new(Inner {
+            kind: kind.into(),
+            effect,
+            retryable,
+            what,
+            context,
+            remote,
+            hint,
+            missing_family,
+            source,
+        }))
+    }
+}
+
+impl FailureKind for ErrorKind {
+    const INVALID_INPUT: Self = Self::InvalidInput;
+
+    fn hint(self, remote: bool) -> Option<&'static str> {
+        match self {
+            Self::TableNotFound => Some("check its name, or create it"),
+            Self::AccessDenied => {
+                Some("have an administrator run, in HBase's shell: grant 'USER', 'RWXC', 'TABLE'")
+            }
+            Self::TableDisabled => Some("enable it"),
+            Self::TableExists => Some("use another name, or delete the existing table first"),
+            Self::NamespaceNotFound => {
+                Some("create the namespace, in HBase's shell: create_namespace 'NAME'")
+            }
+            // Our own refusals name the families.
+            Self::FamilyNotFound if remote => Some("use a family of the table"),
+            _ => None,
+        }
+    }
+}
+
+/// The effect of a failed call on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Nothing was changed, and nothing that is still on its way can change anything.
+    None,
+    /// The call may have been applied, or may still be.
+    Unknown,
+}
+
+/// A Java exception that a server sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteException {
+    /// The exception's full Java class name.
+    pub class: String,
+    /// Its message: the first line of the trace, without the class.
+    pub message: String,
+    /// The whole trace as the server sent it.
+    pub trace: String,
+}
+
+#[derive(Clone)]
+struct Inner<K> {
+    kind: K,
+    effect: Effect,
+    retryable: bool,
+    what: Cow<'static, str>,
+    context: Context,
+    remote: Option<RemoteException>,
+    hint: Option<Cow<'static, str>>,
+    missing_family: Option<&'static str>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+/// Where a call was when it failed. Layers fill in what they know; what is already there stays,
+/// because the innermost layer knows best.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Context {
+    pub(crate) operation: Option<Cow<'static, str>>,
+    pub(crate) table: Option<String>,
+    pub(crate) row: Option<String>,
+    pub(crate) server: Option<String>,
+    pub(crate) stage: Option<Cow<'static, str>>,
+    pub(crate) attempts: Option<u32>,
+}
+
+impl<K: FailureKind> Failure<K> {
+    /// Creates an error of this kind that changed nothing on any server.
+    pub fn new(kind: impl Into<K>, what: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Inner {
+            kind: kind.into(),
+            effect: Effect::None,
+            retryable: false,
+            what: what.into(),
+            context: Context::default(),
+            remote: None,
+            hint: None,
+            missing_family: None,
+            source: None,
+        }))
+    }
+
+    /// Creates an error for input that is rejected before anything is sent.
+    pub fn invalid(what: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(K::INVALID_INPUT, what)
+    }
+
+    /// Returns the kind of the failure.
+    #[must_use]
+    pub fn kind(&self) -> K {
+        self.0.kind
+    }
+
+    /// Returns whether the call may have been applied although it failed.
+    ///
+    /// When this is true, sending the same call again may apply it twice.
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
+        self.0.effect == Effect::Unknown
+    }
+
+    /// Returns whether the same call may succeed later and is safe to repeat: the cause is
+    /// transient, and nothing was applied.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.0.retryable && !self.is_outcome_unknown()
+    }
+
+    /// Returns the effect of the failed call.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        self.0.effect
+    }
+
+    /// Returns the Java exception behind this error, if a server sent one.
+    #[must_use]
+    pub fn remote(&self) -> Option<&RemoteException> {
+        self.0.remote.as_ref()
+    }
+
+    /// Returns the table of the call, as HBase writes it.
+    #[must_use]
+    pub fn table(&self) -> Option<&str> {
+        self.0.context.table.as_deref()
+    }
+
+    /// Returns the server of the last attempt, as `host:port`.
+    #[must_use]
+    pub fn server(&self) -> Option<&str> {
+        self.0.context.server.as_deref()
+    }
+
+    /// Returns the number of attempts.
+    #[must_use]
+    pub fn attempts(&self) -> Option<u32> {
+        self.0.context.attempts
+    }
+
+    /// Returns an instruction on what to do, if there is one.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        let of_kind = || self.0.kind.hint(self.0.remote.is_some());
+        self.0.hint.as_deref().or_else(of_kind)
+    }
+
+    /// Returns the family that the table lacks, if the hint is to add it.
+    #[must_use]
+    pub fn missing_family(&self) -> Option<&str> {
+        self.0.missing_family
+    }
+
+    /// Returns the description of the failure, without its place and the hint.
+    pub fn what(&self) -> &str {
+        &self.0.what
+    }
+
+    /// Replaces the effect. An error starts with [`Effect::None`].
+    #[must_use]
+    pub fn with_effect(mut self, effect: Effect) -> Self {
+        self.0.effect = effect;
+        self
+    }
+
+    /// Sets whether the cause is transient. [`is_retryable`](Self::is_retryable) also requires a
+    /// known outcome.
+    #[must_use]
+    pub fn with_retryable(mut self, retryable: bool) -> Self {
+        self.0.retryable = retryable;
+        self
+    }
+
+    /// Adds an instruction on what to do. Keeps the hint that is already set.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.0.hint.get_or_insert_with(|| hint.into());
+        self
+    }
+
+    /// Sets the family that the table lacks and that the hint advises to add.
+    #[must_use]
+    pub fn with_missing_family(mut self, family: &'static str) -> Self {
+        self.0.missing_family = Some(family);
+        self
+    }
+
+    /// Replaces the hint.
+    pub fn with_better_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Replaces the hint if the [outcome is unknown](Self::is_outcome_unknown).
+    pub fn with_hint_if_unknown(self, hint: &'static str) -> Self {
+        match self.is_outcome_unknown() {
+            true => self.with_better_hint(hint),
+            false => self,
+        }
+    }
+
+    /// Replaces the Java exception that the server answered with.
+    #[must_use]
+    pub fn with_remote(mut self, remote: RemoteException) -> Self {
+        self.0.remote = Some(remote);
+        self
+    }
+
+    /// Replaces the error that caused this one.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(Arc::from(source.into()));
+        self
+    }
+
+    /// Adds the operation that failed. Keeps the operation that is already set.
+    #[must_use]
+    pub fn at_operation(mut self, operation: impl Into<Cow<'static, str>>) -> Self {
+        self.0.context.operation.get_or_insert_with(|| operation.into());
+        self
+    }
+
+    /// Puts a place before the operation, unless the operation starts with it already.
+    pub fn within(mut self, place: &str) -> Self {
+        let context = &mut self.0.context;
+        let within = match &context.operation {
+            Some(operation) if operation.starts_with(place) => return self,
+            Some(operation) => format!("{place}: {operation}"),
+            None => place.to_owned(),
+        };
+        context.operation = Some(within.into());
+        self
+    }
+
+    /// Adds the table. Keeps the table that is already set.
+    #[must_use]
+    pub fn at_table(mut self, table: &impl fmt::Display) -> Self {
+        self.0.context.table.get_or_insert_with(|| table.to_string());
+        self
+    }
+
+    /// Adds the row. Keeps the row that is already set.
+    #[must_use]
+    pub fn at_row(mut self, row: &impl fmt::Display) -> Self {
+        self.0.context.row.get_or_insert_with(|| row.to_string());
+        self
+    }
+
+    /// Adds the server. Keeps the server that is already set.
+    #[must_use]
+    pub fn at_server(mut self, server: &impl fmt::Display) -> Self {
+        self.0.context.server.get_or_insert_with(|| server.to_string());
+        self
+    }
+
+    /// Adds the stage of the call, for example the handshake. Keeps the stage that is already set.
+    #[must_use]
+    pub fn at_stage(mut self, stage: impl Into<Cow<'static, str>>) -> Self {
+        self.0.context.stage.get_or_insert_with(|| stage.into());
+        self
+    }
+
+    /// Adds the number of attempts, counted from 1. Keeps the number that is already set; 0 is not
+    /// shown.
+    #[must_use]
+    pub fn at_attempt(mut self, attempts: u32) -> Self {
+        self.0.context.attempts.get_or_insert(attempts);
+        self
+    }
+}
+
+impl Error {
+    /// A setting, an address or a configuration file that can't be used.
+    pub(crate) fn invalid_config(what: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::InvalidConfig, what)
+    }
+}
+
+impl<K: FailureKind + From<ErrorKind>> From<hbase_keyed_lock::DeadlineExceeded> for Failure<K> {
+    fn from(exceeded: hbase_keyed_lock::DeadlineExceeded) -> Self {
+        Self::new(ErrorKind::DeadlineExceeded, "the deadline passed")
+            .with_retryable(true)
+            .with_source(exceeded)
+    }
+}
+
+impl<K: FailureKind> fmt::Display for Failure<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Context {
+            operation,
+            table,
+            row,
+            server,
+            stage,
+            attempts,
+        } = &self.0.context;
+        let mut separator = "";
+        let mut part = |f: &mut fmt::Formatter<'_>, label: &str, text: &dyn fmt::Display| {
+            let result = write!(f, "{separator}{label}{text}");
+            separator = ", ";
+            result
+        };
+        if let Some(operation) = operation {
+            part(f, "", operation)?;
+        }
+        if let Some(table) = table {
+            part(f, "table ", table)?;
+        }
+        if let Some(row) = row {
+            part(f, "row ", row)?;
+        }
+        if let Some(server) = server {
+            part(f, "server ", server)?;
+        }
+        if let Some(stage) = stage {
+            part(f, "stage: ", stage)?;
+        }
+        if let Some(attempts) = attempts.filter(|attempts| *attempts > 0) {
+            part(f, "attempt ", &attempts)?;
+        }
+        if !separator.is_empty() {
+            f.write_str(": ")?;
+        }
+        f.write_str(&self.0.what)?;
+        if let Some(remote) = &self.0.remote {
+            write!(f, ": {remote}")?;
+        } else if let Some(source) = &self.0.source {
+            write!(f, ": {source}")?;
+        }
+        if self.is_outcome_unknown() {
+            f.write_str("; it may have been applied")?;
+        }
+        if let Some(hint) = self.hint() {
+            write!(f, "; {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl<K: FailureKind> fmt::Debug for Failure<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            // What `main` prints of an error that it returns.
+            return fmt::Display::fmt(self, f);
+        }
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("effect", &self.0.effect)
+            .field("text", &self.to_string())
+            .field("remote", &self.0.remote)
+            .field("source", &self.0.source)
+            .finish()
+    }
+}
+
+impl<K: FailureKind> StdError for Failure<K> {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.0.source {
+            Some(source) => Some(source.as_ref()),
+            None => self
+                .0
+                .remote
+                .as_ref()
+                .map(|remote| remote as &(dyn StdError + 'static)),
+        }
+    }
+}
+
+/// How much of a server's message is shown: some are longer than any screen. The whole is in the
+/// exception.
+const SHOWN_MESSAGE: usize = 300;
+
+impl fmt::Display for RemoteException {
+    /// The class without its package, and the message; of a very long one the beginning.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.simple_class())?;
+        let message = match self.simple_class() {
+            // What follows is the whole descriptor of the table.
+            "NoSuchColumnFamilyException" => self.message.split(" in region ").next().unwrap_or_default(),
+            _ => &self.message,
+        };
+        match message.char_indices().nth(SHOWN_MESSAGE) {
+            None if message.is_empty() => Ok(()),
+            None => write!(f, ": {message}"),
+            Some((end, _)) => write!(f, ": {}…", &message[..end]),
+        }
+    }
+}
+
+impl StdError for RemoteException {}
+
+impl RemoteException {
+    /// Returns the class name without its package.
+    #[must_use]
+    pub fn simple_class(&self) -> &str {
+        self.class.rsplit('.').next().unwrap_or(&self.class)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_one_pointer_wide_and_sendable() {
+        fn sendable<T: Send + Sync + 'static>() {}
+        sendable::<Error>();
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+        assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn error_has_the_attempt_the_place_the_answer_and_a_hint() {
+        let error = Error::new(ErrorKind::Server, "the server refused")
+            .at_operation("put")
+            .at_table(&"orders")
+            .at_row(&"xxxabc")
+            .at_server(&"rs3:16020")
+            .at_attempt(2)
+            .with_remote(RemoteException {
+                class: "java.io.IOException".into(),
+                message: "no luck".into(),
+                trace: String::new(),
+            })
+            .with_hint("look at the server's log")
+            .with_effect(Effect::Unknown);
+        assert_eq!(
+            error.to_string(),
+            "put, table orders, row xxxabc, server rs3:16020, attempt 2: the server refused: IOException: no luck; \
+             it may have been applied; look at the server's log"
+        );
+    }
+
+    #[test]
+    fn long_message_is_displayed_shortened_and_kept_whole() {
+        let remote = RemoteException {
+            class: "java.io.IOException".into(),
+            message: "é".repeat(10_000),
+            trace: String::new(),
+        };
+        let error = Error::new(ErrorKind::Server, "the server answered").with_remote(remote);
+        let text = error.to_string();
+        assert!(text.ends_with("éé…") && text.chars().count() < 400, "{text}");
+        assert_eq!(error.remote().unwrap().message.chars().count(), 10_000);
+    }
+
+    #[test]
+    fn an_outer_layer_never_overwrites_what_an_inner_one_knew() {
+        let error = Error::invalid("bad").at_row(&"inner").at_row(&"outer");
+        assert!(error.to_string().contains("inner") && !error.to_string().contains("outer"));
+    }
+
+    #[test]
+    fn an_unknown_outcome_is_never_retryable() {
+        let error = Error::new(ErrorKind::ConnectionLost, "gone").with_retryable(true);
+        assert!(error.is_retryable());
+        assert!(!error.with_effect(Effect::Unknown).is_retryable());
+    }
+}

@@ -1,0 +1,207 @@
+//! Everything that a peer's bytes, a file's and a user's go through, one entry point for each
+//! decoder. The fuzz targets in `fuzz/` call these; so do the tests, with the files of
+//! `fuzz/corpus/`. Not part of the API.
+
+use bytes::{Bytes, BytesMut};
+use prost::Message;
+
+use crate::{
+    config::{ClusterAddress, Config},
+    model::parse_bytes_binary,
+    wire::{
+        cell_block::{CellBlockDecoder, Codec},
+        convert,
+        frame::{RemoteFault, ResponseDecoder},
+        magic::decode_stored,
+        pb,
+        znode::decode_znode,
+    },
+};
+
+/// Small, so that too long a frame is found soon.
+const LIMIT: usize = 1 << 16;
+
+/// A stream of responses. The first byte says in pieces of which size it arrives.
+pub fn response_stream(data: &[u8]) {
+    let Some((piece, stream)) = data.split_first() else {
+        return;
+    };
+    let mut decoder = ResponseDecoder::new(LIMIT);
+    let mut buf = BytesMut::new();
+    for piece in stream.chunks(usize::from(*piece) + 1) {
+        buf.extend_from_slice(piece);
+        loop {
+            match decoder.decode(&mut buf) {
+                Ok(Some(frame)) => {
+                    if let Ok(body) = frame.outcome {
+                        cells(body.cells);
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        assert!(
+            buf.capacity() <= 4 * (stream.len() + LIMIT),
+            "allocated by announcement"
+        );
+    }
+}
+
+/// A block of cells.
+pub fn cell_block(data: &[u8]) {
+    cells(Bytes::copy_from_slice(data));
+}
+
+fn cells(block: Bytes) {
+    let len = block.len();
+    for codec in [Codec::KeyValue, Codec::KeyValueWithTags] {
+        let mut read = 0;
+        for cell in CellBlockDecoder::new(block.clone(), codec) {
+            let Ok(cell) = cell else { break };
+            read += cell.size();
+            assert!(read < len, "more was read than there is");
+        }
+    }
+}
+
+/// The data of a znode.
+pub fn znode(data: &[u8]) {
+    let data = Bytes::copy_from_slice(data);
+    let _ = decode_znode::<pb::MetaRegionServer>(data.clone());
+    let _ = decode_znode::<pb::Master>(data.clone());
+    let _ = decode_znode::<pb::ClusterId>(data);
+}
+
+/// The exception of a response header, and of one action of a `Multi`.
+pub fn exception(data: &[u8]) {
+    if let Ok(exception) = pb::ExceptionResponse::decode(data) {
+        let fault = RemoteFault::from(exception);
+        assert!(fault.trace.contains(&fault.message));
+    }
+    if let Ok(pair) = pb::NameBytesPair::decode(data) {
+        let fault = RemoteFault::of_action(&pair);
+        assert!(fault.trace.contains(&fault.message));
+    }
+}
+
+/// A `regioninfo` of `hbase:meta`.
+pub fn region_info(data: &[u8]) {
+    let data = Bytes::copy_from_slice(data);
+    if let Ok(region) = decode_stored::<pb::RegionInfo>(data.clone()) {
+        let _ = convert::region_info(data, region);
+    }
+}
+
+/// An answer to `Scan`.
+pub fn scan_response(data: &[u8]) {
+    message::<pb::ScanResponse>(data);
+    // The message, and behind it the block of cells.
+    let at = data.first().map_or(0, |at| data.len().min(1 + usize::from(*at)));
+    let (answer, block) = data.split_at(at);
+    if let Ok(mut answer) = pb::ScanResponse::decode(answer.get(1..).unwrap_or_default()) {
+        let block = CellBlockDecoder::new(Bytes::copy_from_slice(block), Codec::KeyValueWithTags);
+        let _ = convert::scanned_rows(&mut answer, block);
+    }
+}
+
+/// An `hbase-site.xml`.
+pub fn hbase_site(data: &[u8]) {
+    if let Ok(xml) = std::str::from_utf8(data) {
+        let _ = Config::from_hbase_site(xml);
+    }
+}
+
+/// A connection URI: what can be read is written so that the same is read again.
+pub fn connection_uri(data: &[u8]) {
+    if let Ok(Ok(address)) = std::str::from_utf8(data).map(str::parse::<ClusterAddress>) {
+        assert_eq!(address.to_string().parse::<ClusterAddress>().ok(), Some(address));
+    }
+}
+
+/// Bytes as a user writes them.
+pub fn bytes_binary(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = parse_bytes_binary(text);
+    }
+}
+
+/// An answer to `Multi`.
+pub fn multi_response(data: &[u8]) {
+    message::<pb::MultiResponse>(data);
+}
+
+/// An answer to `ExecService`, and the answer to `MutateRows` that travels in it.
+pub fn mutate_rows_response(data: &[u8]) {
+    message::<pb::MutateRowsResponse>(data);
+    if let Ok(response) = pb::CoprocessorServiceResponse::decode(data) {
+        message::<pb::MutateRowsResponse>(response.value.value());
+    }
+}
+
+/// What can be read is written so that the same is read again.
+fn message<M: Message + Default + PartialEq>(data: &[u8]) {
+    if let Ok(read) = M::decode(Bytes::copy_from_slice(data)) {
+        let again = M::decode(read.encode_to_vec().as_slice());
+        assert!(
+            again.is_ok_and(|again| again == read),
+            "not the same when read again"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    type Target = fn(&[u8]);
+
+    const TARGETS: [(&str, Target); 11] = [
+        ("response_stream", response_stream),
+        ("cell_block", cell_block),
+        ("znode", znode),
+        ("exception", exception),
+        ("region_info", region_info),
+        ("scan_response", scan_response),
+        ("multi_response", multi_response),
+        ("mutate_rows_response", mutate_rows_response),
+        ("hbase_site", hbase_site),
+        ("connection_uri", connection_uri),
+        ("bytes_binary", bytes_binary),
+    ];
+
+    #[test]
+    fn the_corpus_is_read_or_refused_without_a_panic() {
+        let fuzz = Path::new(env!("REPOSITORY")).join("fuzz");
+        for (name, target) in TARGETS {
+            assert!(
+                fuzz.join("fuzz_targets")
+                    .join(name)
+                    .with_extension("rs")
+                    .is_file(),
+                "no fuzz target {name}"
+            );
+            let folder = fuzz.join("corpus").join(name);
+            let mut files = 0;
+            for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+            {
+                target(&fs::read(entry.unwrap().path()).unwrap());
+                files += 1;
+            }
+            assert!(files > 0, "{} is empty", folder.display());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(data in vec(any::<u8>(), 0..500)) {
+            for (_, target) in TARGETS {
+                target(&data);
+            }
+        }
+    }
+}

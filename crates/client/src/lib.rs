@@ -1,0 +1,63 @@
+//! A native asynchronous client for Apache HBase, over HBase's own RPC: no JVM, no gateway.
+//!
+//! | type | what for |
+//! |---|---|
+//! | [`Connection`] | a client of one cluster; everything else is created from it |
+//! | [`Table`] | gets, puts, deletes, increments, appends, conditional changes, calls of endpoints |
+//! | [`ResultScanner`] | rows in order, over all regions |
+//! | [`Admin`] | tables, regions, servers |
+//! | [`Config`], [`ClusterAddress`] | how the cluster is found, and every timeout |
+//! | [`Connector`] | how servers are dialled, for tunnels and for tests |
+//! | [`Error`], [`ErrorKind`] | how a call can fail, and what to do about it |
+//!
+//! Every future ends within its deadline (one minute, unless [`Config`] says otherwise), and may be
+//! dropped at any await point.
+//!
+//! # Example
+//!
+//! ```no_run
+//! use hbase_client::{Connection, Get, Put};
+//!
+//! # async fn example() -> hbase_client::Result<()> {
+//! let connection = Connection::connect("hbase+zk://127.0.0.1:2181/hbase").await?;
+//! let orders = connection.table("orders")?;
+//! orders.put(Put::new("xxxabc").cell("f", "state", "new")).await?;
+//! let row = orders.get(Get::new("xxxabc")).await?;
+//! # let _ = row;
+//! # Ok(()) }
+//! ```
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
+//! | `uuid` | UUIDs as the values of cells |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod client;
+mod cluster;
+mod config;
+mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
+pub mod low_level;
+mod model;
+mod rpc;
+mod wire;
+
+pub use client::{
+    Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, Permission, RegionInTransition,
+    RegionLoad, ResultScanner, ServerLoad, Table, TableRegion,
+};
+pub use config::{ClusterAddress, Config, HostPort};
+pub use error::{Effect, Error, ErrorKind, Failure, FailureKind, RemoteException, Result, WrapsClient};
+pub use model::{
+    Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Delete, Durability,
+    FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes, IntoTableName, IntoValue, Mutation,
+    Partition, PartitionRule, Put, RegionInfo, Row, Scan, ServerName, TableDescriptor, TableName, TableState,
+    TimeRange, parse_bytes_binary,
+};
+pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};

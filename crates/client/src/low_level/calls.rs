@@ -1,0 +1,176 @@
+//! Calls with a deadline of the caller's, and with a guard that judges the region of each attempt.
+
+use std::future::Future;
+
+use bytes::Bytes;
+use futures::Stream;
+use tokio::time::Instant;
+
+use super::{ActionAnswer, AtOnce, GetAnswer, MultiCall, RegionGuard};
+use crate::{
+    Admin, Connection, Durability, EndpointCall, Get, RegionInfo, Result, Row, Scan, Table, TableDescriptor,
+    TableName,
+};
+
+/// Calls of the region that has a row.
+///
+/// Each future ends at its deadline and may be dropped at any await point. Before each attempt the
+/// [`RegionGuard`] judges the region that the call is about to go to.
+pub trait TableCalls {
+    /// When a call that begins now must be over.
+    fn deadline(&self) -> Instant;
+
+    /// The table, with the durability of its descriptor for writes that must survive a crash.
+    #[must_use]
+    fn with_durability_of(self, descriptor: &TableDescriptor) -> Self;
+
+    /// The durability of writes that must survive a crash: at least that of a plain put, and never
+    /// weaker than `SYNC_WAL`.
+    fn durable(&self) -> Durability;
+
+    /// Sends the actions in one call. The answers are as many as the actions, each of its action's
+    /// kind.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the guard stops the call, an action fails, or the deadline passes.
+    fn multi_where(
+        &self,
+        operation: &'static str,
+        call: &MultiCall,
+        guard: &dyn RegionGuard,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Vec<ActionAnswer>>> + Send;
+
+    /// Calls an endpoint on one region.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the guard stops the call, the endpoint throws, or the deadline passes.
+    fn call_endpoint_where(
+        &self,
+        operation: &'static str,
+        call: &EndpointCall,
+        guard: &dyn RegionGuard,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Bytes>> + Send;
+
+    /// Reads all rows of a scan as they were at one moment. Returns `None` if they have more bytes
+    /// than allowed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the guard stops the call, the rows are not in one region, or the
+    /// deadline passes.
+    fn scan_at_once(
+        &self,
+        scan: &Scan,
+        how: AtOnce<'_>,
+    ) -> impl Future<Output = Result<Option<Vec<Row>>>> + Send;
+
+    /// Reads rows with one call for each server, and yields the answers as they come.
+    fn get_each(&self, gets: Vec<Get>, deadline: Instant) -> impl Stream<Item = GetAnswer> + Send + '_;
+
+    /// Returns the region that has a row.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the region cannot be located before the deadline.
+    fn region_of(&self, row: &Bytes, deadline: Instant) -> impl Future<Output = Result<RegionInfo>> + Send;
+}
+
+impl TableCalls for Table {
+    fn deadline(&self) -> Instant {
+        Self::deadline(self)
+    }
+
+    fn with_durability_of(self, descriptor: &TableDescriptor) -> Self {
+        Self::with_durability_of(self, descriptor)
+    }
+
+    fn durable(&self) -> Durability {
+        Self::durable(self)
+    }
+
+    fn multi_where(
+        &self,
+        operation: &'static str,
+        call: &MultiCall,
+        guard: &dyn RegionGuard,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Vec<ActionAnswer>>> + Send {
+        Self::multi_where(self, operation, call, guard, deadline)
+    }
+
+    fn call_endpoint_where(
+        &self,
+        operation: &'static str,
+        call: &EndpointCall,
+        guard: &dyn RegionGuard,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Bytes>> + Send {
+        Self::call_endpoint_where(self, operation, call, guard, deadline)
+    }
+
+    fn scan_at_once(
+        &self,
+        scan: &Scan,
+        how: AtOnce<'_>,
+    ) -> impl Future<Output = Result<Option<Vec<Row>>>> + Send {
+        Self::scan_at_once(self, scan, how)
+    }
+
+    fn get_each(&self, gets: Vec<Get>, deadline: Instant) -> impl Stream<Item = GetAnswer> + Send + '_ {
+        Self::get_each(self, gets, deadline)
+    }
+
+    fn region_of(&self, row: &Bytes, deadline: Instant) -> impl Future<Output = Result<RegionInfo>> + Send {
+        Self::region_of(self, row, deadline)
+    }
+}
+
+/// Calls about a table that is about to be used.
+pub trait AdminCalls {
+    /// Returns an [`Admin`] whose calls end at this deadline.
+    #[must_use]
+    fn until(&self, deadline: Instant) -> Self;
+
+    /// Returns the descriptor of a table.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the table does not exist, is disabled, or requires a feature that this
+    /// release does not know.
+    fn enabled_descriptor(
+        &self,
+        table: &TableName,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<TableDescriptor>> + Send;
+}
+
+impl AdminCalls for Admin {
+    fn until(&self, deadline: Instant) -> Self {
+        Self::until(self, deadline)
+    }
+
+    fn enabled_descriptor(
+        &self,
+        table: &TableName,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<TableDescriptor>> + Send {
+        Self::enabled_descriptor(self, table, deadline)
+    }
+}
+
+/// Reads the regions of a table, and how often each was opened, from `hbase:meta`.
+///
+/// # Errors
+///
+/// Returns an error if `hbase:meta` cannot be read before the deadline.
+pub async fn table_openings(
+    connection: &Connection,
+    table: &TableName,
+    deadline: Instant,
+) -> Result<Vec<(RegionInfo, i64)>> {
+    connection.table_openings(table, deadline).await
+}

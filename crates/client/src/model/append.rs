@@ -1,0 +1,107 @@
+//! Adds to the end of values.
+
+use std::{fmt, time::Duration};
+
+use bytes::Bytes;
+
+use super::{
+    BytesBinary, Durability, IntoBytes, IntoValue,
+    attributes::{check_attributes, set_attribute, set_ttl},
+    limits::{Limits, check_family, check_row},
+    put::Column,
+};
+use crate::error::{Error, Result};
+
+/// Appends bytes to values of one row. A cell that is absent counts as empty.
+///
+/// The server stamps the new cell later than the old one, also where that lies in the future.
+///
+/// # Example
+///
+/// ```
+/// use hbase_client::Append;
+///
+/// let append = Append::new("xxxabc").cell("f", "log", ";paid");
+/// assert_eq!(append.row(), "xxxabc");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+#[must_use = "an append does nothing until it is given to a table or a transaction"]
+pub struct Append {
+    pub(crate) row: Bytes,
+    pub(crate) cells: Vec<Column>,
+    pub(crate) durability: Durability,
+    pub(crate) attributes: Vec<(String, Bytes)>,
+}
+
+impl Append {
+    /// Creates an append on this row. It needs at least one [`cell`](Self::cell).
+    pub fn new(row: impl IntoBytes) -> Self {
+        Self {
+            row: row.into_bytes(),
+            cells: Vec::new(),
+            durability: Durability::default(),
+            attributes: Vec::new(),
+        }
+    }
+
+    /// Appends bytes to the value of a column.
+    pub fn cell(mut self, family: impl IntoBytes, qualifier: impl IntoBytes, suffix: impl IntoValue) -> Self {
+        self.cells.push(Column {
+            family: family.into_bytes(),
+            qualifier: qualifier.into_bytes(),
+            timestamp: None,
+            value: suffix.into_value(),
+        });
+        self
+    }
+
+    /// Sets how long after their timestamp the new cells expire, like
+    /// [`Put::ttl`](super::Put::ttl). Without it a cell keeps the TTL that it had, which starts
+    /// again.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        set_ttl(&mut self.attributes, ttl);
+        self
+    }
+
+    /// Sets how durable the write is when the server answers.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets an attribute that travels with the mutation. Replaces an attribute of the same name.
+    pub fn attribute(mut self, name: impl Into<String>, value: impl IntoBytes) -> Self {
+        set_attribute(&mut self.attributes, name.into(), value.into_bytes());
+        self
+    }
+
+    /// Returns the row key.
+    #[must_use]
+    pub fn row(&self) -> &Bytes {
+        &self.row
+    }
+
+    pub(super) fn check(&self, limits: &Limits) -> Result<()> {
+        check_row(&self.row)?;
+        if self.cells.is_empty() {
+            return Err(Error::invalid("an append without cells"));
+        }
+        check_attributes(&self.attributes)?;
+        for cell in &self.cells {
+            check_family(&cell.family)?;
+            limits.check_cell(&self.row, &cell.family, &cell.qualifier, cell.value.len())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Append {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "append {} ({} cells)",
+            BytesBinary(&self.row),
+            self.cells.len()
+        )
+    }
+}

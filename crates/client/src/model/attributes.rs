@@ -1,0 +1,40 @@
+//! The attributes of a mutation that HBase itself reads.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::limits::LATEST_TIMESTAMP;
+use crate::error::{Error, Result};
+
+/// The attribute that carries a visibility expression.
+pub const VISIBILITY_ATTRIBUTE: &str = "VISIBILITY";
+/// The attribute that carries a cell TTL; HBase forbids it on deletes, where it would expire the
+/// marker.
+pub(super) const TTL_ATTRIBUTE: &str = "_ttl";
+/// The server adds it to a timestamp, and a sum that overflows has expired long ago.
+const MAX_TTL: u64 = LATEST_TIMESTAMP / 2;
+
+pub(super) fn set_ttl(attributes: &mut Vec<(String, Bytes)>, ttl: Duration) {
+    let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+    let value = Bytes::copy_from_slice(&millis.to_be_bytes());
+    set_attribute(attributes, TTL_ATTRIBUTE.to_owned(), value);
+}
+
+pub(super) fn set_attribute(attributes: &mut Vec<(String, Bytes)>, name: String, value: Bytes) {
+    attributes.retain(|(existing, _)| *existing != name);
+    attributes.push((name, value));
+}
+
+/// Refuses a TTL that the server could not read, or would read as one of long ago.
+pub(super) fn check_attributes(attributes: &[(String, Bytes)]) -> Result<()> {
+    let Some((_, value)) = attributes.iter().find(|(name, _)| name == TTL_ATTRIBUTE) else {
+        return Ok(());
+    };
+    match value.first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes)) {
+        Some(millis) if value.len() == 8 && (1..=MAX_TTL).contains(&millis) => Ok(()),
+        _ => Err(Error::invalid(
+            "a TTL is at least one whole millisecond, and at most 146 million years",
+        )),
+    }
+}

@@ -1,0 +1,258 @@
+//! A cell, and the cells of one row.
+
+use std::{fmt, num::NonZeroU64};
+
+use bytes::Bytes;
+
+use super::{BytesBinary, FromValue, comparison::Shown, limits::in_row};
+use crate::error::{Error, ErrorKind, Result};
+
+/// One version of one column of a row.
+///
+/// Its parts are slices of the frame that it arrived in: keeping one cell keeps that frame. Copy
+/// the parts that you hold for long.
+///
+/// Two cells are equal when all that is known of them is, [when they expire](Self::expires_at) too.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cell {
+    /// The row key.
+    pub row: Bytes,
+    /// The column family.
+    pub family: Bytes,
+    /// The column qualifier; may be empty.
+    pub qualifier: Bytes,
+    /// The version: milliseconds since 1970 unless a writer chose otherwise.
+    pub timestamp: u64,
+    /// A value, or one of the delete markers.
+    pub kind: CellKind,
+    /// The value; may be empty.
+    pub value: Bytes,
+    pub(crate) expiry: Option<NonZeroU64>,
+}
+
+/// The kind of a cell: a value, or a delete marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CellKind {
+    /// A value.
+    Put,
+    /// One version is deleted.
+    Delete,
+    /// The versions of one timestamp are deleted in the whole family.
+    DeleteFamilyVersion,
+    /// All versions of the column up to the timestamp are deleted.
+    DeleteColumn,
+    /// All versions of the family up to the timestamp are deleted.
+    DeleteFamily,
+    /// A code that this client does not know.
+    Other(u8),
+}
+
+impl CellKind {
+    /// The kind behind a type code of HBase's `KeyValue`.
+    pub(crate) fn from_code(code: u8) -> Self {
+        match code {
+            4 => Self::Put,
+            8 => Self::Delete,
+            10 => Self::DeleteFamilyVersion,
+            12 => Self::DeleteColumn,
+            14 => Self::DeleteFamily,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The type code of HBase's `KeyValue`.
+    #[cfg(test)]
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Put => 4,
+            Self::Delete => 8,
+            Self::DeleteFamilyVersion => 10,
+            Self::DeleteColumn => 12,
+            Self::DeleteFamily => 14,
+            Self::Other(code) => code,
+        }
+    }
+}
+
+impl Cell {
+    /// Creates a cell. Its [`expires_at`](Self::expires_at) is `None`.
+    #[must_use]
+    pub fn new(
+        row: Bytes,
+        family: Bytes,
+        qualifier: Bytes,
+        timestamp: u64,
+        kind: CellKind,
+        value: Bytes,
+    ) -> Self {
+        Self {
+            row,
+            family,
+            qualifier,
+            timestamp,
+            kind,
+            value,
+            expiry: None,
+        }
+    }
+
+    /// The cell, served until then.
+    pub(crate) fn expiring(self, expiry: Option<NonZeroU64>) -> Self {
+        Self { expiry, ..self }
+    }
+
+    /// Returns when the cell expires because of the TTL that it was written with: its timestamp
+    /// plus that TTL, in milliseconds since 1970, by the server's clock. The server still returns
+    /// the cell at this time, and no longer a millisecond later.
+    ///
+    /// None when it was written without one, and always when it was not read from a
+    /// [`Table`](crate::Table) [`with_expiry`](crate::Table::with_expiry). The family's own TTL is
+    /// no part of this, and can end the cell before.
+    #[must_use]
+    pub fn expires_at(&self) -> Option<u64> {
+        self.expiry.map(NonZeroU64::get)
+    }
+
+    /// Reads the value as a type.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidValue`](ErrorKind::InvalidValue), with the cell and the length of its
+    /// value, if the value is not one of that type.
+    pub fn decode<'a, T: FromValue<'a>>(&'a self) -> Result<T> {
+        T::from_value(&self.value).map_err(|source| {
+            let what = format!(
+                "cannot read cell {}:{} of {} bytes",
+                Shown(&self.family),
+                Shown(&self.qualifier),
+                self.value.len()
+            );
+            in_row(
+                Error::new(ErrorKind::InvalidValue, what).with_source(source),
+                &self.row,
+            )
+        })
+    }
+
+    /// The bytes of row, family, qualifier and value together.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.row.len() + self.family.len() + self.qualifier.len() + self.value.len()
+    }
+}
+
+impl fmt::Debug for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}:{} @{} {:?} {:?}",
+            BytesBinary(&self.row),
+            BytesBinary(&self.family),
+            BytesBinary(&self.qualifier),
+            self.timestamp,
+            self.kind,
+            BytesBinary(&self.value),
+        )?;
+        match self.expiry {
+            Some(at) => write!(f, " until {at}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The cells of one row, as a get or a scan found them. HBase calls this a `Result`.
+///
+/// Cells are in HBase's order: by family, then qualifier, then newest version first.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Row {
+    key: Bytes,
+    cells: Vec<Cell>,
+}
+
+impl Row {
+    /// Creates a row of these cells. The cells must be of the row `key` and in HBase's order;
+    /// neither is checked.
+    #[must_use]
+    pub fn new(key: Bytes, cells: Vec<Cell>) -> Self {
+        Self { key, cells }
+    }
+
+    pub(crate) fn append(&mut self, cells: Vec<Cell>) {
+        self.cells.extend(cells);
+    }
+
+    /// Returns the row key.
+    #[must_use]
+    pub fn key(&self) -> &Bytes {
+        &self.key
+    }
+
+    /// Returns all cells.
+    #[must_use]
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// Converts the row into its cells.
+    #[must_use]
+    pub fn into_cells(self) -> Vec<Cell> {
+        self.cells
+    }
+
+    /// Returns the newest cell of a column.
+    #[must_use]
+    pub fn cell(&self, family: impl AsRef<[u8]>, qualifier: impl AsRef<[u8]>) -> Option<&Cell> {
+        let (family, qualifier) = (family.as_ref(), qualifier.as_ref());
+        self.cells
+            .iter()
+            .find(|cell| cell.family == family && cell.qualifier == qualifier)
+    }
+
+    /// Reads the newest value of a column as a type. Returns `None` if the row has no such cell.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidValue`](ErrorKind::InvalidValue), with the cell and the length of its
+    /// value, if the value is not one of that type.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// # async fn example(table: hbase_client::Table) -> hbase_client::Result<()> {
+    /// use hbase_client::Get;
+    ///
+    /// if let Some(row) = table.get(Get::new("xxxabc")).await? {
+    ///     let total = row.get::<i64>("f", "total")?.unwrap_or(0);
+    ///     let state: Option<&str> = row.get("f", "state")?;
+    ///     println!("{total} {state:?}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn get<'a, T: FromValue<'a>>(
+        &'a self,
+        family: impl AsRef<[u8]>,
+        qualifier: impl AsRef<[u8]>,
+    ) -> Result<Option<T>> {
+        self.cell(family, qualifier).map(Cell::decode).transpose()
+    }
+
+    /// Returns the bytes of the newest value of a column.
+    #[must_use]
+    pub fn value(&self, family: impl AsRef<[u8]>, qualifier: impl AsRef<[u8]>) -> Option<&Bytes> {
+        self.cell(family, qualifier).map(|cell| &cell.value)
+    }
+
+    /// The bytes of all cells together.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.cells.iter().map(Cell::size).sum()
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.cells).finish()
+    }
+}

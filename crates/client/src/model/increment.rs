@@ -1,0 +1,122 @@
+//! Adds to counters.
+
+use std::{fmt, time::Duration};
+
+use bytes::Bytes;
+
+use super::{
+    BytesBinary, Durability, IntoBytes,
+    attributes::{check_attributes, set_attribute, set_ttl},
+    limits::{Limits, check_family, check_row},
+};
+use crate::error::{Error, Result};
+
+/// Adds to counters of one row: cells of eight bytes, big-endian, signed. A cell that is absent
+/// counts as 0.
+///
+/// The server stamps the new cell later than the old one, also where that lies in the future. A sum
+/// that does not fit wraps around. A cell of another width than eight bytes makes the call fail.
+///
+/// # Example
+///
+/// ```
+/// use hbase_client::Increment;
+///
+/// let increment = Increment::new("xxxabc").column("f", "visits", 1);
+/// assert_eq!(increment.row(), "xxxabc");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+#[must_use = "an increment does nothing until it is given to a table or a transaction"]
+pub struct Increment {
+    pub(crate) row: Bytes,
+    pub(crate) columns: Vec<Counter>,
+    pub(crate) durability: Durability,
+    pub(crate) attributes: Vec<(String, Bytes)>,
+}
+
+/// A counter that an increment adds to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// The column family.
+    pub family: Bytes,
+    /// The column qualifier. May be empty.
+    pub qualifier: Bytes,
+    /// The amount that is added. May be negative.
+    pub amount: i64,
+    /// The timestamp of the new cell if the column is absent, in milliseconds since 1970. If a cell
+    /// exists, the server chooses a later timestamp than that cell has.
+    pub timestamp: Option<u64>,
+}
+
+impl Increment {
+    /// Creates an increment on this row. It needs at least one [`column`](Self::column).
+    pub fn new(row: impl IntoBytes) -> Self {
+        Self {
+            row: row.into_bytes(),
+            columns: Vec::new(),
+            durability: Durability::default(),
+            attributes: Vec::new(),
+        }
+    }
+
+    /// Adds an amount, which may be negative, to a column.
+    pub fn column(mut self, family: impl IntoBytes, qualifier: impl IntoBytes, amount: i64) -> Self {
+        self.columns.push(Counter {
+            family: family.into_bytes(),
+            qualifier: qualifier.into_bytes(),
+            amount,
+            timestamp: None,
+        });
+        self
+    }
+
+    /// Sets how long after their timestamp the new cells expire, like
+    /// [`Put::ttl`](super::Put::ttl). Without it a cell keeps the TTL that it had, which starts
+    /// again.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        set_ttl(&mut self.attributes, ttl);
+        self
+    }
+
+    /// Sets how durable the write is when the server answers.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets an attribute that travels with the mutation. Replaces an attribute of the same name.
+    pub fn attribute(mut self, name: impl Into<String>, value: impl IntoBytes) -> Self {
+        set_attribute(&mut self.attributes, name.into(), value.into_bytes());
+        self
+    }
+
+    /// Returns the row key.
+    #[must_use]
+    pub fn row(&self) -> &Bytes {
+        &self.row
+    }
+
+    pub(super) fn check(&self, limits: &Limits) -> Result<()> {
+        check_row(&self.row)?;
+        if self.columns.is_empty() {
+            return Err(Error::invalid("an increment without columns"));
+        }
+        check_attributes(&self.attributes)?;
+        for counter in &self.columns {
+            check_family(&counter.family)?;
+            limits.check_cell(&self.row, &counter.family, &counter.qualifier, size_of::<i64>())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Increment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "increment {} ({} columns)",
+            BytesBinary(&self.row),
+            self.columns.len()
+        )
+    }
+}

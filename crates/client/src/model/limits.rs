@@ -1,0 +1,103 @@
+//! What is refused before anything is sent: keys, names and timestamps out of range, cells too
+//! large.
+
+use bytes::Bytes;
+
+use super::BytesBinary;
+use crate::error::{Error, Failure, FailureKind, Result};
+
+/// How much of a long row an error shows.
+const SHOWN_ROW: usize = 64;
+/// A row key's length is two bytes on the wire, and signed in Java.
+const MAX_ROW: usize = i16::MAX as usize;
+/// A family's length is one byte on the wire, and signed in Java.
+const MAX_FAMILY: usize = i8::MAX as usize;
+/// What HBase counts for a cell besides row, family, qualifier and value: lengths, timestamp, type.
+const CELL_OVERHEAD: usize = 24;
+/// Java's `Long.MAX_VALUE`, which HBase interprets as "now".
+pub const LATEST_TIMESTAMP: u64 = i64::MAX as u64;
+
+/// Limits that the client checks before sending, whatever the limits of the server are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest cell, key and value together; `hbase.client.keyvalue.maxsize`, 10 MiB.
+    pub max_cell_size: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_cell_size: 10 << 20,
+        }
+    }
+}
+
+impl Limits {
+    /// Refuses a cell that is too large.
+    pub(super) fn check_cell(&self, row: &[u8], family: &[u8], qualifier: &[u8], value: usize) -> Result<()> {
+        let size = CELL_OVERHEAD + row.len() + family.len() + qualifier.len() + value;
+        if size <= self.max_cell_size {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "cell {}:{} of {size} bytes is over the limit of {}",
+            BytesBinary(family),
+            BytesBinary(qualifier),
+            self.max_cell_size
+        ))
+        .with_hint("hbase.client.keyvalue.maxsize raises it, if the server takes as much"))
+    }
+}
+
+/// Returns the timestamp after one that was read.
+///
+/// # Errors
+///
+/// Returns [`InvalidInput`](crate::ErrorKind::InvalidInput) if HBase has none.
+pub fn timestamp_after(seen: u64) -> Result<u64> {
+    match seen.saturating_add(1) {
+        after if after < LATEST_TIMESTAMP => Ok(after),
+        _ => Err(
+            Error::invalid(format!("no timestamp is left behind {seen}, which a cell has"))
+                .with_hint("delete up to that timestamp, and compact the table"),
+        ),
+    }
+}
+
+pub(super) fn check_row(row: &Bytes) -> Result<()> {
+    match row.len() {
+        0 => Err(Error::invalid("an empty row key")),
+        1..=MAX_ROW => Ok(()),
+        length => Err(Error::invalid(format!(
+            "a row key of {length} bytes; HBase takes {MAX_ROW} at most"
+        ))),
+    }
+}
+
+pub(super) fn check_family(family: &Bytes) -> Result<()> {
+    match family.len() {
+        0 => Err(Error::invalid("an empty column family")),
+        1..=MAX_FAMILY => Ok(()),
+        length => Err(Error::invalid(format!(
+            "a family name of {length} bytes; HBase takes {MAX_FAMILY} at most"
+        ))),
+    }
+}
+
+pub(super) fn check_timestamp(timestamp: Option<u64>) -> Result<()> {
+    match timestamp {
+        Some(timestamp) if timestamp >= LATEST_TIMESTAMP => Err(Error::invalid(format!(
+            "timestamp {timestamp} is out of range; leave it out for the server's own time"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Says that an error is about a row. A row that is refused for its length would fill the screen.
+pub(crate) fn in_row<K: FailureKind>(error: Failure<K>, row: &Bytes) -> Failure<K> {
+    match row.len() {
+        0 => error,
+        1..=SHOWN_ROW => error.at_row(&BytesBinary(row)),
+        _ => error.at_row(&format_args!("{}…", BytesBinary(&row[..SHOWN_ROW]))),
+    }
+}

@@ -1,0 +1,157 @@
+//! A change of one row, of any kind.
+
+use bytes::Bytes;
+
+use super::{
+    Append, Delete, Durability, Increment, Put,
+    delete::DeleteScope,
+    increment::Counter,
+    limits::{Limits, in_row},
+    put::Column,
+};
+use crate::error::{Failure, FailureKind, Result};
+
+/// A change of one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// Writes cells.
+    Put(Put),
+    /// Removes cells, columns, families, or the row.
+    Delete(Delete),
+    /// Adds to counters.
+    Increment(Increment),
+    /// Adds to the end of values.
+    Append(Append),
+}
+
+impl Mutation {
+    /// Returns the row key.
+    #[must_use]
+    pub fn row(&self) -> &Bytes {
+        match self {
+            Self::Put(put) => &put.row,
+            Self::Delete(delete) => &delete.row,
+            Self::Increment(increment) => &increment.row,
+            Self::Append(append) => &append.row,
+        }
+    }
+
+    /// Returns how durable the write is when the server answers.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        match self {
+            Self::Put(put) => put.durability,
+            Self::Delete(delete) => delete.durability,
+            Self::Increment(increment) => increment.durability,
+            Self::Append(append) => append.durability,
+        }
+    }
+
+    /// Returns the attributes that travel with the mutation, by name, in the order in which they
+    /// were set.
+    #[must_use]
+    pub fn attributes(&self) -> &[(String, Bytes)] {
+        match self {
+            Self::Put(put) => &put.attributes,
+            Self::Delete(delete) => &delete.attributes,
+            Self::Increment(increment) => &increment.attributes,
+            Self::Append(append) => &append.attributes,
+        }
+    }
+
+    /// Returns whether an attribute of this name travels with the mutation.
+    pub fn has_attribute(&self, wanted: &str) -> bool {
+        self.attributes().iter().any(|(name, _)| name == wanted)
+    }
+
+    /// Returns the families that the mutation names: none for a delete of a whole row.
+    pub fn families(&self) -> impl Iterator<Item = &Bytes> {
+        let (cells, scopes, counters): (&[Column], &[DeleteScope], &[Counter]) = match self {
+            Self::Put(put) => (&put.cells, &[], &[]),
+            Self::Delete(delete) => (&[], &delete.scopes, &[]),
+            Self::Increment(increment) => (&[], &[], &increment.columns),
+            Self::Append(append) => (&append.cells, &[], &[]),
+        };
+        cells
+            .iter()
+            .map(|cell| &cell.family)
+            .chain(scopes.iter().map(DeleteScope::family))
+            .chain(counters.iter().map(|counter| &counter.family))
+    }
+
+    /// Returns the number of bytes of keys and values, without the overhead of the protocol.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let of_cells = |cells: &[Column]| {
+            cells
+                .iter()
+                .map(|cell| cell.family.len() + cell.qualifier.len() + cell.value.len())
+                .sum::<usize>()
+        };
+        self.row().len()
+            + match self {
+                Self::Put(put) => of_cells(&put.cells),
+                Self::Append(append) => of_cells(&append.cells),
+                Self::Delete(delete) => delete.scopes.iter().map(DeleteScope::size).sum(),
+                Self::Increment(increment) => increment
+                    .columns
+                    .iter()
+                    .map(|counter| counter.family.len() + counter.qualifier.len() + size_of::<i64>())
+                    .sum(),
+            }
+    }
+
+    /// Checks what HBase would reject or would interpret as something else.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput), with the row of the
+    /// mutation.
+    pub fn check(&self, limits: &Limits) -> Result<()> {
+        match self {
+            Self::Put(put) => put.check(limits),
+            Self::Delete(delete) => delete.check(),
+            Self::Increment(increment) => increment.check(limits),
+            Self::Append(append) => append.check(limits),
+        }
+        .map_err(|error| self.in_context(error))
+    }
+
+    /// Adds this mutation to the context of an error.
+    pub fn in_context<K: FailureKind>(&self, error: Failure<K>) -> Failure<K> {
+        let operation = match self {
+            Self::Put(_) => "put",
+            Self::Delete(_) => "delete",
+            Self::Increment(_) => "increment",
+            Self::Append(_) => "append",
+        };
+        in_row(error.at_operation(operation), self.row())
+    }
+}
+
+impl From<Put> for Mutation {
+    fn from(put: Put) -> Self {
+        Self::Put(put)
+    }
+}
+
+impl From<Delete> for Mutation {
+    fn from(delete: Delete) -> Self {
+        Self::Delete(delete)
+    }
+}
+
+impl From<Increment> for Mutation {
+    fn from(increment: Increment) -> Self {
+        Self::Increment(increment)
+    }
+}
+
+impl From<Append> for Mutation {
+    fn from(append: Append) -> Self {
+        Self::Append(append)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! A region: a contiguous range of rows that one server serves.
+
+use bytes::Bytes;
+
+use super::{BytesBinary, TableName};
+
+/// A region of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionInfo {
+    /// The table.
+    pub table: TableName,
+    /// The first row of the region; empty for the first region.
+    pub start_key: Bytes,
+    /// The first row behind the region; empty for the last region.
+    pub end_key: Bytes,
+    /// When the region was made; of two regions that overlap, the larger id is the newer.
+    pub region_id: u64,
+    /// The full name, which is the region's row key in `hbase:meta`.
+    pub name: Bytes,
+    /// Whether it was split, and only waits to be cleaned up.
+    pub split: bool,
+    /// Whether it is offline for good.
+    pub offline: bool,
+}
+
+impl RegionInfo {
+    /// Returns the one region of `hbase:meta`. Its name has the old style, without a digest.
+    pub fn meta() -> Self {
+        Self {
+            table: TableName::meta(),
+            start_key: Bytes::new(),
+            end_key: Bytes::new(),
+            region_id: 1,
+            name: Bytes::from_static(b"hbase:meta,,1"),
+            split: false,
+            offline: false,
+        }
+    }
+
+    /// Returns whether the row is in the range of this region.
+    #[must_use]
+    pub fn contains(&self, row: impl AsRef<[u8]>) -> bool {
+        let row = row.as_ref();
+        self.start_key <= row && (self.end_key.is_empty() || row < &self.end_key[..])
+    }
+
+    /// Returns the encoded name: the digest at the end of the full name, by which the master knows
+    /// the region.
+    #[must_use]
+    pub fn encoded_name(&self) -> &[u8] {
+        if self.table == TableName::meta() {
+            return b"1588230740";
+        }
+        let name = self.name.strip_suffix(b".").unwrap_or(&self.name);
+        match name.iter().rposition(|byte| *byte == b'.') {
+            Some(dot) => &name[dot + 1..],
+            None => name,
+        }
+    }
+
+    /// Returns the encoded name as text, in the form that HBase's shell accepts.
+    #[must_use]
+    pub fn encoded_text(&self) -> String {
+        BytesBinary(self.encoded_name()).to_string()
+    }
+
+    /// Whether two regions have rows in common.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let before = |end: &Bytes, start: &Bytes| !end.is_empty() && end <= start;
+        !before(&self.end_key, &other.start_key) && !before(&other.end_key, &self.start_key)
+    }
+
+    /// Returns the range as text: `[start, end)`.
+    #[must_use]
+    pub fn range_text(&self) -> String {
+        let edge = |key: &Bytes| match key.is_empty() {
+            true => "-∞".to_owned(),
+            false => BytesBinary(key).to_string(),
+        };
+        let end = if self.end_key.is_empty() {
+            "∞".to_owned()
+        } else {
+            edge(&self.end_key)
+        };
+        format!("[{}, {end})", edge(&self.start_key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(start: &'static str, end: &'static str) -> RegionInfo {
+        RegionInfo {
+            table: "t".parse().unwrap(),
+            start_key: start.into(),
+            end_key: end.into(),
+            name: Bytes::from(format!("t,{start},7.0123456789abcdef0123456789abcdef.")),
+            ..RegionInfo::meta()
+        }
+    }
+
+    #[test]
+    fn the_start_is_inside_and_the_end_is_not() {
+        let region = region("b", "d");
+        assert!(
+            !region.contains(b"a")
+                && region.contains(b"b")
+                && region.contains(b"czz")
+                && !region.contains(b"d")
+        );
+        assert!(self::region("", "").contains(b"") && self::region("b", "").contains(b"\xff"));
+    }
+
+    #[test]
+    fn regions_that_only_touch_do_not_overlap() {
+        assert!(!region("", "b").overlaps(&region("b", "")));
+        assert!(region("", "c").overlaps(&region("b", "")));
+        assert!(region("", "").overlaps(&region("b", "c")));
+    }
+
+    #[test]
+    fn the_encoded_name_is_the_digest_of_the_full_name() {
+        assert_eq!(
+            region("a.b,c", "").encoded_name(),
+            b"0123456789abcdef0123456789abcdef"
+        );
+        assert_eq!(RegionInfo::meta().encoded_name(), b"1588230740");
+    }
+}

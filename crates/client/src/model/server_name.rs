@@ -1,0 +1,53 @@
+//! Which server, and which life of it.
+
+use std::fmt;
+
+/// A server of the cluster: host, port and start code.
+///
+/// The start code is the server's start time: the same host and port after a restart is another
+/// server, and whatever was known about the old one is void.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerName {
+    /// The host name, as the cluster knows itself by; an IPv6 address without brackets.
+    pub host: String,
+    /// The RPC port.
+    pub port: u16,
+    /// When it started, in milliseconds since 1970; 0 where the source did not say.
+    pub start_code: u64,
+}
+
+impl ServerName {
+    /// A server whose host may be an IPv6 address in brackets, as HBase writes it in front of a
+    /// port.
+    pub(crate) fn new(host: &str, port: u16, start_code: u64) -> Self {
+        let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        Self {
+            host: address.unwrap_or(host).to_owned(),
+            port,
+            start_code,
+        }
+    }
+
+    /// Returns the address of the server, `host:port`.
+    #[must_use]
+    pub fn address(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl fmt::Display for ServerName {
+    /// `host,port,startcode`, as HBase writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{},{}", self.host, self.port, self.start_code)
+    }
+}
+
+impl fmt::Debug for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerName({self})")
+    }
+}

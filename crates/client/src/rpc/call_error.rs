@@ -1,0 +1,191 @@
+//! What can happen to one call on one connection.
+
+use std::{io, sync::Arc, time::Duration};
+
+use super::remote_exception::{Recovery, Ruling};
+use crate::{
+    error::{Effect, Error, ErrorKind, RemoteException},
+    wire::frame::{FrameError, RemoteFault},
+};
+
+/// Why a call did not get the answer it wanted. The layer above turns it into an [`Error`], with
+/// what it knows.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    /// The server could not be dialled.
+    #[error("can't connect")]
+    Dial(#[source] Arc<io::Error>),
+    /// No server accepted the connection in time.
+    #[error("no connection within {:?}", rounded(*.0))]
+    DialTimeout(Duration),
+    /// The time of this attempt ran out.
+    #[error("no answer within {:?}", rounded(*waited))]
+    Timeout {
+        waited: Duration,
+        /// Whether the request was handed to the socket.
+        sent: bool,
+    },
+    /// The connection ended with the call on it.
+    #[error("the connection ended")]
+    Lost {
+        /// Whether the request was handed to the socket.
+        sent: bool,
+        #[source]
+        cause: Arc<io::Error>,
+    },
+    /// What came over the connection is not HBase's protocol.
+    #[error("the peer does not speak HBase's protocol")]
+    Garbled {
+        sent: bool,
+        #[source]
+        cause: Arc<FrameError>,
+    },
+    /// The answer is not the message it should be.
+    #[error("the answer can't be read: {0}")]
+    BadAnswer(Arc<str>),
+    /// The answer is larger than what is accepted, and was skipped.
+    #[error("the answer has {len} bytes, and {limit} are the most that are accepted")]
+    AnswerTooLarge { len: usize, limit: usize },
+    /// The request can't be framed: too large.
+    #[error("the request can't be sent")]
+    Unsendable(#[source] Arc<FrameError>),
+    /// The connection has more calls in flight than it takes.
+    #[error("too many calls in flight on one connection")]
+    Crowded,
+    /// The server answered with an exception.
+    #[error("{}", .0.class)]
+    Remote(Arc<RemoteFault>),
+    /// The server took the call, but one of its actions failed with an exception, which carries no
+    /// flags.
+    #[error("{}", .fault.class)]
+    Action {
+        fault: Arc<RemoteFault>,
+        /// What the call as a whole left behind: another action may have been applied all the same.
+        effect: Effect,
+    },
+    /// The server refused the whole connection, with an exception that names no call.
+    #[error("the server refused the connection: {}", .fault.class)]
+    Refused { sent: bool, fault: Arc<RemoteFault> },
+    /// This client was closed.
+    #[error("the client is closed")]
+    Closed,
+}
+
+/// A time as people read it in an error: in whole milliseconds.
+pub(crate) fn rounded(time: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl CallError {
+    /// How the call may be tried again, and what a write that failed so may have left behind.
+    pub(crate) fn ruling(&self) -> Ruling {
+        let ruling = |recovery, sent: bool, kind| Ruling {
+            recovery,
+            effect: if sent { Effect::Unknown } else { Effect::None },
+            kind,
+        };
+        match self {
+            Self::Dial(_) | Self::DialTimeout(_) => {
+                ruling(Recovery::LeaveServer, false, ErrorKind::Unreachable)
+            }
+            Self::Timeout { sent, .. } => ruling(Recovery::Relocate, *sent, ErrorKind::DeadlineExceeded),
+            Self::Lost { sent, .. } => ruling(Recovery::LeaveServer, *sent, ErrorKind::ConnectionLost),
+            // It could not read the request.
+            Self::Garbled { cause, .. } if matches!(**cause, FrameError::Tls) => {
+                ruling(Recovery::Fail, false, ErrorKind::AuthenticationRequired)
+            }
+            Self::Garbled { sent, .. } => ruling(Recovery::Fail, *sent, ErrorKind::Protocol),
+            Self::BadAnswer(_) => ruling(Recovery::Fail, true, ErrorKind::Protocol),
+            Self::AnswerTooLarge { .. } => ruling(Recovery::Fail, true, ErrorKind::LimitExceeded),
+            Self::Unsendable(_) => ruling(Recovery::Fail, false, ErrorKind::LimitExceeded),
+            Self::Crowded => ruling(Recovery::WaitForLoad, false, ErrorKind::LimitExceeded),
+            Self::Closed => ruling(Recovery::Fail, false, ErrorKind::Closed),
+            Self::Remote(fault) => {
+                let ruling = Ruling::of_fault(fault);
+                match ruling.recovery {
+                    // A class that this client does not know may carry the flag all the same.
+                    Recovery::Unexplained | Recovery::Wait if fault.server_overloaded => Ruling {
+                        recovery: Recovery::WaitForLoad,
+                        ..ruling
+                    },
+                    _ => ruling,
+                }
+            }
+            Self::Action { fault, effect } => Ruling {
+                effect: *effect,
+                ..Ruling::of_fault(fault)
+            },
+            Self::Refused { fault, .. } => {
+                let ruling = Ruling::of_fault(fault);
+                match ruling.kind {
+                    // A server that wants more than SIMPLE says so by refusing access to the
+                    // connection itself.
+                    ErrorKind::AccessDenied => Ruling {
+                        kind: ErrorKind::AuthenticationRequired,
+                        ..ruling
+                    },
+                    ErrorKind::Server => Ruling {
+                        recovery: Recovery::Fail,
+                        ..ruling
+                    },
+                    _ => ruling,
+                }
+            }
+        }
+    }
+
+    /// The public error: what happened, and what is known of it. A read leaves nothing behind, so
+    /// `effect` is for the caller to set.
+    pub(crate) fn into_error(self) -> Error {
+        let kind = self.ruling().kind;
+        let what = self.to_string();
+        let remote = |fault: &RemoteFault| RemoteException {
+            class: fault.class.clone(),
+            message: fault.message.clone(),
+            trace: fault.trace.clone(),
+        };
+        match self {
+            Self::Remote(fault) => Error::new(kind, "the server answered").with_remote(remote(&fault)),
+            Self::Action { fault, .. } => {
+                Error::new(kind, "one action of the call failed").with_remote(remote(&fault))
+            }
+            Self::Refused { fault, .. } => {
+                let error = Error::new(kind, "the server refused the connection").with_remote(remote(&fault));
+                match kind {
+                    ErrorKind::AuthenticationRequired => error.with_hint(
+                        "this client speaks SIMPLE authentication only; the cluster asks for more (Kerberos or a token)",
+                    ),
+                    _ => error,
+                }
+            }
+            Self::Dial(cause) => Error::new(kind, what)
+                .with_source(cause)
+                .at_stage("connecting")
+                .with_hint("check that the server runs and that its name and port lead to it from here"),
+            Self::DialTimeout(_) => Error::new(kind, what)
+                .at_stage("connecting")
+                .with_hint("check that the server runs and that its name and port lead to it from here"),
+            Self::Lost { cause, .. } => Error::new(kind, what).with_source(cause).at_stage("waiting for the answer"),
+            Self::Timeout { sent, .. } => Error::new(kind, what).at_stage(match sent {
+                true => "waiting for the answer",
+                false => "sending the request",
+            }),
+            Self::Garbled { cause, .. } if matches!(*cause, FrameError::Tls) => {
+                Error::new(kind, "the server speaks TLS only").at_stage("reading the answer").with_hint(
+                    "this client has no TLS; let the server take plain connections too \
+                     (hbase.server.netty.tls.supportplaintext), or go through a tunnel, by a Connector",
+                )
+            }
+            Self::Garbled { cause, .. } => Error::new(kind, what)
+                .with_source(cause)
+                .at_stage("reading the answer")
+                .with_hint("check that the address is an HBase RPC port, not its web page, ZooKeeper or another service"),
+            Self::Unsendable(cause) => Error::new(kind, what).with_source(cause),
+            Self::BadAnswer(_) => Error::new(kind, what).at_stage("reading the answer"),
+            Self::AnswerTooLarge { .. } => Error::new(kind, what)
+                .at_stage("reading the answer")
+                .with_hint("ask for less in one call, or raise Config::with_max_frame_size"),
+            Self::Crowded | Self::Closed => Error::new(kind, what),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Whether the peer of a connection is still there.
+//!
+//! A peer that vanishes without closing its sockets (a machine without power, a firewall that
+//! forgot the connection) looks like one that is slow. A ping distinguishes the two, a request
+//! that any server answers at once: if nothing at all comes in after one, the connection is silent.
+//! A ping queues behind a large request that is being sent, so a peer that takes more of that
+//! request counts as alive too.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// How long a call waits while nothing comes in before the peer is pinged. Longer than a usual
+/// pause of a JVM.
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+/// How long the peer has to answer a ping.
+pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(3);
+/// A connection that was quiet for this long is pinged before it carries a call that must not be
+/// sent twice.
+pub(super) const IDLE: Duration = Duration::from_secs(10);
+
+/// What came in on a connection, what a slow peer took, and when it was last pinged.
+#[derive(Debug)]
+pub(super) struct Liveness {
+    born: Instant,
+    /// When the last byte came in, in milliseconds since `born`.
+    last_heard: AtomicU64,
+    heard: AtomicBool,
+    /// When the peer last showed that it is there, in milliseconds since `born`.
+    last_sign: AtomicU64,
+    /// The number of times that it did, which detects one since a ping, however short the time.
+    signs: AtomicU64,
+    last_ping: Mutex<Option<Ping>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ping {
+    sent: Instant,
+    signs: u64,
+}
+
+/// What a call does that has waited for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Check {
+    /// It checks again at this time.
+    Again(Instant),
+    /// It pings the peer. Returned to one caller at a time.
+    Ping,
+    /// It gives up: the peer does not answer pings.
+    Silent,
+}
+
+impl Liveness {
+    pub(super) fn new() -> Self {
+        Self {
+            born: Instant::now(),
+            last_heard: AtomicU64::new(0),
+            heard: AtomicBool::new(false),
+            last_sign: AtomicU64::new(0),
+            signs: AtomicU64::new(0),
+            last_ping: Mutex::default(),
+        }
+    }
+
+    /// Notes that bytes came in.
+    pub(super) fn hear(&self) {
+        self.last_heard.store(self.age(), Ordering::Relaxed);
+        self.heard.store(true, Ordering::Relaxed);
+        self.note_sign();
+    }
+
+    /// Notes a sign of life: bytes came in, or a socket that had no room for more of a request has
+    /// some again, because the peer took some.
+    pub(super) fn note_sign(&self) {
+        self.last_sign.store(self.age(), Ordering::Relaxed);
+        self.signs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Milliseconds since `born`.
+    fn age(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether anything ever came in.
+    pub(super) fn has_heard(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
+    }
+
+    /// How long ago the last byte came in.
+    pub(super) fn silent_for(&self) -> Duration {
+        let last_heard = Duration::from_millis(self.last_heard.load(Ordering::Relaxed));
+        self.born.elapsed().saturating_sub(last_heard)
+    }
+
+    /// Decides for a call that has waited since then.
+    pub(super) fn check(&self, waiting_since: Instant) -> Check {
+        let mut last_ping = self.last_ping.lock().unwrap_or_else(PoisonError::into_inner);
+        let signs = self.signs.load(Ordering::Relaxed);
+        let now = Instant::now();
+        if let Some(ping) = last_ping.filter(|ping| ping.signs == signs) {
+            let due = ping.sent + PING_TIMEOUT;
+            return if now >= due {
+                Check::Silent
+            } else {
+                Check::Again(due)
+            };
+        }
+        let last_sign = self.born + Duration::from_millis(self.last_sign.load(Ordering::Relaxed));
+        let due = last_sign.max(waiting_since) + PATIENCE;
+        if now < due {
+            return Check::Again(due);
+        }
+        *last_ping = Some(Ping { sent: now, signs });
+        Check::Ping
+    }
+
+    /// Whether a ping was not answered in its time.
+    pub(super) fn is_silent(&self) -> bool {
+        let last_ping = *self.last_ping.lock().unwrap_or_else(PoisonError::into_inner);
+        let signs = self.signs.load(Ordering::Relaxed);
+        last_ping.is_some_and(|ping| ping.signs == signs && ping.sent.elapsed() >= PING_TIMEOUT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn unanswered_ping_means_silent() {
+        let liveness = Liveness::new();
+        let began = Instant::now();
+        assert_eq!(liveness.check(began), Check::Again(began + PATIENCE));
+        advance(PATIENCE).await;
+        assert_eq!(liveness.check(began), Check::Ping);
+        let due = Instant::now() + PING_TIMEOUT;
+        // One ping is enough for all that wait.
+        assert_eq!(liveness.check(began), Check::Again(due));
+        assert!(!liveness.is_silent());
+        advance(PING_TIMEOUT).await;
+        assert_eq!(liveness.check(began), Check::Silent);
+        assert!(liveness.is_silent());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn any_byte_is_a_sign_of_life() {
+        let liveness = Liveness::new();
+        let began = Instant::now();
+        advance(PATIENCE).await;
+        assert_eq!(liveness.check(began), Check::Ping);
+        // In the same millisecond as the ping.
+        liveness.hear();
+        assert_eq!(liveness.check(began), Check::Again(Instant::now() + PATIENCE));
+        advance(PATIENCE).await;
+        assert_eq!(liveness.check(began), Check::Ping);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn call_that_has_just_begun_waits_on_a_quiet_connection() {
+        let liveness = Liveness::new();
+        advance(10 * PATIENCE).await;
+        let began = Instant::now();
+        assert_eq!(liveness.check(began), Check::Again(began + PATIENCE));
+    }
+}

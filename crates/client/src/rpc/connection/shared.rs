@@ -1,0 +1,131 @@
+//! What the callers of a connection and its two tasks have in common.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use tokio::{
+    sync::{Notify, oneshot},
+    task::AbortHandle,
+};
+
+use super::{Answer, liveness::Liveness};
+use crate::{
+    rpc::call_error::CallError,
+    wire::{
+        call_table::CallTable,
+        frame::{FrameError, RemoteFault},
+    },
+};
+
+/// What callers and the two tasks have in common.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) calls: Mutex<Calls>,
+    /// Notified whenever the last call in flight ends.
+    pub(super) idle: Notify,
+    pub(super) liveness: Liveness,
+    /// The two tasks. Neither goes on without the other: a half that is left would keep the socket
+    /// open.
+    pub(super) tasks: OnceLock<[AbortHandle; 2]>,
+}
+
+#[derive(Debug)]
+pub(super) enum Calls {
+    Open(CallTable<oneshot::Sender<Answer>>),
+    Ended(Ending),
+}
+
+/// Why a connection ended; every call on it learns the same.
+#[derive(Clone, Debug)]
+pub(super) enum Ending {
+    Lost(Arc<io::Error>),
+    Garbled(Arc<FrameError>),
+    Refused(Arc<RemoteFault>),
+    Closed,
+}
+
+impl Shared {
+    pub(super) fn calls(&self) -> MutexGuard<'_, Calls> {
+        // No code panics while it holds the lock; a poisoned one is as good as any.
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn enter(&self, waiter: oneshot::Sender<Answer>) -> Result<u32, CallError> {
+        match &mut *self.calls() {
+            Calls::Open(table) => table.insert(waiter).map_err(|_| CallError::Crowded),
+            Calls::Ended(ending) => Err(ending.clone().into_call_error(false)),
+        }
+    }
+
+    pub(super) fn ending(&self) -> Option<Ending> {
+        match &*self.calls() {
+            Calls::Open(_) => None,
+            Calls::Ended(ending) => Some(ending.clone()),
+        }
+    }
+
+    /// Ends the connection: the first ending counts, and every call in flight learns it.
+    pub(super) fn end(&self, ending: &Ending) {
+        let mut calls = self.calls();
+        if let Calls::Open(table) = &mut *calls {
+            let waiters: Vec<_> = table.drain().collect();
+            *calls = Calls::Ended(ending.clone());
+            drop(calls);
+            for (_, sent, waiter) in waiters {
+                let _ = waiter.send(Err(ending.clone().into_call_error(sent)));
+            }
+            self.idle.notify_waiters();
+            self.abort_tasks();
+        }
+    }
+
+    pub(super) fn abort_tasks(&self) {
+        for task in self.tasks.get().into_iter().flatten() {
+            task.abort();
+        }
+    }
+
+    /// Whether the call is still wanted; from here on its request counts as sent.
+    pub(super) fn mark_sent(&self, call_id: u32) -> bool {
+        match &mut *self.calls() {
+            Calls::Open(table) => table.mark_sent(call_id),
+            Calls::Ended(_) => false,
+        }
+    }
+
+    /// Takes back that requests count as sent, because the socket broke before it took all of them.
+    pub(super) fn mark_unsent(&self, calls: impl Iterator<Item = u32>) {
+        if let Calls::Open(table) = &mut *self.calls() {
+            calls.for_each(|call_id| table.mark_unsent(call_id));
+        }
+    }
+
+    pub(super) fn complete(&self, call_id: u32, answer: Answer) {
+        let waiter = match &mut *self.calls() {
+            Calls::Open(table) => table.complete(call_id),
+            Calls::Ended(_) => None,
+        };
+        match waiter {
+            // The caller may have dropped its future in this moment; then the answer is discarded.
+            Some(waiter) => drop(waiter.send(answer)),
+            None => tracing::trace!(call_id, "skipped an answer without a waiting call"),
+        }
+    }
+}
+
+impl Ending {
+    pub(super) fn into_call_error(self, sent: bool) -> CallError {
+        match self {
+            Self::Lost(cause) => CallError::Lost { sent, cause },
+            Self::Garbled(cause) => CallError::Garbled { sent, cause },
+            Self::Refused(fault) => CallError::Refused { sent, fault },
+            Self::Closed if sent => CallError::Lost {
+                sent,
+                cause: Arc::new(io::Error::other("the client was closed")),
+            },
+            Self::Closed => CallError::Closed,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! How a server is dialled.
+
+use std::{fmt, io, net::SocketAddr, time::Duration};
+
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use rustix::net::sockopt;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, lookup_host},
+    time::sleep,
+};
+
+use crate::{config::HostPort, wire::connection_header::Service};
+
+/// A way to reach servers: the address to dial, and the transport.
+///
+/// Servers are named by what the cluster calls them (`hbase:meta`, the registry). Implement this
+/// where those names don't lead there: behind a tunnel, a port-forward, a container network, or a
+/// proxy that injects faults.
+///
+/// ZooKeeper is not dialled through it: where the quorum can't be reached directly, connect by
+/// `hbase+rpc://`. It is plugged in by [`Connection::builder`](crate::Connection::builder) and
+/// [`connector`](crate::ConnectionBuilder::connector).
+///
+/// # Example
+///
+/// Dial every server of the cluster through forwarded ports on this machine:
+///
+/// ```
+/// use std::io;
+/// use futures::future::BoxFuture;
+/// use hbase_client::{Connector, DialTarget, Io};
+/// use tokio::net::TcpStream;
+///
+/// #[derive(Debug)]
+/// struct Forwarded;
+///
+/// impl Connector for Forwarded {
+///     fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+///         let port = target.address.port;
+///         Box::pin(async move {
+///             Ok(Box::new(TcpStream::connect(("127.0.0.1", port)).await?) as Box<dyn Io>)
+///         })
+///     }
+/// }
+/// ```
+pub trait Connector: Send + Sync + fmt::Debug + 'static {
+    /// Opens a stream to the target. The caller bounds the time by the connect timeout; dropping
+    /// the future must give the attempt up.
+    fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>>;
+}
+
+/// The server and service that a connection is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct DialTarget {
+    /// Host and port, as the cluster names the server.
+    pub address: HostPort,
+    /// What the connection is for; a connection serves one service.
+    pub service: ServiceKind,
+}
+
+/// The service that a connection uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServiceKind {
+    /// Reads and writes of rows, on a region server.
+    Client,
+    /// Flushes and compactions of regions, on a region server.
+    Admin,
+    /// Tables and regions, on the active master.
+    Master,
+    /// The RPC registry, on a master or (from 2.5 on) any region server.
+    Registry,
+}
+
+impl ServiceKind {
+    pub(super) fn wire(self) -> Service {
+        match self {
+            Self::Client => Service::Client,
+            Self::Admin => Service::Admin,
+            Self::Master => Service::Master,
+            Self::Registry => Service::ClientMeta,
+        }
+    }
+}
+
+/// A stream of bytes to a server.
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
+
+/// A [`Connector`] over TCP. Resolves the name, and tries its addresses in order. An address that
+/// does not answer delays the next one by at most a quarter of a second (RFC 8305, "connection
+/// attempt delay"); the first connection wins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TcpConnector;
+
+const PATIENCE: Duration = Duration::from_millis(250);
+
+impl Connector for TcpConnector {
+    fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        let HostPort { host, port } = target.address.clone();
+        Box::pin(async move {
+            let addresses = lookup_host((host.as_str(), port)).await?;
+            let stream = first_of(addresses.collect(), TcpStream::connect).await?;
+            // Requests are written together where they queue up; a lone one must not wait for more.
+            stream.set_nodelay(true)?;
+            end_when_dead(&stream)?;
+            Ok(Box::new(stream) as Box<dyn Io>)
+        })
+    }
+}
+
+/// How long a peer may leave bytes unacknowledged, and how long it may be quiet before the system
+/// asks for a sign of life.
+const DEAD_AFTER: Duration = Duration::from_secs(30);
+/// How often the system asks then, and how many answers may be missing.
+const KEEPALIVE: (Duration, u32) = (Duration::from_secs(10), 3);
+
+/// Lets the system end the connection when the peer's machine is gone.
+fn end_when_dead(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    #[cfg(target_os = "linux")]
+    {
+        sockopt::set_tcp_keepidle(stream, DEAD_AFTER)?;
+        sockopt::set_tcp_keepintvl(stream, KEEPALIVE.0)?;
+        sockopt::set_tcp_keepcnt(stream, KEEPALIVE.1)?;
+        let millis = u32::try_from(DEAD_AFTER.as_millis()).unwrap_or(u32::MAX);
+        sockopt::set_tcp_user_timeout(stream, millis)?;
+    }
+    Ok(())
+}
+
+/// What the first address gives that answers; the error of the last one when none does.
+async fn first_of<T, D: Future<Output = io::Result<T>>>(
+    addresses: Vec<SocketAddr>,
+    dial: impl Fn(SocketAddr) -> D,
+) -> io::Result<T> {
+    let mut addresses = addresses.into_iter();
+    let mut dialled = FuturesUnordered::new();
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    loop {
+        dialled.extend(addresses.next().map(&dial));
+        tokio::select! {
+            answer = dialled.next() => match answer {
+                Some(Ok(stream)) => return Ok(stream),
+                Some(Err(error)) => failure = error,
+                None => return Err(failure),
+            },
+            () = sleep(PATIENCE), if addresses.len() > 0 => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::{net::TcpListener, time::Instant};
+
+    use super::*;
+
+    /// Port 1 is silent, port 2 refuses at once, any other answers after a second.
+    async fn dial(address: SocketAddr) -> io::Result<u16> {
+        match address.port() {
+            1 => pending().await,
+            2 => Err(io::ErrorKind::ConnectionRefused.into()),
+            port => {
+                sleep(Duration::from_secs(1)).await;
+                Ok(port)
+            }
+        }
+    }
+
+    fn at(ports: &[u16]) -> Vec<SocketAddr> {
+        let ports = ports.iter();
+        ports.map(|port| ([127, 0, 0, 1], *port).into()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_is_dead_keeps_nobody_from_the_next() {
+        let began = Instant::now();
+        assert_eq!(first_of(at(&[2, 2, 5]), dial).await.unwrap(), 5);
+        assert_eq!(began.elapsed(), Duration::from_secs(1));
+        assert_eq!(first_of(at(&[1, 2, 1, 5]), dial).await.unwrap(), 5);
+        assert_eq!(began.elapsed(), Duration::from_secs(2) + 2 * PATIENCE);
+        // One that is only slow is not overtaken by those behind it.
+        assert_eq!(first_of(at(&[5, 6, 7]), dial).await.unwrap(), 5);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn dialled_sockets_end_when_the_peer_is_dead() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        end_when_dead(&stream).unwrap();
+        assert!(sockopt::socket_keepalive(&stream).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), DEAD_AFTER);
+        assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 30_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_address_that_answers_is_an_error_of_the_last() {
+        let refused = first_of(at(&[2, 2]), dial).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let none = first_of(Vec::new(), dial).await.unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,31 @@
+//! One connection to one service of one server: how it is dialled, who we are on it, what runs over
+//! it, and what each failure means.
+//!
+//! | file | what |
+//! |---|---|
+//! | `connector` | [`Connector`]: how to dial, a hook for users behind tunnels and for fault injection |
+//! | `connection` | `RpcConnection`: many calls in flight on one socket |
+//! | `frame_queue` | requests that wait for the socket, written together |
+//! | `pool` | `RpcClient`: the connections of a client, one per server and service |
+//! | `tls` | whether a server that hangs up speaks TLS |
+//! | `call_error` | what can happen to one call, and whether it may have been applied |
+//! | `remote_exception` | the table "Java exception → what to do" |
+//!
+//! What must stay true: a call that times out or is dropped disturbs no other call on its
+//! connection; when a connection ends, every call on it learns the same cause, and whether its
+//! bytes were handed to the socket.
+
+mod call_error;
+mod connection;
+mod connector;
+mod frame_queue;
+mod pool;
+mod remote_exception;
+mod tls;
+
+pub(crate) use call_error::{CallError, rounded};
+pub(crate) use connection::AttemptLimit;
+pub use connector::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
+pub(crate) use pool::{Call, RpcClient};
+pub(crate) use remote_exception::Recovery;
+pub use remote_exception::Ruling;

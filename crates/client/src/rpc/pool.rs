@@ -1,0 +1,359 @@
+//! The connections of a client: one per server, service and codec, dialled when first needed.
+
+use std::{
+    collections::HashMap,
+    io,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{
+    FutureExt,
+    future::{BoxFuture, Shared, join_all},
+};
+use prost::Message;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{
+    call_error::CallError,
+    connection::{AttemptLimit, RpcConnection},
+    connector::{Connector, DialTarget, ServiceKind},
+    tls,
+};
+use crate::{
+    config::{Config, HostPort},
+    wire::{
+        cell_block::{CellBlockDecoder, Codec},
+        connection_header, frame, parts,
+    },
+};
+
+/// Every connection of one client.
+#[derive(Debug)]
+pub(crate) struct RpcClient {
+    connector: Arc<dyn Connector>,
+    user: String,
+    connect_timeout: Duration,
+    max_frame_size: usize,
+    connections: Mutex<Pool>,
+    /// Connections out of use that may still have calls in flight; closing the client ends them
+    /// too.
+    retired: Mutex<Vec<Weak<RpcConnection>>>,
+    /// Whether any server ever said anything.
+    has_heard: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Pool {
+    Open(HashMap<Line, Slot>),
+    Closed,
+}
+
+/// The key of a connection: its server, and the parameters negotiated when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Line {
+    target: DialTarget,
+    codec: Codec,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Dialling(Dial),
+    Connected(Arc<RpcConnection>),
+}
+
+/// How long the tasks of connections are given to let go of their sockets: they only have to be
+/// woken.
+const CLOSING: Duration = Duration::from_secs(1);
+
+type Dial = Shared<BoxFuture<'static, Result<Arc<RpcConnection>, CallError>>>;
+
+/// One call: where it goes, what it asks, and how long it may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a, M> {
+    pub(crate) server: &'a HostPort,
+    pub(crate) service: ServiceKind,
+    /// How the cells of the answer travel.
+    pub(crate) codec: Codec,
+    /// The method, spelt as the server spells it.
+    pub(crate) method: &'static str,
+    pub(crate) request: &'a M,
+    /// Above the server's usual; only calls for system tables have one.
+    pub(crate) priority: Option<u32>,
+    pub(crate) limit: AttemptLimit,
+}
+
+impl RpcClient {
+    pub(crate) fn new(config: &Config, connector: Arc<dyn Connector>) -> Self {
+        Self {
+            connector,
+            user: config.user().to_owned(),
+            connect_timeout: config.connect_timeout(),
+            max_frame_size: config.max_frame_size(),
+            connections: Mutex::new(Pool::Open(HashMap::new())),
+            retired: Mutex::default(),
+            has_heard: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes a call: dials if there is no connection yet, sends, waits for the answer. Returns the
+    /// message and the cells that came with it.
+    pub(crate) async fn call<M: Message, R: Message + Default>(
+        self: &Arc<Self>,
+        call: Call<'_, M>,
+    ) -> Result<(R, CellBlockDecoder), CallError> {
+        let line = Line {
+            target: DialTarget {
+                address: call.server.clone(),
+                service: call.service,
+            },
+            codec: call.codec,
+        };
+        let AttemptLimit { deadline, repeatable } = call.limit;
+        let began = Instant::now();
+        if began >= deadline {
+            // A future is polled once before its time is looked at, which would be enough to send.
+            return Err(CallError::Timeout {
+                waited: Duration::ZERO,
+                sent: false,
+            });
+        }
+        let connection = match timeout_at(deadline, self.usable_connection(&line, repeatable)).await {
+            Ok(connection) => connection?,
+            Err(_) => return Err(CallError::DialTimeout(began.elapsed())),
+        };
+        let sent_at = Instant::now();
+        let answer = connection
+            .call(call.limit, |call_id| {
+                let left = deadline.saturating_duration_since(Instant::now());
+                frame::encode_request(
+                    call_id,
+                    call.method,
+                    call.request,
+                    Bytes::new(),
+                    left,
+                    call.priority,
+                    self.max_frame_size,
+                )
+            })
+            .await;
+        if matches!(answer, Err(CallError::Timeout { .. })) && connection.is_silent(sent_at.elapsed()) {
+            // Nothing at all came in while the call waited, or after a ping: the peer may be gone
+            // without a word. Later calls get a connection of their own; those still in flight here
+            // keep theirs.
+            self.retire(&line, &connection);
+        }
+        if connection.has_heard() {
+            self.has_heard.store(true, Ordering::Relaxed);
+        } else if matches!(answer, Err(CallError::Lost { .. }))
+            && !self.has_heard.load(Ordering::Relaxed)
+            && tls::is_spoken(&*self.connector, &line.target, deadline).await
+        {
+            let cause = Arc::new(frame::FrameError::Tls);
+            return Err(CallError::Garbled { sent: false, cause });
+        }
+        let body = answer?;
+        let bad_answer = |error: &dyn std::fmt::Display| CallError::BadAnswer(error.to_string().into());
+        parts::check(call.method, &body.message).map_err(|error| bad_answer(&error))?;
+        let message = body.parse().map_err(|error| bad_answer(&error))?;
+        Ok((message, CellBlockDecoder::new(body.cells, call.codec)))
+    }
+
+    /// Waits until no call is in flight, at most until the deadline, then ends all connections.
+    /// Calls made meanwhile are refused.
+    pub(crate) async fn close(&self, deadline: Instant) {
+        let pool = std::mem::replace(&mut *self.pool(), Pool::Closed);
+        let Pool::Open(slots) = pool else { return };
+        let retired = std::mem::take(&mut *self.retired.lock().unwrap_or_else(PoisonError::into_inner));
+        let connections: Vec<_> = slots
+            .into_values()
+            .filter_map(|slot| match slot {
+                Slot::Connected(connection) => Some(connection),
+                Slot::Dialling(_) => None,
+            })
+            .chain(retired.iter().filter_map(Weak::upgrade))
+            .collect();
+        let drained = join_all(connections.iter().map(|connection| connection.drained()));
+        if timeout_at(deadline, drained).await.is_err() {
+            tracing::warn!("closed with calls still in flight");
+        }
+        for connection in &connections {
+            connection.close();
+        }
+        let closed = join_all(connections.iter().map(|connection| connection.closed()));
+        if timeout(CLOSING, closed).await.is_err() {
+            tracing::warn!("the tasks of a connection do not end");
+        }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection of a line. A call that must not be sent twice gets none that was idle for
+    /// long and may be dead.
+    async fn usable_connection(
+        self: &Arc<Self>,
+        line: &Line,
+        repeatable: bool,
+    ) -> Result<Arc<RpcConnection>, CallError> {
+        loop {
+            let connection = self.connection(line).await?;
+            if repeatable || connection.is_alive().await {
+                return Ok(connection);
+            }
+            self.retire(line, &connection);
+        }
+    }
+
+    /// The connection of a line. Callers that need one at the same time share one dial, which goes
+    /// on when any of them is dropped.
+    async fn connection(self: &Arc<Self>, line: &Line) -> Result<Arc<RpcConnection>, CallError> {
+        let dial = {
+            let mut pool = self.pool();
+            let Pool::Open(slots) = &mut *pool else {
+                return Err(CallError::Closed);
+            };
+            match slots.get(line) {
+                Some(Slot::Connected(connection)) if connection.is_open() => {
+                    return Ok(Arc::clone(connection));
+                }
+                // One that has ended and left no connection ended with the runtime that it ran on.
+                Some(Slot::Dialling(dial)) if dial.peek().is_none() => dial.clone(),
+                _ => {
+                    slots.retain(
+                        |_, slot| !matches!(slot, Slot::Connected(connection) if !connection.is_open()),
+                    );
+                    let dial = self.dial(line.clone());
+                    slots.insert(line.clone(), Slot::Dialling(dial.clone()));
+                    dial
+                }
+            }
+        };
+        dial.await
+    }
+
+    fn dial(self: &Arc<Self>, line: Line) -> Dial {
+        let client = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let stream = timeout(client.connect_timeout, async {
+                client.connector.connect(&line.target).await
+            });
+            // A connector is users' code. One that panics must not leave its target dialled for
+            // ever.
+            let stream = AssertUnwindSafe(stream)
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|_| Ok(Err(io::Error::other("the connector panicked"))));
+            let result = match stream {
+                Ok(Ok(stream)) => {
+                    let service = line.target.service.wire();
+                    let opening = connection_header::opening(service, line.codec, &client.user);
+                    Ok(Arc::new(RpcConnection::start(
+                        stream,
+                        service,
+                        opening,
+                        client.max_frame_size,
+                    )))
+                }
+                Ok(Err(error)) => Err(CallError::Dial(Arc::new(error))),
+                Err(_) => Err(CallError::DialTimeout(client.connect_timeout)),
+            };
+            match &mut *client.pool() {
+                Pool::Closed => return Err(CallError::Closed),
+                Pool::Open(slots) => match &result {
+                    Ok(connection) => {
+                        slots.insert(line.clone(), Slot::Connected(Arc::clone(connection)));
+                    }
+                    Err(_) => {
+                        slots.remove(&line);
+                    }
+                },
+            }
+            let DialTarget { address, service } = &line.target;
+            tracing::debug!(server = %address, ?service, codec = ?line.codec, ok = result.is_ok(), "dialled");
+            result
+        });
+        let ended = || CallError::Dial(Arc::new(io::Error::other("the runtime that dialled has ended")));
+        async move { task.await.unwrap_or_else(|_| Err(ended())) }
+            .boxed()
+            .shared()
+    }
+
+    /// Takes a connection out of use, if it still is the one in use.
+    fn retire(&self, line: &Line, connection: &Arc<RpcConnection>) {
+        if let Pool::Open(slots) = &mut *self.pool()
+            && matches!(slots.get(line), Some(Slot::Connected(current)) if Arc::ptr_eq(current, connection))
+        {
+            slots.remove(line);
+            let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+            retired.retain(|connection| connection.strong_count() > 0);
+            retired.push(Arc::downgrade(connection));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::rpc::connector::Io;
+
+    /// Counts its dials, which never end.
+    #[derive(Debug, Default)]
+    struct Endless(Arc<AtomicUsize>);
+
+    impl Connector for Endless {
+        fn connect(&self, _: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            std::future::pending().boxed()
+        }
+    }
+
+    #[test]
+    fn a_dial_that_ended_with_its_runtime_is_made_again_on_the_next() {
+        let dials = Arc::new(AtomicUsize::new(0));
+        let config = Config::from_uri("hbase+rpc://a").unwrap();
+        let client = RpcClient::new(&config, Arc::new(Endless(Arc::clone(&dials))));
+        let client = Arc::new(client);
+        let line = Line {
+            target: DialTarget {
+                address: HostPort {
+                    host: "a".into(),
+                    port: 1,
+                },
+                service: ServiceKind::Client,
+            },
+            codec: Codec::KeyValue,
+        };
+        let runtime = || {
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap()
+        };
+        let dial = async |times: usize| {
+            let connection = client.connection(&line);
+            tokio::pin!(connection);
+            while dials.load(Ordering::Relaxed) < times {
+                if let Some(result) = connection.as_mut().now_or_never() {
+                    return Some(result);
+                }
+                tokio::task::yield_now().await;
+            }
+            None
+        };
+        assert!(runtime().block_on(dial(1)).is_none());
+        runtime().block_on(async {
+            let left_over = dial(2).await.unwrap();
+            assert!(matches!(left_over, Err(CallError::Dial(_))), "{left_over:?}");
+            assert!(dial(2).await.is_none());
+        });
+    }
+}

@@ -1,0 +1,28 @@
+//! Whether a server that hangs up speaks TLS, which this client does not.
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::{Duration, Instant, timeout_at},
+};
+
+use super::connector::{Connector, DialTarget};
+use crate::wire::tls;
+
+/// How long the server has for its answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Greets the server in TLS on a connection of its own, and returns whether it answers in TLS:
+/// HBase closes a plain connection without a word where it takes no other
+/// (`hbase.server.netty.tls.supportplaintext`).
+pub(super) async fn is_spoken(connector: &dyn Connector, target: &DialTarget, deadline: Instant) -> bool {
+    let greeting = async {
+        let mut stream = connector.connect(target).await?;
+        stream.write_all(&tls::client_hello()).await?;
+        stream.flush().await?;
+        let mut answer = [0; tls::BEGINNING];
+        stream.read_exact(&mut answer).await?;
+        std::io::Result::Ok(tls::is_answer(&answer))
+    };
+    let deadline = deadline.min(Instant::now() + PATIENCE);
+    matches!(timeout_at(deadline, greeting).await, Ok(Ok(true)))
+}

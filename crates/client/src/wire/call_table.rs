@@ -1,0 +1,224 @@
+//! Which waiter an answer belongs to.
+
+use std::collections::{HashMap, hash_map::Entry};
+
+use super::frame::CONNECTION_CALL_ID;
+
+/// The unanswered calls of one connection, by their ids.
+///
+/// It knows neither sockets nor tasks: `W` is whatever wants to hear of the outcome. Answers come
+/// in any order, and for calls that were given up too, so an unknown id is nothing to worry about.
+#[derive(Debug)]
+pub(crate) struct CallTable<W> {
+    calls: HashMap<u32, Call<W>>,
+    next: u32,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+struct Call<W> {
+    waiter: W,
+    sent: bool,
+}
+
+impl<W> CallTable<W> {
+    /// A table for at most `capacity` calls at a time.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self::starting_at(0, capacity)
+    }
+
+    fn starting_at(next: u32, capacity: usize) -> Self {
+        Self {
+            calls: HashMap::new(),
+            next,
+            capacity,
+        }
+    }
+
+    /// Takes a waiter in and gives its call an id; hands it back when the table is full.
+    ///
+    /// Ids go round. Those still in use are passed over, and so is the one that means "the
+    /// connection". A call that was sent and then given up frees its id at once: it comes up again
+    /// after four thousand million other calls.
+    pub(crate) fn insert(&mut self, waiter: W) -> Result<u32, W> {
+        // All ids but one: with more calls than that the search below would not end.
+        if self.calls.len() >= self.capacity.min(CONNECTION_CALL_ID as usize) {
+            return Err(waiter);
+        }
+        loop {
+            let id = self.next;
+            self.next = self.next.wrapping_add(1);
+            if id == CONNECTION_CALL_ID {
+                continue;
+            }
+            if let Entry::Vacant(free) = self.calls.entry(id) {
+                free.insert(Call { waiter, sent: false });
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Says that the call is about to be written; `false` when it was given up, and then it must
+    /// not be.
+    ///
+    /// From here on the server may have seen it, so this comes before the first byte.
+    #[must_use]
+    pub(crate) fn mark_sent(&mut self, id: u32) -> bool {
+        match self.calls.get_mut(&id) {
+            Some(call) => {
+                call.sent = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Says that the call's request was not written whole after all, and never will be: the server
+    /// can't have done it.
+    pub(crate) fn mark_unsent(&mut self, id: u32) {
+        if let Some(call) = self.calls.get_mut(&id) {
+            call.sent = false;
+        }
+    }
+
+    /// The waiter that an answer is for; none when the call was given up before.
+    pub(crate) fn complete(&mut self, id: u32) -> Option<W> {
+        self.calls.remove(&id).map(|call| call.waiter)
+    }
+
+    /// Gives a call up, and says whether it was sent. A late answer is skipped.
+    pub(crate) fn cancel(&mut self, id: u32) -> Option<(bool, W)> {
+        self.calls.remove(&id).map(|call| (call.sent, call.waiter))
+    }
+
+    /// All waiters, because the connection is lost. A call that was not sent has not happened; of
+    /// of the others is unknown.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u32, bool, W)> + use<W> {
+        std::mem::take(&mut self.calls)
+            .into_iter()
+            .map(|(id, call)| (id, call.sent, call.waiter))
+    }
+
+    /// How many calls wait for an answer.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether no call waits for an answer.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_finds_its_waiter_once() {
+        let mut table = CallTable::new(10);
+        let (a, b) = (table.insert("a").unwrap(), table.insert("b").unwrap());
+        assert_ne!(a, b);
+        assert_eq!(table.complete(b), Some("b"));
+        assert_eq!(table.complete(b), None);
+        assert_eq!(table.complete(a), Some("a"));
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn an_unknown_id_is_nobodys() {
+        let mut table = CallTable::new(10);
+        table.insert(()).unwrap();
+        for id in [1, 77, u32::MAX] {
+            assert_eq!(table.complete(id), None);
+            assert_eq!(table.cancel(id), None);
+            assert!(!table.mark_sent(id));
+        }
+        assert_eq!(table.len(), 1);
+    }
+
+    #[test]
+    fn a_call_given_up_is_neither_written_nor_answered() {
+        let mut table = CallTable::new(10);
+        let id = table.insert("w").unwrap();
+        assert_eq!(table.cancel(id), Some((false, "w")));
+        assert!(!table.mark_sent(id));
+        assert_eq!(table.complete(id), None);
+
+        let id = table.insert("w").unwrap();
+        assert!(table.mark_sent(id));
+        assert_eq!(table.cancel(id), Some((true, "w")));
+    }
+
+    #[test]
+    fn a_full_table_hands_the_waiter_back() {
+        let mut table = CallTable::new(2);
+        let id = table.insert(1).unwrap();
+        table.insert(2).unwrap();
+        assert_eq!(table.insert(3), Err(3));
+        table.complete(id);
+        assert!(table.insert(3).is_ok());
+        assert_eq!(CallTable::new(0).insert(1), Err(1));
+    }
+
+    #[test]
+    fn ids_go_round_past_minus_one_and_those_in_use() {
+        let mut table = CallTable::starting_at(u32::MAX - 2, 10);
+        let ids: Vec<u32> = (0..4).map(|n| table.insert(n).unwrap()).collect();
+        assert_eq!(ids, [u32::MAX - 2, u32::MAX - 1, 0, 1]);
+
+        table.complete(0);
+        table.next = u32::MAX - 2;
+        assert_eq!(table.insert(4), Ok(0));
+        assert_eq!(table.insert(5), Ok(2));
+    }
+
+    #[test]
+    fn a_lost_connection_tells_who_was_sent() {
+        let mut table = CallTable::new(10);
+        let sent = table.insert("sent").unwrap();
+        let waiting = table.insert("waiting").unwrap();
+        assert!(table.mark_sent(sent));
+        let half_written = table.insert("half written").unwrap();
+        assert!(table.mark_sent(half_written));
+        table.mark_unsent(half_written);
+        let mut all: Vec<_> = table.drain().collect();
+        all.sort();
+        assert_eq!(
+            all,
+            [
+                (sent, true, "sent"),
+                (waiting, false, "waiting"),
+                (half_written, false, "half written")
+            ]
+        );
+        assert!(table.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_id_is_given_twice(start in u32::MAX - 20.., steps in vec(any::<Option<u8>>(), 0..200)) {
+            let mut table = CallTable::starting_at(start, 64);
+            let mut open = Vec::new();
+            for step in steps {
+                match step {
+                    None => {
+                        if let Ok(id) = table.insert(open.len()) {
+                            prop_assert!(!open.contains(&id) && id != u32::MAX);
+                            open.push(id);
+                        }
+                    }
+                    Some(which) if !open.is_empty() => {
+                        let id = open.swap_remove(usize::from(which) % open.len());
+                        prop_assert!(table.complete(id).is_some());
+                    }
+                    Some(_) => {}
+                }
+                prop_assert_eq!(table.len(), open.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,569 @@
+//! Between HBase's messages and our model.
+//!
+//! A decoder does not miss required fields, so what comes in is checked here: a name that is empty,
+//! a row that is not the one its cells name.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::{
+    cell_block::{CellBlockDecoder, CellBlockError, Codec, expiry},
+    filter::{self, filter_message},
+    pb::{self, mutation_proto::column_value::QualifierValue},
+};
+use crate::model::{
+    Cell, CellKind, Column, Counter, Delete, DeleteScope, Durability, FamilyDescriptor, Get, Mutation,
+    RegionInfo, Row, Scan, Selection, ServerName, TableDescriptor, TableName, TableState, TimeRange,
+};
+
+/// An answer that parses but can't be meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ConvertError {
+    #[error("{0}")]
+    Meaningless(String),
+    #[error("the cell block can't be read: {0}")]
+    CellBlock(#[from] CellBlockError),
+    #[error("the cell block ends before the cells that the message announces")]
+    MissingCells,
+}
+
+fn meaningless(what: impl Into<String>) -> ConvertError {
+    ConvertError::Meaningless(what.into())
+}
+
+pub(crate) fn server_name(message: &pb::ServerName) -> Result<ServerName, ConvertError> {
+    let port = message
+        .port
+        .and_then(|port| u16::try_from(port).ok())
+        .filter(|port| *port != 0);
+    match port {
+        Some(port) if !message.host_name.is_empty() => Ok(ServerName::new(
+            &message.host_name,
+            port,
+            message.start_code.unwrap_or(0),
+        )),
+        _ => Err(meaningless(format!(
+            "{:?}:{:?} is no server",
+            message.host_name, message.port
+        ))),
+    }
+}
+
+pub(crate) fn server_name_message(server: &ServerName) -> pb::ServerName {
+    pb::ServerName {
+        host_name: server.host.clone(),
+        port: Some(u32::from(server.port)),
+        start_code: Some(server.start_code),
+    }
+}
+
+pub(crate) fn table_name(message: &pb::TableName) -> Result<TableName, ConvertError> {
+    let text = |bytes: &Bytes| std::str::from_utf8(bytes).map(str::to_owned);
+    match (text(&message.namespace), text(&message.qualifier)) {
+        (Ok(namespace), Ok(qualifier)) => {
+            TableName::new(&namespace, &qualifier).map_err(|error| meaningless(error.to_string()))
+        }
+        _ => Err(meaningless("a table's name is not text")),
+    }
+}
+
+pub(crate) fn table_name_message(table: &TableName) -> pb::TableName {
+    pb::TableName {
+        namespace: Bytes::copy_from_slice(table.namespace().as_bytes()),
+        qualifier: Bytes::copy_from_slice(table.qualifier().as_bytes()),
+    }
+}
+
+/// A region of `hbase:meta`'s own form; `name` is the row key that it stood under.
+pub(crate) fn region_info(name: Bytes, message: pb::RegionInfo) -> Result<RegionInfo, ConvertError> {
+    Ok(RegionInfo {
+        table: table_name(&message.table_name)?,
+        start_key: message.start_key.unwrap_or_default(),
+        end_key: message.end_key.unwrap_or_default(),
+        region_id: message.region_id,
+        name,
+        split: message.split.unwrap_or(false),
+        offline: message.offline.unwrap_or(false),
+    })
+}
+
+/// A region as region servers want it named: by its full name.
+pub(crate) fn region_specifier(region: &RegionInfo) -> pb::RegionSpecifier {
+    pb::RegionSpecifier {
+        r#type: pb::region_specifier::RegionSpecifierType::RegionName.into(),
+        value: region.name.clone(),
+    }
+}
+
+/// A region as the master wants it named: by its encoded name.
+pub(crate) fn encoded_region_specifier(region: &RegionInfo) -> pb::RegionSpecifier {
+    pb::RegionSpecifier {
+        r#type: pb::region_specifier::RegionSpecifierType::EncodedRegionName.into(),
+        value: Bytes::copy_from_slice(region.encoded_name()),
+    }
+}
+
+/// A region as the master takes it for a split.
+pub(crate) fn region_info_message(region: &RegionInfo) -> pb::RegionInfo {
+    pb::RegionInfo {
+        region_id: region.region_id,
+        table_name: table_name_message(&region.table),
+        start_key: Some(region.start_key.clone()),
+        end_key: Some(region.end_key.clone()),
+        offline: Some(region.offline),
+        split: Some(region.split),
+        replica_id: Some(0),
+    }
+}
+
+fn columns(selection: &Selection) -> Vec<pb::Column> {
+    selection
+        .columns
+        .iter()
+        .map(|(family, qualifiers)| pb::Column {
+            family: family.clone(),
+            qualifier: qualifiers.clone(),
+        })
+        .collect()
+}
+
+fn time_range(range: TimeRange) -> pb::TimeRange {
+    pb::TimeRange {
+        from: Some(range.from),
+        to: Some(range.to),
+    }
+}
+
+pub(crate) fn get_message(get: &Get) -> pb::Get {
+    pb::Get {
+        row: get.row.clone(),
+        column: columns(&get.selection),
+        time_range: get.selection.time_range.map(time_range),
+        max_versions: get.selection.max_versions,
+        filter: get.selection.filter.as_ref().map(filter_message),
+        ..pb::Get::default()
+    }
+}
+
+/// What a scan asks of one region, from `start` on.
+pub(crate) fn scan_message(
+    scan: &Scan,
+    start: &Bytes,
+    include_start: bool,
+    max_result_size: u64,
+) -> pb::Scan {
+    pb::Scan {
+        column: columns(&scan.selection),
+        start_row: Some(start.clone()),
+        include_start_row: Some(include_start),
+        stop_row: Some(scan.stop.clone()),
+        include_stop_row: Some(scan.include_stop),
+        time_range: scan.selection.time_range.map(time_range),
+        max_versions: scan.selection.max_versions,
+        filter: scan_filter(scan),
+        cache_blocks: Some(scan.cache_blocks),
+        attribute: raw_attribute(scan.raw),
+        max_result_size: Some(max_result_size),
+        caching: scan.caching,
+        need_cursor_result: Some(true),
+        ..pb::Scan::default()
+    }
+}
+
+fn scan_filter(scan: &Scan) -> Option<pb::Filter> {
+    // One row is the range itself.
+    let only_rows = (scan.rows.len() > 1).then(|| filter::only_rows(&scan.rows));
+    let asked_for = scan.selection.filter.as_ref().map(filter_message);
+    let mut filters: Vec<_> = [only_rows, scan.chance.map(filter::random_rows), asked_for]
+        .into_iter()
+        .flatten()
+        // The last one, because it takes the values away.
+        .chain(scan.value_lengths.then(filter::value_lengths))
+        .collect();
+    match filters.len() {
+        0 | 1 => filters.pop(),
+        _ => Some(filter::all(filters)),
+    }
+}
+
+fn raw_attribute(raw: bool) -> Vec<pb::NameBytesPair> {
+    /// `Bytes.toBytes(true)`.
+    const TRUE: &[u8] = &[0xff];
+    let attribute = pb::NameBytesPair {
+        name: "_raw_".to_owned(),
+        value: Some(Bytes::from_static(TRUE)),
+    };
+    raw.then_some(attribute).into_iter().collect()
+}
+
+/// Returns the number of a durability in `MutationProto`.
+#[must_use]
+pub fn durability_code(durability: Durability) -> i32 {
+    use pb::mutation_proto::Durability as Code;
+    match durability {
+        Durability::UseDefault => Code::UseDefault,
+        Durability::SkipWal => Code::SkipWal,
+        Durability::AsyncWal => Code::AsyncWal,
+        Durability::SyncWal => Code::SyncWal,
+        Durability::FsyncWal => Code::FsyncWal,
+    }
+    .into()
+}
+
+/// Returns a mutation as a message with its cells inside: the only form that
+/// `MultiRowMutationEndpoint` accepts.
+#[must_use]
+pub fn mutation_message(mutation: &Mutation) -> pb::MutationProto {
+    use pb::mutation_proto::MutationType;
+    let (kind, families, timestamp) = match mutation {
+        Mutation::Put(put) => (MutationType::Put, values(&put.cells), put.timestamp),
+        Mutation::Delete(delete) => (MutationType::Delete, markers(delete), delete.timestamp),
+        Mutation::Increment(increment) => (MutationType::Increment, amounts(&increment.columns), None),
+        Mutation::Append(append) => (MutationType::Append, values(&append.cells), None),
+    };
+    pb::MutationProto {
+        row: Some(mutation.row().clone()),
+        mutate_type: Some(kind.into()),
+        column_value: families.values,
+        timestamp,
+        attribute: attributes(mutation.attributes()),
+        durability: Some(durability_code(mutation.durability())),
+        ..pb::MutationProto::default()
+    }
+}
+
+fn attributes(attributes: &[(String, Bytes)]) -> Vec<pb::NameBytesPair> {
+    attributes
+        .iter()
+        .map(|(name, value)| pb::NameBytesPair {
+            name: name.clone(),
+            value: Some(value.clone()),
+        })
+        .collect()
+}
+
+fn values(columns: &[Column]) -> ByFamily {
+    let mut families = ByFamily::default();
+    for cell in columns {
+        families.add(
+            &cell.family,
+            QualifierValue {
+                qualifier: Some(cell.qualifier.clone()),
+                value: Some(cell.value.clone()),
+                timestamp: cell.timestamp,
+                ..QualifierValue::default()
+            },
+        );
+    }
+    families
+}
+
+fn amounts(counters: &[Counter]) -> ByFamily {
+    let mut families = ByFamily::default();
+    for counter in counters {
+        families.add(
+            &counter.family,
+            QualifierValue {
+                qualifier: Some(counter.qualifier.clone()),
+                value: Some(Bytes::copy_from_slice(&counter.amount.to_be_bytes())),
+                timestamp: counter.timestamp,
+                ..QualifierValue::default()
+            },
+        );
+    }
+    families
+}
+
+fn markers(delete: &Delete) -> ByFamily {
+    use pb::mutation_proto::DeleteType;
+    let mut families = ByFamily::default();
+    for scope in &delete.scopes {
+        let (qualifier, kind, timestamp) = match scope {
+            DeleteScope::Family(_) => (None, DeleteType::DeleteFamily, delete.timestamp),
+            DeleteScope::Column { qualifier, .. } => (
+                Some(qualifier.clone()),
+                DeleteType::DeleteMultipleVersions,
+                delete.timestamp,
+            ),
+            DeleteScope::Version {
+                qualifier, timestamp, ..
+            } => (
+                Some(qualifier.clone()),
+                DeleteType::DeleteOneVersion,
+                Some(*timestamp),
+            ),
+        };
+        families.add(
+            scope.family(),
+            QualifierValue {
+                qualifier,
+                timestamp,
+                // Absent reads as "one version", which deletes something else than what was asked.
+                delete_type: Some(kind.into()),
+                ..QualifierValue::default()
+            },
+        );
+    }
+    families
+}
+
+/// Cells of a mutation, gathered by family as the message has them.
+#[derive(Default)]
+struct ByFamily {
+    values: Vec<pb::mutation_proto::ColumnValue>,
+}
+
+impl ByFamily {
+    fn add(&mut self, family: &Bytes, value: QualifierValue) {
+        match self.values.iter_mut().rev().find(|group| group.family == *family) {
+            Some(group) => group.qualifier_value.push(value),
+            None => self.values.push(pb::mutation_proto::ColumnValue {
+                family: family.clone(),
+                qualifier_value: vec![value],
+            }),
+        }
+    }
+}
+
+/// The cells of a result, all of one row. None when it has none.
+pub(crate) fn row(result: pb::Result, block: &mut CellBlockDecoder) -> Result<Option<Row>, ConvertError> {
+    row_of(cells(result, block)?)
+}
+
+/// The cells of a result: inside the message, or the next ones of the cell block.
+pub(crate) fn cells(result: pb::Result, block: &mut CellBlockDecoder) -> Result<Vec<Cell>, ConvertError> {
+    let codec = block.codec();
+    let mut cells = result
+        .cell
+        .into_iter()
+        .map(|cell| inline_cell(cell, codec))
+        .collect::<Result<Vec<Cell>, _>>()?;
+    cells.extend(take_cells(
+        block,
+        usize::try_from(result.associated_cell_count.unwrap_or(0)).unwrap_or(0),
+    )?);
+    Ok(cells)
+}
+
+/// The row that all of the cells are of.
+pub(crate) fn row_of(cells: Vec<Cell>) -> Result<Option<Row>, ConvertError> {
+    let Some(first) = cells.first() else {
+        return Ok(None);
+    };
+    let key = first.row.clone();
+    match cells.iter().all(|cell| cell.row == key) {
+        true => Ok(Some(Row::new(key, cells))),
+        false => Err(meaningless("the cells of one result name different rows")),
+    }
+}
+
+/// A cell inside a message. It says when it expires where it would in a block.
+fn inline_cell(cell: pb::Cell, codec: Codec) -> Result<Cell, ConvertError> {
+    let kind = u8::try_from(cell.cell_type.unwrap_or(0)).unwrap_or(0);
+    let timestamp = cell.timestamp.unwrap_or(0);
+    let expiry = match codec {
+        Codec::KeyValue => None,
+        Codec::KeyValueWithTags => expiry(timestamp, &cell.tags.unwrap_or_default())?,
+    };
+    Ok(Cell::new(
+        cell.row.unwrap_or_default(),
+        cell.family.unwrap_or_default(),
+        cell.qualifier.unwrap_or_default(),
+        timestamp,
+        CellKind::from_code(kind),
+        cell.value.unwrap_or_default(),
+    )
+    .expiring(expiry))
+}
+
+/// The next cells of a block. `count` is the peer's word: memory follows the cells, not the number.
+fn take_cells(block: &mut CellBlockDecoder, count: usize) -> Result<Vec<Cell>, ConvertError> {
+    let mut cells = Vec::with_capacity(count.min(1_024));
+    for _ in 0..count {
+        cells.push(block.next().ok_or(ConvertError::MissingCells)??);
+    }
+    Ok(cells)
+}
+
+/// The rows of a scan's answer, in order, each with whether more of its cells follow in the next
+/// one.
+pub(crate) fn scanned_rows(
+    answer: &mut pb::ScanResponse,
+    mut block: CellBlockDecoder,
+) -> Result<Vec<(Row, bool)>, ConvertError> {
+    let mut rows = Vec::new();
+    for result in std::mem::take(&mut answer.results) {
+        let partial = result.partial.unwrap_or(false);
+        rows.extend(
+            row(result, &mut CellBlockDecoder::new(Bytes::new(), block.codec()))?.map(|row| (row, partial)),
+        );
+    }
+    for (at, count) in answer.cells_per_result.iter().enumerate() {
+        let partial = answer.partial_flag_per_result.get(at).copied().unwrap_or(false);
+        let cells = take_cells(&mut block, *count as usize)?;
+        rows.extend(row_of(cells)?.map(|row| (row, partial)));
+    }
+    Ok(rows)
+}
+
+pub(crate) fn table_descriptor(message: pb::TableSchema) -> Result<TableDescriptor, ConvertError> {
+    let name = message
+        .table_name
+        .as_ref()
+        .ok_or_else(|| meaningless("a table without a name"))?;
+    let mut descriptor = TableDescriptor::from(table_name(name)?);
+    descriptor.attributes = pairs(message.attributes);
+    descriptor.configuration = strings(message.configuration);
+    for family in message.column_families {
+        let mut converted = FamilyDescriptor::new(family.name);
+        converted.attributes = pairs(family.attributes);
+        converted.configuration = strings(family.configuration);
+        descriptor = descriptor.with_family(converted);
+    }
+    Ok(descriptor)
+}
+
+pub(crate) fn table_schema(descriptor: &TableDescriptor) -> pb::TableSchema {
+    pb::TableSchema {
+        table_name: Some(table_name_message(&descriptor.name)),
+        attributes: pair_messages(&descriptor.attributes),
+        configuration: string_messages(&descriptor.configuration),
+        column_families: descriptor
+            .families
+            .iter()
+            .map(|family| pb::ColumnFamilySchema {
+                name: family.name.clone(),
+                attributes: pair_messages(&family.attributes),
+                configuration: string_messages(&family.configuration),
+            })
+            .collect(),
+    }
+}
+
+fn pairs(messages: Vec<pb::BytesBytesPair>) -> BTreeMap<Bytes, Bytes> {
+    messages
+        .into_iter()
+        .map(|pair| (pair.first, pair.second))
+        .collect()
+}
+
+fn pair_messages(pairs: &BTreeMap<Bytes, Bytes>) -> Vec<pb::BytesBytesPair> {
+    pairs
+        .iter()
+        .map(|(first, second)| pb::BytesBytesPair {
+            first: first.clone(),
+            second: second.clone(),
+        })
+        .collect()
+}
+
+fn strings(messages: Vec<pb::NameStringPair>) -> BTreeMap<String, String> {
+    messages.into_iter().map(|pair| (pair.name, pair.value)).collect()
+}
+
+fn string_messages(pairs: &BTreeMap<String, String>) -> Vec<pb::NameStringPair> {
+    pairs
+        .iter()
+        .map(|(name, value)| pb::NameStringPair {
+            name: name.clone(),
+            value: value.clone(),
+        })
+        .collect()
+}
+
+pub(crate) fn table_state(message: &pb::TableState) -> TableState {
+    match message.state() {
+        pb::table_state::State::Enabled => TableState::Enabled,
+        pb::table_state::State::Disabled => TableState::Disabled,
+        pb::table_state::State::Disabling => TableState::Disabling,
+        pb::table_state::State::Enabling => TableState::Enabling,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn no_block() -> CellBlockDecoder {
+        CellBlockDecoder::new(Bytes::new(), Codec::KeyValue)
+    }
+
+    #[test]
+    fn cell_in_a_message_has_its_expiry_on_request() {
+        let read = |codec, tags: &'static [u8]| {
+            let cell = pb::Cell {
+                timestamp: Some(1_000),
+                tags: Some(tags.into()),
+                ..Default::default()
+            };
+            inline_cell(cell, codec).map(|cell| cell.expires_at())
+        };
+        let ttl = b"\x00\x09\x08\x00\x00\x00\x00\x00\x00\x00\x05";
+        assert_eq!(read(Codec::KeyValueWithTags, ttl), Ok(Some(1_005)));
+        assert_eq!(read(Codec::KeyValueWithTags, b""), Ok(None));
+        assert!(read(Codec::KeyValueWithTags, b"\x00\x09\x08").is_err());
+        assert_eq!(read(Codec::KeyValue, ttl), Ok(None));
+    }
+
+    #[test]
+    fn a_delete_always_says_what_sort_it_is() {
+        let delete = Delete::new("r")
+            .family("f")
+            .column("f", "a")
+            .version("g", "b", 7)
+            .timestamp(9);
+        let message = mutation_message(&delete.into());
+        let kinds: Vec<_> = message
+            .column_value
+            .iter()
+            .flat_map(|group| &group.qualifier_value)
+            .map(|value| (value.delete_type.unwrap(), value.timestamp))
+            .collect();
+        assert_eq!(kinds, [(2, Some(9)), (1, Some(9)), (0, Some(7))]);
+        assert_eq!(message.column_value.len(), 2);
+    }
+
+    #[test]
+    fn a_server_without_name_or_port_is_none() {
+        let name = |host: &str, port| pb::ServerName {
+            host_name: host.into(),
+            port,
+            start_code: None,
+        };
+        assert!(server_name(&name("", Some(1))).is_err());
+        assert!(server_name(&name("h", None)).is_err());
+        assert!(server_name(&name("h", Some(70_000))).is_err());
+        assert_eq!(server_name(&name("h", Some(1))).unwrap().to_string(), "h,1,0");
+    }
+
+    #[test]
+    fn a_result_that_announces_more_cells_than_came_is_refused() {
+        let result = pb::Result {
+            associated_cell_count: Some(i32::MAX),
+            ..Default::default()
+        };
+        assert_eq!(row(result, &mut no_block()), Err(ConvertError::MissingCells));
+        let mut answer = pb::ScanResponse {
+            cells_per_result: vec![u32::MAX],
+            ..Default::default()
+        };
+        assert_eq!(
+            scanned_rows(&mut answer, no_block()),
+            Err(ConvertError::MissingCells)
+        );
+    }
+
+    #[test]
+    fn a_result_of_two_rows_is_refused() {
+        let cell = |row: &'static str| pb::Cell {
+            row: Some(row.into()),
+            ..Default::default()
+        };
+        let result = pb::Result {
+            cell: vec![cell("a"), cell("b")],
+            ..Default::default()
+        };
+        assert!(row(result, &mut no_block()).is_err());
+    }
+}

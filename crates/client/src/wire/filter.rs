@@ -1,0 +1,287 @@
+//! Filters and comparators as messages.
+//!
+//! In a filter the operator reads "stored OP given", in a column condition
+//! ([`condition`](super::condition)) the other way round. Both were seen on real servers.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::pb;
+use crate::model::{BitOperation, Comparator, ComparatorKind, Comparison, Filter, FilterKind};
+
+/// The Java package of filters and comparators.
+const PACKAGE: &str = "org.apache.hadoop.hbase.filter.";
+/// What every number of eight bytes has in common with no other value: its length, and some bit of
+/// this or its own.
+const EIGHT_BYTES: [u8; 8] = [0xff; 8];
+/// The bit that negative numbers have set.
+const SIGN: [u8; 8] = [0x80, 0, 0, 0, 0, 0, 0, 0];
+
+pub(crate) fn filter_message(filter: &Filter) -> pb::Filter {
+    match &filter.0 {
+        FilterKind::Family(comparison, comparator) => compare(*comparison, comparator, &|leaf| {
+            named(
+                "FamilyFilter",
+                &pb::FamilyFilter {
+                    compare_filter: leaf.into(),
+                },
+            )
+        }),
+        FilterKind::Qualifier(comparison, comparator) => compare(*comparison, comparator, &|leaf| {
+            named(
+                "QualifierFilter",
+                &pb::QualifierFilter {
+                    compare_filter: leaf.into(),
+                },
+            )
+        }),
+        FilterKind::Value(comparison, comparator) => compare(*comparison, comparator, &value_filter),
+        FilterKind::ColumnValue {
+            family,
+            qualifier,
+            comparison,
+            comparator,
+        } => compare(*comparison, comparator, &|leaf| {
+            let message = pb::ColumnValueFilter {
+                family: family.clone(),
+                qualifier: qualifier.clone(),
+                compare_op: leaf.operator.into(),
+                comparator: leaf.comparator,
+            };
+            named("ColumnValueFilter", &message)
+        }),
+        FilterKind::ColumnPrefix(prefix) => named(
+            "ColumnPrefixFilter",
+            &pb::ColumnPrefixFilter {
+                prefix: prefix.clone(),
+            },
+        ),
+        FilterKind::All(filters) => all(filters.iter().map(filter_message).collect()),
+        FilterKind::Any(filters) => any(filters.iter().map(filter_message).collect()),
+    }
+}
+
+/// A filter for the newest version of each column, where its value is not empty. A filter alone is
+/// asked about every version that the family keeps: an old one would do for a condition.
+pub(super) fn newest_not_empty(filter: &Filter) -> pb::Filter {
+    let not_empty = Leaf {
+        operator: pb::CompareType::NotEqual,
+        comparator: binary(Bytes::new()),
+    };
+    all(vec![newest(), value_filter(not_empty), filter_message(filter)])
+}
+
+/// A filter for rows of these keys, which the server seeks one after the other.
+pub(super) fn only_rows(rows: &BTreeSet<Bytes>) -> pb::Filter {
+    let row_range_list = rows
+        .iter()
+        .map(|row| pb::RowRange {
+            start_row: Some(row.clone()),
+            start_row_inclusive: Some(true),
+            stop_row: Some(row.clone()),
+            stop_row_inclusive: Some(true),
+        })
+        .collect();
+    named("MultiRowRangeFilter", &pb::MultiRowRangeFilter { row_range_list })
+}
+
+/// A filter for rows that each have this chance to pass.
+pub(super) fn random_rows(chance: f32) -> pb::Filter {
+    named("RandomRowFilter", &pb::RandomRowFilter { chance })
+}
+
+/// A filter that has each value come as its length.
+pub(super) fn value_lengths() -> pb::Filter {
+    named("KeyOnlyFilter", &pb::KeyOnlyFilter { len_as_val: true })
+}
+
+/// A filter for rows in which the newest version of a column has this value; none is that there is
+/// no such column.
+pub(super) fn column_equals(family: &Bytes, qualifier: &Bytes, value: Option<&Bytes>) -> pb::Filter {
+    // Nothing is less than an empty value, so a column that is there has none that passes.
+    let (operator, given) = match value {
+        Some(value) => (pb::CompareType::Equal, value.clone()),
+        None => (pb::CompareType::Less, Bytes::new()),
+    };
+    let message = pb::SingleColumnValueFilter {
+        column_family: Some(family.clone()),
+        column_qualifier: Some(qualifier.clone()),
+        compare_op: operator.into(),
+        comparator: binary(given),
+        filter_if_missing: Some(value.is_some()),
+        latest_version_only: Some(true),
+    };
+    named("SingleColumnValueFilter", &message)
+}
+
+/// A filter for rows whose newest cells in these columns, by their qualifiers, are of those
+/// qualifiers and timestamps.
+pub(super) fn no_cells_but(columns: &Comparator, cells: &[(Bytes, u64)]) -> pb::Filter {
+    let qualifier = |comparison, comparator| filter_message(&Filter::qualifier(comparison, comparator));
+    let others = qualifier(Comparison::NotEqual, columns.clone());
+    let these = cells.iter().map(|(name, timestamp)| {
+        let timestamps = pb::TimestampsFilter {
+            timestamps: vec![timestamp.cast_signed()],
+            can_hint: Some(false),
+        };
+        all(vec![
+            qualifier(Comparison::Equal, Comparator::binary(name.clone())),
+            named("TimestampsFilter", &timestamps),
+        ])
+    });
+    let filter = any([others].into_iter().chain(these).collect());
+    named("SkipFilter", &pb::SkipFilter { filter })
+}
+
+/// A filter that passes every row, and has the server show only the newest version of each column
+/// to its siblings.
+pub(super) fn newest() -> pb::Filter {
+    // For its answer to every cell: include it, and go on with the next column.
+    named(
+        "ColumnCountGetFilter",
+        &pb::ColumnCountGetFilter { limit: i32::MAX },
+    )
+}
+
+pub(super) fn binary(value: Bytes) -> pb::Comparator {
+    comparator_message(
+        "BinaryComparator",
+        &pb::BinaryComparator {
+            comparable: comparable(value),
+        },
+    )
+}
+
+/// Equal to what begins with these bytes.
+pub(super) fn beginning(prefix: Bytes) -> pb::Comparator {
+    let message = pb::BinaryPrefixComparator {
+        comparable: comparable(prefix),
+    };
+    comparator_message("BinaryPrefixComparator", &message)
+}
+
+/// One comparison that the server has.
+struct Leaf {
+    operator: pb::CompareType,
+    comparator: pb::Comparator,
+}
+
+impl From<Leaf> for pb::CompareFilter {
+    fn from(leaf: Leaf) -> Self {
+        Self {
+            compare_op: leaf.operator.into(),
+            comparator: Some(leaf.comparator),
+        }
+    }
+}
+
+fn value_filter(leaf: Leaf) -> pb::Filter {
+    named(
+        "ValueFilter",
+        &pb::ValueFilter {
+            compare_filter: leaf.into(),
+        },
+    )
+}
+
+/// A comparison, made of those that the server has; `wrap` says of what.
+fn compare(comparison: Comparison, comparator: &Comparator, wrap: &dyn Fn(Leaf) -> pb::Filter) -> pb::Filter {
+    let leaf = |comparison, comparator| {
+        wrap(Leaf {
+            operator: operator(comparison),
+            comparator,
+        })
+    };
+    match &comparator.0 {
+        ComparatorKind::Binary(value) => leaf(comparison, binary(value.clone())),
+        ComparatorKind::Prefix(prefix) => leaf(comparison, beginning(prefix.clone())),
+        ComparatorKind::Bits(operation, mask) => leaf(comparison, bits(*operation, mask.clone())),
+        ComparatorKind::Long(value) => {
+            let bytes = Bytes::copy_from_slice(&value.to_be_bytes());
+            if !comparison.asks_for_order() {
+                return leaf(comparison, binary(bytes));
+            }
+            // HBase's LongComparator makes the whole call fail at the first cell that has not eight
+            // bytes. Numbers of one sign are ordered as their bytes are, and any negative one is
+            // less than the others.
+            let equal_bits =
+                |comparison, operation, mask| leaf(comparison, bits(operation, Bytes::copy_from_slice(mask)));
+            let is_number = equal_bits(Comparison::Equal, BitOperation::Or, &EIGHT_BYTES);
+            let negative = equal_bits(Comparison::Equal, BitOperation::And, &SIGN);
+            let not_negative = equal_bits(Comparison::NotEqual, BitOperation::And, &SIGN);
+            let in_order = leaf(comparison, binary(bytes));
+            let less = matches!(comparison, Comparison::Less | Comparison::LessOrEqual);
+            match (less, *value < 0) {
+                (true, false) => any(vec![negative, all(vec![is_number, in_order])]),
+                (false, false) => all(vec![is_number, not_negative, in_order]),
+                (true, true) => all(vec![negative, in_order]),
+                (false, true) => any(vec![
+                    all(vec![is_number, not_negative]),
+                    all(vec![negative, in_order]),
+                ]),
+            }
+        }
+    }
+}
+
+/// The operator of a filter, which has what is stored on its left.
+fn operator(comparison: Comparison) -> pb::CompareType {
+    match comparison {
+        Comparison::Equal => pb::CompareType::Equal,
+        Comparison::NotEqual => pb::CompareType::NotEqual,
+        Comparison::Less => pb::CompareType::Less,
+        Comparison::LessOrEqual => pb::CompareType::LessOrEqual,
+        Comparison::Greater => pb::CompareType::Greater,
+        Comparison::GreaterOrEqual => pb::CompareType::GreaterOrEqual,
+    }
+}
+
+fn bits(operation: BitOperation, mask: Bytes) -> pb::Comparator {
+    use pb::bit_comparator::BitwiseOp;
+    let bitwise_op = match operation {
+        BitOperation::And => BitwiseOp::And,
+        BitOperation::Or => BitwiseOp::Or,
+        BitOperation::Xor => BitwiseOp::Xor,
+    };
+    let message = pb::BitComparator {
+        comparable: comparable(mask),
+        bitwise_op: bitwise_op.into(),
+    };
+    comparator_message("BitComparator", &message)
+}
+
+fn comparable(value: Bytes) -> pb::ByteArrayComparable {
+    pb::ByteArrayComparable { value: Some(value) }
+}
+
+fn comparator_message(name: &str, message: &impl Message) -> pb::Comparator {
+    pb::Comparator {
+        name: format!("{PACKAGE}{name}"),
+        serialized_comparator: Some(message.encode_to_vec().into()),
+    }
+}
+
+fn named(name: &str, message: &impl Message) -> pb::Filter {
+    pb::Filter {
+        name: format!("{PACKAGE}{name}"),
+        serialized_filter: Some(message.encode_to_vec().into()),
+    }
+}
+
+pub(super) fn all(filters: Vec<pb::Filter>) -> pb::Filter {
+    list(pb::filter_list::Operator::MustPassAll, filters)
+}
+
+fn any(filters: Vec<pb::Filter>) -> pb::Filter {
+    list(pb::filter_list::Operator::MustPassOne, filters)
+}
+
+fn list(operator: pb::filter_list::Operator, filters: Vec<pb::Filter>) -> pb::Filter {
+    let message = pb::FilterList {
+        operator: operator.into(),
+        filters,
+    };
+    named("FilterList", &message)
+}

@@ -1,0 +1,64 @@
+//! A request that every server answers at once, whatever else it does.
+//!
+//! HBase has no ping of its own that is answered (`RpcClient.PING_CALL_ID` was one way). Region
+//! servers get a read of a region that does not exist, with the priority of system tables, whose
+//! handlers are never taken by users' calls; the answer is a `NotServingRegionException`, which
+//! servers neither log nor check rights for.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{
+    connection_header::Service,
+    frame::{FrameError, MAX_FRAME, RequestFrame, encode_request},
+    pb,
+};
+
+/// No region has this name: names of regions begin with their table's and end with a hash.
+const NO_REGION: &[u8] = b"ping";
+/// `HConstants.SYSTEMTABLE_QOS`: without it a call for a system table waits behind users' calls.
+pub(crate) const SYSTEM_PRIORITY: u32 = 200;
+
+/// A ping of a service.
+pub(crate) fn request(service: Service, call_id: u32, timeout: Duration) -> Result<RequestFrame, FrameError> {
+    let no_cells = Bytes::new();
+    let priority = Some(SYSTEM_PRIORITY);
+    match service {
+        Service::Client => {
+            let request = pb::GetRequest {
+                region: pb::RegionSpecifier {
+                    r#type: pb::region_specifier::RegionSpecifierType::RegionName.into(),
+                    value: Bytes::from_static(NO_REGION),
+                },
+                get: pb::Get {
+                    row: Bytes::from_static(NO_REGION),
+                    ..pb::Get::default()
+                },
+            };
+            encode_request(call_id, "Get", &request, no_cells, timeout, priority, MAX_FRAME)
+        }
+        // The messages of the others are empty.
+        Service::Admin => encode_request(
+            call_id,
+            "GetServerInfo",
+            &(),
+            no_cells,
+            timeout,
+            priority,
+            MAX_FRAME,
+        ),
+        Service::Master => encode_request(
+            call_id,
+            "IsMasterRunning",
+            &(),
+            no_cells,
+            timeout,
+            None,
+            MAX_FRAME,
+        ),
+        Service::ClientMeta => {
+            encode_request(call_id, "GetClusterId", &(), no_cells, timeout, None, MAX_FRAME)
+        }
+    }
+}

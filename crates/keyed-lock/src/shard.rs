@@ -1,0 +1,274 @@
+//! A part of the keys, with their holders and waiters.
+//!
+//! A key has an entry while it is held, with the queue of its waiters. A release hands the key over
+//! under the shard's lock: from then on it belongs to the first waiter, even if that one has not
+//! noticed yet, and no newcomer can come between.
+//!
+//! A *lone id* is the only one of its shard, held exclusively and without waiters. It needs no
+//! entry: one word has its hash. A caller that finds another id's hash there creates the entry for
+//! it.
+
+use std::{
+    collections::{HashMap, VecDeque, hash_map},
+    mem,
+    sync::PoisonError,
+};
+
+use super::{
+    name::{AsNamed, Name},
+    sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering},
+    waiter::{Mode, Sleeper, Waiter},
+};
+
+/// The lone id's word: no key of the shard is held.
+const NOBODY: u64 = 0;
+/// The lone id's word: read the entries.
+const ENTRIES: u64 = 1;
+
+/// The capacity in entries that is kept when the last one is removed.
+const ROOM: usize = 64;
+
+/// Aligned so that no two shards share a cache line, nor a pair of lines that is fetched
+/// together.
+#[repr(align(128))]
+pub(super) struct Shard<K> {
+    /// The hash of the lone id, or [`NOBODY`], or [`ENTRIES`]; to and from the last one only under
+    /// the lock.
+    lone: AtomicU64,
+    keys: Mutex<Keys<K>>,
+}
+
+struct Keys<K> {
+    entries: HashMap<Name<K>, Entry, AsNamed>,
+    next_ticket: u64,
+}
+
+/// A held key, with its mode and number of holders.
+struct Entry {
+    mode: Mode,
+    holders: usize,
+    waiting: VecDeque<Arc<Waiter>>,
+}
+
+/// Whether the name's hash may be in the lone id's word, where it must not look like anything else.
+#[inline]
+fn may_be_lone<K>(name: &Name<K>) -> bool {
+    name.key.is_none() && name.hash > ENTRIES
+}
+
+impl<K> Default for Shard<K> {
+    fn default() -> Self {
+        Self {
+            lone: AtomicU64::new(NOBODY),
+            keys: Mutex::new(Keys {
+                entries: HashMap::default(),
+                next_ticket: 0,
+            }),
+        }
+    }
+}
+
+impl Entry {
+    fn held(mode: Mode) -> Self {
+        Self {
+            mode,
+            holders: 1,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Adds a holder in this mode, if the key can be held so.
+    fn join(&mut self, mode: Mode) -> bool {
+        let joins = self.holders == 0 || (self.mode == Mode::Shared && mode == Mode::Shared);
+        if joins {
+            self.mode = mode;
+            self.holders += 1;
+        }
+        joins
+    }
+
+    /// Hands the key to the first waiter, if it can be held so.
+    fn admit_first(&mut self) -> Option<Arc<Waiter>> {
+        let mode = self.waiting.front()?.mode;
+        match self.join(mode) {
+            true => self.waiting.pop_front(),
+            false => None,
+        }
+    }
+
+    /// Removes a waiter from the queue. Returns whether it was still there.
+    fn forget(&mut self, waiter: &Waiter) -> bool {
+        let place = self
+            .waiting
+            .binary_search_by_key(&waiter.ticket, |waiting| waiting.ticket);
+        place.is_ok_and(|place| self.waiting.remove(place).is_some())
+    }
+}
+
+impl<K: Eq + Clone> Shard<K> {
+    /// Acquires the key, unless its mode forbids that, or it has waiters.
+    #[inline]
+    pub(super) fn try_take(&self, name: &Name<K>, mode: Mode) -> bool {
+        self.take_lone(name, mode) || self.entries().take(name, mode).is_none()
+    }
+
+    /// Acquires the key, or else joins its queue.
+    #[cold]
+    pub(super) fn take_or_wait(&self, name: &Name<K>, mode: Mode, sleeper: Sleeper) -> Option<Arc<Waiter>> {
+        let mut keys = self.entries();
+        let ticket = keys.next_ticket;
+        let entry = keys.take(name, mode)?;
+        let waiter = Arc::new(Waiter::new(ticket, mode, sleeper));
+        entry.waiting.push_back(Arc::clone(&waiter));
+        keys.next_ticket += 1;
+        Some(waiter)
+    }
+
+    /// Acquires an id that would be the only one of the shard.
+    #[inline]
+    pub(super) fn take_lone(&self, name: &Name<K>, mode: Mode) -> bool {
+        may_be_lone(name)
+            && mode == Mode::Exclusive
+            && self
+                .lone
+                .compare_exchange(NOBODY, name.hash, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Returns the entries, with that of the lone id.
+    fn entries(&self) -> MutexGuard<'_, Keys<K>> {
+        let mut keys = self.keys();
+        if self.lone.load(Ordering::Relaxed) != ENTRIES {
+            let hash = self.lone.swap(ENTRIES, Ordering::Acquire);
+            if hash != NOBODY {
+                keys.entries
+                    .insert(Name { hash, key: None }, Entry::held(Mode::Exclusive));
+            }
+        }
+        keys
+    }
+}
+
+impl<K: Eq> Shard<K> {
+    /// Releases the key to the first in its queue.
+    #[inline]
+    pub(super) fn release(&self, name: &Name<K>) {
+        let was_lone = may_be_lone(name)
+            && self
+                .lone
+                .compare_exchange(name.hash, NOBODY, Ordering::Release, Ordering::Relaxed)
+                .is_ok();
+        if !was_lone {
+            self.release_entry(name);
+        }
+    }
+
+    fn release_entry(&self, name: &Name<K>) {
+        let mut keys = self.keys();
+        // The releasing caller holds the key, and a held key has an entry.
+        let Some(entry) = keys.entries.get_mut(name) else {
+            return;
+        };
+        entry.holders -= 1;
+        if entry.holders > 0 || !entry.waiting.is_empty() {
+            self.admit(keys, name);
+            return;
+        }
+        let gone = keys.entries.remove_entry(name);
+        let mut room = None;
+        if keys.entries.is_empty() {
+            if keys.entries.capacity() > ROOM {
+                room = Some(mem::take(&mut keys.entries));
+            }
+            if name.key.is_none() {
+                self.lone.store(NOBODY, Ordering::Release);
+            }
+        }
+        drop(keys);
+        // The key's own `drop` is foreign code.
+        drop((gone, room));
+    }
+
+    /// Leaves the queue, and releases the key if it was already handed over.
+    pub(super) fn give_up(&self, name: &Name<K>, waiter: &Waiter) {
+        let mut keys = self.keys();
+        let was_waiting = keys
+            .entries
+            .get_mut(name)
+            .is_some_and(|entry| entry.forget(waiter));
+        if was_waiting {
+            // Perhaps only this writer kept waiting readers from joining others.
+            self.admit(keys, name);
+        } else {
+            drop(keys);
+            self.release(name);
+        }
+    }
+
+    /// Hands the key to all waiters that can hold it now, and wakes each without the lock.
+    fn admit<'a>(&'a self, mut keys: MutexGuard<'a, Keys<K>>, name: &Name<K>) {
+        while let Some(first) = keys.entries.get_mut(name).and_then(Entry::admit_first) {
+            drop(keys);
+            first.admit();
+            if first.mode == Mode::Exclusive {
+                return;
+            }
+            keys = self.keys();
+        }
+    }
+
+    /// Whether the key is held.
+    pub(super) fn is_held(&self, name: &Name<K>) -> bool {
+        let keys = self.keys();
+        let is_lone = || name.key.is_none() && self.lone_id() == Some(name.hash);
+        keys.entries.contains_key(name) || is_lone()
+    }
+
+    /// Returns the number of waiters of the key.
+    pub(super) fn waiters(&self, name: &Name<K>) -> usize {
+        self.keys()
+            .entries
+            .get(name)
+            .map_or(0, |entry| entry.waiting.len())
+    }
+}
+
+impl<K> Shard<K> {
+    /// Returns the number of held keys.
+    pub(super) fn len(&self) -> usize {
+        let keys = self.keys();
+        keys.entries.len() + usize::from(self.has_lone_id())
+    }
+
+    /// Whether the shard has a lone id: then it has no waiters.
+    pub(super) fn has_lone_id(&self) -> bool {
+        self.lone_id().is_some()
+    }
+
+    fn lone_id(&self) -> Option<u64> {
+        Some(self.lone.load(Ordering::Acquire)).filter(|hash| ![NOBODY, ENTRIES].contains(hash))
+    }
+
+    fn keys(&self) -> MutexGuard<'_, Keys<K>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq + Clone> Keys<K> {
+    /// Acquires the key, or returns its entry.
+    fn take(&mut self, name: &Name<K>, mode: Mode) -> Option<&mut Entry> {
+        match self.entries.entry(name.clone()) {
+            hash_map::Entry::Vacant(place) => {
+                place.insert(Entry::held(mode));
+                None
+            }
+            hash_map::Entry::Occupied(place) => {
+                let entry = place.into_mut();
+                match entry.waiting.is_empty() && entry.join(mode) {
+                    true => None,
+                    false => Some(entry),
+                }
+            }
+        }
+    }
+}

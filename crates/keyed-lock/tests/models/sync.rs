@@ -1,0 +1,43 @@
+//! What waiting is made of, in a model: loom's types, which try every order of events, and a clock
+//! that goes one step whenever somebody looks at it.
+
+use std::{cell::Cell, time::Duration};
+
+pub(crate) use loom::{
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{Thread, current, park},
+};
+
+/// All keys in one shard, where they can get in each other's way.
+pub(crate) const SHARDS: usize = 1;
+
+/// Looking again is nothing new to a model; once is for the code that does it.
+pub(crate) const LOOKS: u32 = 0;
+pub(crate) const YIELDS: u32 = 1;
+pub(crate) fn yield_now() {}
+
+/// The deadline may pass whether somebody was woken or not.
+pub(crate) fn park_timeout(_: Duration) {
+    loom::thread::yield_now();
+}
+
+loom::thread_local! {
+    static STEPS: Cell<u64> = Cell::new(0);
+}
+
+/// A step of this thread's clock.
+#[derive(Clone, Copy)]
+pub(crate) struct Instant(pub(crate) u64);
+
+impl Instant {
+    pub(crate) fn now() -> Self {
+        STEPS.with(|steps| Self(steps.replace(steps.get() + 1)))
+    }
+
+    pub(crate) fn saturating_duration_since(self, earlier: Self) -> Duration {
+        Duration::from_secs(self.0.saturating_sub(earlier.0))
+    }
+}

@@ -1,0 +1,441 @@
+//! A local cluster, by name.
+
+use std::{collections::BTreeSet, fmt, path::Path, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    BootOptions, ClusterState, ClusterStatus, Home, Progress, Shape,
+    boot::Boot,
+    failure,
+    jars::{self, Bundle},
+    java::Java,
+    layout::{Layout, remove},
+    lock::FileLock,
+    process, ready,
+    role::Role,
+    server::Launcher,
+    shutdown,
+    state::{self, Marker, Phase, State, forget_process},
+    status,
+};
+use crate::{Error, Result};
+
+/// A handle to a real HBase on this machine, by name.
+///
+/// A handle owns no resources, and the cluster neither starts nor stops with it. Any number of
+/// handles and programs may use one name; one of them changes the cluster at a time, the others
+/// wait.
+///
+/// # Cancel safety
+///
+/// If the future of [`up`](Self::up), [`down`](Self::down), [`kill`](Self::kill) or
+/// [`start`](Self::start) is dropped, the work stops where it is; the next `up` or `down` repairs
+/// the cluster.
+///
+/// # Example
+///
+/// ```no_run
+/// use hbase_local::{BootOptions, LocalCluster};
+///
+/// # async fn example() -> hbase_local::Result<()> {
+/// let cluster = LocalCluster::new("default")?;
+/// let status = cluster.up(&BootOptions::new()).await?;
+/// println!("{}", status.uri.unwrap_or_default());
+/// cluster.down().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct LocalCluster {
+    name: String,
+    home: Home,
+    layout: Layout,
+    timeout: Option<Duration>,
+    progress: Progress,
+}
+
+impl LocalCluster {
+    /// The default limit of `down` and `kill`; that of `start` is the limit of a boot.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// Creates a handle to the cluster of this name, in the user's own folders.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the name can't be a folder name, or the user has no home.
+    pub fn new(name: &str) -> Result<Self> {
+        Self::in_home(name, Home::from_env()?)
+    }
+
+    /// Creates a handle to the cluster of this name, in other folders.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the name can't be a folder name, or Java can't use the folders because
+    /// of their names.
+    pub fn in_home(name: &str, home: Home) -> Result<Self> {
+        Ok(Self {
+            name: name.to_owned(),
+            layout: Layout::new(&home, name)?,
+            home,
+            timeout: None,
+            progress: Arc::new(|_| {}),
+        })
+    }
+
+    /// Reports each step of long work when it begins.
+    #[must_use]
+    pub fn with_progress(mut self, progress: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.progress = Arc::new(progress);
+        self
+    }
+
+    /// Sets the limit of `down`, `kill` and `start`; that of `up` is in [`BootOptions`].
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Returns the cluster's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the cluster's folder. [`ClusterStatus::folders`] describes its contents.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.layout.root()
+    }
+
+    /// Returns the status of the cluster, without connecting to it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if its files can't be read.
+    pub fn status(&self) -> Result<ClusterStatus> {
+        status::read(&self.home, &self.layout, &self.name)
+    }
+
+    /// Returns the status of the cluster, and queries a running cluster for at most five seconds.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if its files can't be read.
+    pub async fn probe(&self) -> Result<ClusterStatus> {
+        let mut status = self.status()?;
+        if status.state.is_running()
+            && let Some(ports) = State::load(&self.layout)?.and_then(|state| state.ports)
+            && !ready::answers(&ports).await
+        {
+            // It may have been ended in the meantime.
+            status = self.status()?;
+            if status.state.is_running() {
+                status.state = ClusterState::Unresponsive;
+                (status.uri, status.rpc_uri) = (None, None);
+            }
+        }
+        Ok(status)
+    }
+
+    /// Boots the cluster and waits until it serves. A running cluster is left as it is; missing
+    /// region servers, and a Thrift gateway that is missing or newly requested, are started.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the cluster runs with another release or shape, or has data of one; if
+    /// Java or Maven is missing; or if HBase can't start in time. Then no process is left running.
+    pub async fn up(&self, options: &BootOptions) -> Result<ClusterStatus> {
+        needs_linux()?;
+        options.fresh()?;
+        let lock = self.lock(Instant::now() + options.deadline_after()).await?;
+        // Obstacles to a boot are reported before any change.
+        let status = self.status()?;
+        let mut wanted = match State::load(&self.layout)?.filter(|stored| stored.served) {
+            Some(stored) => {
+                if status.state.is_running() {
+                    options.check_running(&self.name, &stored)?;
+                }
+                options.applied_to(&self.name, &stored)?
+            }
+            None => options.fresh()?,
+        };
+        let has_gateway = status.pids.contains_key(&Role::Thrift.to_string());
+        if status.state == ClusterState::Running && (has_gateway || !wanted.thrift) {
+            return Ok(status);
+        }
+        self.layout.create()?;
+        let marker = Marker::load_or_create(&self.layout)?;
+        let launcher = self.launcher(&wanted, &marker).await?;
+        let boot = Boot {
+            launcher: &launcher,
+            progress: &self.progress,
+            deadline: Instant::now() + options.deadline_after(),
+            timeout: options.deadline_after(),
+        };
+        if status.state.is_running() {
+            self.add_missing(&boot, &mut wanted, &status).await?;
+        } else {
+            if !state::all_processes(&marker).is_empty() {
+                (self.progress)("ending what is left of an earlier run");
+                shutdown::leftovers(&self.layout, &marker).await?;
+            }
+            boot.run(&mut wanted).await?;
+        }
+        drop(lock);
+        self.status()
+    }
+
+    /// Stops the cluster and keeps its data. Succeeds if the cluster does not run or does not
+    /// exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a process does not end, or files can't be written.
+    pub async fn down(&self) -> Result<ClusterStatus> {
+        if !self.layout.root().is_dir() {
+            return self.status();
+        }
+        needs_linux()?;
+        let deadline = self.deadline();
+        let _lock = self.lock(deadline).await?;
+        let Some(marker) = Marker::load(&self.layout)? else {
+            return self.status();
+        };
+        match State::load(&self.layout)? {
+            Some(mut state) => {
+                if state::all_processes(&marker).is_empty() {
+                    remove(&self.layout.pids())?;
+                } else if state.served {
+                    (self.progress)("ending HBase");
+                    state.enter(Phase::Stopping, &self.layout)?;
+                    shutdown::gracefully(&self.layout, &marker, &state, deadline).await?;
+                } else {
+                    shutdown::leftovers(&self.layout, &marker).await?;
+                }
+                state.enter(Phase::Stopped, &self.layout)?;
+            }
+            None => shutdown::leftovers(&self.layout, &marker).await?,
+        }
+        self.status()
+    }
+
+    /// Stops the cluster and deletes its data, logs and settings. The jars stay.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a process does not end, or files can't be deleted.
+    pub async fn purge(&self) -> Result<()> {
+        if !self.layout.root().is_dir() {
+            return Ok(());
+        }
+        needs_linux()?;
+        let _lock = self.lock(self.deadline()).await?;
+        (self.progress)("ending HBase and deleting its data");
+        if let Some(marker) = Marker::load(&self.layout)? {
+            // The data go, so nothing needs to be flushed.
+            process::kill(&state::all_processes(&marker), marker.as_str()).await?;
+        }
+        remove(self.layout.root())
+    }
+
+    /// Kills region server `server`, counted from 1, with SIGKILL: it has no time to flush or
+    /// to deregister. A standalone cluster is server 1 as a whole.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such server, or it does not run.
+    pub async fn kill(&self, server: u16) -> Result<ClusterStatus> {
+        needs_linux()?;
+        // Before the lock, whose file would be all there is of a cluster that does not exist.
+        self.existing()?;
+        let _lock = self.lock(self.deadline()).await?;
+        let (state, marker) = self.existing()?;
+        let role = self.role_of(server, state.shape)?;
+        self.kill_role(role, &state, &marker).await
+    }
+
+    /// Kills the Thrift gateway with SIGKILL.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is none, or it does not run.
+    pub async fn kill_thrift(&self) -> Result<ClusterStatus> {
+        needs_linux()?;
+        self.existing()?;
+        let _lock = self.lock(self.deadline()).await?;
+        let (state, marker) = self.existing()?;
+        self.kill_role(Role::Thrift, &state, &marker).await
+    }
+
+    async fn kill_role(&self, role: Role, state: &State, marker: &Marker) -> Result<ClusterStatus> {
+        let live = state::live_processes(&self.layout, marker, state)?;
+        let process = live.get(&role).ok_or_else(|| {
+            failure(format!(
+                "the {role} process of cluster {} does not run",
+                self.name
+            ))
+        })?;
+        process::kill(&BTreeSet::from([process.clone()]), marker.as_str()).await?;
+        forget_process(&self.layout, role)?;
+        self.status()
+    }
+
+    /// Starts region server `server` again and waits until the master knows it. A
+    /// running server is left as it is. A standalone cluster is server 1 as a whole.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such server, if the rest of the cluster does not run, or if
+    /// the server does not start in time.
+    pub async fn start(&self, server: u16) -> Result<ClusterStatus> {
+        needs_linux()?;
+        self.existing()?;
+        // It is a boot, of a part or of all.
+        let timeout = self.timeout.unwrap_or(BootOptions::DEFAULT_TIMEOUT);
+        let lock = self.lock(Instant::now() + timeout).await?;
+        let (state, marker) = self.existing()?;
+        let role = self.role_of(server, state.shape)?;
+        if role == Role::Standalone {
+            drop(lock);
+            return self.up(&BootOptions::new().timeout(timeout)).await;
+        }
+        let live = state::live_processes(&self.layout, &marker, &state)?;
+        if live.contains_key(&role) {
+            return self.status();
+        }
+        let ports = state.ports.as_ref().filter(|_| {
+            let needed = state
+                .shape
+                .roles()
+                .into_iter()
+                .filter(|role| !role.is_expendable());
+            state.phase == Phase::Running && needed.into_iter().all(|role| live.contains_key(&role))
+        });
+        let Some(ports) = ports else {
+            return Err(failure(format!("cluster {} does not run", self.name))
+                .with_hint("start all of it with `dev up`"));
+        };
+        let launcher = self.launcher(&state, &marker).await?;
+        let boot = Boot {
+            launcher: &launcher,
+            progress: &self.progress,
+            deadline: Instant::now() + timeout,
+            timeout,
+        };
+        (self.progress)(&format!("starting region server {server}"));
+        boot.add_region_servers(&[server], ports).await?;
+        self.status()
+    }
+
+    /// Starts the Thrift gateway again, where it was, and waits until it answers. A
+    /// running gateway is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the cluster does not run, has no gateway, or the gateway does not start
+    /// in time.
+    pub async fn start_thrift(&self) -> Result<ClusterStatus> {
+        let (state, _) = self.existing()?;
+        if !state.thrift {
+            return Err(failure(format!("cluster {} has no Thrift gateway", self.name))
+                .with_hint("start one with `dev up --thrift`"));
+        }
+        if !self.status()?.state.is_running() {
+            return Err(failure(format!("cluster {} does not run", self.name))
+                .with_hint("start all of it with `dev up`"));
+        }
+        let timeout = self.timeout.unwrap_or(BootOptions::DEFAULT_TIMEOUT);
+        self.up(&BootOptions::new().timeout(timeout)).await
+    }
+
+    async fn launcher<'a>(&'a self, state: &State, marker: &'a Marker) -> Result<Launcher<'a>> {
+        let java = Java::find().await?;
+        let resolve = async |bundle| jars::resolve(&self.home, bundle, &java, &self.progress).await;
+        let jars = resolve(Bundle::server(state.version)).await?;
+        let thrift_jars = match state.thrift {
+            true => Some(resolve(Bundle::THRIFT).await?),
+            false => None,
+        };
+        Ok(Launcher {
+            layout: &self.layout,
+            marker,
+            java,
+            jars,
+            thrift_jars,
+            shape: state.shape,
+        })
+    }
+
+    async fn add_missing(&self, boot: &Boot<'_>, state: &mut State, status: &ClusterStatus) -> Result<()> {
+        let missing: Vec<u16> = (1..=state.shape.region_servers().unwrap_or(0))
+            .filter(|number| !status.pids.contains_key(&Role::RegionServer(*number).to_string()))
+            .collect();
+        let Some(ports) = state.ports.clone() else {
+            return Ok(());
+        };
+        if !missing.is_empty() {
+            let numbers: Vec<String> = missing.iter().map(ToString::to_string).collect();
+            (self.progress)(&format!(
+                "starting what is missing: region server {}",
+                numbers.join(", ")
+            ));
+            boot.add_region_servers(&missing, &ports).await?;
+        }
+        if state.thrift && !status.pids.contains_key(&Role::Thrift.to_string()) {
+            // Written down first, so that whatever ends the cluster knows of it.
+            let ports = ports.with_thrift()?;
+            state.ports = Some(ports.clone());
+            state.save(&self.layout)?;
+            boot.add_gateway(&ports).await?;
+        }
+        Ok(())
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout.unwrap_or(Self::DEFAULT_TIMEOUT)
+    }
+
+    async fn lock(&self, deadline: Instant) -> Result<FileLock> {
+        let what = format!("cluster {}", self.name);
+        FileLock::acquire(&self.layout.lock_file(), &what, deadline).await
+    }
+
+    fn existing(&self) -> Result<(State, Marker)> {
+        let state = State::load(&self.layout)?;
+        let marker = Marker::load(&self.layout)?;
+        state.zip(marker).ok_or_else(|| {
+            failure(format!("there is no local cluster {}", self.name)).with_hint("boot it with `dev up`")
+        })
+    }
+
+    fn role_of(&self, server: u16, shape: Shape) -> Result<Role> {
+        shape.region_server(server).ok_or_else(|| {
+            let count = shape.region_servers().unwrap_or(1);
+            Error::invalid(format!("cluster {} has no region server {server}", self.name))
+                .with_hint(format!("it has {count}, counted from 1"))
+        })
+    }
+}
+
+impl fmt::Debug for LocalCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalCluster")
+            .field("name", &self.name)
+            .field("folder", &self.layout.root())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Processes are identified by `/proc`.
+fn needs_linux() -> Result<()> {
+    if Path::new("/proc/self/stat").exists() {
+        return Ok(());
+    }
+    Err(
+        failure("local clusters need Linux: there is no /proc on this machine")
+            .with_hint("use a Linux machine or a container, and connect to it with --connect"),
+    )
+}

@@ -1,0 +1,323 @@
+//! The configuration of HBase, HDFS and ZooKeeper for one machine.
+
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
+
+use super::{
+    layout::{Layout, create_folder, remove, storage},
+    ports::{MASTER, Ports, REGION_SERVER, ZOOKEEPER},
+    role::Shape,
+};
+use crate::{Error, Result};
+
+/// Settings by their names in `hbase-site.xml`.
+pub(super) type Properties = BTreeMap<String, String>;
+
+/// All servers use the loopback address: they must not be reachable from outside, and the
+/// machine's own name need not resolve.
+const LOOPBACK: &str = "127.0.0.1";
+
+/// Where HBase keeps its nodes in ZooKeeper.
+pub(super) const ZNODE: &str = "/hbase";
+
+/// Writes all files that the servers read when they start.
+pub(super) fn write(layout: &Layout, shape: Shape, ports: &Ports, properties: &Properties) -> Result<()> {
+    let conf = layout.conf();
+    remove(&conf)?;
+    create_folder(&conf)?;
+    let write = |name: &str, text: &str| {
+        let path = conf.join(name);
+        fs::write(&path, text).map_err(|error| storage("can't write", &path, error))
+    };
+    let mut hbase = hbase_site(layout, shape, ports);
+    hbase.extend(properties.clone());
+    write("hbase-site.xml", &xml(&hbase))?;
+    write("core-site.xml", &xml(&core_site(layout, ports)))?;
+    write("log4j.properties", LOG4J)?;
+    if shape != Shape::Standalone {
+        write("hdfs-site.xml", &xml(&hdfs_site(layout, ports)))?;
+        web_applications(&conf)?;
+    }
+    Ok(())
+}
+
+/// Refuses a setting that would contradict the cluster's own.
+pub(super) fn check(properties: &Properties, shape: Shape) -> Result<()> {
+    for (key, value) in properties {
+        if key.is_empty() || key.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(Error::invalid(format!("'{key}' is no name of a setting")));
+        }
+        if value.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+            return Err(Error::invalid(format!(
+                "{key}: the value {value} can't be written to XML"
+            )));
+        }
+        let own = OWN.contains(&key.as_str()) || (key == REGION_SERVER && shape != Shape::Standalone);
+        if own {
+            return Err(
+                Error::invalid(format!("{key} can't be set: a local cluster chooses it")).with_hint(
+                    "leave it out; ports can be chosen with hbase.zookeeper.property.clientPort, \
+                            hbase.master.port and, standalone, hbase.regionserver.port",
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Settings that keep a local cluster together, on loopback, and inside its folders.
+const OWN: [&str; 18] = [
+    "fs.defaultFS",
+    "hbase.cluster.distributed",
+    "hbase.localcluster.assign.random.ports",
+    "hbase.master.hostname",
+    "hbase.master.ipc.address",
+    "hbase.regionserver.hostname",
+    "hbase.regionserver.ipc.address",
+    "hbase.regionserver.thrift.ipaddress",
+    "hbase.rootdir",
+    "hbase.tmp.dir",
+    "hbase.unsafe.regionserver.hostname",
+    "hbase.wal.dir",
+    "hbase.zookeeper.property.clientPortAddress",
+    "hbase.zookeeper.property.dataDir",
+    "hbase.zookeeper.property.dataLogDir",
+    "hbase.zookeeper.quorum",
+    "hadoop.tmp.dir",
+    "zookeeper.znode.parent",
+];
+
+fn hbase_site(layout: &Layout, shape: Shape, ports: &Ports) -> Properties {
+    let data = layout.data();
+    let mut site = properties([
+        ("hbase.tmp.dir", data.join("hbase-tmp").display().to_string()),
+        (
+            "hbase.zookeeper.property.dataDir",
+            data.join("zookeeper").display().to_string(),
+        ),
+        ("hbase.zookeeper.quorum", LOOPBACK.into()),
+        (ZOOKEEPER, ports.zookeeper.to_string()),
+        ("hbase.zookeeper.property.clientPortAddress", LOOPBACK.into()),
+        ("zookeeper.znode.parent", ZNODE.into()),
+        (MASTER, ports.master.to_string()),
+        // No web pages: they would listen on all addresses, and cost a second of every boot.
+        ("hbase.master.info.port", "-1".into()),
+        ("hbase.regionserver.info.port", "-1".into()),
+        ("hbase.master.hostname", LOOPBACK.into()),
+        ("hbase.master.ipc.address", LOOPBACK.into()),
+        ("hbase.regionserver.hostname", LOOPBACK.into()),
+        ("hbase.unsafe.regionserver.hostname", LOOPBACK.into()),
+        ("hbase.regionserver.ipc.address", LOOPBACK.into()),
+        // The Thrift gateway, which reads this file too.
+        ("hbase.regionserver.thrift.ipaddress", LOOPBACK.into()),
+        ("hbase.thrift.info.port", "-1".into()),
+        // A region server asks for its master this often until there is one: three seconds of every
+        // boot.
+        ("hbase.regionserver.msginterval", "500".into()),
+        // The master goes on as soon as all region servers are there, instead of waiting for more.
+        ("hbase.master.wait.on.regionservers.mintostart", "1".into()),
+        (
+            "hbase.master.wait.on.regionservers.maxtostart",
+            shape.region_servers().unwrap_or(1).to_string(),
+        ),
+        ("hbase.master.wait.on.regionservers.timeout", "10000".into()),
+        ("hbase.master.wait.on.regionservers.interval", "100".into()),
+        // What a compaction replaced is let go of soon: until then a region can't be split or
+        // merged again.
+        ("hbase.hfile.compaction.discharger.interval", "2000".into()),
+        // The local file system can't sync; HDFS can, and must prove it.
+        (
+            "hbase.unsafe.stream.capability.enforce",
+            (shape != Shape::Standalone).to_string(),
+        ),
+    ]);
+    site.extend(match shape {
+        Shape::Standalone => properties([
+            ("hbase.cluster.distributed", "false".into()),
+            (
+                "hbase.rootdir",
+                format!("file://{}", data.join("hbase").display()),
+            ),
+            ("hbase.localcluster.assign.random.ports", "false".into()),
+            (REGION_SERVER, ports.region_servers[0].to_string()),
+        ]),
+        Shape::Distributed { .. } => properties([
+            ("hbase.cluster.distributed", "true".into()),
+            ("hbase.rootdir", format!("{}/hbase", file_system(ports))),
+            // The death of a server is noticed by the end of its session: soon, because here
+            // servers are killed on purpose, but not so soon that a busy machine ends sessions of
+            // the living.
+            ("zookeeper.session.timeout", "15000".into()),
+        ]),
+    });
+    site
+}
+
+fn core_site(layout: &Layout, ports: &Ports) -> Properties {
+    let mut site = properties([
+        (
+            "hadoop.tmp.dir",
+            layout.data().join("hadoop-tmp").display().to_string(),
+        ),
+        // Never used, but its default is completed with the machine's name, which may not resolve.
+        (
+            "hadoop.http.authentication.kerberos.principal",
+            "HTTP/localhost@LOCALHOST".into(),
+        ),
+        // The time of a server to flush and close its regions when it shuts down.
+        ("hadoop.service.shutdown.timeout", "60s".into()),
+    ]);
+    if ports.namenode.is_some() {
+        site.insert("fs.defaultFS".into(), file_system(ports));
+    }
+    site
+}
+
+fn hdfs_site(layout: &Layout, ports: &Ports) -> Properties {
+    let any_port = format!("{LOOPBACK}:0");
+    let folder = |name: &str| format!("file://{}", layout.data().join(name).display());
+    properties([
+        ("dfs.replication", "1".into()),
+        ("dfs.namenode.name.dir", folder("namenode")),
+        ("dfs.datanode.data.dir", folder("datanode")),
+        (
+            "dfs.namenode.rpc-address",
+            format!("{LOOPBACK}:{}", ports.namenode.unwrap_or(0)),
+        ),
+        ("dfs.namenode.rpc-bind-host", LOOPBACK.into()),
+        ("dfs.namenode.http-address", any_port.clone()),
+        ("dfs.namenode.http-bind-host", LOOPBACK.into()),
+        ("dfs.datanode.address", any_port.clone()),
+        ("dfs.datanode.http.address", any_port.clone()),
+        ("dfs.datanode.ipc.address", any_port),
+        ("dfs.datanode.hostname", LOOPBACK.into()),
+        (
+            "dfs.namenode.datanode.registration.ip-hostname-check",
+            "false".into(),
+        ),
+        // The NameNode leaves safe mode when the DataNode is there, and then at once.
+        ("dfs.namenode.safemode.min.datanodes", "1".into()),
+        ("dfs.namenode.safemode.extension", "0".into()),
+        // With a single DataNode there is none to replace a lost one in a pipeline.
+        (
+            "dfs.client.block.write.replace-datanode-on-failure.enable",
+            "false".into(),
+        ),
+    ])
+}
+
+fn file_system(ports: &Ports) -> String {
+    format!("hdfs://{LOOPBACK}:{}", ports.namenode.unwrap_or(0))
+}
+
+/// NameNode and DataNode refuse to start without the folders of their web pages, which are in no
+/// artifact.
+fn web_applications(conf: &Path) -> Result<()> {
+    for name in ["hdfs", "datanode"] {
+        let folder = conf.join("webapps").join(name).join("WEB-INF");
+        create_folder(&folder)?;
+        let path = folder.join("web.xml");
+        fs::write(&path, "<web-app/>\n").map_err(|error| storage("can't write", &path, error))?;
+    }
+    create_folder(&conf.join("webapps/static"))
+}
+
+fn properties<const N: usize>(pairs: [(&str, String); N]) -> Properties {
+    pairs
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
+}
+
+fn xml(properties: &Properties) -> String {
+    let mut text = String::from("<?xml version=\"1.0\"?>\n<configuration>\n");
+    for (key, value) in properties {
+        // Writing to a string can't fail.
+        let _ = writeln!(
+            text,
+            "  <property><name>{}</name><value>{}</value></property>",
+            escape(key),
+            escape(value)
+        );
+    }
+    text.push_str("</configuration>\n");
+    text
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+/// All supported releases log through log4j 1 or its successor reload4j.
+const LOG4J: &str = "\
+log4j.rootLogger=INFO,console
+log4j.logger.org.apache.zookeeper=WARN
+log4j.logger.org.apache.hadoop.metrics2=WARN
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.target=System.err
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %-5p [%t] %c{2}: %m%n
+";
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::Home;
+
+    fn written(shape: Shape, own: &Properties) -> (tempfile::TempDir, Layout, Ports) {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::new(&Home::new(folder.path(), folder.path()), "x").unwrap();
+        layout.create().unwrap();
+        let ports = Ports::choose(shape.region_servers(), own, None).unwrap();
+        write(&layout, shape, &ports, own).unwrap();
+        (folder, layout, ports)
+    }
+
+    #[rstest]
+    #[case(Shape::Standalone)]
+    #[case(Shape::Distributed { region_servers: 3 })]
+    fn every_address_is_loopback(#[case] shape: Shape) {
+        let (_folder, layout, ports) = written(shape, &Properties::new());
+        let site = hbase_site(&layout, shape, &ports);
+        for (key, value) in site.into_iter().chain(hdfs_site(&layout, &ports)) {
+            if key.contains("hostname") && !key.contains("check")
+                || key.contains("address")
+                || key.contains("bind")
+            {
+                assert!(value.starts_with(LOOPBACK), "{key}={value}");
+            }
+        }
+    }
+
+    #[test]
+    fn settings_of_the_user_win_and_are_escaped() {
+        let own = Properties::from([
+            ("hbase.regionserver.msginterval".to_owned(), "1000".to_owned()),
+            ("a".to_owned(), "<b>&c".to_owned()),
+        ]);
+        let (_folder, layout, _) = written(Shape::Standalone, &own);
+        let site = fs::read_to_string(layout.conf().join("hbase-site.xml")).unwrap();
+        assert!(site.contains("<name>hbase.regionserver.msginterval</name><value>1000</value>"));
+        assert!(site.contains("<value>&lt;b&gt;&amp;c</value>"));
+        assert!(!layout.conf().join("hdfs-site.xml").exists());
+    }
+
+    #[rstest]
+    #[case("hbase.rootdir", Shape::Standalone, false)]
+    #[case("hbase.regionserver.port", Shape::Standalone, true)]
+    #[case("hbase.regionserver.port", Shape::Distributed { region_servers: 2 }, false)]
+    #[case("hbase.hregion.max.filesize", Shape::Standalone, true)]
+    #[case("a b", Shape::Standalone, false)]
+    #[case("", Shape::Standalone, false)]
+    fn settings_that_would_break_the_cluster_are_refused(
+        #[case] key: &str,
+        #[case] shape: Shape,
+        #[case] fine: bool,
+    ) {
+        let properties = Properties::from([(key.to_owned(), "1".to_owned())]);
+        assert_eq!(check(&properties, shape).is_ok(), fine);
+    }
+}

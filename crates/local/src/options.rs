@@ -1,0 +1,305 @@
+//! The options of a boot.
+
+use std::time::Duration;
+
+use hbase_client::low_level::site_properties;
+
+use super::{
+    HBaseVersion, Shape,
+    config::{self, Properties},
+    failure,
+    state::State,
+};
+use crate::{Error, Result};
+
+/// Options of a boot. An option that is not set stays as the cluster has it, or gets its default.
+///
+/// # Example
+///
+/// ```
+/// use hbase_local::{BootOptions, HBaseVersion};
+///
+/// let options = BootOptions::new()
+///     .version(HBaseVersion::V2_5)
+///     .region_servers(3)
+///     .property("hbase.hregion.max.filesize", "1073741824");
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug)]
+pub struct BootOptions {
+    version: Option<HBaseVersion>,
+    shape: Option<Shape>,
+    properties: Properties,
+    site_wide_endpoint: bool,
+    thrift: bool,
+    timeout: Duration,
+}
+
+const ENDPOINT: &str = "org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint";
+const REGION_COPROCESSORS: &str = "hbase.coprocessor.user.region.classes";
+
+impl BootOptions {
+    /// The default limit of a boot.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(180);
+
+    /// The maximum number of region servers on one machine.
+    const MAX_REGION_SERVERS: u16 = 32;
+
+    /// Creates options for HBase 2.6.4, standalone.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            version: None,
+            shape: None,
+            properties: Properties::new(),
+            site_wide_endpoint: false,
+            thrift: false,
+            timeout: Self::DEFAULT_TIMEOUT,
+        }
+    }
+
+    /// Sets the release of HBase.
+    #[must_use]
+    pub fn version(mut self, version: HBaseVersion) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// Boots one Java process with all servers: the default.
+    #[must_use]
+    pub fn standalone(mut self) -> Self {
+        self.shape = Some(Shape::Standalone);
+        self
+    }
+
+    /// Boots separate processes on HDFS, with this number of region servers.
+    #[must_use]
+    pub fn region_servers(mut self, region_servers: u16) -> Self {
+        self.shape = Some(Shape::Distributed { region_servers });
+        self
+    }
+
+    /// Sets a property of `hbase-site.xml`.
+    #[must_use]
+    pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.properties.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets all properties of an `hbase-site.xml`, given as text. The last value of a property
+    /// counts.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text is no `hbase-site.xml`, or has no properties. Properties that a
+    /// local cluster chooses itself are refused by [`LocalCluster::up`](super::LocalCluster::up).
+    pub fn hbase_site(mut self, xml: &str) -> Result<Self> {
+        let properties = site_properties(xml)?;
+        if properties.is_empty() {
+            return Err(Error::invalid("hbase-site.xml has no <property>"));
+        }
+        self.properties.extend(properties);
+        Ok(self)
+    }
+
+    /// Loads `MultiRowMutationEndpoint` on every table. Without this only tables that have it
+    /// attached use it.
+    #[must_use]
+    pub fn site_wide_endpoint(mut self) -> Self {
+        self.site_wide_endpoint = true;
+        self
+    }
+
+    /// Also starts a Thrift gateway: HBase's `ThriftServer` of the first API, binary protocol, no
+    /// frames. A running cluster without a gateway gets one; an existing gateway stays.
+    #[must_use]
+    pub fn thrift(mut self) -> Self {
+        self.thrift = true;
+        self
+    }
+
+    /// Sets the limit of the boot; a download has its own of ten minutes.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    pub(super) fn deadline_after(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The state of a cluster that has never been booted.
+    pub(super) fn fresh(&self) -> Result<State> {
+        let state = State::new(self.version.unwrap_or_default(), self.shape.unwrap_or_default());
+        self.added_to(state)
+    }
+
+    /// Returns `stored` changed by these options; data can't be moved to another release or shape.
+    pub(super) fn applied_to(&self, name: &str, stored: &State) -> Result<State> {
+        let mut asked = Vec::new();
+        asked.extend(
+            self.version
+                .filter(|version| *version != stored.version)
+                .map(|version| version.to_string()),
+        );
+        asked.extend(
+            self.shape
+                .filter(|shape| *shape != stored.shape)
+                .map(|shape| shape.to_string()),
+        );
+        if !asked.is_empty() {
+            return Err(failure(format!(
+                "cluster {name} is HBase {} {}, not {}",
+                stored.version,
+                stored.shape,
+                asked.join(" ")
+            ))
+            .with_hint(
+                "give the other cluster a --name of its own, or delete this one and its data with `dev down --purge`",
+            ));
+        }
+        self.added_to(stored.clone())
+    }
+
+    /// Refuses settings that a running cluster does not have.
+    pub(super) fn check_running(&self, name: &str, stored: &State) -> Result<()> {
+        let wanted = self.applied_to(name, stored)?;
+        if wanted.properties == stored.properties {
+            return Ok(());
+        }
+        Err(failure(format!("cluster {name} runs with other settings"))
+            .with_hint("end it with `dev down`; the next `up` starts it with these settings and its data"))
+    }
+
+    fn added_to(&self, mut state: State) -> Result<State> {
+        if let Shape::Distributed { region_servers } = state.shape
+            && !(1..=Self::MAX_REGION_SERVERS).contains(&region_servers)
+        {
+            return Err(Error::invalid(format!("{region_servers} region servers"))
+                .with_hint(format!("take 1 to {}", Self::MAX_REGION_SERVERS)));
+        }
+        state.properties.extend(self.properties.clone());
+        state.thrift |= self.thrift;
+        if self.site_wide_endpoint {
+            let classes = state
+                .properties
+                .entry(REGION_COPROCESSORS.to_owned())
+                .or_default();
+            if !classes.split(',').any(|class| class.trim() == ENDPOINT) {
+                let separator = if classes.is_empty() { "" } else { "," };
+                classes.push_str(&format!("{separator}{ENDPOINT}"));
+            }
+        }
+        config::check(&state.properties, state.shape)?;
+        Ok(state)
+    }
+}
+
+impl Default for BootOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::role::Role;
+
+    #[test]
+    fn what_is_not_said_stays_as_the_cluster_has_it() {
+        let stored = BootOptions::new()
+            .version(HBaseVersion::V2_4)
+            .region_servers(2)
+            .fresh()
+            .unwrap();
+        assert_eq!(BootOptions::new().applied_to("x", &stored).unwrap(), stored);
+        BootOptions::new().check_running("x", &stored).unwrap();
+    }
+
+    #[test]
+    fn another_release_or_shape_is_refused_with_both() {
+        let stored = BootOptions::new().fresh().unwrap();
+        let asked = BootOptions::new().version(HBaseVersion::V2_4).region_servers(3);
+        let error = asked.applied_to("x", &stored).unwrap_err().to_string();
+        for word in [
+            "2.6.4-hadoop3 standalone",
+            "2.4.18 with 3 region servers",
+            "--purge",
+        ] {
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_gateway_needs_no_boot_and_is_kept() {
+        let stored = BootOptions::new().fresh().unwrap();
+        assert!(!stored.roles().contains(&Role::Thrift));
+        let asked = BootOptions::new().thrift();
+        asked.check_running("x", &stored).unwrap();
+        let with = asked.applied_to("x", &stored).unwrap();
+        assert!(with.roles().contains(&Role::Thrift));
+        assert_eq!(BootOptions::new().applied_to("x", &with).unwrap(), with);
+    }
+
+    #[test]
+    fn settings_need_a_boot() {
+        let stored = BootOptions::new().property("a", "1").fresh().unwrap();
+        BootOptions::new()
+            .property("a", "1")
+            .check_running("x", &stored)
+            .unwrap();
+        assert!(
+            BootOptions::new()
+                .property("a", "2")
+                .check_running("x", &stored)
+                .is_err()
+        );
+        assert!(
+            BootOptions::new()
+                .site_wide_endpoint()
+                .check_running("x", &stored)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn a_site_file_is_taken_setting_by_setting() {
+        let site = |body: &str| format!("<configuration>{body}</configuration>");
+        let property = |key, value| format!("<property><name>{key}</name><value>{value}</value></property>");
+        let options = BootOptions::new()
+            .hbase_site(&site(&(property("a", "1") + &property("b", "2"))))
+            .unwrap()
+            .property("b", "3");
+        let properties = options.fresh().unwrap().properties;
+        assert_eq!((properties["a"].as_str(), properties["b"].as_str()), ("1", "3"));
+
+        assert!(BootOptions::new().hbase_site(&site("")).is_err());
+        assert!(BootOptions::new().hbase_site("<configuration>").is_err());
+        let own = BootOptions::new().hbase_site(&site(&property("hbase.rootdir", "/")));
+        let error = own.unwrap().fresh().unwrap_err().to_string();
+        assert!(error.contains("hbase.rootdir can't be set"), "{error}");
+    }
+
+    #[test]
+    fn the_endpoint_is_added_once_beside_other_coprocessors() {
+        let options = BootOptions::new()
+            .property(REGION_COPROCESSORS, "a.B")
+            .site_wide_endpoint();
+        let state = options.fresh().unwrap();
+        let again = BootOptions::new()
+            .site_wide_endpoint()
+            .applied_to("x", &state)
+            .unwrap();
+        assert_eq!(again.properties[REGION_COPROCESSORS], format!("a.B,{ENDPOINT}"));
+        let without = BootOptions::new().fresh().unwrap();
+        assert!(!without.properties.contains_key(REGION_COPROCESSORS));
+    }
+
+    #[test]
+    fn no_and_too_many_region_servers_are_refused() {
+        assert!(BootOptions::new().region_servers(0).fresh().is_err());
+        assert!(BootOptions::new().region_servers(33).fresh().is_err());
+    }
+}

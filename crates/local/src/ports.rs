@@ -1,0 +1,203 @@
+//! Free ports on the loopback address.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    net::{Ipv4Addr, TcpListener},
+    ops::Range,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{config::Properties, failure};
+use crate::{Error, Result};
+
+/// The ports of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ports {
+    pub(super) zookeeper: u16,
+    pub(super) master: u16,
+    /// One for each region server, by its number minus one.
+    pub(super) region_servers: Vec<u16>,
+    /// Of HDFS; a standalone cluster has none.
+    pub(super) namenode: Option<u16>,
+    /// Of the Thrift gateway, if there is one.
+    #[serde(default)]
+    pub(super) thrift: Option<u16>,
+}
+
+/// Settings by which a user fixes a port. A taken port is then an error, and no other is chosen.
+pub(super) const ZOOKEEPER: &str = "hbase.zookeeper.property.clientPort";
+pub(super) const MASTER: &str = "hbase.master.port";
+pub(super) const REGION_SERVER: &str = "hbase.regionserver.port";
+
+impl Ports {
+    /// Ports that are free now: those of `previous` as long as all of them still are, so that
+    /// clients of a cluster that is started again find it where it was.
+    pub(super) fn choose(
+        region_servers: Option<u16>,
+        fixed: &Properties,
+        previous: Option<&Self>,
+    ) -> Result<Self> {
+        if let Some(previous) = previous.filter(|ports| ports.agree_with(fixed) && ports.are_free()) {
+            return Ok(previous.clone());
+        }
+        let mut taken = BTreeSet::new();
+        let mut choose = |key: Option<&'static str>| match key.and_then(|key| Some((key, fixed.get(key)?))) {
+            Some((key, text)) => fixed_port(key, text),
+            None => free(&mut taken),
+        };
+        Ok(Self {
+            zookeeper: choose(Some(ZOOKEEPER))?,
+            master: choose(Some(MASTER))?,
+            region_servers: match region_servers {
+                None => vec![choose(Some(REGION_SERVER))?],
+                Some(count) => (0..count).map(|_| choose(None)).collect::<Result<_>>()?,
+            },
+            namenode: region_servers.map(|_| choose(None)).transpose()?,
+            thrift: None,
+        })
+    }
+
+    /// The same with a port for the Thrift gateway: the one that it had, or one that is free now.
+    pub(super) fn with_thrift(mut self) -> Result<Self> {
+        if !self.thrift.is_some_and(is_free) {
+            let mut taken = self.all().collect();
+            self.thrift = Some(free(&mut taken)?);
+        }
+        Ok(self)
+    }
+
+    fn all(&self) -> impl Iterator<Item = u16> {
+        [self.zookeeper, self.master]
+            .into_iter()
+            .chain(self.region_servers.iter().copied())
+            .chain(self.namenode)
+            .chain(self.thrift)
+    }
+
+    fn are_free(&self) -> bool {
+        self.all().all(is_free)
+    }
+
+    fn agree_with(&self, fixed: &Properties) -> bool {
+        let agrees = |key, port: u16| fixed.get(key).is_none_or(|text| *text == port.to_string());
+        agrees(ZOOKEEPER, self.zookeeper)
+            && agrees(MASTER, self.master)
+            && (self.namenode.is_some() || agrees(REGION_SERVER, self.region_servers[0]))
+    }
+}
+
+fn fixed_port(key: &str, text: &str) -> Result<u16> {
+    let port = text
+        .trim()
+        .parse()
+        .ok()
+        .filter(|port| *port != 0)
+        .ok_or_else(|| Error::invalid(format!("{key}={text}: no port number")))?;
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
+        let failed = failure(format!("port {port} ({key}) can't be used on 127.0.0.1"));
+        let failed = match error.kind() {
+            io::ErrorKind::AddrInUse => failed.with_hint(format!(
+                "another process listens there (`ss -ltnp 'sport = :{port}'` shows it); stop it, or leave {key} out \
+                 and a free port is chosen"
+            )),
+            _ => failed.with_hint(format!("take another port, or leave {key} out")),
+        };
+        failed.with_source(error)
+    })?;
+    Ok(port)
+}
+
+/// A port outside the range from which the kernel serves outgoing connections: one from inside
+/// could be taken by any program that connects somewhere before HBase binds it, HBase itself
+/// included.
+fn free(taken: &mut BTreeSet<u16>) -> Result<u16> {
+    let range = outside(&ephemeral());
+    for _ in 0..1_000 {
+        let port = fastrand::u16(range.clone());
+        if !taken.contains(&port) && is_free(port) {
+            taken.insert(port);
+            return Ok(port);
+        }
+    }
+    Err(failure(format!(
+        "no free port on 127.0.0.1 between {} and {}",
+        range.start,
+        range.end - 1
+    ))
+    .with_hint("see what listens with `ss -ltnp`, and end what is not needed"))
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+fn ephemeral() -> Range<u16> {
+    let read = || {
+        let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+        let mut bounds = text.split_whitespace().map(str::parse::<u16>);
+        Some(bounds.next()?.ok()?..bounds.next()?.ok()?)
+    };
+    read().unwrap_or(32_768..60_999)
+}
+
+/// The usual room below the ephemeral range, or above it, or where no room is left, all of it.
+fn outside(ephemeral: &Range<u16>) -> Range<u16> {
+    const ENOUGH: u16 = 1_000;
+    const FIRST: u16 = 20_000;
+    if ephemeral.start >= FIRST + ENOUGH {
+        FIRST..ephemeral.start
+    } else if ephemeral.end <= u16::MAX - ENOUGH {
+        ephemeral.end + 1..u16::MAX
+    } else {
+        FIRST..u16::MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[test]
+    fn chosen_ports_are_free_and_different() {
+        let ports = Ports::choose(Some(3), &Properties::new(), None).unwrap();
+        let ports = ports.with_thrift().unwrap();
+        let all: BTreeSet<u16> = ports.all().collect();
+        assert_eq!(all.len(), 7);
+        assert!(all.into_iter().all(is_free));
+        assert_eq!(ports.clone().with_thrift().unwrap(), ports);
+    }
+
+    #[test]
+    fn the_previous_ports_are_kept_until_one_of_them_is_taken() {
+        let first = Ports::choose(None, &Properties::new(), None).unwrap();
+        let again = Ports::choose(None, &Properties::new(), Some(&first)).unwrap();
+        assert_eq!(again, first);
+        let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, first.master)).unwrap();
+        let other = Ports::choose(None, &Properties::new(), Some(&first)).unwrap();
+        assert_ne!(other.master, first.master);
+    }
+
+    #[test]
+    fn a_fixed_port_is_kept_to_and_when_taken_named() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let fixed = Properties::from([(MASTER.to_owned(), port.to_string())]);
+        let error = Ports::choose(None, &fixed, None).unwrap_err();
+        assert!(error.to_string().contains(&port.to_string()), "{error}");
+        assert!(error.hint().unwrap().contains("another process listens there"));
+        drop(listener);
+        assert_eq!(Ports::choose(None, &fixed, None).unwrap().master, port);
+    }
+
+    #[rstest]
+    #[case(32_768..60_999, 20_000..32_768)]
+    #[case(10_000..50_000, 50_001..65_535)]
+    #[case(1_024..65_535, 20_000..65_535)]
+    fn keeps_out_of_the_kernels_range(#[case] ephemeral: Range<u16>, #[case] expected: Range<u16>) {
+        assert_eq!(outside(&ephemeral), expected);
+    }
+}

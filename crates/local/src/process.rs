@@ -1,0 +1,281 @@
+//! Processes that outlive the command that started them. They are ended only if they are certainly
+//! the same.
+//!
+//! A pid alone proves nothing: pids are reused, and after a reboot all of them belong to other
+//! processes. So a process is identified by its pid, the kernel's start time, the boot of
+//! the machine, and by an argument of its command line that holds the cluster's identity.
+
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
+};
+use tokio::time::Instant;
+
+use super::{failure, wait};
+use crate::Result;
+
+/// The time of a process between SIGKILL and its disappearance.
+const KILL_TAKES: Duration = Duration::from_secs(10);
+
+/// The limit of the kernel's loading of a program.
+const EXEC_TAKES: Duration = Duration::from_secs(5);
+
+/// A process, distinct from every other that had or will have its pid.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Process {
+    pid: i32,
+    /// In clock ticks since the machine started.
+    start_time: u64,
+    /// Identity of this run of the kernel.
+    boot: String,
+}
+
+impl Process {
+    /// The process that has this pid now, if it is alive and carries `marker` on its command line.
+    pub(super) fn find(pid: i32, marker: &str) -> Option<Self> {
+        Self::look(pid, marker, false)
+    }
+
+    /// The child that was just started. The kernel lets the parent go on a moment before the child
+    /// has its command line, so this waits for that moment; `None` if the child has ended.
+    pub(super) async fn of_child(pid: i32, marker: &str) -> Option<Self> {
+        let deadline = Instant::now() + EXEC_TAKES;
+        wait::until(deadline, || {
+            Self::find(pid, marker).is_some() || Self::look(pid, marker, true).is_none()
+        })
+        .await;
+        Self::find(pid, marker)
+    }
+
+    /// While a program is being loaded its command line is empty; `loading` says whether that will
+    /// do.
+    fn look(pid: i32, marker: &str, loading: bool) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let start_time = start_time_if_alive(&stat)?;
+        let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let marked = command
+            .split(|byte| *byte == 0)
+            .any(|argument| argument == marker.as_bytes());
+        (marked || (loading && command.is_empty())).then(|| Self {
+            pid,
+            start_time,
+            boot: boot(),
+        })
+    }
+
+    /// Every process of this machine that carries `marker`.
+    pub(super) fn find_all(marker: &str) -> BTreeSet<Self> {
+        let Ok(entries) = fs::read_dir("/proc") else {
+            return BTreeSet::new();
+        };
+        entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter_map(|pid| Self::find(pid, marker))
+            .collect()
+    }
+
+    pub(super) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    pub(super) fn is_alive(&self, marker: &str) -> bool {
+        Self::look(self.pid, marker, true).as_ref() == Some(self)
+    }
+
+    /// Reads what [`Display`](std::fmt::Display) writes: a pid file.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.split_whitespace();
+        Some(Self {
+            pid: fields.next()?.parse().ok().filter(|pid| *pid > 1)?,
+            start_time: fields.next()?.parse().ok()?,
+            boot: fields.next()?.to_owned(),
+        })
+    }
+
+    /// Sends a signal to this process and to no other. Does nothing if the process has ended.
+    fn signal(&self, marker: &str, signal: Signal) -> Result<()> {
+        let Some(pid) = Pid::from_raw(self.pid) else {
+            return Ok(());
+        };
+        // The descriptor pins the process: what is checked is what gets the signal, even if it ends
+        // in between.
+        let sent = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(descriptor) if self.is_alive(marker) => pidfd_send_signal(descriptor, signal),
+            Err(Errno::NOSYS | Errno::PERM) if self.is_alive(marker) => kill_process(pid, signal),
+            _ => Ok(()),
+        };
+        match sent {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(failure(format!("can't end process {pid}", pid = self.pid)).with_source(error)),
+        }
+    }
+}
+
+impl std::fmt::Display for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.pid, self.start_time, self.boot)
+    }
+}
+
+/// Ends processes: SIGTERM, then SIGKILL for those that still live after `grace`.
+pub(super) async fn end(processes: &BTreeSet<Process>, marker: &str, grace: Duration) -> Result<()> {
+    for process in processes {
+        process.signal(marker, Signal::TERM)?;
+    }
+    if !wait_for_end(processes, marker, Instant::now() + grace).await {
+        kill(processes, marker).await?;
+    }
+    Ok(())
+}
+
+/// Ends processes at once with SIGKILL, and waits until they are gone.
+pub(super) async fn kill(processes: &BTreeSet<Process>, marker: &str) -> Result<()> {
+    for process in processes {
+        process.signal(marker, Signal::KILL)?;
+    }
+    if wait_for_end(processes, marker, Instant::now() + KILL_TAKES).await {
+        return Ok(());
+    }
+    let left: Vec<_> = processes
+        .iter()
+        .filter(|process| process.is_alive(marker))
+        .map(|process| process.pid.to_string())
+        .collect();
+    Err(failure(format!("process {} does not end", left.join(", ")))
+        .with_hint("it hangs in the kernel, on a dead disk for example; `ps -o pid,stat,wchan` shows where"))
+}
+
+/// Whether all have ended before the deadline.
+pub(super) async fn wait_for_end(processes: &BTreeSet<Process>, marker: &str, deadline: Instant) -> bool {
+    wait::until(deadline, || {
+        !processes.iter().any(|process| process.is_alive(marker))
+    })
+    .await
+}
+
+/// The start time from `/proc/PID/stat`, unless the process has ended and only waits for its
+/// parent.
+fn start_time_if_alive(stat: &str) -> Option<u64> {
+    // The name in parentheses may hold anything, parentheses and blanks included: fields count from
+    // the last one.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    // Fields 20 and 22 of the line; the state is field 3.
+    let threads: u32 = fields.nth(20 - 3 - 1)?.parse().ok()?;
+    let start_time = fields.nth(1)?.parse().ok()?;
+    // After a kill the first thread may be gone while others still hold files and ports.
+    let gone = matches!(state, "X" | "x") || (state == "Z" && threads <= 1);
+    (!gone).then_some(start_time)
+}
+
+fn boot() -> String {
+    fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id"))
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_else(|_| "unknown".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// A process that lives until its stdin is written to, and carries `marker`.
+    struct Sleeper(Child);
+
+    impl Sleeper {
+        fn start(marker: &str) -> Self {
+            let child = Command::new("sh")
+                .args(["-c", "read forever", marker])
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap();
+            Self(child)
+        }
+
+        fn pid(&self) -> i32 {
+            i32::try_from(self.0.id()).unwrap()
+        }
+
+        async fn found(&self, marker: &str) -> Process {
+            Process::of_child(self.pid(), marker).await.unwrap()
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[tokio::test]
+    async fn is_ended_and_counts_as_gone_before_its_parent_notices() {
+        // Another run of these tests may be going on beside this one.
+        let marker = &format!("hbase-txn-test-end-{}", std::process::id());
+        let sleeper = Sleeper::start(marker);
+        let process = sleeper.found(marker).await;
+        let all = Process::find_all(marker);
+        assert_eq!(all, BTreeSet::from([process]));
+        end(&all, marker, Duration::from_secs(5)).await.unwrap();
+        // A process that is being taken down shows no command line for a moment, like one that is
+        // being loaded.
+        assert!(wait_for_end(&all, marker, Instant::now() + EXEC_TAKES).await);
+    }
+
+    #[tokio::test]
+    async fn another_process_with_the_recorded_pid_is_left_alone() {
+        let stranger = Sleeper::start("hbase-txn-test-stranger");
+        let real = stranger.found("hbase-txn-test-stranger").await;
+
+        // The pid was ours once; now a process without our marker has it.
+        let forged = BTreeSet::from([real.clone()]);
+        end(&forged, "hbase-txn-test-ours", Duration::from_secs(5))
+            .await
+            .unwrap();
+        assert!(real.is_alive("hbase-txn-test-stranger"));
+
+        // The same pid and marker, but started at another time, or before the machine was switched
+        // off.
+        for other in [
+            Process {
+                start_time: real.start_time + 1,
+                ..real.clone()
+            },
+            Process {
+                boot: "earlier".to_owned(),
+                ..real.clone()
+            },
+        ] {
+            let forged = BTreeSet::from([other]);
+            kill(&forged, "hbase-txn-test-stranger").await.unwrap();
+            assert!(real.is_alive("hbase-txn-test-stranger"));
+        }
+    }
+
+    #[test]
+    fn a_pid_file_reads_as_it_was_written_and_nonsense_as_nothing() {
+        let process = Process {
+            pid: 77,
+            start_time: 12,
+            boot: "b".to_owned(),
+        };
+        assert_eq!(Process::parse(&process.to_string()), Some(process));
+        for text in ["", "77", "77 12", "x 1 b", "-1 1 b", "0 1 b", "1 1 b"] {
+            assert_eq!(Process::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn start_time_is_found_behind_any_process_name() {
+        let line = |name: &str, state: &str, threads: u32| {
+            format!("1 ({name}) {state} 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 {threads} 21 4711 23 24")
+        };
+        assert_eq!(start_time_if_alive(&line("a) b (c", "S", 40)), Some(4711));
+        assert_eq!(start_time_if_alive(&line("java", "Z", 1)), None);
+        assert_eq!(start_time_if_alive(&line("java", "Z", 3)), Some(4711));
+        assert_eq!(start_time_if_alive("1 (java) S 1"), None);
+    }
+}

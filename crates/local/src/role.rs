@@ -1,0 +1,110 @@
+//! The processes that a cluster consists of.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The processes of a local cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Shape {
+    /// One Java process with ZooKeeper, master and region server, on the local file system. It
+    /// boots fast, but the local file system has no durable sync: acknowledged edits can be lost
+    /// when it is killed.
+    #[default]
+    Standalone,
+    /// HDFS, ZooKeeper, a master and region servers, each a process of its own.
+    /// Acknowledged edits survive the death of a region server.
+    Distributed {
+        /// The number of region servers.
+        region_servers: u16,
+    },
+}
+
+impl Shape {
+    /// All processes, in the order in which they need each other.
+    pub(super) fn roles(self) -> Vec<Role> {
+        match self {
+            Self::Standalone => vec![Role::Standalone],
+            Self::Distributed { region_servers } => {
+                [Role::NameNode, Role::DataNode, Role::ZooKeeper, Role::Master]
+                    .into_iter()
+                    .chain((1..=region_servers).map(Role::RegionServer))
+                    .collect()
+            }
+        }
+    }
+
+    /// The number of region servers that are processes of their own.
+    pub(super) fn region_servers(self) -> Option<u16> {
+        match self {
+            Self::Standalone => None,
+            Self::Distributed { region_servers } => Some(region_servers),
+        }
+    }
+
+    /// The process that serves as region server `number`.
+    pub(super) fn region_server(self, number: u16) -> Option<Role> {
+        match self {
+            Self::Standalone => (number == 1).then_some(Role::Standalone),
+            Self::Distributed { region_servers } => (1..=region_servers)
+                .contains(&number)
+                .then_some(Role::RegionServer(number)),
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Standalone => f.write_str("standalone"),
+            Self::Distributed { region_servers: 1 } => f.write_str("with 1 region server"),
+            Self::Distributed { region_servers } => write!(f, "with {region_servers} region servers"),
+        }
+    }
+}
+
+/// One process of a cluster, or its gateway. Its name is the name of its log and of its pid file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Role {
+    Standalone,
+    NameNode,
+    DataNode,
+    ZooKeeper,
+    Master,
+    /// Counted from 1.
+    RegionServer(u16),
+    /// A Thrift gateway beside the cluster.
+    Thrift,
+}
+
+impl Role {
+    /// Whether the cluster can serve without it.
+    pub(super) fn is_expendable(self) -> bool {
+        matches!(self, Self::RegionServer(_) | Self::Thrift)
+    }
+
+    pub(super) fn is_region_server(self) -> bool {
+        matches!(self, Self::RegionServer(_))
+    }
+
+    /// Whether it is a process of HBase itself, not of HDFS or ZooKeeper, and no gateway.
+    pub(super) fn is_hbase(self) -> bool {
+        matches!(self, Self::Standalone | Self::Master | Self::RegionServer(_))
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Standalone => f.write_str("standalone"),
+            Self::NameNode => f.write_str("namenode"),
+            Self::DataNode => f.write_str("datanode"),
+            Self::ZooKeeper => f.write_str("zookeeper"),
+            Self::Master => f.write_str("master"),
+            Self::RegionServer(number) => write!(f, "region-server-{number}"),
+            Self::Thrift => f.write_str("thrift"),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The Java processes of a cluster: how each is started.
+
+use std::{
+    fs::{self, File},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use super::{
+    diagnose,
+    java::Java,
+    layout::{Layout, storage},
+    ports::{Ports, REGION_SERVER},
+    process::Process,
+    role::{Role, Shape},
+    state::{Marker, record_process},
+};
+use crate::Result;
+
+/// The requirements for starting servers of one cluster.
+#[derive(Debug)]
+pub(super) struct Launcher<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) marker: &'a Marker,
+    pub(super) java: Java,
+    pub(super) jars: PathBuf,
+    /// The jars of the Thrift gateway, if there is one.
+    pub(super) thrift_jars: Option<PathBuf>,
+    pub(super) shape: Shape,
+}
+
+impl Launcher<'_> {
+    /// Starts a server and writes down its pid. A server that can't start is found
+    /// dead by the first check.
+    pub(super) async fn start(&self, role: Role, ports: &Ports) -> Result<Option<Process>> {
+        let process = self.spawn(role, self.heap(role), &program(role, ports)).await?;
+        if let Some(process) = &process {
+            record_process(self.layout, role, process)?;
+        }
+        Ok(process)
+    }
+
+    /// Starts the program that creates a new, empty HDFS. It ends by itself.
+    pub(super) async fn format_hdfs(&self) -> Result<Option<Process>> {
+        let program = [NAMENODE, "-format", "-force", "-nonInteractive"].map(str::to_owned);
+        self.spawn(Role::NameNode, "256m", &program).await
+    }
+
+    fn jars_of(&self, role: Role) -> &Path {
+        let own = self.thrift_jars.as_ref().filter(|_| role == Role::Thrift);
+        own.unwrap_or(&self.jars)
+    }
+
+    fn heap(&self, role: Role) -> &'static str {
+        match role {
+            Role::Standalone => "1g",
+            Role::Master | Role::RegionServer(_) => "768m",
+            Role::NameNode | Role::DataNode | Role::ZooKeeper | Role::Thrift => "256m",
+        }
+    }
+
+    async fn spawn(&self, role: Role, heap: &str, program: &[String]) -> Result<Option<Process>> {
+        let (out, err) = fresh_log(&diagnose::log_of(self.layout, role))?;
+        let logs = self.layout.logs();
+        let mut command = Command::new(self.java.program());
+        command
+            .arg(format!("-Xmx{heap}"))
+            // Boot time counts here, not throughput over days.
+            .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
+            .args(self.java.options())
+            // Whatever Java would leave elsewhere stays inside the cluster's folder.
+            .arg("-XX:-UsePerfData")
+            .arg(format!(
+                "-XX:ErrorFile={}",
+                logs.join(format!("{role}.crash.log")).display()
+            ))
+            .arg(format!("-Djava.io.tmpdir={}", self.layout.temporary().display()))
+            .arg(self.marker.as_str())
+            .args([
+                "-Djava.net.preferIPv4Stack=true",
+                "-Dzookeeper.admin.enableServer=false",
+            ])
+            .arg("-Dzookeeper.4lw.commands.whitelist=ruok,srvr,stat,dump")
+            .arg("-cp")
+            .arg(class_path(role, &self.layout.conf(), self.jars_of(role)))
+            .args(program)
+            .current_dir(self.layout.root())
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            // A group of its own: an interrupt at the terminal ends the command, not the cluster.
+            .process_group(0);
+        for variable in ["CLASSPATH", "HADOOP_CONF_DIR", "HBASE_CONF_DIR"] {
+            command.env_remove(variable);
+        }
+        // A child of tokio that is dropped runs on, and is reaped when it ends.
+        let child = tokio::process::Command::from(command)
+            .spawn()
+            .map_err(|error| storage("can't run", self.java.program(), error))?;
+        match child.id().and_then(|pid| i32::try_from(pid).ok()) {
+            Some(pid) => Ok(Process::of_child(pid, self.marker.as_str()).await),
+            None => Ok(None),
+        }
+    }
+}
+
+const NAMENODE: &str = "org.apache.hadoop.hdfs.server.namenode.NameNode";
+
+fn program(role: Role, ports: &Ports) -> Vec<String> {
+    let words: &[&str] = match role {
+        Role::Standalone | Role::Master => &["org.apache.hadoop.hbase.master.HMaster", "start"],
+        Role::NameNode => &[NAMENODE],
+        Role::DataNode => &["org.apache.hadoop.hdfs.server.datanode.DataNode"],
+        Role::ZooKeeper => &["org.apache.hadoop.hbase.zookeeper.HQuorumPeer"],
+        Role::Thrift => {
+            return vec![
+                "org.apache.hadoop.hbase.thrift.ThriftServer".to_owned(),
+                "-p".to_owned(),
+                ports.thrift.unwrap_or(0).to_string(),
+                "start".to_owned(),
+            ];
+        }
+        Role::RegionServer(number) => {
+            let port = ports
+                .region_servers
+                .get(usize::from(number) - 1)
+                .copied()
+                .unwrap_or(0);
+            return vec![
+                "org.apache.hadoop.hbase.regionserver.HRegionServer".to_owned(),
+                format!("-D{REGION_SERVER}={port}"),
+                "start".to_owned(),
+            ];
+        }
+    };
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Configuration first, then all jars, in an order that Java leaves open.
+///
+/// But HDFS needs Netty in one version: Hadoop 2 brings all of an old Netty in one jar, ZooKeeper
+/// parts of a new one, and a DataNode dies of the mixture. (The one jar is empty in later
+/// releases.)
+fn class_path(role: Role, conf: &Path, jars: &Path) -> String {
+    let whole_netty = matches!(role, Role::NameNode | Role::DataNode)
+        .then(|| fs::read_dir(jars).ok())
+        .flatten()
+        .and_then(|mut entries| {
+            entries.find_map(|entry| {
+                let path = entry.ok()?.path();
+                path.file_name()?
+                    .to_str()?
+                    .starts_with("netty-all-")
+                    .then_some(path)
+            })
+        });
+    let first = whole_netty
+        .map(|jar| format!("{}:", jar.display()))
+        .unwrap_or_default();
+    format!("{}:{first}{}/*", conf.display(), jars.display())
+}
+
+/// An empty log for a process; the one before is kept under another name.
+fn fresh_log(log: &Path) -> Result<(File, File)> {
+    let failed = |error| storage("can't write", log, error);
+    if log.exists() {
+        fs::rename(log, log.with_extension("previous.log")).map_err(failed)?;
+    }
+    let out = File::options()
+        .create(true)
+        .append(true)
+        .open(log)
+        .map_err(failed)?;
+    let err = out.try_clone().map_err(failed)?;
+    Ok((out, err))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Properties;
+
+    #[test]
+    fn each_region_server_gets_the_port_chosen_for_it() {
+        let ports = Ports::choose(Some(2), &Properties::new(), None).unwrap();
+        let second = program(Role::RegionServer(2), &ports);
+        assert!(second.contains(&format!("-Dhbase.regionserver.port={}", ports.region_servers[1])));
+    }
+
+    #[test]
+    fn hdfs_takes_all_of_netty_from_one_jar() {
+        let jars = tempfile::tempdir().unwrap();
+        fs::write(jars.path().join("netty-all-4.0.23.Final.jar"), "").unwrap();
+        let path = |role| class_path(role, Path::new("/conf"), jars.path());
+        assert!(
+            path(Role::DataNode).starts_with("/conf:")
+                && path(Role::DataNode).contains("netty-all-4.0.23.Final.jar:")
+        );
+        assert!(!path(Role::Master).contains("netty"));
+    }
+
+    #[test]
+    fn the_log_of_the_run_before_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("master.log");
+        fs::write(&log, "before").unwrap();
+        fresh_log(&log).unwrap();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "");
+        assert_eq!(
+            fs::read_to_string(folder.path().join("master.previous.log")).unwrap(),
+            "before"
+        );
+    }
+}

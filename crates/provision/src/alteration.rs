@@ -1,0 +1,250 @@
+//! Changes of single settings of a table.
+
+use bytes::Bytes;
+use hbase_client::{BytesBinary, FamilyDescriptor, IntoBytes, PartitionRule, TableDescriptor};
+use hbase_txn::{Error, Result, TableDescriptorExt};
+
+use super::attribute::RULE_ATTRIBUTES;
+
+/// HBase's "for ever", in seconds.
+const FOREVER: &str = "2147483647";
+
+/// Changes of single settings of a table; all other settings stay as they are.
+/// [`Plan::read_for`](super::Plan::read_for) plans and applies them.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+/// use hbase_provision::{Plan, TableAlteration};
+/// use hbase_txn::PartitionRule;
+///
+/// let alteration = TableAlteration::new()
+///     .rule(PartitionRule::prefix_length(3)?)
+///     .endpoint();
+/// let found = connection.admin().descriptor("orders").await?;
+/// let plan = Plan::read_for(&connection, &alteration.of(&found)?).await?;
+/// plan.apply(&connection, &()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableAlteration {
+    rule: Option<PartitionRule>,
+    endpoint: bool,
+    record_family: bool,
+    partition_version: bool,
+    lock_family: bool,
+    families: Vec<Bytes>,
+    attributes: Vec<(Bytes, Option<Bytes>)>,
+    family_attributes: Vec<(Bytes, Bytes, Bytes)>,
+}
+
+impl TableAlteration {
+    /// Creates an alteration without changes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets this partition rule, and removes others: the split restriction, and the older policy
+    /// for servers without it, unless the table has a split policy of its own.
+    #[must_use]
+    pub fn rule(mut self, rule: PartitionRule) -> Self {
+        self.rule = Some(rule);
+        self
+    }
+
+    /// Attaches `MultiRowMutationEndpoint`.
+    #[must_use]
+    pub fn endpoint(mut self) -> Self {
+        self.endpoint = true;
+        self
+    }
+
+    /// Adds the family for records of transactions, or corrects its settings.
+    #[must_use]
+    pub fn record_family(mut self) -> Self {
+        self.record_family = true;
+        self
+    }
+
+    /// Adds the version of partitions; see [`TableDescriptor::with_partition_version`].
+    #[must_use]
+    pub fn partition_version(mut self) -> Self {
+        self.partition_version = true;
+        self
+    }
+
+    /// Adds the family for locks and latches in partitions.
+    #[must_use]
+    pub fn lock_family(mut self) -> Self {
+        self.lock_family = true;
+        self
+    }
+
+    /// Adds a column family, unless the table has it.
+    #[must_use]
+    pub fn family(mut self, name: impl IntoBytes) -> Self {
+        self.families.push(name.into_bytes());
+        self
+    }
+
+    /// Allows or forbids that HBase splits the table's regions.
+    #[must_use]
+    pub fn splits(self, on: bool) -> Self {
+        self.attribute("SPLIT_ENABLED", on.to_string())
+    }
+
+    /// Allows or forbids that HBase merges the table's regions.
+    #[must_use]
+    pub fn merges(self, on: bool) -> Self {
+        self.attribute("MERGE_ENABLED", on.to_string())
+    }
+
+    /// Sets an attribute of the table, as HBase keeps it.
+    #[must_use]
+    pub fn attribute(mut self, key: impl IntoBytes, value: impl IntoBytes) -> Self {
+        self.attributes.push((key.into_bytes(), Some(value.into_bytes())));
+        self
+    }
+
+    /// Removes an attribute of the table.
+    #[must_use]
+    pub fn without_attribute(mut self, key: impl IntoBytes) -> Self {
+        self.attributes.push((key.into_bytes(), None));
+        self
+    }
+
+    /// Sets an attribute of a family, as HBase stores it; `FOREVER` for a `TTL` is accepted as in
+    /// HBase's shell.
+    #[must_use]
+    pub fn family_attribute(
+        mut self,
+        family: impl IntoBytes,
+        key: impl IntoBytes,
+        value: impl IntoBytes,
+    ) -> Self {
+        let (key, value) = (key.into_bytes(), value.into_bytes());
+        let value = match &key[..] == b"TTL" && value.eq_ignore_ascii_case(b"FOREVER") {
+            true => Bytes::from_static(FOREVER.as_bytes()),
+            false => value,
+        };
+        self.family_attributes.push((family.into_bytes(), key, value));
+        self
+    }
+
+    /// Returns whether there are no changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the changed descriptor of a table.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for an attribute of a family that the table does not have
+    /// ([`InvalidInput`](hbase_txn::ClientErrorKind::InvalidInput)).
+    pub fn of(&self, found: &TableDescriptor) -> Result<TableDescriptor> {
+        let mut wanted = found.clone();
+        if let Some(rule) = &self.rule {
+            wanted = with_rule(wanted, rule);
+        }
+        for name in &self.families {
+            if wanted.family(name).is_none() {
+                wanted = wanted.with_family(FamilyDescriptor::new(name.clone()));
+            }
+        }
+        if self.record_family {
+            wanted = wanted.with_record_family();
+        }
+        if self.partition_version {
+            wanted = wanted.with_partition_version();
+        }
+        if self.lock_family {
+            wanted = wanted.with_lock_family();
+        }
+        if self.endpoint {
+            wanted = wanted.with_multi_row_mutation_endpoint();
+        }
+        for (key, value) in &self.attributes {
+            match value {
+                Some(value) => wanted.attributes.insert(key.clone(), value.clone()),
+                None => wanted.attributes.remove(key),
+            };
+        }
+        for (name, key, value) in &self.family_attributes {
+            let Some(family) = wanted.family(name) else {
+                let what = format!("the table has no family {}", BytesBinary(name));
+                return Err(Error::invalid(what).at_table(&found.name));
+            };
+            let family = family.clone().with_attribute(key.clone(), value.clone());
+            wanted = wanted.with_family(family);
+        }
+        Ok(wanted)
+    }
+}
+
+/// Sets the rule without attributes of other rules, which would contradict it, or seem to.
+fn with_rule(mut table: TableDescriptor, rule: &PartitionRule) -> TableDescriptor {
+    const POLICY: &str = "SPLIT_POLICY";
+    let policy = table.attribute(POLICY).map(str::to_owned);
+    let own_policy = policy.filter(|policy| !policy.ends_with("KeyPrefixRegionSplitPolicy"));
+    for key in RULE_ATTRIBUTES {
+        table.attributes.remove(key.as_bytes());
+    }
+    table = table.with_partition_rule(rule);
+    match own_policy {
+        Some(policy) => table.with_attribute(POLICY, policy),
+        None => table,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found() -> TableDescriptor {
+        TableDescriptor::new("t")
+            .unwrap()
+            .with_family(FamilyDescriptor::new("f"))
+    }
+
+    #[test]
+    fn another_rule_leaves_nothing_of_the_one_before() {
+        let by_length = found().with_partition_rule(&PartitionRule::prefix_length(3).unwrap());
+        let rule = PartitionRule::delimiter("/").unwrap();
+        let altered = TableAlteration::new().rule(rule.clone()).of(&by_length).unwrap();
+        assert_eq!(altered, found().with_partition_rule(&rule));
+        let own = by_length.with_attribute("SPLIT_POLICY", "org.example.Mine");
+        let altered = TableAlteration::new().rule(rule).of(&own).unwrap();
+        assert_eq!(altered.attribute("SPLIT_POLICY"), Some("org.example.Mine"));
+    }
+
+    #[test]
+    fn what_is_not_named_stays() {
+        let found = found()
+            .with_attribute("OWNER", "ops")
+            .with_attribute("PRIORITY", "7");
+        let alteration = TableAlteration::new()
+            .splits(true)
+            .without_attribute("PRIORITY")
+            .family("g")
+            .family("f")
+            .family_attribute("f", "TTL", "forever");
+        let altered = alteration.of(&found).unwrap();
+        assert_eq!(altered.attribute("OWNER"), Some("ops"));
+        assert_eq!(altered.attribute("SPLIT_ENABLED"), Some("true"));
+        assert_eq!(altered.attribute("PRIORITY"), None);
+        assert_eq!(altered.families.len(), 2);
+        assert_eq!(altered.family("f").unwrap().attribute("TTL"), Some(FOREVER));
+        assert!(TableAlteration::new().is_empty() && !alteration.is_empty());
+    }
+
+    #[test]
+    fn a_family_that_is_not_there_has_no_attributes() {
+        let alteration = TableAlteration::new().family_attribute("x", "VERSIONS", "1");
+        let error = alteration.of(&found()).unwrap_err();
+        assert!(error.to_string().contains("no family x"), "{error}");
+    }
+}

@@ -1,0 +1,179 @@
+//! What the regions of a table answer when they are asked for the endpoint.
+
+use std::{collections::HashSet, time::Duration};
+
+use hbase_client::{Table, TableDescriptor, TableRegion};
+use hbase_txn::{ClientErrorKind, Error};
+use tokio::time::Instant;
+
+use super::{finding::Finding, name::Name};
+use crate::{command, probe};
+
+/// How many regions a sentence names; a finding has them all.
+const NAMED: usize = 5;
+
+/// How long the regions of a table may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the regions of a table answered.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// Those without the endpoint.
+    without: Vec<String>,
+    /// Those that take conditions that can't hold for true.
+    deaf: Vec<String>,
+    /// Those that refused the user, and what one said.
+    refused: Vec<String>,
+    refusal: Option<Error>,
+    /// Those that did not answer, and why.
+    silent: Vec<(String, String, Error)>,
+}
+
+impl Answers {
+    /// Asks each region for the endpoint, by conditions with nothing under them.
+    pub(super) async fn ask(
+        table: &Table,
+        descriptor: &TableDescriptor,
+        regions: &[TableRegion],
+        deadline: Instant,
+    ) -> Self {
+        let mut answers = Self::default();
+        let deadline = patience(deadline);
+        for (region, answer) in probe::ask(table, descriptor, regions, deadline).await {
+            let name = region.region.encoded_text();
+            match answer {
+                Ok(true) => {}
+                Ok(false) => answers.deaf.push(name),
+                Err(error) if error.kind() == ClientErrorKind::EndpointMissing => answers.without.push(name),
+                Err(error) if error.kind() == ClientErrorKind::AccessDenied => {
+                    answers.refused.push(name);
+                    answers.refusal.get_or_insert(error);
+                }
+                Err(error) => answers.silent.push((name, region.region.range_text(), error)),
+            }
+        }
+        answers
+    }
+
+    /// Whether any region did not answer.
+    pub(super) fn any_silent(&self) -> bool {
+        !self.silent.is_empty()
+    }
+
+    /// Regions whose rows are unreachable.
+    pub(super) fn unavailable(&self, descriptor: &TableDescriptor) -> Vec<Finding> {
+        let silent = self.silent.iter();
+        silent
+            .map(|(name, range, error)| {
+                Finding::broken(
+                    Name::RegionUnavailable,
+                    format!("region {name}, {range}, does not answer: {error}"),
+                    "its rows can be neither read nor written",
+                )
+                .of_table(&descriptor.name)
+                .in_regions(vec![name.clone()])
+                .looked_into_by(
+                    &command::hbck(&descriptor.name),
+                    "look at the log of its server, and for regions in transition on the master's page",
+                )
+            })
+            .collect()
+    }
+
+    /// What keeps the endpoint from serving transactions.
+    pub(super) fn findings(
+        &self,
+        descriptor: &TableDescriptor,
+        regions: &[TableRegion],
+        user: &str,
+    ) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if !self.without.is_empty() {
+            findings.push(missing(descriptor, regions.len(), &self.without));
+        }
+        if !self.deaf.is_empty() {
+            let finding = Finding::broken(
+                Name::ConditionsIgnored,
+                format!("conditions are ignored on {}", place(regions.len(), &self.deaf)),
+                "what stands under a condition would be applied whether or not it holds, so none is sent there",
+            );
+            findings.push(
+                finding
+                    .of_table(&descriptor.name)
+                    .in_regions(self.deaf.clone())
+                    .looked_into_by(
+                        "hbase version",
+                        "upgrade the servers of these regions to HBase 2.4.5 or later; each tells its own version",
+                    ),
+            );
+        }
+        if let Some(refusal) = &self.refusal {
+            let finding = Finding::broken(
+                Name::EndpointRefused,
+                format!(
+                    "user {user} may not call the endpoint on {}: {}",
+                    place(regions.len(), &self.refused),
+                    refusal.what()
+                ),
+                "transactions of this user are refused",
+            );
+            findings.push(
+                finding
+                    .of_table(&descriptor.name)
+                    .in_regions(self.refused.clone())
+                    .fixed_by(
+                        command::grant(user, &descriptor.name),
+                        "as an administrator of HBase",
+                    ),
+            );
+        }
+        findings
+    }
+}
+
+/// Until when regions are waited for: a server that hangs must leave time for the rest.
+pub(super) fn patience(deadline: Instant) -> Instant {
+    let left = deadline.saturating_duration_since(Instant::now());
+    Instant::now() + PATIENCE.min(left / 2)
+}
+
+/// Of a table that is disabled no region answers; whether the endpoint is asked for is all that can
+/// be seen.
+pub(super) fn unnamed(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Option<Finding> {
+    let missed = !descriptor.names_multi_row_mutation_endpoint();
+    missed.then(|| missing(descriptor, regions.len(), &[]))
+}
+
+fn missing(descriptor: &TableDescriptor, regions: usize, without: &[String]) -> Finding {
+    let name = &descriptor.name;
+    let finding = Finding::broken(
+        Name::EndpointMissing,
+        format!(
+            "MultiRowMutationEndpoint does not answer on {}",
+            place(regions, without)
+        ),
+        "it is what applies the mutations of a transaction together",
+    );
+    let finding = finding.of_table(name).in_regions(without.to_vec());
+    if descriptor.names_multi_row_mutation_endpoint() {
+        finding.fixed_by(
+            command::reopen(name),
+            "the table names it, so its regions are older than that; or its servers don't load it: first set \
+             hbase.coprocessor.enabled and hbase.coprocessor.user.enabled to true there, and restart them",
+        )
+    } else {
+        finding.fixed_by(command::alter(name, &["--endpoint"]), "")
+    }
+}
+
+/// All of a table's regions, or those named.
+fn place(regions: usize, concerned: &[String]) -> String {
+    match concerned.iter().collect::<HashSet<_>>().len() {
+        count if count == regions || count == 0 => "the table".to_owned(),
+        count => {
+            let named = concerned[..count.min(NAMED)].join(", ");
+            let more = if count > NAMED { ", …" } else { "" };
+            format!("{count} of {regions} regions: {named}{more}")
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What would let the latches of a table down.
+
+use hbase_client::{PartitionRule, TableDescriptor};
+use hbase_txn::latch::LatchTableOptions;
+
+use super::{family::Family, finding::Finding, name::Name};
+use crate::command;
+
+/// Whether a table is one for latches: it has their families alone, and nothing that transactions
+/// need.
+pub(super) fn is_one(descriptor: &TableDescriptor) -> bool {
+    let families = [LatchTableOptions::FAMILY, LatchTableOptions::STATE_FAMILY];
+    let alone = descriptor.family(LatchTableOptions::FAMILY).is_some()
+        && descriptor
+            .families
+            .iter()
+            .all(|family| families.iter().any(|name| family.name == *name));
+    let rule = match PartitionRule::from_descriptor(descriptor) {
+        Ok(PartitionRule::PrefixLength(length)) => length.get() == 1,
+        Ok(_) => false,
+        Err(_) => true,
+    };
+    alone && rule && !descriptor.names_multi_row_mutation_endpoint()
+}
+
+/// What its descriptor tells.
+pub(super) fn findings(descriptor: &TableDescriptor) -> Vec<Finding> {
+    let mut findings: Vec<_> = state_family_missing(descriptor).into_iter().collect();
+    for family in &descriptor.families {
+        let family = Family {
+            table: descriptor,
+            family,
+        };
+        findings.extend(ttl(family));
+        findings.extend(
+            family.older_versions_kept(
+                "an older count of a Java client may show again when a newer one expires",
+            ),
+        );
+        findings.extend(family.min_versions("remains of unused latches are never dropped"));
+        findings.extend(family.deleted_cells_kept(
+            "each latch that is deleted or created again leaves cells behind, and its name becomes slower and slower",
+        ));
+        findings.extend(family.new_version_behavior(
+            "latches that are counted often become slower and slower until the next major compaction; none needs it",
+        ));
+        findings.extend(family.replicated(
+            "replication is asynchronous: what two clusters count at a time in one column is not added up, it is lost",
+            "and let the farms that share latches use one table",
+        ));
+    }
+    findings
+}
+
+fn state_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
+    let name = LatchTableOptions::STATE_FAMILY;
+    if descriptor.family(name).is_some() {
+        return None;
+    }
+    let finding = Finding::note(
+        Name::StateFamilyMissing,
+        format!("the table has no family {name}"),
+        "a latch that has expired reads as absent, a count whose answer was lost has an unknown outcome, participants are refused",
+    );
+    let settings = ["--family", name, "--family-attribute", "S:COMPRESSION=GZ"];
+    Some(finding.of_table(&descriptor.name).fixed_by(
+        command::alter(&descriptor.name, &settings),
+        "then restart the processes that count in it; Java clients do not notice",
+    ))
+}
+
+fn ttl(family: Family<'_>) -> Option<Finding> {
+    let seconds = family.ttl()?;
+    Some(family.note(
+        Name::FamilyTtl,
+        format!("all that family {} has ends after {seconds} s", family.family),
+        "no latch of this library can live longer than that, and those of Java clients end early without a word",
+        ("TTL", "FOREVER"),
+        "",
+    ))
+}

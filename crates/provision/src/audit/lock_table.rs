@@ -1,0 +1,150 @@
+//! What would stop the locks of a table, or let them down.
+
+use hbase_client::{BytesBinary, PartitionRule, TableDescriptor, TableRegion};
+use hbase_txn::lock::{LockName, LockTableOptions};
+
+use super::{
+    family::Family,
+    finding::{Finding, Severity},
+    name::Name,
+};
+use crate::command;
+
+/// The default lease of Java clients, in seconds.
+const JAVA_LEASE: u64 = 90;
+
+/// Whether a table is one for locks: it has their family alone, and nothing that transactions need.
+pub(crate) fn is_one(descriptor: &TableDescriptor) -> bool {
+    let alone = matches!(&descriptor.families[..], [family] if family.name == LockTableOptions::FAMILY);
+    let rule = match PartitionRule::from_descriptor(descriptor) {
+        Ok(PartitionRule::PrefixLength(length)) => length.get() == 1,
+        Ok(_) => false,
+        Err(_) => true,
+    };
+    alone && rule && !descriptor.names_multi_row_mutation_endpoint()
+}
+
+/// What its descriptor and its regions tell.
+pub(super) fn findings(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let companions = LockTableOptions::has_companions(descriptor);
+    if companions {
+        findings.extend(boundaries(descriptor, regions));
+        findings.extend(restriction_missing(descriptor));
+    }
+    if let Some(family) = descriptor.family(LockTableOptions::FAMILY) {
+        let family = Family {
+            table: descriptor,
+            family,
+        };
+        let audit = Audit { family, companions };
+        findings.extend(audit.ttl());
+        findings.extend(family.older_versions_kept(
+            "a lock whose holder died may show an older holder again, when its lease is over and an older one's is not",
+        ));
+        findings.extend(family.min_versions("remains of unused locks are never dropped"));
+        findings.extend(family.deleted_cells_kept(
+            "each release that deletes leaves something behind, and the lock becomes slower and slower",
+        ));
+        findings.extend(family.new_version_behavior(
+            "locks that are acquired often become slower and slower until the next major compaction; only Java clients need \
+             it, against each other",
+        ));
+        findings.extend(audit.java_unprotected());
+        findings.extend(family.replicated(
+            "replication is asynchronous: the same lock, of level xdc too, can be held in each cluster at once",
+            "and let the farms that share locks use one table",
+        ));
+    }
+    findings
+}
+
+fn boundaries(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
+    let names = |region: &TableRegion| region.region.encoded_text();
+    let neighbours = regions.iter().zip(regions.iter().skip(1));
+    neighbours
+        .filter_map(|(before, after)| {
+            let boundary = &after.region.start_key;
+            let lock = LockName::cut_by(boundary)?;
+            let key = BytesBinary(lock.key().as_bytes()).to_string();
+            let finding = Finding::broken(
+                Name::BoundaryInsideLock,
+                format!(
+                    "the region boundary {} lies between the two rows of lock {key}",
+                    BytesBinary(boundary)
+                ),
+                "they can't change together, so the lock can't be acquired",
+            );
+            Some(
+                finding
+                    .of_table(&descriptor.name)
+                    .in_regions(vec![names(before), names(after)])
+                    .fixed_by(command::of_table("repair", &descriptor.name), ""),
+            )
+        })
+        .collect()
+}
+
+fn restriction_missing(descriptor: &TableDescriptor) -> Option<Finding> {
+    if PartitionRule::from_descriptor(descriptor).is_ok() {
+        return None;
+    }
+    let finding = Finding::note(
+        Name::SplitRestrictionMissing,
+        "the table has no split restriction of one byte",
+        "a region may be split between the two rows of a lock, which then can't be acquired",
+    );
+    let command = command::alter(&descriptor.name, &["--prefix-length", "1"]);
+    Some(finding.of_table(&descriptor.name).fixed_by(command, ""))
+}
+
+/// The settings of the family, one by one.
+struct Audit<'a> {
+    family: Family<'a>,
+    companions: bool,
+}
+
+impl Audit<'_> {
+    fn ttl(&self) -> Option<Finding> {
+        let seconds = self.family.ttl()?;
+        let severity = match self.companions && seconds < JAVA_LEASE {
+            true => Severity::Broken,
+            false => Severity::Note,
+        };
+        let why = match severity {
+            Severity::Broken => {
+                "a Java client's lock, 90 s unless it asks for less, is free before it knows; others are refused longer leases"
+            }
+            Severity::Note => {
+                "no lock can be held longer than that, however often it is renewed, and fencing numbers may start again after it"
+            }
+        };
+        Some(Finding {
+            severity,
+            ..self.family.note(
+                Name::FamilyTtl,
+                format!(
+                    "all that family {} has ends after {seconds} s",
+                    self.family.family
+                ),
+                why,
+                ("TTL", "FOREVER"),
+                "",
+            )
+        })
+    }
+
+    fn java_unprotected(&self) -> Option<Finding> {
+        if !self.companions || self.family.is_on("NEW_VERSION_BEHAVIOR") {
+            return None;
+        }
+        Some(self.family.note(
+            Name::JavaUnprotected,
+            format!("family {} has no NEW_VERSION_BEHAVIOR", self.family.family),
+            "a Java client that acquires a lock in the millisecond of its release is told that it holds it, and so is the next \
+             Java client; clients of this library are not",
+            ("NEW_VERSION_BEHAVIOR", "true"),
+            "at the cost of hot locks, if Java clients use it; if none does, a table made with --no-java-clients costs less",
+        ))
+    }
+}

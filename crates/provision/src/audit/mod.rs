@@ -1,0 +1,178 @@
+//! Problems of a cluster and its tables with transactions, locks and latches.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `finding` | [`Finding`]: a problem, and its text |
+//! | `name` | the names of findings |
+//! | `cluster` | versions, servers, clocks, switches: problems of every table |
+//! | `clocks` | differences between clocks of region servers |
+//! | `table` | everything about one table |
+//! | `rule` | its partition rule, and boundaries that contradict it |
+//! | `endpoint` | the answers of its regions |
+//! | `settings` | its attributes and families |
+//! | `load` | regions that are too large, or get too many requests |
+//! | `rights` | the user's permissions |
+//! | `lock_table` `latch_table` | problems of tables for locks and for latches |
+//! | `family` | settings of a family, as findings name them |
+
+mod clocks;
+mod cluster;
+mod endpoint;
+mod family;
+mod finding;
+mod latch_table;
+mod load;
+mod lock_table;
+mod name;
+mod rights;
+mod rule;
+mod settings;
+mod table;
+
+use futures::{StreamExt, TryStreamExt, future::join, stream};
+use hbase_client::{
+    Connection, IntoTableName, ServerName, TableDescriptor, TableName, low_level::AdminCalls,
+};
+use hbase_txn::{ClientErrorKind, Result};
+use tokio::time::Instant;
+
+pub use self::finding::{Finding, Severity};
+use self::{
+    cluster::Cluster,
+    table::{Found, Purpose},
+};
+pub(super) use self::{
+    lock_table::is_one as is_lock_table, name::Name, rule::cut_text, table::of_descriptor,
+};
+
+/// Tables that are audited at a time.
+const AT_ONCE: usize = 4;
+
+/// The findings of a cluster and its tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClusterAudit {
+    /// HBase's version: the master's.
+    pub version: String,
+    /// The region servers that are up.
+    pub servers: Vec<ServerName>,
+    /// The tables that were audited.
+    pub tables: Vec<TableName>,
+    /// The number of tables that were skipped, because they are not for transactions, locks or
+    /// latches.
+    pub left_out: usize,
+    /// The findings: of the cluster first, then of its tables.
+    pub findings: Vec<Finding>,
+}
+
+/// Whether a table is for locks or latches, which have no partitions.
+pub(super) fn is_for_locks_or_latches(descriptor: &TableDescriptor) -> bool {
+    lock_table::is_one(descriptor) || latch_table::is_one(descriptor)
+}
+
+/// Finds all problems of a table with transactions, locks and latches. Changes nothing.
+///
+/// A table without the endpoint, and with no rule or one of a single byte, is checked as a lock
+/// table if it has the family `D` alone, and as a latch table if it has `C` alone or `C` and `S`.
+///
+/// Queries each region for the endpoint, and whether it honours conditions. Problems of the cluster
+/// that concern the table are among the findings: the master's version, switches, clocks, servers
+/// that are down. Servers do not report their versions to clients: one that is too old for
+/// conditions is detected by the answers of its regions.
+///
+/// Two settings can't be read by a client. A rule in the servers' own configuration is not used
+/// unless it is verified. A server that sets `hbase.hregion.keyvalue.timestamp.slop.millisecs` may
+/// refuse transactions with an id, because their records are stamped ahead by the table's replay
+/// window.
+///
+/// # Errors
+///
+/// Returns an error if there is no such table ([`TableNotFound`](ClientErrorKind::TableNotFound)),
+/// or if the master or `hbase:meta` does not answer. A region that does not answer is a finding,
+/// and so is any other failed check.
+pub async fn audit_table(connection: &Connection, name: impl IntoTableName) -> Result<Vec<Finding>> {
+    let name = &name.into_table_name()?;
+    let deadline = Instant::now() + connection.config().operation_timeout();
+    let admin = connection.admin();
+    let found = match Found::read(&admin, name, deadline).await {
+        Err(error) if error.kind() == ClientErrorKind::AccessDenied => {
+            return Ok(vec![rights::unreadable(connection, name)]);
+        }
+        found => found?,
+    };
+    let cluster = Cluster::observe(&admin, deadline).await?;
+    let mut findings = found.findings(connection, &cluster, deadline).await?;
+    match found.purpose() {
+        Purpose::Transactions => findings.extend(cluster.findings()),
+        Purpose::Locks | Purpose::Latches => findings.extend(cluster.dead_servers()),
+    }
+    Ok(findings)
+}
+
+/// Finds all problems of a cluster with transactions, locks and latches: of the cluster itself, and
+/// of these tables, or of all tables for this purpose that the user may see. Changes nothing.
+///
+/// With several region servers it takes up to ten seconds: their clocks are compared by the reports
+/// that they send every few seconds.
+///
+/// # Errors
+///
+/// As [`audit_table`]. A table that is deleted meanwhile is skipped.
+pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Result<ClusterAudit> {
+    let deadline = Instant::now() + connection.config().operation_timeout();
+    let admin = connection.admin();
+    let cluster = &Cluster::observe(&admin, deadline).await?;
+    let asked_for = !tables.is_empty();
+    let names = match asked_for {
+        true => tables.to_vec(),
+        false => admin.until(deadline).tables().await?,
+    };
+    let audited = stream::iter(names)
+        .map(async |name| -> Result<_> {
+            let found = match Found::read(&admin, &name, deadline).await {
+                Err(error) if error.kind() == ClientErrorKind::TableNotFound && !asked_for => {
+                    return Ok(None);
+                }
+                Err(error) if error.kind() == ClientErrorKind::AccessDenied => {
+                    let finding = rights::unreadable(connection, &name);
+                    return Ok(Some((name, Some(vec![finding]))));
+                }
+                Err(error) if error.kind() == ClientErrorKind::TableNotFound => return Err(error),
+                Err(error) => {
+                    let finding = table::incomplete(&name, "the table", &error);
+                    return Ok(Some((name, Some(vec![finding]))));
+                }
+                Ok(found) => found,
+            };
+            if !asked_for && !found.is_ours() {
+                return Ok(Some((name, None)));
+            }
+            match found.findings(connection, cluster, deadline).await {
+                Ok(findings) => Ok(Some((name, Some(findings)))),
+                Err(error) if error.kind() == ClientErrorKind::TableNotFound && !asked_for => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+        .buffered(AT_ONCE)
+        .try_collect::<Vec<_>>();
+    let (audited, clocks) = join(audited, clocks::compare(&admin, deadline)).await;
+    let audited = audited?;
+    let mut audit = ClusterAudit {
+        version: cluster.info.version.clone(),
+        servers: cluster.info.live_servers.clone(),
+        tables: Vec::new(),
+        left_out: 0,
+        findings: cluster.findings(),
+    };
+    audit.findings.extend(clocks);
+    for (name, findings) in audited.into_iter().flatten() {
+        match findings {
+            Some(findings) => {
+                audit.tables.push(name);
+                audit.findings.extend(findings);
+            }
+            None => audit.left_out += 1,
+        }
+    }
+    Ok(audit)
+}

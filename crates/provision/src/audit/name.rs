@@ -1,0 +1,84 @@
+//! The names of findings: they stay the same from version to version, and docs/auditing.md has them
+//! all.
+
+macro_rules! names {
+    ($($name:ident $text:literal)*) => {
+        /// What is found, by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(in crate) enum Name {
+            $($name,)*
+        }
+
+        impl Name {
+            #[cfg(test)]
+            pub(super) const ALL: &[Self] = &[$(Self::$name,)*];
+
+            pub(in crate) const fn text(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+names! {
+    AuditIncomplete "audit-incomplete"
+    BoundaryInsideLock "boundary-inside-lock"
+    BoundaryInsidePartition "boundary-inside-partition"
+    ClockDistant "clock-distant"
+    ClocksApart "clocks-apart"
+    ConditionsIgnored "conditions-ignored"
+    DeletedCellsKept "deleted-cells-kept"
+    EndpointMissing "endpoint-missing"
+    EndpointRefused "endpoint-refused"
+    FamilyTtl "family-ttl"
+    FeatureUnknown "feature-unknown"
+    FirstPartitionGiant "first-partition-giant"
+    JavaUnprotected "java-unprotected"
+    MergesDisabled "merges-disabled"
+    MergesSwitchedOff "merges-switched-off"
+    MinVersions "min-versions"
+    NewVersionBehavior "new-version-behavior"
+    OlderVersionsKept "older-versions-kept"
+    PartitionGiant "partition-giant"
+    RecordFamilyMissing "record-family-missing"
+    RecordsUnusable "records-unusable"
+    RegionHot "region-hot"
+    RegionUnavailable "region-unavailable"
+    RegionsInTransition "regions-in-transition"
+    Replicated "replicated"
+    RightsMissing "rights-missing"
+    RuleInvalid "rule-invalid"
+    RuleMissing "rule-missing"
+    ServersDead "servers-dead"
+    SplitRestrictionMissing "split-restriction-missing"
+    SplitsDisabled "splits-disabled"
+    SplitsSwitchedOff "splits-switched-off"
+    StateFamilyMissing "state-family-missing"
+    TableDisabled "table-disabled"
+    VersionFamilyMissing "version-family-missing"
+    VersionTooOld "version-too-old"
+    WeakDurability "weak-durability"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::Name;
+
+    /// People look names up, and programs know them.
+    #[test]
+    fn findings_are_called_as_the_page_on_auditing_has_them() {
+        let page = Path::new(env!("REPOSITORY")).join("docs/auditing.md");
+        let page = fs::read_to_string(page).unwrap();
+        let rows = page.lines().filter(|line| line.starts_with("| `"));
+        let cells = rows.filter_map(|row| row.split('|').nth(1));
+        let told: BTreeSet<_> = cells
+            .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+            .collect();
+        let names: BTreeSet<_> = Name::ALL.iter().map(|name| name.text()).collect();
+        assert_eq!(told, names);
+    }
+}

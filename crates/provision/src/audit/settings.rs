@@ -1,0 +1,129 @@
+//! Attributes and families of a table that stop transactions, or some of them.
+
+use hbase_client::{Durability, TableDescriptor};
+use hbase_txn::TableDescriptorExt;
+
+use super::{finding::Finding, name::Name};
+use crate::command;
+
+/// What its descriptor tells.
+pub(super) fn findings(descriptor: &TableDescriptor) -> Vec<Finding> {
+    let mut findings: Vec<_> = feature_unknown(descriptor).into_iter().collect();
+    findings.extend(switched_off(descriptor, "SPLIT_ENABLED", "splits"));
+    findings.extend(switched_off(descriptor, "MERGE_ENABLED", "merges"));
+    findings.extend(weak_durability(descriptor));
+    findings.extend(record_family_missing(descriptor));
+    findings.extend(records_unusable(descriptor));
+    findings.extend(version_family_missing(descriptor));
+    findings
+}
+
+/// What a newer release has done to the table, and this one would not respect.
+pub(super) fn feature_unknown(descriptor: &TableDescriptor) -> Option<Finding> {
+    let unknown: Vec<_> = descriptor.unknown_features().collect();
+    if unknown.is_empty() {
+        return None;
+    }
+    let finding = Finding::broken(
+        Name::FeatureUnknown,
+        format!(
+            "the table requires {}, which this release does not know",
+            unknown.join(", ")
+        ),
+        "this release does not open or change the table",
+    );
+    let command = command::of_table("describe", &descriptor.name);
+    Some(finding.of_table(&descriptor.name).fixed_by(
+        command,
+        "shows what it requires; a newer release of this toolkit knows it",
+    ))
+}
+
+fn switched_off(descriptor: &TableDescriptor, attribute: &str, what: &'static str) -> Option<Finding> {
+    let off = descriptor.attribute(attribute)?.eq_ignore_ascii_case("false");
+    let (name, why) = match what {
+        "splits" => (
+            Name::SplitsDisabled,
+            "its regions grow without bound, and none can be split to fix it",
+        ),
+        _ => (
+            Name::MergesDisabled,
+            "a boundary inside a partition can't be removed",
+        ),
+    };
+    off.then(|| {
+        Finding::broken(name, format!("the table's {attribute} is false"), why)
+            .of_table(&descriptor.name)
+            .fixed_by(
+                command::alter(&descriptor.name, &[&format!("--{what}"), "on"]),
+                "",
+            )
+    })
+}
+
+fn weak_durability(descriptor: &TableDescriptor) -> Option<Finding> {
+    let set = match descriptor.durability() {
+        Durability::SkipWal => "SKIP_WAL",
+        Durability::AsyncWal => "ASYNC_WAL",
+        _ => return None,
+    };
+    let finding = Finding::broken(
+        Name::WeakDurability,
+        format!("the table's durability is {set}"),
+        "a crash would lose transactions that were called committed, so the table is not opened for them",
+    );
+    let command = command::alter(&descriptor.name, &["--attribute", "DURABILITY=SYNC_WAL"]);
+    Some(finding.of_table(&descriptor.name).fixed_by(command, ""))
+}
+
+fn record_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
+    let family = TableDescriptor::RECORD_FAMILY;
+    if descriptor.family(family).is_some() {
+        return None;
+    }
+    let finding = Finding::note(
+        Name::RecordFamilyMissing,
+        format!("the table has no family {family}"),
+        "transactions with an id have nowhere to keep their record; those without one need none",
+    );
+    let command = command::alter(&descriptor.name, &["--record-family"]);
+    Some(finding.of_table(&descriptor.name).fixed_by(command, ""))
+}
+
+/// Settings by which records would be lost: the table is not opened with them.
+fn records_unusable(descriptor: &TableDescriptor) -> Option<Finding> {
+    let error = descriptor.replay_window().err()?;
+    let attribute = TableDescriptor::REPLAY_WINDOW;
+    let mut without = descriptor.clone();
+    without.attributes.remove(attribute.as_bytes());
+    let command = match without.replay_window() {
+        Ok(_) => command::alter(
+            &descriptor.name,
+            &["--attribute", &format!("{attribute}=86400"), "--allow-data-loss"],
+        ),
+        Err(_) => command::alter(&descriptor.name, &["--record-family"]),
+    };
+    let finding = Finding::broken(
+        Name::RecordsUnusable,
+        error.what(),
+        "a transaction with an id could be applied again when its record is lost, so the table is not opened for any",
+    );
+    Some(finding.of_table(&descriptor.name).fixed_by(command, ""))
+}
+
+fn version_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
+    let family = TableDescriptor::VERSION_FAMILY;
+    if !descriptor.has_partition_version() || descriptor.family(family).is_some() {
+        return None;
+    }
+    let finding = Finding::broken(
+        Name::VersionFamilyMissing,
+        format!(
+            "the table's attribute {} promises versions of partitions, and it has no family {family} for them",
+            TableDescriptor::PARTITION_VERSION
+        ),
+        "what every transaction changes has no place, so the table is not opened for any",
+    );
+    let command = command::alter(&descriptor.name, &["--partition-version"]);
+    Some(finding.of_table(&descriptor.name).fixed_by(command, ""))
+}

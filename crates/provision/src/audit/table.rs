@@ -1,0 +1,188 @@
+//! Everything about one table that would stop what it is for, not only the first.
+
+use hbase_client::{
+    Admin, Connection, PartitionRule, TableDescriptor, TableName, TableRegion, TableState,
+    low_level::AdminCalls,
+};
+use hbase_txn::{ClientErrorKind, Error, Result, TableDescriptorExt};
+use tokio::time::Instant;
+
+use super::{
+    cluster::Cluster, endpoint, endpoint::Answers, finding::Finding, latch_table, load, lock_table,
+    name::Name, rights, rule, settings,
+};
+use crate::command;
+
+/// What a table is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Transactions,
+    Locks,
+    Latches,
+}
+
+/// The properties of a table that the master knows.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) descriptor: TableDescriptor,
+    state: TableState,
+    regions: Vec<TableRegion>,
+}
+
+impl Found {
+    pub(super) async fn read(admin: &Admin, name: &TableName, deadline: Instant) -> Result<Self> {
+        let descriptor = admin.until(deadline).descriptor(name).await?;
+        let state = admin.until(deadline).state(name).await?;
+        let regions = admin.until(deadline).regions(name).await?;
+        Ok(Self {
+            descriptor,
+            state,
+            regions,
+        })
+    }
+
+    /// What it is for: what is neither for locks nor for latches is taken to be for transactions.
+    pub(super) fn purpose(&self) -> Purpose {
+        purpose(&self.descriptor)
+    }
+
+    /// Whether anything of it says that it is for what this toolkit does.
+    pub(super) fn is_ours(&self) -> bool {
+        self.purpose() != Purpose::Transactions
+            || self.descriptor.names_multi_row_mutation_endpoint()
+            || rule::is_attempted(&self.descriptor)
+            || self
+                .descriptor
+                .families
+                .iter()
+                .any(|family| TableDescriptor::reserves_family(&family.name))
+    }
+
+    /// What stops what it is for. What can't be looked at is a finding, and the rest is looked at.
+    ///
+    /// # Errors
+    ///
+    /// [`TableNotFound`](ClientErrorKind::TableNotFound) when it has gone away meanwhile.
+    pub(super) async fn findings(
+        &self,
+        connection: &Connection,
+        cluster: &Cluster,
+        deadline: Instant,
+    ) -> Result<Vec<Finding>> {
+        let (descriptor, regions) = (&self.descriptor, &self.regions[..]);
+        let name = &descriptor.name;
+        let (admin, table) = (connection.admin(), connection.table(name)?);
+        let disabled = matches!(self.state, TableState::Disabled | TableState::Disabling);
+        let mut findings = Vec::new();
+        let mut answers = Answers::default();
+        let mut failed = Vec::new();
+        if disabled {
+            findings.push(self.disabled());
+        } else {
+            answers = Answers::ask(&table, descriptor, regions, deadline).await;
+            findings.extend(answers.unavailable(descriptor));
+        }
+        findings.extend(cluster.in_transition(name));
+        match rights::findings(connection, name, deadline).await {
+            Ok(missing) => findings.extend(missing),
+            Err(error) => failed.push(incomplete(name, "the user's rights", &error)),
+        }
+        match self.purpose() {
+            Purpose::Locks | Purpose::Latches => findings.extend(of_descriptor(descriptor, regions)),
+            Purpose::Transactions => {
+                findings.extend(rule_or_cuts(descriptor, regions));
+                match disabled {
+                    true => findings.extend(endpoint::unnamed(descriptor, regions)),
+                    false => {
+                        findings.extend(answers.findings(descriptor, regions, connection.config().user()));
+                    }
+                }
+                findings.extend(settings::findings(descriptor));
+            }
+        }
+        if let (Purpose::Transactions, Ok(rule), false) = (
+            self.purpose(),
+            PartitionRule::from_descriptor(descriptor),
+            disabled,
+        ) {
+            let by = endpoint::patience(deadline);
+            match load::findings(&cluster.loads, &admin, &table, descriptor, &rule, regions, by).await {
+                Ok(found) => findings.extend(found),
+                Err(error) => failed.push(incomplete(name, "its large regions", &error)),
+            }
+        }
+        let doubtful = answers.any_silent() || !failed.is_empty();
+        findings.extend(failed);
+        if doubtful {
+            // Nothing answers for a table that was dropped.
+            match admin.until(deadline).descriptor(name).await {
+                Err(error) if error.kind() == ClientErrorKind::TableNotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(findings)
+    }
+
+    fn disabled(&self) -> Finding {
+        let name = &self.descriptor.name;
+        Finding::broken(
+            Name::TableDisabled,
+            format!("the table is {}", self.state),
+            "nothing can be read or written",
+        )
+        .of_table(name)
+        .fixed_by(command::of_table("enable", name), "")
+    }
+}
+
+fn purpose(descriptor: &TableDescriptor) -> Purpose {
+    if lock_table::is_one(descriptor) {
+        Purpose::Locks
+    } else if latch_table::is_one(descriptor) {
+        Purpose::Latches
+    } else {
+        Purpose::Transactions
+    }
+}
+
+/// The findings from a table's descriptor and boundaries, without further calls.
+pub(crate) fn of_descriptor(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
+    match purpose(descriptor) {
+        Purpose::Locks => {
+            let mut findings = lock_table::findings(descriptor, regions);
+            findings.extend(settings::feature_unknown(descriptor));
+            findings
+        }
+        Purpose::Latches => {
+            let mut findings = latch_table::findings(descriptor);
+            findings.extend(settings::feature_unknown(descriptor));
+            findings
+        }
+        Purpose::Transactions => {
+            let mut findings = rule_or_cuts(descriptor, regions);
+            findings.extend(settings::findings(descriptor));
+            findings
+        }
+    }
+}
+
+fn rule_or_cuts(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
+    match PartitionRule::from_descriptor(descriptor) {
+        Ok(rule) => rule::boundaries(&descriptor.name, &rule, regions),
+        Err(error) => vec![rule::missing(descriptor, &error.into())],
+    }
+}
+
+/// Of what could not be looked at.
+pub(super) fn incomplete(table: &TableName, what: &str, error: &Error) -> Finding {
+    Finding::broken(
+        Name::AuditIncomplete,
+        format!("{what} could not be looked at: {error}"),
+        "what was not looked at may stop transactions, locks or latches",
+    )
+    .of_table(table)
+    .fixed_by(
+        command::of_table("check", table),
+        "again, when the cluster answers; --timeout gives it more time",
+    )
+}

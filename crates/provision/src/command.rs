@@ -1,0 +1,109 @@
+//! Commands for findings, quoted for a shell.
+
+use std::{borrow::Cow, fmt::Display};
+
+use hbase_client::{BytesBinary, PartitionRule, TableName};
+
+/// `hbase-txn table alter TABLE …`.
+pub(super) fn alter(table: &TableName, settings: &[&str]) -> String {
+    let settings: Vec<_> = settings.iter().map(word).collect();
+    format!("{} {}", of_table("alter", table), settings.join(" "))
+}
+
+/// `hbase-txn table alter TABLE --family-attribute FAMILY:KEY=VALUE`. Includes
+/// the option for dropping versions.
+pub(super) fn alter_family(table: &TableName, family: &impl Display, key: &str, value: &str) -> String {
+    let setting = format!("{family}:{key}={value}");
+    match key {
+        "VERSIONS" | "MIN_VERSIONS" | "KEEP_DELETED_CELLS" => {
+            alter(table, &["--family-attribute", &setting, "--allow-data-loss"])
+        }
+        _ => alter(table, &["--family-attribute", &setting]),
+    }
+}
+
+/// `hbase-txn table ACTION TABLE`.
+pub(super) fn of_table(action: &str, table: &TableName) -> String {
+    format!("hbase-txn table {action} {}", word(table))
+}
+
+/// `hbase-txn table disable TABLE && hbase-txn table enable TABLE`: reopens its regions.
+pub(super) fn reopen(table: &TableName) -> String {
+    format!("{} && {}", of_table("disable", table), of_table("enable", table))
+}
+
+/// The command of HBase's shell that grants a user all permissions for this toolkit.
+pub(super) fn grant(user: &str, table: &TableName) -> String {
+    let statement = format!("grant {}, 'RWXC', {}", ruby(user), ruby(&table.to_string()));
+    format!("echo {} | hbase shell -n", word(&statement))
+}
+
+/// HBase's own check of a table's regions.
+pub(super) fn hbck(table: &TableName) -> String {
+    format!("hbase hbck -details {}", word(table))
+}
+
+/// `hbase-txn split-switch on` or `merge-switch on`.
+pub(super) fn switch_on(switch: &str) -> String {
+    format!("hbase-txn {switch}-switch on")
+}
+
+/// `hbase-txn table repair TABLE`, by a rule that the table does not state yet.
+pub(super) fn repair_by(table: &TableName, rule: &PartitionRule) -> String {
+    let (option, value) = match rule {
+        PartitionRule::PrefixLength(length) => ("--prefix-length", length.to_string()),
+        PartitionRule::Delimiter(delimiter) => ("--delimiter", BytesBinary(delimiter).to_string()),
+    };
+    format!("{} {option} {}", of_table("repair", table), word(&value))
+}
+
+/// A string of HBase's shell.
+fn ruby(text: &str) -> String {
+    format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
+}
+
+/// Quotes a word for a shell.
+fn word(text: &impl Display) -> String {
+    let text = text.to_string();
+    // Only a NUL can't be quoted, and no argument of a command can have one.
+    shlex::try_quote(&text).map_or_else(|_| text.clone(), Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_each_setting_for_one_word() {
+        let table = "ns:orders".parse().unwrap();
+        assert_eq!(
+            alter(&table, &["--prefix-length", "3"]),
+            "hbase-txn table alter ns:orders --prefix-length 3"
+        );
+        assert_eq!(
+            alter(&table, &["--delimiter", "|'"]),
+            r#"hbase-txn table alter ns:orders --delimiter "|'""#
+        );
+        assert_eq!(
+            alter_family(&table, &"f", "TTL", ""),
+            "hbase-txn table alter ns:orders --family-attribute 'f:TTL='"
+        );
+        assert_eq!(of_table("repair", &table), "hbase-txn table repair ns:orders");
+        assert_eq!(
+            repair_by(&table, &PartitionRule::delimiter("|").unwrap()),
+            "hbase-txn table repair ns:orders --delimiter '|'"
+        );
+        assert_eq!(
+            grant("eve", &table),
+            r#"echo "grant 'eve', 'RWXC', 'ns:orders'" | hbase shell -n"#
+        );
+        assert_eq!(
+            grant(r#"o'$"a"#, &table),
+            r#"echo "grant 'o\\'"'$"a'"', 'RWXC', 'ns:orders'" | hbase shell -n"#
+        );
+        assert_eq!(
+            reopen(&table),
+            "hbase-txn table disable ns:orders && hbase-txn table enable ns:orders"
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! Attributes that a file gives as HBase has them.
+
+use hbase_client::TableDescriptor;
+use hbase_txn::{TableDescriptorExt, lock::LockTableOptions};
+
+use super::{
+    faults::Faults,
+    section::{Placed, Section},
+};
+use crate::attribute::{RULE_ATTRIBUTES, TABLE_ATTRIBUTES, names_endpoint};
+
+/// Attributes of a table that keys of the file stand for.
+const BY_KEY: [(&str, &str); 5] = [
+    ("SPLIT_ENABLED", "split_enabled"),
+    ("MERGE_ENABLED", "merge_enabled"),
+    (TableDescriptor::REPLAY_WINDOW, "replay_window"),
+    (TableDescriptor::PARTITION_VERSION, "partition_version"),
+    (LockTableOptions::COMPANION, "without_java_clients"),
+];
+
+/// The attributes of a table.
+pub(super) fn of_table(section: Section<'_>, faults: &mut Faults<'_>) -> Vec<(String, String)> {
+    let mut attributes = Vec::new();
+    for (name, value) in section.entries(faults) {
+        let refusal = misspelt(&name, &TABLE_ATTRIBUTES).or_else(|| refusal_in_table(name.value, &value));
+        match refusal {
+            Some(reason) => faults.add(name.place, reason),
+            None => attributes.push((name.value.to_owned(), value)),
+        }
+    }
+    attributes
+}
+
+/// The attributes of a family, of which `by_key` are given by keys of the file.
+pub(super) fn of_family(
+    section: Section<'_>,
+    by_key: &[(&str, &str)],
+    faults: &mut Faults<'_>,
+) -> Vec<(String, String)> {
+    let names: Vec<&str> = by_key.iter().map(|(name, _)| *name).collect();
+    let mut attributes = Vec::new();
+    for (name, value) in section.entries(faults) {
+        let refusal = match by_key.iter().find(|(of_key, _)| *of_key == name.value) {
+            Some((_, key)) => Some(format!("{} is set by {key} of the family", name.value)),
+            None => misspelt(&name, &names),
+        };
+        match refusal {
+            Some(reason) => faults.add(name.place, reason),
+            None => attributes.push((name.value.to_owned(), value)),
+        }
+    }
+    attributes
+}
+
+/// HBase takes an attribute that it does not know without a word.
+fn misspelt(name: &Placed<&str>, known: &[&str]) -> Option<String> {
+    if name.value.is_empty() {
+        return Some("an attribute without a name".to_owned());
+    }
+    known
+        .iter()
+        .find(|known| known.eq_ignore_ascii_case(name.value) && **known != name.value)
+        .map(|known| format!("HBase knows no attribute {}; it is {known}", name.value))
+}
+
+fn refusal_in_table(name: &str, value: &str) -> Option<String> {
+    if let Some((_, key)) = BY_KEY.iter().find(|(by_key, _)| *by_key == name) {
+        return Some(format!("attribute {name} is set by the key {key}"));
+    }
+    // Which split policy decides when to split is the user's choice.
+    if RULE_ATTRIBUTES.contains(&name) {
+        return Some(format!("attribute {name} is set by [partition]"));
+    }
+    if names_endpoint(name, value) {
+        return Some("MultiRowMutationEndpoint is attached by the key endpoint".to_owned());
+    }
+    let lossy = ["SKIP_WAL", "ASYNC_WAL"];
+    let is_lossy = lossy.iter().any(|lossy| value.trim().eq_ignore_ascii_case(lossy));
+    (name == "DURABILITY" && is_lossy).then(|| {
+        format!("with DURABILITY {value} a crash would lose what was called committed; it is SYNC_WAL or FSYNC_WAL")
+    })
+}

@@ -1,0 +1,147 @@
+//! A column family of a table file.
+
+use bytes::Bytes;
+use hbase_client::{BytesBinary, FamilyDescriptor, TableDescriptor};
+use hbase_txn::TableDescriptorExt;
+
+use super::{
+    attributes,
+    faults::Faults,
+    section::{Placed, Section},
+};
+
+/// Attributes that keys of the file stand for.
+const BY_KEY: [(&str, &str); 12] = [
+    ("VERSIONS", "versions"),
+    ("MIN_VERSIONS", "min_versions"),
+    ("TTL", "ttl"),
+    ("COMPRESSION", "compression"),
+    ("DATA_BLOCK_ENCODING", "data_block_encoding"),
+    ("BLOOMFILTER", "bloom_filter"),
+    ("BLOCKSIZE", "block_size"),
+    ("BLOCKCACHE", "block_cache"),
+    ("IN_MEMORY", "in_memory"),
+    ("KEEP_DELETED_CELLS", "keep_deleted_cells"),
+    ("REPLICATION_SCOPE", "replication_scope"),
+    ("NEW_VERSION_BEHAVIOR", "new_version_behavior"),
+];
+
+const COMPRESSIONS: [&str; 7] = ["NONE", "GZ", "SNAPPY", "LZ4", "ZSTD", "LZO", "BZIP2"];
+const ENCODINGS: [&str; 5] = ["NONE", "PREFIX", "DIFF", "FAST_DIFF", "ROW_INDEX_V1"];
+const BLOOM_FILTERS: [&str; 4] = ["NONE", "ROW", "ROWCOL", "ROWPREFIX_FIXED_LENGTH"];
+const KEEP_DELETED: [&str; 3] = ["FALSE", "TRUE", "TTL"];
+const MOST: u64 = i32::MAX as u64;
+
+/// Reads a family. None where it has no name that a family can have.
+pub(super) fn read(mut section: Section<'_>, faults: &mut Faults<'_>) -> Option<Placed<FamilyDescriptor>> {
+    let place = section.place();
+    let name = name(&mut section, faults);
+    let mut set: Vec<(&str, String)> = Vec::new();
+    let versions = section.number("versions", 1, MOST, faults);
+    let min_versions = section.number("min_versions", 0, MOST, faults);
+    if let (Some(versions), Some(least)) = (&versions, &min_versions)
+        && least.value > versions.value
+    {
+        let reason = format!(
+            "min_versions is {}, more than versions, {}",
+            least.value, versions.value
+        );
+        faults.add(least.place.clone(), reason);
+    }
+    let numbers = [
+        ("VERSIONS", versions),
+        ("MIN_VERSIONS", min_versions),
+        ("TTL", section.seconds("ttl", faults)),
+        ("BLOCKSIZE", section.number("block_size", 1, MOST, faults)),
+        (
+            "REPLICATION_SCOPE",
+            section.number("replication_scope", 0, 1, faults),
+        ),
+    ];
+    set.extend(given(numbers));
+    set.extend(given([
+        ("COMPRESSION", section.word("compression", &COMPRESSIONS, faults)),
+        (
+            "DATA_BLOCK_ENCODING",
+            section.word("data_block_encoding", &ENCODINGS, faults),
+        ),
+        (
+            "BLOOMFILTER",
+            section.word("bloom_filter", &BLOOM_FILTERS, faults),
+        ),
+        (
+            "KEEP_DELETED_CELLS",
+            section.word("keep_deleted_cells", &KEEP_DELETED, faults),
+        ),
+    ]));
+    set.extend(given([
+        ("BLOCKCACHE", section.flag("block_cache", faults)),
+        ("IN_MEMORY", section.flag("in_memory", faults)),
+        (
+            "NEW_VERSION_BEHAVIOR",
+            section.flag("new_version_behavior", faults),
+        ),
+    ]));
+    let free = section.section("attributes", faults);
+    let free = free.map(|free| attributes::of_family(free, &BY_KEY, faults));
+    section.finish(faults);
+
+    let family = FamilyDescriptor::new(name?);
+    let family = set
+        .into_iter()
+        .fold(family, |family, (name, value)| family.with_attribute(name, value));
+    let value = free
+        .into_iter()
+        .flatten()
+        .fold(family, |family, (name, value)| family.with_attribute(name, value));
+    Some(Placed { value, place })
+}
+
+fn given<T: ToString, const N: usize>(
+    read: [(&'static str, Option<Placed<T>>); N],
+) -> impl Iterator<Item = (&'static str, String)> {
+    read.into_iter()
+        .filter_map(|(name, value)| Some((name, value?.value.to_string())))
+}
+
+fn name(section: &mut Section<'_>, faults: &mut Faults<'_>) -> Option<Bytes> {
+    let Some(name) = section.bytes("name", faults) else {
+        if section.place_of("name").is_none() {
+            faults.add(section.place(), "a family without a name");
+        }
+        return None;
+    };
+    let reserved = TableDescriptor::RESERVED_FAMILIES;
+    if let Some((reserved, what)) = reserved.iter().find(|(reserved, _)| name.value == *reserved) {
+        let key = match *reserved {
+            TableDescriptor::RECORD_FAMILY => "record_family",
+            TableDescriptor::VERSION_FAMILY => "partition_version",
+            _ => "lock_family",
+        };
+        let reason = format!("family {reserved} is reserved for {what}; {key} = true adds it");
+        faults.add(name.place, reason);
+        return None;
+    }
+    if let Err(error) = FamilyDescriptor::new(name.value.clone()).check() {
+        faults.add(name.place, error.to_string());
+        return None;
+    }
+    Some(name.value)
+}
+
+/// Refuses families of one name; in the order of the file.
+pub(super) fn refuse_twins(families: &[Placed<FamilyDescriptor>], faults: &mut Faults<'_>) {
+    for (at, family) in families.iter().enumerate() {
+        let first = families[..at]
+            .iter()
+            .find(|first| first.value.name == family.value.name);
+        if let Some(first) = first {
+            let reason = format!(
+                "family {} is given twice; the first is on line {}",
+                BytesBinary(&family.value.name),
+                faults.line(&first.place)
+            );
+            faults.add(family.place.clone(), reason);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Regions that HBase should have split and did not.
+//!
+//! It splits where a partition begins. Where the middle of a region lies in its first partition
+//! there is no such place, and the region only grows.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use hbase_client::{
+    Admin, Partition, PartitionRule, RegionInfo, RegionLoad, Scan, Table, TableDescriptor,
+    low_level::AdminCalls,
+};
+use hbase_txn::Result;
+use tokio::time::Instant;
+
+/// HBase's limit for the files of a region where a table has none of its own: 10 GiB.
+const LIMIT_MIB: u64 = 10 * 1_024;
+/// How far above its limit a region must be: one that was just split, or is about to be, does not
+/// count.
+const ABOVE: u64 = 2;
+
+/// What regions have and were asked for, by their full names.
+pub(super) type RegionLoads = HashMap<Bytes, RegionLoad>;
+
+pub(super) fn by_region(regions: impl Iterator<Item = RegionLoad>) -> RegionLoads {
+    regions.map(|load| (load.name.clone(), load)).collect()
+}
+
+/// A region that is much larger than those that HBase splits.
+#[derive(Debug)]
+pub(super) struct Giant {
+    pub(super) region: RegionInfo,
+    /// What its files take.
+    pub(super) mib: u64,
+    /// The size from which HBase splits by default.
+    pub(super) limit_mib: u64,
+    /// The first partition that it has rows of.
+    pub(super) partition: Partition,
+    /// Whether it has rows of others.
+    pub(super) others: bool,
+}
+
+/// The giants among a table's regions. One that HBase can split is none: it may be below a limit
+/// that its servers have, or splits are off.
+pub(super) async fn giants(
+    loads: &RegionLoads,
+    admin: &Admin,
+    table: &Table,
+    descriptor: &TableDescriptor,
+    rule: &PartitionRule,
+    regions: impl Iterator<Item = &RegionInfo>,
+    deadline: Instant,
+) -> Result<Vec<Giant>> {
+    let limit_mib = limit_mib(descriptor);
+    let mut giants = Vec::new();
+    for region in regions {
+        let Some(load) = loads.get(&region.name) else {
+            continue;
+        };
+        let mib = u64::from(load.store_files_mib);
+        if mib < ABOVE * limit_mib.max(1) {
+            continue;
+        }
+        let Some((partition, others)) = partitions(region, table, rule, deadline).await? else {
+            continue;
+        };
+        if others {
+            let middle = admin.until(deadline).split_point(region).await?;
+            if !middle.is_some_and(|middle| is_first(&partition, &middle)) {
+                continue;
+            }
+        }
+        giants.push(Giant {
+            region: region.clone(),
+            mib,
+            limit_mib,
+            partition,
+            others,
+        });
+    }
+    Ok(giants)
+}
+
+/// Whether a region's middle, which the server has moved back to the beginning of a partition, lies
+/// in its first one.
+fn is_first(first: &Partition, middle: &Bytes) -> bool {
+    middle <= first.first_key()
+}
+
+fn limit_mib(descriptor: &TableDescriptor) -> u64 {
+    let limit = descriptor
+        .attribute("MAX_FILESIZE")
+        .and_then(|bytes| bytes.parse::<u64>().ok());
+    limit.map_or(LIMIT_MIB, |bytes| bytes >> 20)
+}
+
+/// The first partition that a region has rows of, and whether it has any of others. None of an
+/// empty region.
+async fn partitions(
+    region: &RegionInfo,
+    table: &Table,
+    rule: &PartitionRule,
+    deadline: Instant,
+) -> Result<Option<(Partition, bool)>> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let table = table.clone().with_operation_timeout(left);
+    let first_row = async |scan: Scan| {
+        let scan = match region.end_key.is_empty() {
+            true => scan,
+            false => scan.stop_row(region.end_key.clone()),
+        };
+        table.scan(scan.limit(1))?.next().await
+    };
+    let Some(row) = first_row(Scan::new().start_row(region.start_key.clone())).await? else {
+        return Ok(None);
+    };
+    let first = rule.partition_of(row.key());
+    let behind = first.key_behind();
+    let others = !behind.is_empty() && first_row(Scan::new().start_row(behind)).await?.is_some();
+    Ok(Some((first, others)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn middle_moved_back_is_in_or_after_the_first_partition() {
+        let delimited = PartitionRule::delimiter("/").unwrap();
+        let first = delimited.partition_of("b/1");
+        // The server takes the delimiter off.
+        for (middle, is) in [
+            ("b", true),
+            ("b/", true),
+            ("a", true),
+            ("b0", false),
+            ("c", false),
+        ] {
+            assert_eq!(is_first(&first, &middle.into()), is, "{middle}");
+        }
+        let first = PartitionRule::prefix_length(3).unwrap().partition_of("bbb1");
+        for (middle, is) in [("bbb", true), ("bb", true), ("bbc", false)] {
+            assert_eq!(is_first(&first, &middle.into()), is, "{middle}");
+        }
+    }
+}

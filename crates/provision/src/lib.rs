@@ -1,0 +1,37 @@
+//! Tables for an operator: planned from files, applied, audited, measured, repaired.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `file` | [`TableFile`]: a table as a file describes it |
+//! | `alteration` | [`TableAlteration`]: changes of single settings of a table |
+//! | `plan` | [`Plan`]: the changes between a cluster and the table that is wanted |
+//! | `apply` | [`Plan::apply`], [`alter_table`]: the changes, step by step, and their verification |
+//! | `audit` | [`audit_table`], [`audit_cluster`]: problems with transactions, locks and latches, and their fixes |
+//! | `repair` | [`Repair`]: moving region boundaries out of partitions |
+//! | `skew` | [`Skew`]: the distribution of rows over partitions and regions |
+//! | `attribute` | the names and defaults of HBase's attributes |
+//! | `probe` `giant` | querying regions for the endpoint; regions that HBase should have split |
+//! | `command` | commands of this toolkit, for findings |
+
+mod alteration;
+mod apply;
+mod attribute;
+mod audit;
+mod command;
+mod file;
+mod giant;
+mod plan;
+mod probe;
+mod repair;
+mod skew;
+
+pub use alteration::TableAlteration;
+pub use apply::{Applied, ApplyStep, ApplyWatcher, alter_table};
+pub use audit::{ClusterAudit, Finding, Severity, audit_cluster, audit_table};
+pub use file::{TableFile, TableKind};
+pub use plan::{Change, ChangeKind, Plan, PlanNote, Refusal};
+pub use repair::{Repair, RepairStep, Repaired};
+pub use skew::{
+    Amount, NextSplit, PartitionSize, RegionSkew, Sampling, SizeBucket, Skew, SkewProgress, SkewReport,
+    SplitPoint,
+};

@@ -1,0 +1,185 @@
+//! Changes, refusals and notes of a plan, and their texts.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::Serialize;
+
+/// The kind of a [`Change`]. Its name in JSON, in words with dashes, is the same in all versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ChangeKind {
+    /// Creates the namespace.
+    CreateNamespace,
+    /// Creates the table.
+    CreateTable,
+    /// Adds a column family.
+    AddFamily,
+    /// Drops a column family with all its cells.
+    DropFamily,
+    /// Sets an attribute of a family.
+    SetFamilyAttribute,
+    /// Changes the partition rule; the attributes of the rule are changes of their own.
+    SetRule,
+    /// Attaches `MultiRowMutationEndpoint`.
+    AttachEndpoint,
+    /// Sets an attribute of the table.
+    SetAttribute,
+    /// Removes an attribute of the table.
+    RemoveAttribute,
+}
+
+/// One change of a table. In JSON the keys and their order are fixed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Change {
+    /// The table.
+    pub table: String,
+    /// The kind of the change.
+    pub change: ChangeKind,
+    /// The family.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
+    /// The attribute, or the namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The present value, or `None` if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The new value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// The attributes of a family that is added.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
+    /// The number of regions of a new table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regions: Option<usize>,
+    /// The data that the change loses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loses: Option<String>,
+}
+
+/// A reason why a plan can't be applied. In JSON the keys and their order are fixed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The table.
+    pub table: String,
+    /// The place in the file that names it, as `FILE:LINE:COLUMN`; `None` without a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The refusal's name: `boundary-inside-partition`, `namespace-missing` or `data-loss`.
+    pub refused: &'static str,
+    /// The region boundary that is in the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boundary: Option<String>,
+    /// The partition that it cuts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    /// The reason.
+    pub what: String,
+    /// The fix.
+    pub fix: String,
+}
+
+/// A note on a setting that stays as it is. In JSON the keys and their order are fixed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct PlanNote {
+    /// The table.
+    pub table: String,
+    /// The note's name: `left-alone`, `splits-differ`, `boundary-inside-bucket` or
+    /// `table-disabled`.
+    pub note: &'static str,
+    /// The note.
+    pub what: String,
+}
+
+impl Change {
+    pub(super) fn new(table: &impl fmt::Display, change: ChangeKind) -> Self {
+        Self {
+            table: table.to_string(),
+            change,
+            family: None,
+            name: None,
+            from: None,
+            to: None,
+            attributes: BTreeMap::new(),
+            regions: None,
+            loses: None,
+        }
+    }
+
+    /// Returns `+` for an addition, `-` for a removal, `~` for a change.
+    #[must_use]
+    pub fn sign(&self) -> char {
+        match self.change {
+            ChangeKind::DropFamily | ChangeKind::RemoveAttribute => '-',
+            ChangeKind::SetFamilyAttribute | ChangeKind::SetRule | ChangeKind::SetAttribute
+                if self.from.is_some() =>
+            {
+                '~'
+            }
+            _ => '+',
+        }
+    }
+
+    /// The change of a value.
+    fn becomes(&self) -> String {
+        let to = self.to.as_deref().unwrap_or_default();
+        match &self.from {
+            Some(from) => format!("{from} -> {to}"),
+            None => to.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = self.family.as_deref().unwrap_or_default();
+        let name = self.name.as_deref().unwrap_or_default();
+        match self.change {
+            ChangeKind::CreateNamespace => write!(f, "namespace {name}")?,
+            ChangeKind::CreateTable => match self.regions.unwrap_or(1) {
+                1 => f.write_str("the table, with 1 region")?,
+                regions => write!(f, "the table, with {regions} regions")?,
+            },
+            ChangeKind::AddFamily => {
+                write!(f, "family {family}")?;
+                let mut separator = ": ";
+                for (name, value) in &self.attributes {
+                    write!(f, "{separator}{name} {value}")?;
+                    separator = ", ";
+                }
+            }
+            ChangeKind::DropFamily => write!(f, "family {family}")?,
+            ChangeKind::SetFamilyAttribute => write!(f, "family {family}: {name} {}", self.becomes())?,
+            ChangeKind::SetRule => write!(f, "a partition is: {}", self.becomes())?,
+            ChangeKind::AttachEndpoint => f.write_str("MultiRowMutationEndpoint")?,
+            ChangeKind::SetAttribute => write!(f, "{name} {}", self.becomes())?,
+            ChangeKind::RemoveAttribute => {
+                write!(f, "{name} {}", self.from.as_deref().unwrap_or_default())?;
+            }
+        }
+        match &self.loses {
+            Some(loses) => write!(f, " (loses data: {loses})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{file}: ")?;
+        }
+        write!(f, "table {}: {}; {}", self.table, self.what, self.fix)
+    }
+}
+
+impl fmt::Display for PlanNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}

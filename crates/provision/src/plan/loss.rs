@@ -1,0 +1,111 @@
+//! Data loss by a change: of cells, or of the guarantees of records and locks.
+
+use hbase_client::TableDescriptor;
+use hbase_txn::{TableDescriptorExt, lock::LockTableOptions};
+
+use super::change::{Change, ChangeKind};
+use crate::attribute::{Of, seconds};
+
+/// Returns the data that a change of an existing table loses. `found` is the table before it.
+pub(super) fn of(change: &Change, found: &TableDescriptor) -> Option<String> {
+    match change.change {
+        ChangeKind::DropFamily => Some(of_family(change.family.as_deref().unwrap_or_default())),
+        ChangeKind::SetFamilyAttribute => of_family_attribute(change),
+        ChangeKind::SetRule => of_rule(change, found),
+        ChangeKind::SetAttribute | ChangeKind::RemoveAttribute => of_attribute(change, found),
+        _ => None,
+    }
+}
+
+fn of_family(family: &str) -> String {
+    let what = match family {
+        TableDescriptor::RECORD_FAMILY => {
+            "the records of transactions; one that is sent again is applied again (record_family = true keeps it)"
+        }
+        TableDescriptor::VERSION_FAMILY => {
+            "the versions of partitions; updates of open clients fail (partition_version = true keeps it)"
+        }
+        TableDescriptor::LOCK_FAMILY => {
+            "the locks and latches in partitions; a lock that is held is free (lock_family = true keeps it)"
+        }
+        _ => "all that is in it (name it in the file to keep it)",
+    };
+    what.to_owned()
+}
+
+fn of_family_attribute(change: &Change) -> Option<String> {
+    let name = change.name.as_deref()?;
+    let value = |value: &Option<String>| {
+        let set = value.as_deref().or_else(|| Of::Family.default(name));
+        set.unwrap_or_default().to_ascii_uppercase()
+    };
+    let (from, to) = (value(&change.from), value(&change.to));
+    let what = match name {
+        "VERSIONS" => "versions beyond that are dropped",
+        "MIN_VERSIONS" => "expired versions beyond that are dropped",
+        "TTL" => "older cells vanish",
+        "KEEP_DELETED_CELLS" => "deleted cells are dropped",
+        _ => return None,
+    };
+    let rank = |value: &str| match name {
+        "KEEP_DELETED_CELLS" => ["FALSE", "TTL", "TRUE"]
+            .iter()
+            .position(|kept| *kept == value)
+            .map(|rank| rank as u64),
+        "TTL" => seconds(value),
+        _ => value.parse().ok(),
+    };
+    // What HBase itself can't read counts for as much as can be.
+    let lowered = rank(&to).unwrap_or(0) < rank(&from).unwrap_or(u64::MAX);
+    lowered.then(|| what.to_owned())
+}
+
+/// Records, and locks in partitions, are found by the prefix that the rule cuts.
+fn of_rule(change: &Change, found: &TableDescriptor) -> Option<String> {
+    change.from.as_ref()?;
+    let kept = [TableDescriptor::RECORD_FAMILY, TableDescriptor::LOCK_FAMILY];
+    let kept: Vec<_> = kept
+        .into_iter()
+        .filter(|family| found.family(family).is_some())
+        .collect();
+    (!kept.is_empty()).then(|| {
+        format!(
+            "what {} has of transactions and locks is kept by the old prefixes and not found any more",
+            kept.join(" and ")
+        )
+    })
+}
+
+fn of_attribute(change: &Change, found: &TableDescriptor) -> Option<String> {
+    let name = change.name.as_deref()?;
+    if name == LockTableOptions::COMPANION {
+        return Some(
+            "clients that have the table open lock by the old way, so that a lock may be held twice; end them first"
+                .to_owned(),
+        );
+    }
+    if name == "DURABILITY" {
+        let weak = |value: &Option<String>| {
+            let value = value.as_deref().unwrap_or_default();
+            ["SKIP_WAL", "ASYNC_WAL"]
+                .iter()
+                .position(|weak| value.eq_ignore_ascii_case(weak))
+        };
+        let weaker = match (weak(&change.from), weak(&change.to)) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(from), Some(to)) => to < from,
+        };
+        return weaker
+            .then(|| "a crash loses what was written last, and transactions are refused".to_owned());
+    }
+    if name == TableDescriptor::REPLAY_WINDOW && found.family(TableDescriptor::RECORD_FAMILY).is_some() {
+        // A day, where none is set.
+        let window = |text: &Option<String>| text.as_deref().map_or(Some(86_400), seconds);
+        let shorter = window(&change.to).unwrap_or(0) < window(&change.from).unwrap_or(u64::MAX);
+        return shorter.then(|| {
+            "older transactions are not remembered; one that is sent again is applied again".to_owned()
+        });
+    }
+    None
+}

@@ -1,0 +1,97 @@
+//! An existing table with the statements of a file: all other settings stay as they are.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use hbase_client::{BytesBinary, FamilyDescriptor, TableDescriptor};
+use hbase_txn::{TableDescriptorExt, lock::LockTableOptions};
+
+use crate::{
+    attribute::{Of, RULE_ATTRIBUTES, names_endpoint},
+    file::TableFile,
+};
+
+/// The descriptor that a table gets. Families that the file does not name are dropped; attributes
+/// that it does not name are left alone, but for those that its keys stand for.
+pub(super) fn merged(found: &TableDescriptor, file: &TableFile) -> TableDescriptor {
+    let mut wanted = TableDescriptor::from(found.name.clone());
+    wanted.attributes = found.attributes.clone();
+    wanted.configuration = found.configuration.clone();
+    wanted.attributes.retain(|name, _| !is_over(name, file));
+    for (name, value) in &file.stated.attributes {
+        if name == "SPLIT_POLICY" && has_split_policy_of_its_own(found, file) {
+            continue;
+        }
+        set(&mut wanted.attributes, Of::Table, name, value);
+    }
+    for stated in &file.stated.families {
+        let mut family = found
+            .family(&stated.name)
+            .cloned()
+            .unwrap_or_else(|| FamilyDescriptor::new(stated.name.clone()));
+        for (name, value) in &stated.attributes {
+            set(&mut family.attributes, Of::Family, name, value);
+        }
+        wanted = wanted.with_family(family);
+    }
+    match file.endpoint {
+        true => wanted.with_multi_row_mutation_endpoint(),
+        false => wanted,
+    }
+}
+
+/// Whether an attribute is one that the file's keys stand for, and that the file does not want.
+fn is_over(name: &Bytes, file: &TableFile) -> bool {
+    let of_keys = [TableDescriptor::PARTITION_VERSION, LockTableOptions::COMPANION];
+    let stands_for = RULE_ATTRIBUTES.iter().chain(&of_keys).any(|key| name == key);
+    stands_for && !file.stated.attributes.contains_key(name)
+}
+
+/// Whether the table decides by another policy than those of prefixes when it splits, and the file
+/// by none: the restriction alone keeps prefixes together.
+fn has_split_policy_of_its_own(found: &TableDescriptor, file: &TableFile) -> bool {
+    let of_prefixes = |policy: &str| policy.ends_with("KeyPrefixRegionSplitPolicy");
+    let stated = file.stated.attribute("SPLIT_POLICY");
+    let found = found.attribute("SPLIT_POLICY");
+    stated.is_some_and(of_prefixes) && found.is_some_and(|policy| !of_prefixes(policy))
+}
+
+fn set(attributes: &mut BTreeMap<Bytes, Bytes>, of: Of, name: &Bytes, value: &Bytes) {
+    let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+    let found = attributes.get(name).map(text);
+    if !of.is_same(&text(name), found.as_deref(), Some(&text(value))) {
+        attributes.insert(name.clone(), value.clone());
+    }
+}
+
+/// Settings of the table that the file does not state, and that are not HBase's defaults.
+pub(super) fn left_alone(found: &TableDescriptor, file: &TableFile) -> Vec<String> {
+    let mut left = Vec::new();
+    for (name, value) in &found.attributes {
+        let stated = match name == "SPLIT_POLICY" {
+            true => !has_split_policy_of_its_own(found, file),
+            false => file.stated.attributes.contains_key(name),
+        };
+        let (shown, value) = (BytesBinary(name).to_string(), BytesBinary(value).to_string());
+        let endpoint = file.endpoint && names_endpoint(&shown, &value);
+        if !stated && !endpoint && !is_over(name, file) && !is_default(Of::Table, &shown, &value) {
+            left.push(format!("{shown} {value}"));
+        }
+    }
+    for family in &found.families {
+        let Some(stated) = file.stated.family(&family.name) else {
+            continue;
+        };
+        for (name, value) in &family.attributes {
+            let (shown, value) = (BytesBinary(name).to_string(), BytesBinary(value).to_string());
+            if !stated.attributes.contains_key(name) && !is_default(Of::Family, &shown, &value) {
+                left.push(format!("family {family}: {shown} {value}"));
+            }
+        }
+    }
+    left
+}
+
+fn is_default(of: Of, name: &str, value: &str) -> bool {
+    of.default(name).is_some() && of.is_same(name, None, Some(value))
+}

@@ -1,0 +1,347 @@
+//! The changes between a cluster and the table that is wanted.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `change` | changes, refusals, notes, and their texts |
+//! | `merge` | an existing table with the statements of a file |
+//! | `difference` | the changes between two descriptors |
+//! | `loss` | data loss by a change |
+//! | `refusal` | the reasons why a plan can't be applied |
+
+mod change;
+mod difference;
+mod loss;
+mod merge;
+pub(super) mod refusal;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use hbase_client::{
+    BytesBinary, Connection, PartitionRule, TableDescriptor, TableName, TableRegion, TableState,
+};
+use hbase_txn::{ClientErrorKind, Error, Result, TableDescriptorExt};
+
+pub use change::{Change, ChangeKind, PlanNote, Refusal};
+
+use super::{
+    audit::is_for_locks_or_latches,
+    file::{TableFile, TableKind},
+};
+
+/// The changes that give a table the wanted form. Reading a plan changes nothing;
+/// [`apply`](Self::apply) makes the changes.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+/// use hbase_provision::{Plan, TableFile};
+///
+/// let file = TableFile::read("schemas/tables/by_prefix_length.toml".as_ref())?;
+/// let plan = Plan::read(&connection, &file).await?;
+/// for change in plan.changes() {
+///     println!("{} {change}", change.sign());
+/// }
+/// plan.apply(&connection, &()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(super) goal: Goal,
+    pub(super) found: Option<Found>,
+    /// The wanted table.
+    pub(super) wanted: TableDescriptor,
+    changes: Vec<Change>,
+    refusals: Vec<Refusal>,
+    notes: Vec<PlanNote>,
+    pub(super) data_loss_allowed: bool,
+}
+
+/// The target of a plan.
+#[derive(Clone, Debug)]
+pub(super) enum Goal {
+    /// A table as a file describes it.
+    File(TableFile),
+    /// A table that exists, with another descriptor.
+    Descriptor(TableDescriptor),
+}
+
+/// An existing table.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) descriptor: TableDescriptor,
+    pub(super) state: TableState,
+    pub(super) regions: Vec<TableRegion>,
+}
+
+impl Plan {
+    /// Reads the cluster, and plans the changes that make the table as the file describes it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master or `hbase:meta` does not answer, with the
+    /// [`place`](TableFile::place) in the file. Changes that can't be applied are no errors, but
+    /// [`refusals`](Self::refusals).
+    pub async fn read(connection: &Connection, file: &TableFile) -> Result<Self> {
+        let seen = async {
+            let found = look(connection, file.name()).await?;
+            let namespace = file.name().namespace();
+            let exists = found.is_some() || connection.admin().namespace_exists(namespace).await?;
+            Ok((found, exists))
+        };
+        let (found, namespace_exists) = seen
+            .await
+            .map_err(|error: Error| error.at_table(file.name()).within(file.place()))?;
+        Ok(Self::to_file(file, found, namespace_exists))
+    }
+
+    /// Reads an existing table, and plans the changes that give it this descriptor. The descriptor
+    /// is complete: attributes and families that it does not name are removed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such table
+    /// ([`TableNotFound`](ClientErrorKind::TableNotFound)), if no table can have the descriptor
+    /// ([`InvalidInput`](ClientErrorKind::InvalidInput)), or if the master or `hbase:meta` does not
+    /// answer.
+    pub async fn read_for(connection: &Connection, wanted: &TableDescriptor) -> Result<Self> {
+        wanted.check().map_err(|error| error.at_table(&wanted.name))?;
+        let found = look(connection, &wanted.name).await?;
+        let found = found.ok_or_else(|| {
+            Error::new(ClientErrorKind::TableNotFound, "no such table").at_table(&wanted.name)
+        })?;
+        Ok(Self::to_descriptor(wanted, found))
+    }
+
+    fn to_file(file: &TableFile, found: Option<Found>, namespace_exists: bool) -> Self {
+        let mut plan = Self {
+            goal: Goal::File(file.clone()),
+            wanted: file.descriptor(),
+            found,
+            changes: Vec::new(),
+            refusals: Vec::new(),
+            notes: Vec::new(),
+            data_loss_allowed: false,
+        };
+        match &plan.found {
+            Some(found) => {
+                plan.wanted = merge::merged(&found.descriptor, file);
+                plan.changes = with_losses(&found.descriptor, &plan.wanted);
+                plan.notes.extend(notes_of(file, found));
+                let cuts = refusal::boundaries(&plan.wanted, file.rule.as_ref(), &found.regions);
+                match file.kind {
+                    TableKind::Transactions => plan.refusals.extend(cuts),
+                    TableKind::Locks | TableKind::Latches => plan.notes.extend(note_of_buckets(cuts)),
+                }
+            }
+            None => {
+                if !namespace_exists {
+                    plan.lacks_namespace(file);
+                }
+                plan.changes.push(Change {
+                    regions: Some(file.split_keys.len() + 1),
+                    ..Change::new(file.name(), ChangeKind::CreateTable)
+                });
+                let nothing = TableDescriptor::from(file.name().clone());
+                plan.changes
+                    .extend(difference::difference(&nothing, &plan.wanted));
+            }
+        }
+        plan
+    }
+
+    fn to_descriptor(wanted: &TableDescriptor, found: Found) -> Self {
+        let changes = with_losses(&found.descriptor, wanted);
+        let new_rule = changes.iter().any(|change| change.change == ChangeKind::SetRule);
+        let rule = PartitionRule::from_descriptor(wanted).ok();
+        let rule = rule.filter(|_| new_rule && !is_for_locks_or_latches(wanted));
+        Self {
+            goal: Goal::Descriptor(wanted.clone()),
+            wanted: wanted.clone(),
+            refusals: refusal::boundaries(wanted, rule.as_ref(), &found.regions),
+            notes: note_of_state(&wanted.name, found.state).into_iter().collect(),
+            found: Some(found),
+            changes,
+            data_loss_allowed: false,
+        }
+    }
+
+    fn lacks_namespace(&mut self, file: &TableFile) {
+        match file.create_namespace {
+            true => self.changes.push(Change {
+                name: Some(file.name().namespace().to_owned()),
+                ..Change::new(file.name(), ChangeKind::CreateNamespace)
+            }),
+            false => self.refusals.push(refusal::namespace_missing(file.name())),
+        }
+    }
+
+    /// Allows changes that lose data.
+    #[must_use]
+    pub fn allow_data_loss(mut self) -> Self {
+        self.data_loss_allowed = true;
+        self
+    }
+
+    /// Returns the table.
+    #[must_use]
+    pub fn table(&self) -> &TableName {
+        &self.wanted.name
+    }
+
+    /// Returns the changes in their order; empty if the table has the wanted form.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// Returns the reasons why the plan can't be applied; empty if it can.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<Refusal> {
+        let losses = self.changes.iter().filter(|_| !self.data_loss_allowed);
+        let losses = losses.filter_map(refusal::data_loss);
+        let placed = |refusal| Refusal {
+            file: self.place().map(str::to_owned),
+            ..refusal
+        };
+        self.refusals.iter().cloned().chain(losses).map(placed).collect()
+    }
+
+    /// The place in the file that names the table.
+    pub(super) fn place(&self) -> Option<&str> {
+        match &self.goal {
+            Goal::File(file) => Some(file.place()),
+            Goal::Descriptor(_) => None,
+        }
+    }
+
+    /// Returns notes on settings that stay as they are.
+    #[must_use]
+    pub fn notes(&self) -> &[PlanNote] {
+        &self.notes
+    }
+
+    /// Returns the number of regions that are reopened, one by one, for the changes.
+    #[must_use]
+    pub fn reopens(&self) -> usize {
+        match &self.found {
+            Some(found) if !self.changes.is_empty() && found.state == TableState::Enabled => {
+                found.regions.len()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether the endpoint must answer on each region.
+    pub(super) fn needs_endpoint(&self) -> bool {
+        match &self.goal {
+            Goal::File(file) => file.kind == TableKind::Transactions,
+            Goal::Descriptor(wanted) => wanted.names_multi_row_mutation_endpoint(),
+        }
+    }
+
+    /// The changes that are left for a table that was changed.
+    pub(super) fn unmet(&self, now: &TableDescriptor) -> Vec<Change> {
+        let removed = |name: &Option<String>| {
+            self.changes
+                .iter()
+                .any(|change| change.change == ChangeKind::RemoveAttribute && change.name == *name)
+        };
+        difference::difference(now, &self.wanted)
+            .into_iter()
+            // A server adds attributes of its own to a table that it makes.
+            .filter(|left| left.change != ChangeKind::RemoveAttribute || removed(&left.name))
+            .collect()
+    }
+}
+
+/// Reads the existing table, or `None`. Waits for procedures of the master, because a table in
+/// transition has no descriptor to compare.
+async fn look(connection: &Connection, table: &TableName) -> Result<Option<Found>> {
+    let admin = connection.admin();
+    admin.await_table_procedures(table).await?;
+    let seen = async {
+        Ok(Found {
+            descriptor: admin.descriptor(table).await?,
+            state: admin.state(table).await?,
+            regions: admin.regions(table).await?,
+        })
+    };
+    match seen.await {
+        Ok(found) => found.descriptor.check_features().map(|()| Some(found)),
+        Err(error) if Error::kind(&error) == ClientErrorKind::TableNotFound => Ok(None),
+        Err(error) => Err(error.at_operation("looking at the table")),
+    }
+}
+
+fn with_losses(found: &TableDescriptor, wanted: &TableDescriptor) -> Vec<Change> {
+    let mut changes = difference::difference(found, wanted);
+    for change in &mut changes {
+        change.loses = loss::of(change, found);
+    }
+    changes
+}
+
+fn notes_of(file: &TableFile, found: &Found) -> Vec<PlanNote> {
+    let note = |note, what| PlanNote {
+        table: file.name().to_string(),
+        note,
+        what,
+    };
+    let mut notes: Vec<_> = note_of_state(file.name(), found.state).into_iter().collect();
+    let left = merge::left_alone(&found.descriptor, file);
+    if !left.is_empty() {
+        notes.push(note(
+            "left-alone",
+            format!("not in the file, left alone: {}", left.join(", ")),
+        ));
+    }
+    let boundaries: BTreeSet<&Bytes> = found
+        .regions
+        .iter()
+        .map(|region| &region.region.start_key)
+        .collect();
+    let missing: Vec<_> = file
+        .split_keys
+        .iter()
+        .filter(|key| !boundaries.contains(key))
+        .collect();
+    if let Some(first) = missing.first() {
+        let what = format!(
+            "{} of the file's {} split keys begin no region, {} first; the regions of a table that exists stay as they are",
+            missing.len(),
+            file.split_keys.len(),
+            BytesBinary(first)
+        );
+        notes.push(note("splits-differ", what));
+    }
+    notes
+}
+
+fn note_of_state(table: &TableName, state: TableState) -> Option<PlanNote> {
+    let disabled = matches!(state, TableState::Disabled | TableState::Disabling);
+    disabled.then(|| PlanNote {
+        table: table.to_string(),
+        note: "table-disabled",
+        what: format!(
+            "the table is {state}: changes take effect when it is enabled, and nothing can be proven before"
+        ),
+    })
+}
+
+/// A lock or a latch is where its rows are, and needs no whole bucket.
+fn note_of_buckets(cuts: Vec<Refusal>) -> Option<PlanNote> {
+    let first = cuts.first()?;
+    Some(PlanNote {
+        table: first.table.clone(),
+        note: "boundary-inside-bucket",
+        what: format!(
+            "{} region boundaries lie inside a bucket, {} first; an audit of the table finds those that cut a lock",
+            cuts.len(),
+            first.boundary.as_deref().unwrap_or_default()
+        ),
+    })
+}

@@ -1,0 +1,94 @@
+//! The reasons why a plan can't be applied.
+
+use hbase_client::{BytesBinary, PartitionRule, TableDescriptor, TableName, TableRegion};
+use hbase_txn::{ClientErrorKind, Error};
+
+use super::change::{Change, Refusal};
+use crate::{audit::cut_text, command};
+
+/// The boundaries that cut a partition of the rule.
+pub(super) fn boundaries(
+    table: &TableDescriptor,
+    rule: Option<&PartitionRule>,
+    regions: &[TableRegion],
+) -> Vec<Refusal> {
+    let Some(rule) = rule else {
+        return Vec::new();
+    };
+    regions
+        .iter()
+        .filter_map(|region| {
+            let boundary = &region.region.start_key;
+            let partition = rule.partition_cut_by(boundary)?;
+            Some(Refusal {
+                table: table.name.to_string(),
+                file: None,
+                refused: "boundary-inside-partition",
+                what: format!("{}: a partition is to be {rule}", cut_text(boundary, &partition)),
+                boundary: Some(BytesBinary(boundary).to_string()),
+                partition: Some(BytesBinary(partition.prefix()).to_string()),
+                fix: format!(
+                    "take a rule that fits, or first {}",
+                    command::repair_by(&table.name, rule)
+                ),
+            })
+        })
+        .collect()
+}
+
+pub(super) fn namespace_missing(table: &TableName) -> Refusal {
+    let namespace = table.namespace();
+    Refusal {
+        table: table.to_string(),
+        file: None,
+        refused: "namespace-missing",
+        boundary: None,
+        partition: None,
+        what: format!("there is no namespace {namespace}"),
+        fix: format!(
+            "say create_namespace = true in the file, or make it in HBase's shell: create_namespace '{namespace}'"
+        ),
+    }
+}
+
+/// Of a change that loses data.
+pub(super) fn data_loss(change: &Change) -> Option<Refusal> {
+    change.loses.as_ref()?;
+    Some(Refusal {
+        table: change.table.clone(),
+        file: None,
+        refused: "data-loss",
+        boundary: None,
+        partition: None,
+        what: format!("{} {change}", change.sign()),
+        fix: "it is done only with --allow-data-loss".to_owned(),
+    })
+}
+
+/// The error of applying a plan with refusals.
+pub(crate) fn error(table: &TableName, refusals: &[Refusal]) -> Option<Error> {
+    let first = refusals.first()?;
+    let (kind, hint) = match first.refused {
+        "boundary-inside-partition" => (
+            ClientErrorKind::PartitionCut,
+            "choose a rule that fits, or first merge the regions of each partition",
+        ),
+        "namespace-missing" => (
+            ClientErrorKind::NamespaceNotFound,
+            "create the namespace, or have the file create it: create_namespace = true",
+        ),
+        _ => (
+            ClientErrorKind::InvalidInput,
+            "allow it with Plan::allow_data_loss",
+        ),
+    };
+    let whats: Vec<_> = refusals.iter().map(|refusal| refusal.what.as_str()).collect();
+    let error = Error::new(kind, whats.join("; "))
+        .at_operation("applying a plan")
+        .at_table(table)
+        .with_hint(hint);
+    Some(match &first.file {
+        Some(place) => error.within(place),
+        None => error,
+    })
+}

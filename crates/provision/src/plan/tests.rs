@@ -1,0 +1,190 @@
+use hbase_client::{FamilyDescriptor, RegionInfo};
+use hbase_txn::{TableDescriptorExt, lock::LockTableOptions};
+use rstest::rstest;
+
+use super::*;
+
+fn file(lines: &str) -> TableFile {
+    let text =
+        format!("table = 'orders'\npartition = {{prefix_length = 3}}\nfamily = [{{name = 'f'}}]\n{lines}\n");
+    TableFile::parse("t.toml", &text).unwrap()
+}
+
+/// A table of this descriptor, whose regions begin at these keys.
+fn found(descriptor: TableDescriptor, starts: &[&'static str]) -> Found {
+    let regions = starts.iter().map(|start| TableRegion {
+        region: RegionInfo {
+            table: descriptor.name.clone(),
+            start_key: (*start).into(),
+            end_key: Bytes::new(),
+            region_id: 1,
+            name: Bytes::new(),
+            split: false,
+            offline: false,
+        },
+        server: None,
+    });
+    Found {
+        regions: regions.collect(),
+        descriptor,
+        state: TableState::Enabled,
+    }
+}
+
+fn told(plan: &Plan) -> Vec<String> {
+    let changes = plan.changes().iter();
+    changes
+        .map(|change| format!("{} {change}", change.sign()))
+        .collect()
+}
+
+#[test]
+fn a_table_that_is_as_the_file_says_is_left_as_it_is() {
+    let file = file("partition_version = true\nreplay_window = '1h'");
+    let plan = Plan::to_file(&file, Some(found(file.descriptor(), &["", "abc"])), true);
+    assert_eq!(
+        (told(&plan), plan.refusals(), plan.notes()),
+        (vec![], vec![], &[][..])
+    );
+    assert_eq!(plan.reopens(), 0);
+}
+
+/// A new table has nothing that could be lost, whatever the file says.
+#[test]
+fn a_table_that_is_made_loses_nothing() {
+    let plan = Plan::to_file(&file("replay_window = '1h'"), None, true);
+    assert!(plan.refusals().is_empty() && plan.changes().iter().all(|change| change.loses.is_none()));
+    let locks = TableFile::parse(
+        "t.toml",
+        "table = 'l'\nkind = 'locks'\nwithout_java_clients = true",
+    )
+    .unwrap();
+    assert_eq!(Plan::to_file(&locks, None, true).refusals(), []);
+}
+
+#[rstest]
+#[case("VERSIONS", "3", "versions = 2", Some("versions beyond that"))]
+#[case("VERSIONS", "2", "versions = 3", None)]
+#[case("VERSIONS", "many", "versions = 3", Some("versions beyond that"))]
+#[case("TTL", "7200", "ttl = '1h'", Some("older cells vanish"))]
+#[case("TTL", "FOREVER", "ttl = '90d'", Some("older cells vanish"))]
+#[case("TTL", "3600", "ttl = 'forever'", None)]
+#[case("MIN_VERSIONS", "1", "min_versions = 0", Some("expired versions"))]
+#[case(
+    "KEEP_DELETED_CELLS",
+    "TRUE",
+    "keep_deleted_cells = 'ttl'",
+    Some("deleted cells")
+)]
+#[case("KEEP_DELETED_CELLS", "TTL", "keep_deleted_cells = 'true'", None)]
+#[case("COMPRESSION", "GZ", "compression = 'none'", None)]
+fn what_a_family_loses_is_told(
+    #[case] attribute: &'static str,
+    #[case] before: &'static str,
+    #[case] setting: &str,
+    #[case] loses: Option<&str>,
+) {
+    let text = format!("table = 'orders'\npartition.prefix_length = 3\nfamily = [{{name = 'f', {setting}}}]");
+    let file = TableFile::parse("t.toml", &text).unwrap();
+    let family = FamilyDescriptor::new("f").with_attribute(attribute, before);
+    let plan = Plan::to_file(
+        &file,
+        Some(found(file.descriptor().with_family(family), &[""])),
+        true,
+    );
+    assert_eq!(plan.changes().len(), 1, "{:?}", told(&plan));
+    let change = &plan.changes()[0];
+    assert_eq!(change.from.as_deref(), Some(before));
+    match loses {
+        Some(why) => assert!(change.loses.as_deref().unwrap().contains(why), "{change}"),
+        None => assert_eq!(change.loses, None),
+    }
+    assert_eq!(plan.refusals().len(), usize::from(loses.is_some()));
+    assert_eq!(plan.allow_data_loss().refusals(), []);
+}
+
+#[rstest]
+#[case("7200", "replay_window = '1h'", true)]
+#[case("3600", "replay_window = '2h'", false)]
+#[case("172800", "replay_window = '24h'", true)]
+fn a_shorter_replay_window_forgets_transactions(
+    #[case] before: &'static str,
+    #[case] lines: &str,
+    #[case] loses: bool,
+) {
+    let descriptor = file("").descriptor();
+    let descriptor = descriptor.with_attribute(TableDescriptor::REPLAY_WINDOW, before);
+    let plan = Plan::to_file(&file(lines), Some(found(descriptor, &[""])), true);
+    assert_eq!(plan.changes().len(), 1);
+    assert_eq!(plan.changes()[0].loses.is_some(), loses);
+}
+
+#[rstest]
+#[case("SYNC_WAL", "ASYNC_WAL", true)]
+#[case("USE_DEFAULT", "skip_wal", true)]
+#[case("ASYNC_WAL", "SKIP_WAL", true)]
+#[case("SKIP_WAL", "ASYNC_WAL", false)]
+#[case("ASYNC_WAL", "SYNC_WAL", false)]
+#[case("SYNC_WAL", "FSYNC_WAL", false)]
+fn a_weaker_durability_loses_what_a_crash_takes(
+    #[case] before: &'static str,
+    #[case] after: &'static str,
+    #[case] loses: bool,
+) {
+    let of = |durability| file("").descriptor().with_attribute("DURABILITY", durability);
+    let plan = Plan::to_descriptor(&of(after), found(of(before), &[""]));
+    assert_eq!(plan.changes().len(), 1);
+    assert_eq!(plan.changes()[0].loses.is_some(), loses);
+}
+
+#[test]
+fn companions_change_under_running_clients_only_with_a_refusal() {
+    let options = LockTableOptions::new("l").unwrap().without_java_clients();
+    let file = TableFile::parse("t.toml", "table = 'l'\nkind = 'locks'\nregions = 1").unwrap();
+    let plan = Plan::to_file(&file, Some(found(options.descriptor(), &[""])), true);
+    assert_eq!(told(&plan).len(), 1);
+    assert!(plan.refusals()[0].what.contains("a lock may be held twice"));
+}
+
+#[test]
+fn files_and_rule_changes_refuse_boundaries_in_partitions() {
+    let file = file("");
+    let cut = found(file.descriptor(), &["", "abcd"]);
+    let plan = Plan::to_file(&file, Some(cut.clone()), true);
+    assert_eq!(plan.refusals()[0].refused, "boundary-inside-partition");
+
+    let other = cut.descriptor.clone().with_attribute("PRIORITY", "3");
+    let plan = Plan::to_descriptor(&other, cut.clone());
+    assert_eq!(
+        (plan.refusals(), told(&plan)),
+        (vec![], vec!["+ PRIORITY 3".to_owned()])
+    );
+    let rule = PartitionRule::prefix_length(2).unwrap();
+    let plan = Plan::to_descriptor(&cut.descriptor.clone().with_partition_rule(&rule), cut);
+    let refused: Vec<_> = plan.refusals().iter().map(|refusal| refusal.refused).collect();
+    assert_eq!(refused, ["boundary-inside-partition", "data-loss"]);
+}
+
+#[test]
+fn a_descriptor_is_meant_as_a_whole() {
+    let file = file("");
+    let now = found(file.descriptor().with_attribute("owner", "me"), &[""]);
+    let plan = Plan::to_descriptor(&file.descriptor(), now);
+    assert_eq!(told(&plan), ["- owner me"]);
+    assert_eq!(plan.unmet(&file.descriptor()), []);
+    let unmet = plan.unmet(&file.descriptor().with_attribute("owner", "me"));
+    assert_eq!(unmet.len(), 1);
+    // What a server adds by itself is not held against it.
+    assert_eq!(plan.unmet(&file.descriptor().with_attribute("added", "1")), []);
+}
+
+#[test]
+fn endpoint_is_attached_only_if_no_server_loads_it() {
+    let file = file("endpoint = false");
+    let plan = Plan::to_file(&file, Some(found(file.descriptor(), &[""])), true);
+    assert!(plan.changes().is_empty() && plan.needs_endpoint());
+    let attached = file.descriptor().with_multi_row_mutation_endpoint();
+    let plan = Plan::to_file(&file, Some(found(attached, &[""])), true);
+    assert_eq!(plan.changes(), []);
+    assert!(plan.notes()[0].what.contains("MultiRowMutationEndpoint"));
+}

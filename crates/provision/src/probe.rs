@@ -1,0 +1,55 @@
+//! Querying regions for the endpoint of transactions. It takes a call, because a descriptor proves
+//! nothing.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use hbase_client::{RegionInfo, Table, TableDescriptor, TableRegion};
+use hbase_txn::{Result, honours_conditions};
+use tokio::time::Instant;
+
+/// The number of concurrent queries of one server. Servers are queried independently: one that
+/// hangs delays no other.
+const AT_ONCE: usize = 8;
+
+/// Queries each region with conditions without changes, and returns whether it honours them, in the
+/// order of the regions. One without the endpoint answers with
+/// [`EndpointMissing`](hbase_txn::ErrorKind::EndpointMissing).
+pub(super) async fn ask<'r>(
+    table: &Table,
+    descriptor: &TableDescriptor,
+    regions: &'r [TableRegion],
+    deadline: Instant,
+) -> Vec<(&'r TableRegion, Result<bool>)> {
+    let family = descriptor.families.first().map(|family| family.name.clone());
+    let family = family.unwrap_or_default();
+    let mut of_servers: HashMap<_, Vec<_>> = HashMap::new();
+    for (at, region) in regions.iter().enumerate() {
+        let call = probe(table.clone(), first_row(&region.region), family.clone(), deadline);
+        let calls = of_servers.entry(&region.server).or_default();
+        calls.push(async move { (at, call.await) });
+    }
+    let of_servers = of_servers
+        .into_values()
+        .map(|calls| stream::iter(calls).buffer_unordered(AT_ONCE));
+    let mut answers: Vec<_> = stream::select_all(of_servers).collect().await;
+    answers.sort_unstable_by_key(|(at, _)| *at);
+    regions
+        .iter()
+        .zip(answers.into_iter().map(|(_, answer)| answer))
+        .collect()
+}
+
+async fn probe(table: Table, row: Bytes, family: Bytes, deadline: Instant) -> Result<bool> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    honours_conditions(&table.with_operation_timeout(left), &row, &family).await
+}
+
+/// The first row that a region can have: no row is empty.
+fn first_row(region: &RegionInfo) -> Bytes {
+    match region.start_key.is_empty() {
+        true => Bytes::from_static(&[0]),
+        false => region.start_key.clone(),
+    }
+}

@@ -1,0 +1,239 @@
+//! What a table's boundaries need.
+
+use std::fmt;
+
+use bytes::Bytes;
+use hbase_client::{BytesBinary, Partition, PartitionRule, RegionInfo};
+
+/// A change of a table's boundaries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RepairStep {
+    /// Merge neighbours, because the boundaries between them cut a partition; and begin a region at
+    /// its edge instead, so that there are not fewer of them than need be.
+    Rejoin {
+        /// The partition that is cut.
+        partition: Partition,
+        /// The neighbours that have rows of it, in order.
+        regions: Vec<RegionInfo>,
+        /// Where the region that they become is split again, where it has rows of other partitions.
+        split_at: Option<Bytes>,
+    },
+    /// Split a region behind its first partition, which is so large that HBase finds no place to
+    /// split it.
+    SplitOff {
+        /// The region's first partition.
+        partition: Partition,
+        /// The region.
+        region: RegionInfo,
+        /// The first key behind the partition.
+        at: Bytes,
+    },
+}
+
+/// The first partition that is cut, and what rejoins it.
+fn first_cut(rule: &PartitionRule, regions: &[RegionInfo]) -> Option<RepairStep> {
+    let cut_before = |region: &RegionInfo| rule.partition_cut_by(&region.start_key);
+    let boundaries = regions.iter().enumerate().skip(1);
+    let (at, partition) = boundaries
+        .filter_map(|(at, region)| Some((at, cut_before(region)?)))
+        .next()?;
+    let also = regions[at + 1..]
+        .iter()
+        .take_while(|region| cut_before(region).as_ref() == Some(&partition));
+    let (first, last) = (at - 1, at + also.count());
+    Some(RepairStep::Rejoin {
+        split_at: edge(&partition, &regions[first].start_key, &regions[last].end_key),
+        partition,
+        regions: regions[first..=last].to_vec(),
+    })
+}
+
+/// All partitions that are cut, as they are now. What one is rejoined to may be cut by the next.
+pub(super) fn cuts(rule: &PartitionRule, regions: &[RegionInfo]) -> Vec<RepairStep> {
+    let mut steps = Vec::new();
+    let mut behind = regions;
+    while let Some(step) = first_cut(rule, behind) {
+        let RepairStep::Rejoin {
+            regions: rejoined, ..
+        } = &step
+        else {
+            break;
+        };
+        let last = rejoined.last().map(|region| region.start_key.clone());
+        let at = behind
+            .iter()
+            .position(|region| Some(&region.start_key) == last.as_ref());
+        // The last of them may be the first that the next partition is in.
+        behind = &behind[at.unwrap_or(behind.len())..];
+        steps.push(step);
+    }
+    steps
+}
+
+/// Where a region that has all of a partition is split, if it has room for others: where the
+/// partition begins, or behind it. Without the delimiter, because a split restriction takes it off:
+/// with it the split would land elsewhere, or at the region's own start.
+fn edge(partition: &Partition, start: &Bytes, end: &Bytes) -> Option<Bytes> {
+    let prefix = partition.prefix();
+    if start < prefix {
+        return Some(prefix.clone());
+    }
+    let behind = partition.key_behind();
+    (!behind.is_empty() && (end.is_empty() || behind < *end)).then_some(behind)
+}
+
+impl fmt::Display for RepairStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |region: &RegionInfo| region.encoded_text();
+        match self {
+            Self::Rejoin {
+                partition,
+                regions,
+                split_at,
+            } => {
+                let names: Vec<_> = regions.iter().map(name).collect();
+                write!(
+                    f,
+                    "merge regions {}: partition {partition} is cut at ",
+                    names.join(", ")
+                )?;
+                for (index, region) in regions.iter().skip(1).enumerate() {
+                    let comma = if index > 0 { ", " } else { "" };
+                    write!(f, "{comma}{}", BytesBinary(&region.start_key))?;
+                }
+                match split_at {
+                    Some(key) => write!(f, "; then split at {}", BytesBinary(key)),
+                    None => Ok(()),
+                }
+            }
+            Self::SplitOff {
+                partition,
+                region,
+                at,
+            } => write!(
+                f,
+                "split region {} at {}: behind its first partition, {partition}",
+                name(region),
+                BytesBinary(at)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn regions(boundaries: &[&'static str]) -> Vec<RegionInfo> {
+        let starts = [""].iter().chain(boundaries);
+        let ends = boundaries.iter().chain(&[""]);
+        starts
+            .zip(ends)
+            .map(|(start, end)| RegionInfo {
+                table: "t".parse().unwrap(),
+                start_key: (*start).into(),
+                end_key: (*end).into(),
+                name: format!("t,{start},7.{start}.").into(),
+                ..RegionInfo::meta()
+            })
+            .collect()
+    }
+
+    /// Partition, regions, and where they are split again.
+    fn told(rule: &PartitionRule, boundaries: &[&'static str]) -> Vec<String> {
+        let steps = cuts(rule, &regions(boundaries));
+        steps.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_cut_is_merged_and_the_boundary_goes_to_the_partitions_edge() {
+        let rule = PartitionRule::prefix_length(3).unwrap();
+        assert!(told(&rule, &["ggg", "xxx"]).is_empty() && told(&rule, &[]).is_empty());
+        assert_eq!(
+            told(&rule, &["ggg", "xxxm"]),
+            ["merge regions ggg, xxxm: partition xxx is cut at xxxm; then split at xxx"]
+        );
+        assert_eq!(
+            told(&rule, &["xxx", "xxxm", "xxxz", "xxy"]),
+            ["merge regions xxx, xxxm, xxxz: partition xxx is cut at xxxm, xxxz"]
+        );
+        assert_eq!(
+            told(&rule, &["xxx", "xxxm", "zzz"]),
+            ["merge regions xxx, xxxm: partition xxx is cut at xxxm; then split at xxy"]
+        );
+        assert_eq!(
+            told(&rule, &["xxx", "xxxm"]),
+            ["merge regions xxx, xxxm: partition xxx is cut at xxxm; then split at xxy"]
+        );
+    }
+
+    #[test]
+    fn each_partition_that_is_cut_is_a_step() {
+        let rule = PartitionRule::delimiter("/").unwrap();
+        assert_eq!(
+            told(&rule, &["a/1", "b/1", "b/2", "c/"]),
+            [
+                "merge regions , a/1: partition a is cut at a/1; then split at a",
+                "merge regions a/1, b/1, b/2: partition b is cut at b/1, b/2; then split at b",
+            ]
+        );
+        // Where a region begins there already, with or without the delimiter, the other edge is
+        // left.
+        for start in ["a", "a/"] {
+            assert_eq!(
+                told(&rule, &[start, "a/1", "c"]),
+                [format!(
+                    "merge regions {start}, a/1: partition a is cut at a/1; then split at a0"
+                )]
+            );
+        }
+        assert_eq!(
+            told(&rule, &["/1"]),
+            ["merge regions , /1: partition  is cut at /1; then split at 0"]
+        );
+    }
+
+    /// One step after the other, as they are done, ends with no cut and no fewer regions than
+    /// before.
+    #[test]
+    fn steps_that_are_done_one_after_the_other_leave_no_cut() {
+        let rule = PartitionRule::prefix_length(2).unwrap();
+        for boundaries in [
+            &["aa1", "aa2", "bb", "cc9"][..],
+            &["a", "aab", "aac", "ab1", "ac2"],
+            &["\u{7f}x1"],
+        ] {
+            let mut regions = regions(boundaries);
+            let mut steps = 0;
+            while let Some(RepairStep::Rejoin {
+                regions: rejoined,
+                split_at,
+                ..
+            }) = first_cut(&rule, &regions)
+            {
+                let removed: Vec<_> = rejoined
+                    .iter()
+                    .skip(1)
+                    .map(|region| region.start_key.clone())
+                    .collect();
+                let mut keys: Vec<Bytes> = regions
+                    .iter()
+                    .skip(1)
+                    .map(|region| region.start_key.clone())
+                    .collect();
+                keys.retain(|key| !removed.contains(key));
+                keys.extend(split_at);
+                keys.sort_unstable();
+                let texts: Vec<&'static str> = keys
+                    .iter()
+                    .map(|key| &*String::leak(String::from_utf8(key.to_vec()).unwrap()))
+                    .collect();
+                regions = self::regions(&texts);
+                steps += 1;
+                assert!(steps <= boundaries.len(), "{boundaries:?} does not end");
+            }
+            assert!(cuts(&rule, &regions).is_empty());
+        }
+    }
+}

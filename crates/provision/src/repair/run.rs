@@ -1,0 +1,352 @@
+//! Merges and splits, one after the other.
+
+use std::{collections::HashSet, time::Duration};
+
+use bytes::Bytes;
+use futures::try_join;
+use hbase_client::{
+    Admin, Connection, IntoTableName, PartitionRule, RegionInfo, TableDescriptor, TableName,
+    low_level::{AdminCalls, Pauses, bounded},
+};
+use hbase_txn::{ClientErrorKind, Error, ErrorKind, Result, lock::LockTableOptions, usable_descriptor};
+use tokio::time::Instant;
+
+use super::plan::{self, RepairStep};
+use crate::{
+    audit::is_lock_table,
+    giant::{Giant, by_region, giants},
+};
+
+/// How long a step is tried for unless said otherwise. A server lets go of what a merge or a split
+/// left two minutes after a compaction.
+const PATIENCE: Duration = Duration::from_secs(600);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+
+/// Puts a table's region boundaries where its partition rule wants them: removes those that cut a
+/// partition, and splits off first partitions so large that HBase can't split the region by itself.
+///
+/// Clients may go on meanwhile. Those that have the table open, and begin a transaction on a region
+/// that is being merged or split, wait for it as they do when HBase does that by itself; nothing is
+/// lost, and nothing is applied twice.
+///
+/// # Example
+///
+/// ```no_run
+/// use hbase_provision::Repair;
+/// use hbase_txn::Connection;
+///
+/// # async fn example(connection: &Connection) -> hbase_txn::Result<()> {
+/// let repair = Repair::new(connection, "orders")?;
+/// for step in repair.plan().await? {
+///     println!("{step}");
+/// }
+/// let repaired = repair.run(|step| println!("{step}")).await?;
+/// assert!(repair.plan().await?.is_empty());
+/// # drop(repaired); Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Repair {
+    connection: Connection,
+    table: TableName,
+    rule: Option<PartitionRule>,
+    patience: Duration,
+}
+
+/// The result of a repair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// Partitions that were split and are whole again.
+    pub rejoined: usize,
+    /// Splits, of merged regions and others.
+    pub splits: usize,
+}
+
+impl Repair {
+    /// Creates a repair of this table.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text is not a table's name.
+    pub fn new(connection: &Connection, table: impl IntoTableName) -> Result<Self> {
+        Ok(Self {
+            connection: connection.clone(),
+            table: table.into_table_name()?,
+            rule: None,
+            patience: PATIENCE,
+        })
+    }
+
+    /// Uses this rule instead of the table's own: for a table that can't get the rule while
+    /// boundaries contradict it.
+    #[must_use]
+    pub fn by_rule(mut self, rule: PartitionRule) -> Self {
+        self.rule = Some(rule);
+        self
+    }
+
+    /// Sets the limit of each step: default 10 minutes. After a merge or a split HBase refuses
+    /// another one of the same region until its files are rewritten and the old ones are released,
+    /// two minutes later by default (`hbase.hfile.compaction.discharger.interval`).
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = bounded(patience);
+        self
+    }
+
+    /// Plans the steps for the present boundaries. Returns none if no boundary needs a repair.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the table has no partition rule
+    /// ([`NoPartitionRule`](ClientErrorKind::NoPartitionRule)), does not exist
+    /// ([`TableNotFound`](ClientErrorKind::TableNotFound)), or is disabled
+    /// ([`TableDisabled`](ClientErrorKind::TableDisabled)).
+    pub async fn plan(&self) -> Result<Vec<RepairStep>> {
+        let deadline = Instant::now() + self.connection.config().operation_timeout();
+        let descriptor = usable_descriptor(&self.admin(deadline), &self.table, deadline).await?;
+        let rule = self.rule_of(&descriptor)?;
+        let mut steps = plan::cuts(&rule, &self.regions(deadline).await?);
+        steps.extend(self.giants(&descriptor, &rule, deadline).await?);
+        Ok(steps)
+    }
+
+    /// Repairs the table, and reports each step when it begins. Run again after an interruption, it
+    /// goes on with the rest. A region that was merged, but not yet split again, stays merged,
+    /// which is harmless.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`plan`](Self::plan); if splits or merges are switched off
+    /// ([`SwitchedOff`](ClientErrorKind::SwitchedOff)); or if a step exceeds its limit, with the
+    /// last answer of the master. Completed steps stay.
+    pub async fn run(&self, mut begin: impl FnMut(&RepairStep)) -> Result<Repaired> {
+        let blame = |error: Error| error.at_operation("repairing the table").at_table(&self.table);
+        let deadline = Instant::now() + self.connection.config().operation_timeout();
+        let descriptor = usable_descriptor(&self.admin(deadline), &self.table, deadline).await?;
+        let rule = self.rule_of(&descriptor).map_err(blame)?;
+        let mut repaired = Repaired::default();
+        while let Some(step) = self.cuts(&rule).await.map_err(blame)?.into_iter().next() {
+            self.refuse_if_switched_off(&descriptor).await.map_err(blame)?;
+            begin(&step);
+            self.rejoin(&rule, &step, &mut repaired).await.map_err(blame)?;
+        }
+        let deadline = Instant::now() + self.connection.config().operation_timeout();
+        for step in self.giants(&descriptor, &rule, deadline).await.map_err(blame)? {
+            self.refuse_if_switched_off(&descriptor).await.map_err(blame)?;
+            begin(&step);
+            if let RepairStep::SplitOff { at, .. } = &step {
+                repaired.splits += usize::from(self.split(at).await.map_err(blame)?);
+            }
+        }
+        Ok(repaired)
+    }
+
+    async fn cuts(&self, rule: &PartitionRule) -> Result<Vec<RepairStep>> {
+        let deadline = Instant::now() + self.connection.config().operation_timeout();
+        Ok(plan::cuts(rule, &self.regions(deadline).await?))
+    }
+
+    /// Merges what has rows of the partition, as long as it is cut, and splits what that became.
+    async fn rejoin(&self, rule: &PartitionRule, step: &RepairStep, repaired: &mut Repaired) -> Result<()> {
+        let RepairStep::Rejoin { partition, .. } = step else {
+            return Ok(());
+        };
+        let mut attempts = Attempts::new(self.patience);
+        // Where the merged region is split, when a merge was asked for.
+        let mut asked: Option<Option<Bytes>> = None;
+        let mut refusal = None;
+        let split_at = loop {
+            let cuts = self.cuts(rule).await?;
+            let cut = cuts.into_iter().find_map(|cut| match cut {
+                RepairStep::Rejoin {
+                    partition: of,
+                    regions,
+                    split_at,
+                } if of == *partition => Some((regions, split_at)),
+                _ => None,
+            });
+            let Some((regions, split_at)) = cut else {
+                // It is whole: by our merge whose answer was lost, or by another client's.
+                match asked {
+                    Some(split_at) => break split_at,
+                    None => return Ok(()),
+                }
+            };
+            if let Some(refusal) = refusal.take() {
+                attempts.again(self, &regions, refusal).await?;
+            }
+            asked = Some(split_at.clone());
+            match self.admin(attempts.deadline).merge_regions(&regions).await {
+                Ok(()) => break split_at,
+                Err(error) => refusal = Some(error.into()),
+            }
+        };
+        repaired.rejoined += 1;
+        if let Some(at) = split_at
+            && self.split(&at).await?
+        {
+            repaired.splits += 1;
+        }
+        Ok(())
+    }
+
+    /// Begins a region at a row, unless one begins there. Whether it was split.
+    async fn split(&self, at: &Bytes) -> Result<bool> {
+        let mut attempts = Attempts::new(self.patience);
+        let mut asked = false;
+        let mut refusal = None;
+        loop {
+            let regions = self.regions(attempts.deadline).await?;
+            let Some(region) = regions.into_iter().find(|region| region.contains(at)) else {
+                return Err(Error::new(
+                    ClientErrorKind::Server,
+                    "no region has the row where one should begin",
+                ));
+            };
+            if region.start_key == *at {
+                // By our split whose answer was lost, or by another client's.
+                return Ok(asked);
+            }
+            let region = [region];
+            if let Some(refusal) = refusal.take() {
+                attempts.again(self, &region, refusal).await?;
+            }
+            let admin = self.admin(attempts.deadline);
+            match admin.split_region(&region[0], Some(at.clone())).await {
+                Ok(()) => return Ok(true),
+                // The table's own restriction moves the row to where the region begins already.
+                Err(error) if is_at_the_start(&error) => return Ok(asked),
+                Err(error) => refusal = Some(error.into()),
+            }
+            asked = true;
+        }
+    }
+
+    async fn giants(
+        &self,
+        descriptor: &TableDescriptor,
+        rule: &PartitionRule,
+        deadline: Instant,
+    ) -> Result<Vec<RepairStep>> {
+        let admin = self.admin(deadline);
+        let loads = admin.server_loads().await?;
+        let loads = by_region(loads.into_iter().flat_map(|server| server.regions));
+        let regions = self.regions(deadline).await?;
+        let table = self.connection.table(&self.table)?;
+        let giants = giants(&loads, &admin, &table, descriptor, rule, regions.iter(), deadline).await?;
+        let steps = giants.into_iter().filter_map(|giant| {
+            let Giant {
+                partition,
+                region,
+                others,
+                ..
+            } = giant;
+            others.then(|| RepairStep::SplitOff {
+                at: partition.key_behind(),
+                partition,
+                region,
+            })
+        });
+        Ok(steps.collect())
+    }
+
+    async fn refuse_if_switched_off(&self, descriptor: &TableDescriptor) -> Result<()> {
+        let deadline = Instant::now() + self.connection.config().operation_timeout();
+        let admin = self.admin(deadline);
+        let (splits, merges) = try_join!(admin.is_split_enabled(), admin.is_merge_enabled())?;
+        for (on, attribute, name) in [
+            (splits, "SPLIT_ENABLED", "splits"),
+            (merges, "MERGE_ENABLED", "merges"),
+        ] {
+            let value = descriptor.attribute(attribute);
+            let off_for = match on {
+                _ if value.is_some_and(|value| value.eq_ignore_ascii_case("false")) => "the table",
+                true => continue,
+                false => "the whole cluster",
+            };
+            let what = format!("{name} are switched off for {off_for}");
+            return Err(Error::new(ClientErrorKind::SwitchedOff, what).with_hint("switch them on first"));
+        }
+        Ok(())
+    }
+
+    /// The rule that boundaries must follow. A lock table without one has its own: the rows of a
+    /// lock begin with one byte.
+    fn rule_of(&self, descriptor: &TableDescriptor) -> Result<PartitionRule> {
+        match (&self.rule, PartitionRule::from_descriptor(descriptor)) {
+            (Some(rule), _) => Ok(rule.clone()),
+            (None, Err(_)) if is_lock_table(descriptor) && LockTableOptions::has_companions(descriptor) => {
+                Ok(PartitionRule::prefix_length(1)?)
+            }
+            (None, rule) => Ok(rule?),
+        }
+    }
+
+    async fn regions(&self, deadline: Instant) -> Result<Vec<RegionInfo>> {
+        let regions = self.admin(deadline).regions(&self.table).await?;
+        Ok(regions.into_iter().map(|found| found.region).collect())
+    }
+
+    fn admin(&self, deadline: Instant) -> Admin {
+        self.connection.admin().until(deadline)
+    }
+}
+
+/// Attempts at a step that a master refuses for a while: regions that were just split or merged
+/// refer to files of what they came from, and are left alone until a compaction has rewritten
+/// those.
+struct Attempts {
+    deadline: Instant,
+    pauses: Pauses,
+    /// The regions that were compacted for it, which need that once.
+    compacted: HashSet<Bytes>,
+}
+
+impl Attempts {
+    fn new(patience: Duration) -> Self {
+        Self {
+            deadline: Instant::now() + patience,
+            pauses: Pauses::growing(FIRST_PAUSE, MAX_PAUSE),
+            compacted: HashSet::new(),
+        }
+    }
+
+    /// Makes the next attempt possible, or fails with what was said of the last one.
+    async fn again(&mut self, repair: &Repair, regions: &[RegionInfo], refusal: Error) -> Result<()> {
+        let final_word = matches!(
+            refusal.kind(),
+            ErrorKind::Client(ClientErrorKind::AccessDenied)
+                | ErrorKind::Client(ClientErrorKind::TableNotFound)
+                | ErrorKind::Client(ClientErrorKind::TableDisabled)
+                | ErrorKind::Client(ClientErrorKind::InvalidInput)
+                | ErrorKind::Client(ClientErrorKind::Closed)
+        );
+        if final_word {
+            return Err(refusal);
+        }
+        tracing::debug!(table = %repair.table, error = %refusal, "the master refuses; compacting, and trying again");
+        for region in regions {
+            if !self.compacted.insert(region.name.clone()) {
+                continue;
+            }
+            match repair.admin(self.deadline).major_compact_region(region).await {
+                Ok(()) => {}
+                // The refusal says more than that there was no time left.
+                Err(error) if error.kind() == ClientErrorKind::DeadlineExceeded => return Err(refusal),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match self.pauses.wait_before(self.deadline).await {
+            true => Ok(()),
+            false => Err(refusal),
+        }
+    }
+}
+
+/// Whether the master took the row for the one that the region begins with.
+fn is_at_the_start(error: &hbase_client::Error) -> bool {
+    let remote = error.remote();
+    remote.is_some_and(|remote| remote.message.contains("Split row is equal to startkey"))
+}

@@ -1,0 +1,212 @@
+//! The task that polls all awaited latches.
+//!
+//! A latch whose server does not answer does not delay the others: they are polled meanwhile.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{
+    FutureExt, StreamExt,
+    stream::{BoxStream, SelectAll},
+};
+use hbase_client::{
+    Table,
+    low_level::{GetAnswer, TableCalls},
+};
+use tokio::time::{Instant, interval, sleep_until};
+
+use super::{BEATS, Shared};
+use crate::{
+    error::{Error, Result},
+    latch::{
+        layout::Cells,
+        observation::{self, LatchObservation, Participants},
+    },
+};
+
+/// The pause between two polls: at first, and the longest while nothing changes.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(60));
+/// The least pause for each polled latch.
+const EACH: Duration = Duration::from_micros(50);
+/// The deadline of a poll; then its waiters are notified of the failure.
+pub(super) const POLL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Latches that are polled together.
+pub(super) struct PollBatch {
+    pub(super) number: u64,
+    pub(super) cells: Vec<(Arc<Cells>, Extent)>,
+}
+
+/// What is read of a latch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Enough of one that has been seen live, and still is. It is half of the server's work.
+    Counts,
+    All,
+}
+
+/// The reads of latches: of a table, or through a gateway.
+pub(crate) trait Source: Clone + Send + Sync + 'static {
+    /// When a call that begins now must be over.
+    fn deadline(&self) -> Instant;
+
+    /// Reads all of one latch.
+    fn read(&self, cells: &Cells, deadline: Instant)
+    -> impl Future<Output = Result<LatchObservation>> + Send;
+
+    /// Reads many latches. Each is yielded once, by its index, as soon as it is known; more than
+    /// the extent may be read.
+    fn read_each(&self, latches: &[(Arc<Cells>, Extent)], deadline: Instant) -> BoxStream<'_, PollResult>;
+}
+
+/// The states of some latches, by their indexes.
+pub(crate) enum PollResult {
+    Found(Vec<(usize, Result<LatchObservation>)>),
+    Failed(Vec<usize>, Error),
+}
+
+impl Source for Table {
+    fn deadline(&self) -> Instant {
+        TableCalls::deadline(self)
+    }
+
+    async fn read(&self, cells: &Cells, deadline: Instant) -> Result<LatchObservation> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let table = self.clone().with_operation_timeout(left);
+        let row = table.get(observation::get(cells, Participants::None)).await?;
+        LatchObservation::of(cells, row.as_ref())
+    }
+
+    fn read_each(&self, latches: &[(Arc<Cells>, Extent)], deadline: Instant) -> BoxStream<'_, PollResult> {
+        let get = |(cells, extent): &(Arc<Cells>, Extent)| match extent {
+            Extent::All => observation::get(cells, Participants::None),
+            Extent::Counts => observation::get_counts(cells),
+        };
+        let gets = latches.iter().map(get).collect();
+        let cells: Vec<_> = latches.iter().map(|(cells, _)| Arc::clone(cells)).collect();
+        let seen = move |answer| match answer {
+            GetAnswer::Found(found) => {
+                let found = found.into_iter();
+                let observations =
+                    found.map(|(place, row)| (place, LatchObservation::of(&cells[place], row.as_ref())));
+                PollResult::Found(observations.collect())
+            }
+            GetAnswer::Failed(places, error) => PollResult::Failed(places, error.into()),
+        };
+        self.get_each(gets, deadline).map(seen).boxed()
+    }
+}
+
+type PollStream<'a> = SelectAll<BoxStream<'a, (Arc<PollBatch>, PollResult)>>;
+
+/// Polls as the task of this number, until another task replaces it or no task waits.
+pub(super) async fn poll_until_replaced<S: Source>(shared: Arc<Shared<S>>, task: u64) {
+    let source = shared.source.clone();
+    let mut polls = PollStream::new();
+    let (mut pause, mut changed) = (PAUSES.0, true);
+    // Whether a poll in flight may be too early to read a change of this process.
+    let mut outdated = false;
+    let mut beats = interval(BEATS.0);
+    while let Some(poll) = shared.begin_poll(task) {
+        let least = EACH.saturating_mul(u32::try_from(poll.cells.len()).unwrap_or(u32::MAX));
+        pause = match std::mem::take(&mut changed) {
+            true => PAUSES.0,
+            false => (pause * 5 / 4).min(PAUSES.1),
+        };
+        let mut pausing = sleep_until(Instant::now() + pause.max(least)).boxed();
+        begin(&source, &mut polls, poll);
+        // Changes in this process wake this task. Many latches are not polled again for that.
+        let mut may_hurry = least < PAUSES.1;
+        let mut has_paused = false;
+        loop {
+            tokio::select! {
+                Some((poll, answer)) = polls.next() => {
+                    let (news, unclear) = shared.record(&poll, answer);
+                    changed |= news;
+                    begin(&source, &mut polls, unclear);
+                    if has_paused || outdated && may_hurry {
+                        outdated = false;
+                        break;
+                    }
+                }
+                () = &mut pausing, if !has_paused => {
+                    if shared.is_any_due() {
+                        break;
+                    }
+                    // All are being polled.
+                    (has_paused, may_hurry) = (true, true);
+                }
+                () = shared.now.notified(), if may_hurry => {
+                    outdated = !polls.is_empty();
+                    break;
+                }
+                _ = beats.tick() => {
+                    if !shared.beat(task) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn begin<'a, S: Source>(source: &'a S, polls: &mut PollStream<'a>, poll: PollBatch) {
+    if poll.cells.is_empty() {
+        return;
+    }
+    let deadline = source.deadline().min(Instant::now() + POLL_TIMEOUT);
+    let observations = source.read_each(&poll.cells, deadline);
+    let poll = Arc::new(poll);
+    polls.push(observations.map(move |seen| (Arc::clone(&poll), seen)).boxed());
+}
+
+impl<S: Source> Shared<S> {
+    /// Notifies the waiters of an answer. Returns whether any of it was new, and the latches that
+    /// must be read once more with their notes.
+    fn record(&self, poll: &PollBatch, seen: PollResult) -> (bool, PollBatch) {
+        let mut changed = false;
+        let mut unclear = PollBatch {
+            number: poll.number,
+            cells: Vec::new(),
+        };
+        match seen {
+            PollResult::Found(found) => {
+                for (place, observation) in found {
+                    match self.record_observation(poll, place, observation) {
+                        Some(news) => changed |= news,
+                        None => unclear
+                            .cells
+                            .push((Arc::clone(&poll.cells[place].0), Extent::All)),
+                    }
+                }
+            }
+            PollResult::Failed(places, error) => {
+                tracing::debug!(%error, "could not read awaited latches");
+                let why: Arc<str> = error.to_string().into();
+                for place in places {
+                    self.notify_failure(poll.number, &poll.cells[place].0, &error, &why);
+                }
+            }
+        }
+        (changed, unclear)
+    }
+
+    /// Returns whether it was new; `None` if only the note has the latch's outcome.
+    fn record_observation(
+        &self,
+        poll: &PollBatch,
+        place: usize,
+        observation: Result<LatchObservation>,
+    ) -> Option<bool> {
+        let (cells, extent) = &poll.cells[place];
+        if let Ok(observation) = &observation
+            && *extent == Extent::Counts
+            && cells.note.is_some()
+            && observation.deadline(cells.level).is_none()
+        {
+            return None;
+        }
+        let seen =
+            observation.and_then(|observation| Ok((observation.state(cells.level)?, observation.left()?)));
+        Some(self.notify(poll.number, cells, &seen))
+    }
+}

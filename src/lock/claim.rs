@@ -1,0 +1,218 @@
+//! What one token holds of a lock, and until when.
+//!
+//! Every change of a hold is made under the condition that the owner cell is, to the byte, what was
+//! last seen, and writes one that was never there before. So a change that comes late changes
+//! nothing.
+
+use std::time::Duration;
+
+use super::{
+    clock::Moment,
+    owner::{HeldBy, LockToken, Millis},
+    row_state::{Occupant, RowLease, RowState},
+    state::{LockHolder, LockLoss},
+    ticket::Ticket,
+};
+use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
+
+/// How often a change is tried that is refused because the lock was changed meanwhile.
+pub(crate) const TRIES: usize = 5;
+/// The hint when an answer was lost.
+pub(super) const AGAIN: &str = "repeat the call: it changes only this hold";
+
+/// The hold of one token on a lock.
+#[derive(Clone, Debug)]
+pub(super) struct LockClaim {
+    pub(super) token: LockToken,
+    pub(super) holder: String,
+    /// What the hold was appended to, or what was cleared from under it.
+    pub(super) over: Option<Millis>,
+    /// When the attempt that took it was sent: no lease began before.
+    pub(super) since: Moment,
+    /// One for each row, in their order.
+    pub(super) row_leases: Vec<RowLease>,
+    pub(super) fencing: u64,
+    /// The fencing cell's timestamp when it was last seen; renewals count it on.
+    pub(super) last_fencing: u64,
+    pub(super) renewals: u64,
+    /// The longest cell TTL that was sent, whether or not it arrived.
+    pub(super) longest: Millis,
+    /// The processes that waited for it when it was won.
+    pub(super) awaited_by: Vec<Ticket>,
+}
+
+impl LockClaim {
+    /// The hold of a token that has all rows, and can say its fencing number.
+    pub(super) fn won(held: &HeldBy, since: Moment, states: &[RowState]) -> Option<Self> {
+        let row_leases: Option<Vec<RowLease>> =
+            states.iter().map(|state| state.lease_of(held.token)).collect();
+        let first = states.first()?;
+        Some(Self {
+            fencing: first.number?,
+            awaited_by: first.tickets.clone(),
+            ..Self::of(held.token, row_leases?, since, first.fencing?)
+        })
+    }
+
+    pub(super) fn of(token: LockToken, row_leases: Vec<RowLease>, since: Moment, fencing: u64) -> Self {
+        let most = |of: fn(&HeldBy) -> u64| {
+            row_leases
+                .iter()
+                .map(|row_lease| of(&row_lease.held))
+                .max()
+                .unwrap_or_default()
+        };
+        Self {
+            token,
+            holder: row_leases
+                .first()
+                .map(|row_lease| row_lease.held.holder.clone())
+                .unwrap_or_default(),
+            over: row_leases.first().and_then(|row_lease| row_lease.held.over),
+            since,
+            fencing,
+            last_fencing: fencing,
+            renewals: most(|held| held.renewal),
+            longest: Millis(most(|held| held.ttl.0)),
+            awaited_by: Vec::new(),
+            row_leases,
+        }
+    }
+
+    /// When the server ends it unless it is renewed: the first of its rows.
+    pub(super) fn end(&self) -> Moment {
+        let lease = self.row_leases.iter().map(|row_lease| row_lease.held.ttl).min();
+        self.since.after(lease.unwrap_or_default().into())
+    }
+
+    /// Whether the longest lease that was sent for it is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.since.elapsed() >= self.longest.into()
+    }
+
+    /// Takes over what is seen of it now. False when a row is no longer held.
+    pub(super) fn refresh(&mut self, states: &[RowState]) -> bool {
+        let mut whole = true;
+        for (row_lease, state) in self.row_leases.iter_mut().zip(states) {
+            match state.lease_of(self.token) {
+                Some(seen) => {
+                    // Another process with the token may have renewed it for longer.
+                    self.longest = self.longest.max(seen.held.ttl);
+                    self.renewals = self.renewals.max(seen.held.renewal);
+                    *row_lease = seen;
+                }
+                None => whole = false,
+            }
+        }
+        if let Some(fencing) = states.first().and_then(|state| state.fencing) {
+            self.last_fencing = fencing;
+        }
+        whole
+    }
+
+    /// Until when it is held by a renewal that was sent then. Sooner than the lease says, when the
+    /// answer shows that the server counts from earlier: its clock was set forward, or the region
+    /// is on one that is ahead.
+    pub(super) fn renewed_until(&self, sent: Moment, lease: Duration, fencing_before: u64) -> Moment {
+        sent.after(lease.min(self.left_on_server(fencing_before)))
+    }
+
+    /// How long the server will keep it from when it stamped the fencing cell.
+    fn left_on_server(&self, fencing_before: u64) -> Duration {
+        // One more than it was: the cell may be ahead of the server's clock, and then says nothing
+        // of the time.
+        if self.last_fencing <= fencing_before.saturating_add(1) {
+            return Duration::MAX;
+        }
+        let end = self
+            .row_leases
+            .iter()
+            .map(RowLease::end)
+            .min()
+            .unwrap_or_default();
+        Duration::from_millis(end.saturating_sub(self.last_fencing))
+    }
+}
+
+/// The count of the next renewal: no two values of one token may be equal.
+pub(crate) fn next_renewal(renewal: u64) -> Result<u64> {
+    renewal.checked_add(1).ok_or_else(|| {
+        Error::new(
+            ClientErrorKind::Protocol,
+            "the owner cell of the lock counts so many renewals that there can't be another",
+        )
+        .with_hint("release the lock, or take it away by force")
+    })
+}
+
+/// Why a token does not hold a lock any more, by what is in its place, and whether its lease is
+/// over.
+pub(crate) fn loss(token: LockToken, is_over: bool, states: &[RowState]) -> LockLoss {
+    let other = states.iter().find_map(|state| match state.occupant() {
+        Some(Occupant::Ours { held, .. }) if held.token == token => None,
+        other => other,
+    });
+    match other {
+        Some(occupant) => LockLoss::Taken(LockHolder::of(occupant)),
+        None if is_over => LockLoss::Expired,
+        None => LockLoss::Removed,
+    }
+}
+
+pub(crate) fn changed_meanwhile(done: &str) -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        format!("another client changed the lock each time it was {done}"),
+    )
+    .with_retryable(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renewal_is_shorter_by_a_server_clock_that_is_ahead() {
+        const LEASE: Duration = Duration::from_secs(10);
+        let token = LockToken::unique();
+        let (acquired, first_fencing) = (1_000_000, 1_000_005);
+        let held = HeldBy {
+            token,
+            renewal: 1,
+            // Renewed 4 s after it was acquired.
+            ttl: Millis(14_000),
+            holder: "holder".into(),
+            over: None,
+        };
+        let row_lease = RowLease {
+            timestamp: acquired,
+            value: held.beginning(),
+            held,
+        };
+        let mut claim = LockClaim::of(token, vec![row_lease], Moment::now(), first_fencing);
+        let sent = Moment::now();
+        let mut lasts = |fencing: u64| {
+            claim.last_fencing = fencing;
+            claim.renewed_until(sent, LEASE, first_fencing)
+        };
+        // As this side thought.
+        assert_eq!(lasts(acquired + 4_000), sent.after(LEASE));
+        // The server's clock went on by 11 s meanwhile: it ends the lease 3 s after it stamped
+        // this.
+        assert_eq!(lasts(acquired + 11_000), sent.after(Duration::from_secs(3)));
+        // By its clock the lease is over.
+        assert_eq!(lasts(acquired + 20_000), sent);
+        // One more than it was says nothing of the time.
+        assert_eq!(lasts(first_fencing + 1), sent.after(LEASE));
+        assert_eq!(claim.renewed_until(sent, LEASE, u64::MAX), sent.after(LEASE));
+    }
+
+    #[test]
+    fn counter_of_renewals_that_is_at_its_end_is_an_error() {
+        assert_eq!(next_renewal(7).unwrap(), 8);
+        assert_eq!(
+            next_renewal(u64::MAX).unwrap_err().kind(),
+            ClientErrorKind::Protocol
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! The state that all locks of one client and table share within this process.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hbase_client::Table;
+use hbase_keyed_lock::{KeyedGuard, KeyedLock};
+use tokio::time::Instant;
+
+use super::{
+    abandoned::Watchers,
+    acquire::LockAttempt,
+    layout::LockRows,
+    lease::{MAX_LEASE, MIN_LEASE},
+    location::LockLocation,
+    owner::MAX_HOLDER,
+    releases::RecentReleases,
+};
+use crate::error::{Error, Result};
+
+/// One task's turn among those of its process that want a lock.
+pub(crate) type Turn = KeyedGuard<'static, Bytes>;
+
+/// A task's claim on a lock among the tasks of its process, while it holds the lock: its turn, if
+/// it came by one, and that the others know that the lock is held.
+pub(crate) struct LocalClaim {
+    // Dropped before the turn: the next task that gets the turn marks the lock again.
+    _held: Option<KeyedGuard<'static, Bytes>>,
+    _turn: Option<Turn>,
+}
+
+/// The state that all locks of one client and table share within this process. `A` is the type of
+/// attempts that may still win.
+pub(crate) struct LocalLocks<A = LockAttempt> {
+    /// The name of the holder.
+    pub(crate) holder: String,
+    /// The TTL of the locks' family; none when that is for ever.
+    pub(super) cells_live: Option<Duration>,
+    /// One task of this process asks for a lock at a time; the others wait for their turn.
+    turns: KeyedLock<Bytes>,
+    /// The locks that tasks of this process hold.
+    held: KeyedLock<Bytes>,
+    /// Why there is none to be had of the locks that tasks of this process ask for, as those were
+    /// told last.
+    refusals: Mutex<HashMap<Bytes, String>>,
+    /// The locks that were released while other processes waited for them.
+    releases: RecentReleases,
+    /// Releases the locks of attempts whose answer was lost.
+    pub(crate) watchers: Watchers<A>,
+}
+
+/// The one task of its process that asks for a lock, for those who wait behind it.
+pub(crate) struct FirstWaiter<'p, A = LockAttempt> {
+    local: &'p LocalLocks<A>,
+    row: &'p Bytes,
+}
+
+impl<A> FirstWaiter<'_, A> {
+    /// Why it did not get it.
+    pub(crate) fn refused(&self, why: String) {
+        self.local.refusals().insert(self.row.clone(), why);
+    }
+}
+
+impl<A> Drop for FirstWaiter<'_, A> {
+    fn drop(&mut self) {
+        self.local.refusals().remove(self.row);
+    }
+}
+
+impl<A> LocalLocks<A> {
+    /// Of a client that calls itself so, with locks in a family of this TTL.
+    pub(crate) fn new(holder: String, cells_live: Option<Duration>) -> Result<Self> {
+        if holder.len() > MAX_HOLDER {
+            return Err(Error::invalid(format!(
+                "a holder's name of {} bytes; it may have {MAX_HOLDER}",
+                holder.len()
+            )));
+        }
+        Ok(Self {
+            holder,
+            cells_live,
+            turns: KeyedLock::new(),
+            held: KeyedLock::new(),
+            refusals: Mutex::default(),
+            releases: RecentReleases::default(),
+            watchers: Watchers::default(),
+        })
+    }
+
+    /// A lock of this party.
+    pub(super) fn location(&self, table: Table, rows: LockRows) -> LockLocation {
+        LockLocation {
+            table,
+            rows,
+            cells_live: self.cells_live,
+            releases: self.releases.clone(),
+        }
+    }
+
+    pub(crate) fn check_lease(&self, lease: Duration) -> Result<()> {
+        let longest = self.cells_live.unwrap_or(MAX_LEASE).min(MAX_LEASE);
+        if lease < MIN_LEASE || lease > longest {
+            return Err(Error::invalid(format!(
+                "a lease of {lease:?}; it is from {MIN_LEASE:?} to {longest:?} here"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether a task of this process has the turn for a lock.
+    pub(super) fn is_awaited(&self, row: &Bytes) -> bool {
+        self.turns.is_locked(row.clone())
+    }
+
+    /// The turn of one task of this process for a lock, or why it came to none until then. Who does
+    /// not wait and finds the turn taken by one that does not hold the lock goes without: whether
+    /// anybody holds it, the server knows.
+    pub(crate) async fn turn(&self, row: &Bytes, until: Instant) -> Result<Option<Turn>, String> {
+        let waits = Instant::now() < until;
+        let turn = self.turns.lock(row.clone()).until(until.into_std()).await;
+        if let Ok(turn) = turn {
+            return Ok(Some(turn.into_owned()));
+        }
+        let refusal = self.refusals().get(row).cloned();
+        match refusal {
+            _ if self.holds(row) => Err("another task of this process holds it".to_owned()),
+            _ if !waits => Ok(None),
+            Some(why) => Err(format!("{why}, and other tasks of this process came first")),
+            None => Err("other tasks of this process wait for it, and came first".to_owned()),
+        }
+    }
+
+    /// For a task that has its turn, and begins to ask.
+    pub(crate) fn first_waiter<'p>(&'p self, row: &'p Bytes) -> FirstWaiter<'p, A> {
+        FirstWaiter { local: self, row }
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, HashMap<Bytes, String>> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tenure of a task that won a lock.
+    pub(crate) fn local_claim(&self, row: &Bytes, turn: Option<Turn>) -> LocalClaim {
+        LocalClaim {
+            _turn: turn,
+            _held: self.held.try_lock(row.clone()).map(KeyedGuard::into_owned),
+        }
+    }
+
+    /// Whether a task of this process holds the lock.
+    fn holds(&self, row: &Bytes) -> bool {
+        self.held.is_locked(row.clone())
+    }
+}
+
+/// Returns the default name of a holder: `user@host:pid`.
+pub(crate) fn default_holder(user: &str) -> String {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy();
+    let mut name = format!("{user}@{host}:{}", std::process::id());
+    let mut end = name.len().min(MAX_HOLDER);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name.truncate(end);
+    name
+}

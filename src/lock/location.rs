@@ -1,0 +1,428 @@
+//! The rows of one lock in their table, and calls that read and change them.
+//!
+//! Each call is one `Multi`: the server does its actions in their order, and each action on a row
+//! is atomic with its condition. What a call did is judged by the reads at its end and by nothing
+//! else.
+
+use std::{collections::BTreeSet, fmt, time::Duration};
+
+use bytes::Bytes;
+use hbase_client::{
+    Append, BytesBinary, Delete, Error as ClientError, Get, Increment, Mutation, Put, RemoteException, Row,
+    Scan, Table,
+    low_level::{
+        ActionAnswer, AtOnce, CallKind, MultiCall, RegionAction, RegionGuard, ScanParts, ServingRegion,
+        TableCalls, Verdict, condition,
+    },
+};
+use tokio::time::Instant;
+
+use super::{
+    layout::{Columns, HELD, LockRows},
+    owner::{HeldBy, Millis, Owner},
+    releases::RecentReleases,
+    row_state::{self, RowLease, RowState},
+};
+use crate::error::{ClientErrorKind, Error, Result};
+
+/// How long a fencing cell is kept from the last change on: longer than clocks of servers differ,
+/// so that the next number is higher; not for ever, or every id would leave a cell behind.
+pub(crate) const FENCING_TTL: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// How long the number of a row of slots is kept from its last hold on: no renewal counts it, and
+/// it is to be read as long as that hold lasts.
+const NUMBER_TTL: Duration = Duration::from_secs(400 * 24 * 3_600);
+
+/// The most that is read of the rows of a lock with all versions and delete markers.
+const MAX_RAW_BYTES: usize = 32 << 20;
+
+/// One lock in its table.
+#[derive(Clone, Debug)]
+pub(super) struct LockLocation {
+    pub(super) table: Table,
+    pub(super) rows: LockRows,
+    /// How long the family keeps a cell from its timestamp on, whatever the cell's own TTL; none
+    /// when that is for ever.
+    pub(super) cells_live: Option<Duration>,
+    /// The processes that waited when this process released locks.
+    pub(super) releases: RecentReleases,
+}
+
+/// A change of a lock, or of several that are in one region, made row by row.
+pub(super) struct LockChange<'a> {
+    /// The operation, for errors.
+    pub(super) operation: &'static str,
+    pub(super) actions: Vec<RegionAction>,
+    /// Whether the rows are read before the change too, for cells that earlier holders left.
+    pub(super) read_before: bool,
+    /// Another read, after everything else.
+    pub(super) read_behind: Option<Get>,
+    pub(super) kind: CallKind,
+    pub(super) deadline: Instant,
+    pub(super) locations: &'a [&'a LockLocation],
+}
+
+/// The answer to a change: the rows as they were read, in their order.
+#[derive(Debug, Default)]
+pub(super) struct LockChangeOutcome {
+    /// `None` if it was not requested.
+    pub(super) before: Option<Vec<RowState>>,
+    pub(super) after: Vec<RowState>,
+    /// `None` also if the row does not exist.
+    pub(super) behind: Option<Row>,
+    /// Whether each change was made, in their order.
+    pub(super) processed: Vec<bool>,
+}
+
+impl LockLocation {
+    /// An error of the lock of this name.
+    pub(super) fn in_context(&self, name: impl fmt::Display, error: Error) -> Error {
+        let is_no_number = |remote: &RemoteException| remote.message.contains("Field is not a long");
+        let error = match error.remote().is_some_and(is_no_number) {
+            true => error.with_better_hint(format!(
+                "another program wrote the lock's counter; while the lock is free, delete of row '{}' the column {}:{}",
+                BytesBinary(self.rows.lock_row()),
+                BytesBinary(&self.rows.family),
+                BytesBinary(&self.rows.columns(0).fencing),
+            )),
+            false => error,
+        };
+        error
+            .at_operation(format!("lock {name}"))
+            .at_table(self.table.name())
+    }
+
+    /// Takes one row if it is free, with cells of this timestamp if those of the server would be
+    /// hidden.
+    pub(super) fn take(&self, index: usize, held: &HeldBy, stamp: Option<u64>) -> RegionAction {
+        let mut mutations = self.taking(index, held);
+        if let (Some(stamp), Some(Mutation::Put(put))) = (stamp, mutations.first_mut()) {
+            *put = put.clone().timestamp(stamp);
+        }
+        RegionAction::Conditional {
+            mutations,
+            condition: condition::cell_equals(
+                &self.rows.rows[index],
+                &self.rows.family,
+                &self.rows.columns(index).marker,
+                None,
+            ),
+        }
+    }
+
+    /// Returns the mutations that take a free row. They also increment the first row's fencing
+    /// cell.
+    pub(super) fn taking(&self, index: usize, held: &HeldBy) -> Vec<Mutation> {
+        let row = self.rows.rows[index].clone();
+        let family = &self.rows.family;
+        let columns = self.rows.columns(index);
+        let (owner, ttl) = (Owner::Held(held.clone()).encode(), held.ttl.into());
+        let mark = match self.rows.appended {
+            true => Append::new(row)
+                .cell(family.clone(), columns.marker.clone(), HELD)
+                .cell(family.clone(), columns.owner.clone(), owner)
+                .ttl(ttl)
+                .into(),
+            false => Put::new(row)
+                .cell(family.clone(), columns.marker.clone(), HELD)
+                .cell(family.clone(), columns.owner.clone(), owner)
+                .ttl(ttl)
+                .into(),
+        };
+        let mut mutations = vec![mark];
+        mutations.extend(self.count(index));
+        // A lock's number is its only counter; slots have one in common.
+        if index == 0 && columns.number != columns.fencing {
+            mutations.push(self.counting(&columns.number, NUMBER_TTL));
+        }
+        mutations
+    }
+
+    /// Changes one row, if the grip on it still holds.
+    pub(super) fn if_held(
+        &self,
+        index: usize,
+        row_lease: &RowLease,
+        mutations: Vec<Mutation>,
+    ) -> RegionAction {
+        let LockRows { family, rows, .. } = &self.rows;
+        let Columns { owner, .. } = self.rows.columns(index);
+        RegionAction::Conditional {
+            mutations,
+            condition: condition::cell_equals(&rows[index], family, owner, Some(&row_lease.value)),
+        }
+    }
+
+    /// Changes one row, if its marker still has this value.
+    pub(super) fn if_marked(&self, index: usize, marker: &Bytes, mutations: Vec<Mutation>) -> RegionAction {
+        let LockRows { family, rows, .. } = &self.rows;
+        let column = &self.rows.columns(index).marker;
+        RegionAction::Conditional {
+            mutations,
+            condition: condition::cell_equals(&rows[index], family, column, Some(marker)),
+        }
+    }
+
+    /// Rewrites marker and owner at the timestamp that they have.
+    pub(super) fn rewrite(
+        &self,
+        index: usize,
+        row_lease: &RowLease,
+        marker: Bytes,
+        owner: &Owner,
+        ttl: Millis,
+    ) -> Mutation {
+        let family = &self.rows.family;
+        let columns = self.rows.columns(index);
+        Put::new(self.rows.rows[index].clone())
+            .cell_at(
+                family.clone(),
+                columns.marker.clone(),
+                row_lease.timestamp,
+                marker,
+            )
+            .cell_at(
+                family.clone(),
+                columns.owner.clone(),
+                row_lease.timestamp,
+                owner.encode(),
+            )
+            .ttl(ttl.into())
+            .into()
+    }
+
+    /// Overwrites a marker at the timestamp that it has by an empty one.
+    pub(super) fn blank(&self, index: usize, timestamp: u64) -> Mutation {
+        Put::new(self.rows.rows[index].clone())
+            .cell_at(
+                self.rows.family.clone(),
+                self.rows.columns(index).marker.clone(),
+                timestamp,
+                Bytes::new(),
+            )
+            .into()
+    }
+
+    /// Deletes the marker of one row, up to a timestamp. What is known of how long it would have
+    /// lived stays; but not where a hold is appended to it: what a flush leaves there may be an old
+    /// hold, behind which no other could be read.
+    pub(super) fn clear(&self, index: usize, up_to: u64) -> Delete {
+        let family = &self.rows.family;
+        let columns = self.rows.columns(index);
+        let delete =
+            Delete::new(self.rows.rows[index].clone()).column(family.clone(), columns.marker.clone());
+        let delete = match self.rows.appended {
+            true => delete.column(family.clone(), columns.owner.clone()),
+            false => delete,
+        };
+        delete.timestamp(up_to)
+    }
+
+    /// Deletes the owner of one row as it is gripped, and its marker with all that lies under it.
+    pub(super) fn wipe(&self, index: usize, row_lease: &RowLease) -> Delete {
+        let delete = self.clear(index, row_lease.timestamp);
+        match self.rows.appended {
+            true => delete,
+            false => {
+                let owner = self.rows.columns(index).owner.clone();
+                delete.version(self.rows.family.clone(), owner, row_lease.timestamp)
+            }
+        }
+    }
+
+    /// Says in the owner's column of a row that is given back for how long something may live under
+    /// the marker.
+    pub(super) fn mark_free(&self, index: usize, row_lease: &RowLease, ttl: Millis) -> Mutation {
+        Put::new(self.rows.rows[index].clone())
+            .cell_at(
+                self.rows.family.clone(),
+                self.rows.columns(index).owner.clone(),
+                row_lease.timestamp,
+                Owner::Free { ttl }.encode(),
+            )
+            .ttl(ttl.into())
+            .into()
+    }
+
+    /// Counts the fencing cell on, where the row has it. The server stamps it later than it was,
+    /// and not before now.
+    pub(super) fn count(&self, index: usize) -> Option<Mutation> {
+        (index == 0).then(|| self.counting(&self.rows.columns(0).fencing, FENCING_TTL))
+    }
+
+    /// Counts a column of the first row on.
+    fn counting(&self, column: &Bytes, ttl: Duration) -> Mutation {
+        Increment::new(self.rows.rows[0].clone())
+            .column(self.rows.family.clone(), column.clone(), 1)
+            .ttl(ttl)
+            .into()
+    }
+
+    /// Makes changes, and reads the rows behind them.
+    pub(super) async fn change(
+        &self,
+        operation: &'static str,
+        actions: Vec<RegionAction>,
+        deadline: Instant,
+    ) -> Result<Vec<RowState>> {
+        let change = LockChange {
+            operation,
+            actions,
+            read_before: false,
+            read_behind: None,
+            kind: CallKind::Write,
+            deadline,
+            locations: &[self],
+        };
+        Ok(change.send().await?.after)
+    }
+
+    /// For each row a timestamp behind those of all cells and delete markers in the columns of
+    /// marker and owner.
+    pub(super) async fn stamps_over(&self, deadline: Instant) -> Result<Vec<u64>> {
+        const OPERATION: &str = "reading what hides the lock";
+        let LockRows { family, rows, .. } = &self.rows;
+        let distinct: BTreeSet<Bytes> = rows.iter().cloned().collect();
+        let (Some(first), Some(last)) = (distinct.first().cloned(), distinct.last().cloned()) else {
+            return Ok(Vec::new());
+        };
+        // A raw scan takes families, but no columns.
+        let scan = Scan::new().raw().family(family.clone());
+        let scan = scan.start_row(first).stop_row_inclusive(last).only_rows(distinct);
+        let how = AtOnce {
+            operation: OPERATION,
+            guard: &Together(&[self]),
+            max_bytes: MAX_RAW_BYTES,
+            deadline,
+        };
+        let found = self.table.scan_at_once(&scan, how).await?.ok_or_else(|| {
+            let text =
+                format!("the rows of the lock have more than {MAX_RAW_BYTES} bytes before a compaction");
+            Error::new(ClientErrorKind::LimitExceeded, text).at_operation(OPERATION)
+        })?;
+        let stamp = |(index, row): (usize, &Bytes)| {
+            let Columns { marker, owner, .. } = self.rows.columns(index);
+            let cells = found
+                .iter()
+                .filter(|found| found.key() == row)
+                .flat_map(Row::cells);
+            // The delete of a row by a Java client names no column.
+            let cells =
+                cells.filter(|cell| cell.qualifier.is_empty() || [marker, owner].contains(&&cell.qualifier));
+            cells
+                .map(|cell| cell.timestamp)
+                .max()
+                .unwrap_or_default()
+                .saturating_add(1)
+        };
+        Ok(rows.iter().enumerate().map(stamp).collect())
+    }
+
+    /// Reads the rows, in one call.
+    pub(super) async fn read(&self, deadline: Instant) -> Result<Vec<RowState>> {
+        let change = LockChange {
+            operation: "reading the lock",
+            actions: Vec::new(),
+            read_before: false,
+            read_behind: None,
+            kind: CallKind::Read,
+            deadline,
+            locations: &[self],
+        };
+        Ok(change.send().await?.after)
+    }
+}
+
+impl LockChange<'_> {
+    pub(super) async fn send(self) -> Result<LockChangeOutcome> {
+        let Some(first) = self.locations.first() else {
+            return Ok(LockChangeOutcome::default());
+        };
+        let rows = || {
+            let rows = self.locations.iter().map(|location| &location.rows);
+            rows.flat_map(|rows| (0..rows.rows.len()).map(move |index| (rows, index)))
+        };
+        let number = rows().count();
+        let mut actions = Vec::with_capacity(2 * number + self.actions.len() + 1);
+        if self.read_before {
+            actions
+                .extend(rows().map(|(rows, index)| RegionAction::Get(row_state::get_remains(rows, index))));
+        }
+        actions.extend(self.actions);
+        actions.extend(rows().map(|(rows, index)| RegionAction::Get(row_state::get(rows, index))));
+        let reads_behind = self.read_behind.is_some();
+        actions.extend(self.read_behind.map(RegionAction::Get));
+        let call = MultiCall {
+            row: first.rows.lock_row().clone(),
+            actions,
+            // A hold that a crash forgets would be given away again.
+            durability: first.table.durable(),
+            kind: self.kind,
+        };
+        let guard = Together(self.locations);
+        let answers = first
+            .table
+            .multi_where(self.operation, &call, &guard, self.deadline)
+            .await?;
+        let processed = answers
+            .iter()
+            .filter_map(|answer| match answer {
+                ActionAnswer::Processed { processed, .. } => Some(*processed),
+                _ => None,
+            })
+            .collect();
+        let mut found = answers.into_iter().filter_map(|answer| match answer {
+            ActionAnswer::Row(row) => Some(row),
+            _ => None,
+        });
+        let mut states = || -> Vec<RowState> {
+            rows()
+                .zip(found.by_ref())
+                .map(|((rows, index), row)| RowState::of(&rows.family, rows.columns(index), row.as_ref()))
+                .collect()
+        };
+        let before = self.read_before.then(&mut states);
+        let after = states();
+        let behind = reads_behind.then(|| found.next()).flatten().flatten();
+        Ok(LockChangeOutcome {
+            before,
+            after,
+            behind,
+            processed,
+        })
+    }
+}
+
+/// Lets a call pass only to a region that has all rows.
+struct Together<'a>(&'a [&'a LockLocation]);
+
+impl RegionGuard for Together<'_> {
+    fn check(&self, serving: ServingRegion<'_>) -> Verdict {
+        let contains = |row: &Bytes| serving.region.contains(row);
+        let parted = |what: &str, row: &Bytes| {
+            let range = serving.region.range_text();
+            let text = format!(
+                "a region boundary lies between {what}: {} is not in {range}",
+                BytesBinary(row)
+            );
+            ClientError::new(ClientErrorKind::PartitionCut, text)
+        };
+        for location in self.0 {
+            let rows = &location.rows.rows;
+            let Some(outside) = rows.iter().find(|row| !contains(row)) else {
+                continue;
+            };
+            let error = match rows.iter().any(contains) {
+                true => parted("the rows of one lock", outside).with_hint(
+                    "merge these regions; a table that LockTableOptions creates never splits there (its split \
+                     restriction is a key prefix of one byte)",
+                ),
+                // Where they are was looked up before: the region was split since.
+                false => parted("locks that are tried in one call", outside)
+                    .with_retryable(true)
+                    .with_hint("try again: each is found where it is by now"),
+            };
+            return Verdict::LookAgain(error);
+        }
+        Verdict::Pass
+    }
+}

@@ -1,0 +1,282 @@
+//! The order in which processes that wait for a lock acquire it.
+//!
+//! Each waiting process keeps a ticket in the lock's first row: a cell with a TTL, written again
+//! with the calls that poll the lock. Tickets exclude no process. A process that acquires the lock
+//! ahead of a ticket releases it and takes a ticket itself, so the order binds waiting processes
+//! only, and an uncontended lock costs no extra call.
+
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use hbase_client::{
+    Mutation, Put,
+    low_level::{CallKind, Pauses, RegionAction},
+};
+use tokio::{runtime::Handle, time::Instant};
+
+use super::{
+    location::{FENCING_TTL, LockChange, LockLocation},
+    owner::LockToken,
+    row_state::RowState,
+    ticket::{COLUMN, SLOTS, TICKET_TTL, Ticket},
+};
+use crate::error::Result;
+
+/// The age at which a ticket is written again.
+const REFRESH_AFTER: Duration = Duration::from_secs(1);
+/// The pauses between two looks at a lock that is held.
+const MIN_PAUSE: Duration = Duration::from_millis(2);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
+/// The longest pause between two polls of a process that is not next. With `REFRESH_AFTER` it is
+/// shorter than a ticket's TTL.
+const MAX_PAUSE_BEHIND: Duration = Duration::from_secs(1);
+
+/// What an attempt to take the lock does with its process's ticket.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TicketChange {
+    /// Applied before the attempt.
+    pub(super) write: Option<RegionAction>,
+    /// Applied with the attempt if it takes the lock.
+    pub(super) give_up: Option<Mutation>,
+    /// Whether a ticket of the process was read, and no older one that is alive.
+    pub(super) is_next: bool,
+}
+
+/// A process that waits for a lock: its ticket, and what it knows of the others.
+pub(super) struct Waiter {
+    location: LockLocation,
+    /// The id in its ticket. `None` before that is written: the operating system's randomness costs
+    /// a call.
+    id: Option<LockToken>,
+    since: Option<u64>,
+    /// The slot of its ticket, and when that was written last.
+    ticket: Option<(u8, Instant)>,
+    /// The tickets of the others, and when each was first read with its timestamp.
+    others: Vec<(Ticket, Instant)>,
+    /// How many of them are older. `None` before the first attempt.
+    ahead: Option<usize>,
+    /// How long a process holds the lock, estimated from those before.
+    turn: Option<Duration>,
+    /// When an older ticket was last seen to be gone.
+    advanced: Option<Instant>,
+    /// How often the lock was polled since then.
+    polls: u32,
+    /// The first pause, of a process that released the lock while others waited.
+    step_back: Option<Duration>,
+    pauses: Pauses,
+}
+
+impl Waiter {
+    pub(super) fn new(location: LockLocation) -> Self {
+        Self {
+            location,
+            id: None,
+            since: None,
+            ticket: None,
+            others: Vec::new(),
+            ahead: None,
+            turn: None,
+            advanced: None,
+            polls: 0,
+            step_back: None,
+            pauses: Pauses::growing(MIN_PAUSE, MAX_PAUSE),
+        }
+    }
+
+    /// Steps back if this process has just released the lock while others waited for it. Returns
+    /// whether it did.
+    pub(super) fn step_back(&mut self) -> bool {
+        let Some(release) = self.location.releases.take(self.location.rows.lock_row()) else {
+            return false;
+        };
+        self.turn = Some(release.held_for);
+        let waiting = release.waiting.len();
+        self.others = release
+            .waiting
+            .into_iter()
+            .map(|other| (other, release.at))
+            .collect();
+        if waiting == 1 && release.held_for < MAX_PAUSE {
+            // The other process is through by then, so the first call can be an attempt.
+            self.step_back = Some(release.held_for.mul_f64(1.3 + fastrand::f64() / 3.0));
+            self.set_ahead(0);
+        } else {
+            self.set_ahead(waiting);
+        }
+        true
+    }
+
+    /// Whether no older ticket is known.
+    pub(super) fn is_next(&self) -> bool {
+        self.ahead.unwrap_or(0) == 0
+    }
+
+    /// Returns what the next attempt does with the ticket. The first attempt writes none: the lock
+    /// may be uncontended.
+    pub(super) fn with_attempt(&mut self) -> TicketChange {
+        if self.ahead.is_none() {
+            return TicketChange::default();
+        }
+        TicketChange {
+            write: self.refresh(),
+            give_up: self.give_up(),
+            is_next: self.since.is_some() && self.is_next(),
+        }
+    }
+
+    /// Returns what writes the ticket, if that is due and a slot is free.
+    fn refresh(&mut self) -> Option<RegionAction> {
+        if self
+            .ticket
+            .is_some_and(|(_, written)| written.elapsed() < REFRESH_AFTER)
+        {
+            return None;
+        }
+        let slot = match self.ticket {
+            Some((slot, _)) => slot,
+            None => self.free_slot()?,
+        };
+        self.ticket = Some((slot, Instant::now()));
+        let mut value = BytesMut::with_capacity(24);
+        value.put_u64(self.since.unwrap_or(0));
+        value.put_u128(self.id.get_or_insert_with(LockToken::unique).bits());
+        let put = self.put(slot, value.freeze()).ttl(TICKET_TTL);
+        Some(RegionAction::Atomic(vec![put.into()]))
+    }
+
+    /// One of the first slots that are free, by chance: two processes that arrive together rarely
+    /// choose the same one, and if they do, the one whose ticket is overwritten chooses again.
+    fn free_slot(&self) -> Option<u8> {
+        let is_free = |slot: &u8| self.others.iter().all(|(other, _)| other.slot != *slot);
+        let free: Vec<u8> = (0..SLOTS).filter(is_free).take(8).collect();
+        let chosen = fastrand::usize(..free.len().max(1));
+        free.get(chosen).copied()
+    }
+
+    /// Returns what gives the ticket up. The empty cell outlives it: HBase reads expired cells one
+    /// by one unless a newer cell of their column is alive.
+    fn give_up(&self) -> Option<Mutation> {
+        let (slot, _) = self.ticket?;
+        Some(self.put(slot, Bytes::new()).ttl(FENCING_TTL).into())
+    }
+
+    fn put(&self, slot: u8, value: Bytes) -> Put {
+        let rows = &self.location.rows;
+        let column = Bytes::copy_from_slice(&[COLUMN, slot]);
+        Put::new(rows.rows[0].clone()).cell(rows.family.clone(), column, value)
+    }
+
+    /// Takes over the tickets in the lock's first row.
+    pub(super) fn observe(&mut self, states: &[RowState]) {
+        let Some(first) = states.first() else {
+            return;
+        };
+        self.polls = self.polls.saturating_add(1);
+        let (own, others): (Vec<Ticket>, Vec<Ticket>) = first
+            .tickets
+            .iter()
+            .copied()
+            .partition(|ticket| Some(ticket.id) == self.id);
+        match own.first() {
+            Some(own) => self.since = Some(own.since),
+            // It has expired or was overwritten.
+            None => self.ticket = None,
+        }
+        let before = std::mem::take(&mut self.others);
+        let first_read = |other: &Ticket| before.iter().find(|(known, _)| known == other).map(|(_, at)| *at);
+        self.others = others
+            .into_iter()
+            .map(|other| (other, first_read(&other).unwrap_or_else(Instant::now)))
+            .collect();
+        let order = self.since.zip(self.id.map(LockToken::bits));
+        let is_older = |other: &Ticket| order.is_none_or(|order| other.order() < order);
+        // On a server whose clock is behind, cells live longer than their TTL, and newer ones are
+        // hidden by them.
+        let is_alive = |read: &Instant| read.elapsed() < TICKET_TTL;
+        let older = self
+            .others
+            .iter()
+            .filter(|(other, read)| is_older(other) && is_alive(read));
+        self.set_ahead(older.count());
+    }
+
+    fn set_ahead(&mut self, ahead: usize) {
+        let gone = self
+            .ahead
+            .replace(ahead)
+            .map_or(0, |before| before.saturating_sub(ahead));
+        if gone > 0 {
+            if let Some(advanced) = self.advanced.replace(Instant::now()) {
+                self.turn = Some(advanced.elapsed() / u32::try_from(gone).unwrap_or(u32::MAX));
+            }
+            self.polls = 0;
+        }
+        if let (0, Some(turn), true) = (ahead, self.turn, self.polls == 0) {
+            let first = (turn / 2).clamp(MIN_PAUSE, MAX_PAUSE);
+            self.pauses = Pauses::growing(first, MAX_PAUSE);
+        }
+    }
+
+    /// Reads the lock and refreshes the ticket, in one call.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of the call.
+    pub(super) async fn poll(&mut self, deadline: Instant) -> Result<Vec<RowState>> {
+        let actions: Vec<_> = self.refresh().into_iter().collect();
+        let change = LockChange {
+            operation: "waiting for the lock",
+            kind: match actions.is_empty() {
+                true => CallKind::Read,
+                false => CallKind::IdempotentWrite,
+            },
+            actions,
+            read_before: false,
+            read_behind: None,
+            deadline,
+            locations: &[&self.location],
+        };
+        let states = change.send().await?.after;
+        self.observe(&states);
+        Ok(states)
+    }
+
+    /// Returns the pause before the next call. A process that is not next polls when most of those
+    /// ahead should be through; each poll that finds it no further doubles the pause.
+    pub(super) fn pause(&mut self) -> Duration {
+        if let Some(pause) = self.step_back.take() {
+            return pause;
+        }
+        match (self.ahead, self.turn) {
+            (Some(ahead @ 1..), Some(turn)) => {
+                let turns = turn.saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
+                let longer = turns.saturating_mul(1 << self.polls.min(10)) / 5 * 4;
+                let most = longer.clamp(MIN_PAUSE, MAX_PAUSE_BEHIND);
+                most.mul_f64(0.6 + 0.4 * fastrand::f64())
+            }
+            _ => self.pauses.next_pause(),
+        }
+    }
+
+    /// Ends the wait of a process that has acquired the lock: the attempt has given up its ticket.
+    pub(super) fn acquired(mut self) {
+        self.ticket = None;
+    }
+}
+
+impl Drop for Waiter {
+    /// Gives up the ticket in the background, so that it delays no other process.
+    fn drop(&mut self) {
+        let (Some(give_up), Ok(runtime)) = (self.give_up(), Handle::try_current()) else {
+            return;
+        };
+        let location = self.location.clone();
+        runtime.spawn(async move {
+            let actions = vec![RegionAction::Atomic(vec![give_up])];
+            let deadline = Instant::now() + TICKET_TTL;
+            if let Err(error) = location.change("leaving the queue", actions, deadline).await {
+                tracing::debug!(%error, "cannot give up a ticket; it expires");
+            }
+        });
+    }
+}

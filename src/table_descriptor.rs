@@ -1,0 +1,292 @@
+//! What transactions and locks need of a table, in its descriptor.
+
+use std::{future::Future, time::Duration};
+
+use hbase_client::{Admin, FamilyDescriptor, TableDescriptor, TableName, low_level::AdminCalls};
+use tokio::time::Instant;
+
+use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
+
+/// The features of [`TableDescriptor::REQUIRES`] that this release knows.
+const FEATURES: [&str; 0] = [];
+
+/// How long a transaction's record outlives its replay window, in seconds: two days.
+const RECORD_TTL: &str = "172800";
+/// A family with a shorter TTL could lose records that are still asked for.
+const MIN_RECORD_TTL: u64 = 3_600;
+/// A commit, and what clocks may differ, must fit into the replay window: five minutes.
+const MIN_REPLAY_WINDOW: u32 = 300;
+/// The replay window of a table that names none: a day.
+const DEFAULT_REPLAY_WINDOW: Duration = Duration::from_secs(24 * 3_600);
+
+/// The families and attributes of a [`TableDescriptor`] that this crate needs.
+pub trait TableDescriptorExt: Sized {
+    /// The family that is reserved for the records of transactions.
+    const RECORD_FAMILY: &'static str = "_txn";
+    /// The family that is reserved for the version cells of partitions.
+    const VERSION_FAMILY: &'static str = "_version";
+    /// The family that is reserved for locks in partitions.
+    const LOCK_FAMILY: &'static str = "_lock";
+    /// Families that are kept for the toolkit, and what each is for.
+    const RESERVED_FAMILIES: [(&'static str, &'static str); 3] = [
+        (Self::RECORD_FAMILY, "the records of transactions"),
+        (Self::VERSION_FAMILY, "the versions of partitions"),
+        (Self::LOCK_FAMILY, "locks in partitions"),
+    ];
+    /// The attribute that says, as `true`, that every transaction of the table changes its
+    /// partition's version cell.
+    const PARTITION_VERSION: &'static str = "hbase-txn.partition-version";
+
+    /// The attribute with the table's replay window: how long a transaction's record is sure to be
+    /// found, in whole seconds. 86,400, a day, where there is none; 300 at least.
+    const REPLAY_WINDOW: &'static str = "hbase-txn.replay-window.seconds";
+
+    /// The attribute with the features that every client of the table must know: names, separated
+    /// by commas. A release that does not know one of them refuses to use or change the table, so
+    /// that it can't bypass the feature. This one knows none.
+    const REQUIRES: &'static str = "hbase-txn.requires";
+
+    /// Adds the family that transactions with a record need,
+    /// [`RECORD_FAMILY`](Self::RECORD_FAMILY), or gives it the settings that they need.
+    ///
+    /// One version, because a record is overwritten as its transaction goes on; a TTL, because
+    /// nobody deletes it; `NEW_VERSION_BEHAVIOR`, so that a delete marker does not hide a record
+    /// that is written after it.
+    #[must_use]
+    fn with_record_family(self) -> Self;
+
+    /// Gives each partition a version cell, which every transaction of this toolkit changes: adds
+    /// the family [`VERSION_FAMILY`](Self::VERSION_FAMILY), and says so in the attribute
+    /// [`PARTITION_VERSION`](Self::PARTITION_VERSION).
+    ///
+    /// With it a read-modify-write notices whatever another one changed in the partition, rows and
+    /// columns that were added meanwhile included; without it, what it read. The price is one more
+    /// cell in each transaction, and that any two of one partition that overlap in time are in each
+    /// other's way. Tables that are open do not notice a change of this; open them again before the
+    /// first use that counts on it.
+    #[must_use]
+    fn with_partition_version(self) -> Self;
+
+    /// Whether every transaction of the table changes its partition's version cell.
+    #[must_use]
+    fn has_partition_version(&self) -> bool;
+
+    /// Adds the family that locks in partitions need, [`LOCK_FAMILY`](Self::LOCK_FAMILY), or gives
+    /// it the setting that they need: one version.
+    ///
+    /// No TTL, because each lock brings its own; and no `NEW_VERSION_BEHAVIOR`, by which a lock
+    /// that is acquired often becomes slower and slower.
+    #[must_use]
+    fn with_lock_family(self) -> Self;
+
+    /// The features that the table [requires](Self::REQUIRES) and this release does not know.
+    fn unknown_features(&self) -> impl Iterator<Item = &str>;
+
+    /// Refuses a table that requires what this release does not know.
+    ///
+    /// # Errors
+    ///
+    /// [`FeatureUnknown`](ErrorKind::FeatureUnknown), with the names.
+    fn check_features(&self) -> Result<()>;
+
+    /// Whether a family is kept for the toolkit itself.
+    fn reserves_family(family: &[u8]) -> bool;
+
+    /// How long a transaction's record is sure to be found; none without the family for records.
+    /// Shorten it only when no client has the table open, and no older transaction will be asked
+    /// about.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordFamilyMissing`](ErrorKind::RecordFamilyMissing) for a family that would lose
+    /// records, and an attribute [`REPLAY_WINDOW`](Self::REPLAY_WINDOW) that is no number of
+    /// seconds, or too small a one.
+    fn replay_window(&self) -> Result<Option<Duration>>;
+}
+
+impl TableDescriptorExt for TableDescriptor {
+    fn with_record_family(self) -> Self {
+        let family = self
+            .family(Self::RECORD_FAMILY)
+            .cloned()
+            .unwrap_or_else(|| FamilyDescriptor::new(Self::RECORD_FAMILY));
+        self.with_family(
+            family
+                .with_attribute("VERSIONS", "1")
+                .with_attribute("TTL", RECORD_TTL)
+                .with_attribute("NEW_VERSION_BEHAVIOR", "true"),
+        )
+    }
+
+    fn with_partition_version(self) -> Self {
+        let family = self
+            .family(Self::VERSION_FAMILY)
+            .cloned()
+            .unwrap_or_else(|| FamilyDescriptor::new(Self::VERSION_FAMILY));
+        self.with_family(family.with_attribute("VERSIONS", "1"))
+            .with_attribute(Self::PARTITION_VERSION, "true")
+    }
+
+    fn has_partition_version(&self) -> bool {
+        self.attribute(Self::PARTITION_VERSION)
+            .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    fn with_lock_family(self) -> Self {
+        let family = self
+            .family(Self::LOCK_FAMILY)
+            .cloned()
+            .unwrap_or_else(|| FamilyDescriptor::new(Self::LOCK_FAMILY));
+        self.with_family(family.with_attribute("VERSIONS", "1"))
+    }
+
+    fn unknown_features(&self) -> impl Iterator<Item = &str> {
+        let required = self.attribute(Self::REQUIRES).unwrap_or_default().split(',');
+        required
+            .map(str::trim)
+            .filter(|feature| !feature.is_empty() && !FEATURES.contains(feature))
+    }
+
+    fn check_features(&self) -> Result<()> {
+        let unknown: Vec<_> = self.unknown_features().collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::FeatureUnknown,
+            format!(
+                "the table requires features that this release does not know: {}",
+                unknown.join(", ")
+            ),
+        )
+        .at_table(&self.name)
+        .with_hint("use a newer release of this library with the table"))
+    }
+
+    fn reserves_family(family: &[u8]) -> bool {
+        Self::RESERVED_FAMILIES
+            .iter()
+            .any(|(kept, _)| kept.as_bytes() == family)
+    }
+
+    fn replay_window(&self) -> Result<Option<Duration>> {
+        let Some(family) = self.family(Self::RECORD_FAMILY) else {
+            return Ok(None);
+        };
+        let bad = |what: String| Error::new(ErrorKind::RecordFamilyMissing, what).at_table(&self.name);
+        if let Some(ttl) = family.attribute("TTL")
+            && ttl.parse::<u64>().is_ok_and(|ttl| ttl < MIN_RECORD_TTL)
+        {
+            return Err(bad(format!(
+                "family {} forgets records after {ttl} s; it must keep them for {MIN_RECORD_TTL} s at least",
+                Self::RECORD_FAMILY
+            )));
+        }
+        match self.attribute(Self::REPLAY_WINDOW) {
+            None => Ok(Some(DEFAULT_REPLAY_WINDOW)),
+            Some(text) => match text.parse::<u32>() {
+                Ok(seconds) if seconds >= MIN_REPLAY_WINDOW => Ok(Some(Duration::from_secs(seconds.into()))),
+                _ => Err(bad(format!(
+                    "attribute {} is {text:?}; it is a number of seconds, {MIN_REPLAY_WINDOW} at least",
+                    Self::REPLAY_WINDOW
+                ))),
+            },
+        }
+    }
+}
+
+/// Reads the descriptor of a table that is about to be used, by this deadline.
+///
+/// # Errors
+///
+/// Returns an error if a call fails, the table is disabled, or it requires a feature that this
+/// release does not know.
+pub async fn usable_descriptor(
+    admin: &Admin,
+    table: &TableName,
+    deadline: Instant,
+) -> Result<TableDescriptor> {
+    let descriptor = admin.enabled_descriptor(table, deadline).await?;
+    descriptor.check_features()?;
+    Ok(descriptor)
+}
+
+/// Reads the descriptor of a table for locks or latches. If the table is missing and `create` has
+/// its name and what creates it, creates it first.
+///
+/// # Errors
+///
+/// Returns an error, in the caller's context, if the name to create is another one, or as
+/// [`usable_descriptor`]; and that of creating the table.
+pub(crate) async fn usable_or_created(
+    admin: &Admin,
+    name: &TableName,
+    timeout: Duration,
+    create: Option<(&TableName, impl Future<Output = Result<bool>> + Send)>,
+    missing: &'static str,
+    in_context: impl Fn(Error) -> Error + Send + Sync,
+) -> Result<TableDescriptor> {
+    if let Some((other, _)) = create.as_ref().filter(|(other, _)| *other != name) {
+        return Err(in_context(Error::invalid(format!(
+            "the options to create the table are of table {other}"
+        ))));
+    }
+    let mut descriptor = usable_descriptor(admin, name, Instant::now() + timeout).await;
+    if let (Err(error), Some((_, creating))) = (&descriptor, create)
+        && error.kind() == ClientErrorKind::TableNotFound
+    {
+        creating.await?;
+        descriptor = usable_descriptor(admin, name, Instant::now() + timeout).await;
+    }
+    descriptor.map_err(|error| {
+        in_context(match error.kind() {
+            ErrorKind::Client(ClientErrorKind::TableNotFound) => error.with_hint(missing),
+            _ => error,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> TableDescriptor {
+        TableDescriptor::new("t").unwrap()
+    }
+
+    #[test]
+    fn record_family_has_its_own_settings_beside_other_families() {
+        let own = FamilyDescriptor::new("_txn").with_attribute("COMPRESSION", "SNAPPY");
+        let descriptor = table()
+            .with_family(FamilyDescriptor::new("f"))
+            .with_family(own)
+            .with_record_family();
+        let names: Vec<_> = descriptor.families.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["_txn", "f"]);
+        let family = descriptor.family(TableDescriptor::RECORD_FAMILY).unwrap();
+        assert_eq!(family.attribute("NEW_VERSION_BEHAVIOR"), Some("true"));
+        assert_eq!(family.attribute("COMPRESSION"), Some("SNAPPY"));
+    }
+
+    #[test]
+    fn the_lock_family_has_one_version_and_is_kept_for_the_toolkit() {
+        let descriptor = table().with_lock_family();
+        let family = descriptor.family(TableDescriptor::LOCK_FAMILY).unwrap();
+        assert_eq!(family.attribute("VERSIONS"), Some("1"));
+        assert_eq!(family.attribute("TTL"), None);
+        for family in ["_txn", "_version", "_lock"] {
+            assert!(TableDescriptor::reserves_family(family.as_bytes()));
+        }
+        assert!(!TableDescriptor::reserves_family(b"lock"));
+    }
+
+    #[test]
+    fn partition_version_is_a_family_and_an_attribute() {
+        let descriptor = table().with_partition_version();
+        assert!(descriptor.has_partition_version() && !table().has_partition_version());
+        let family = descriptor.family(TableDescriptor::VERSION_FAMILY).unwrap();
+        assert_eq!(family.attribute("VERSIONS"), Some("1"));
+        let off = descriptor.with_attribute(TableDescriptor::PARTITION_VERSION, "false");
+        assert!(!off.has_partition_version());
+    }
+}

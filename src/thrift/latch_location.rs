@@ -1,0 +1,433 @@
+//! The latch protocol, out of what a gateway can do: the note on a condition, then the count that
+//! it names, on none.
+//!
+//! Nothing that is put without a condition can do harm, however late or often it arrives: it is one
+//! cell, which only this change writes, and all that is counted next lies over it.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use hbase_client::{Effect, Row, low_level::Pauses};
+use tokio::time::Instant;
+
+use super::{
+    failure::is_transient,
+    rows::{Rows, resend},
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    java_layout::Level,
+    latch::{
+        Cells, ChangeId, Extent, Intent, LatchCount, LatchObservation, LatchOperation, LatchState,
+        Participants, PollResult, Source, Verdict, begun, check_leftover, encode, gone, intend,
+        intend_to_delete,
+    },
+};
+
+/// The most latches that are read in one call: an answer is bounded.
+const MAX_ROWS: usize = 500;
+
+/// The latches of a table, in its two families.
+#[derive(Clone, Debug)]
+pub(super) struct LatchRows {
+    pub(super) counts: Rows,
+    pub(super) notes: Rows,
+}
+
+/// One latch in its table.
+#[derive(Clone, Debug)]
+pub(super) struct ThriftLatchLocation {
+    pub(super) rows: LatchRows,
+    pub(super) cells: Cells,
+}
+
+fn unknown(error: Error) -> Error {
+    error.with_effect(Effect::Unknown)
+}
+
+impl ThriftLatchLocation {
+    /// Reads the latch, with the ends that are noted.
+    pub(super) async fn read(
+        &self,
+        participants: Participants<'_>,
+        deadline: Instant,
+    ) -> Result<LatchObservation> {
+        let columns = columns(&self.cells, participants);
+        let rows = [self.cells.row.clone()];
+        let mut found = self.rows.counts.read(&rows, columns, deadline).await?;
+        let row = found.pop().flatten();
+        Ok(LatchObservation::of(&self.cells, row.as_ref())?.with_noted_ends())
+    }
+
+    /// Makes the change that is wished for.
+    ///
+    /// # Errors
+    ///
+    /// When what is there does not allow it, and those of the calls. If the outcome is unknown, it
+    /// may have been made.
+    pub(super) async fn change(&self, operation: &LatchOperation, deadline: Instant) -> Result<LatchCount> {
+        let change = ChangeId::unique();
+        let mut pauses = Pauses::after_conflicts();
+        loop {
+            let observation = self.read_and_settle(Participants::None, deadline).await?;
+            let intent = intend(&self.cells, operation, change, &observation)?;
+            if let Some(after) = self.carry_out(&intent, &observation, deadline).await? {
+                // What is left of a latch that is over by now tells nothing.
+                let left = match after.deadline(self.cells.level) {
+                    Some(_) => after.left()?,
+                    None => intent.left,
+                };
+                return Ok(LatchCount { left, counted: true });
+            }
+            if !pauses.wait_before(deadline).await {
+                return Err(contended());
+            }
+        }
+    }
+
+    /// Deletes the latch, and what is known of it. Whether there was anything.
+    ///
+    /// # Errors
+    ///
+    /// Those of the calls. Some of it may be deleted, and the rest by calling it again.
+    pub(super) async fn delete(&self, deadline: Instant) -> Result<bool> {
+        let change = ChangeId::unique();
+        let mut pauses = Pauses::after_conflicts();
+        let mut is_any = false;
+        loop {
+            let observation = self.read_and_settle(Participants::All, deadline).await;
+            let observation = observation.map_err(|error| if is_any { unknown(error) } else { error })?;
+            let intent = self
+                .cells
+                .note
+                .as_ref()
+                .and_then(|_| intend_to_delete(change, &observation));
+            if intent.is_none() && observation.counts.is_empty() && observation.arrived.is_empty() {
+                return Ok(is_any);
+            }
+            is_any = true;
+            if let Some(intent) = &intent {
+                self.put_note(intent, deadline).await.map_err(unknown)?;
+            }
+            self.forget(&observation, deadline).await.map_err(unknown)?;
+            if !pauses.wait_before(deadline).await {
+                return Err(unknown(contended()));
+            }
+        }
+    }
+
+    /// Deletes all that was seen, and what lies under it.
+    async fn forget(&self, observation: &LatchObservation, deadline: Instant) -> Result<()> {
+        for count in &observation.counts {
+            self.forget_up_to(&count.qualifier, count.seen.timestamp, deadline)
+                .await?;
+        }
+        // Only what was seen: a participant of the next latch may arrive in this millisecond.
+        let last = observation.arrived.iter().map(|(_, timestamp)| *timestamp).max();
+        if let Some(last) = last {
+            let columns: Vec<Bytes> = observation
+                .arrived
+                .iter()
+                .map(|(column, _)| column.clone())
+                .collect();
+            resend(deadline, || {
+                self.rows
+                    .notes
+                    .delete_up_to(&self.cells.row, last, &columns, deadline)
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the change that was planned on this sight; what was seen behind it, or none when it
+    /// was not made and can't be.
+    async fn carry_out(
+        &self,
+        intent: &Intent,
+        base: &LatchObservation,
+        deadline: Instant,
+    ) -> Result<Option<LatchObservation>> {
+        if intent.ends.is_none() {
+            // What was left over would be in the sum, and what lies under a count with a shorter
+            // life shows again. There is no latch, so the count is not missed.
+            self.forget(base, deadline).await?;
+        }
+        let (verdict, noted) = self.note(intent, deadline).await?;
+        match verdict {
+            Verdict::Applied => {
+                self.tidy_up(&noted, &noted, deadline).await;
+                return Ok(Some(noted));
+            }
+            Verdict::NotApplied => return Ok(None),
+            Verdict::Noted => {}
+            Verdict::Open | Verdict::Unknown => return Err(unknown(interfered())),
+        }
+        let begins = intent.ends.is_none();
+        if !begins && is_over(intent, &noted, self.cells.level) {
+            return Err(gone(LatchState::Expired).with_effect(effect_of_over(&noted, self.cells.level)));
+        }
+        let landed = self.land(&noted, deadline).await;
+        landed.map_err(unknown)?;
+        // At once: until it is seen, a Java client's count may hide it or be in it.
+        let after = self.read(Participants::None, deadline).await.map_err(unknown)?;
+        match intent.judge(&after) {
+            Verdict::Applied => {
+                self.tidy_up(&noted, &after, deadline).await;
+                Ok(Some(after))
+            }
+            Verdict::NotApplied => Ok(None),
+            // A delete marker of that very millisecond hides it, or it is over already.
+            Verdict::Noted if begins => Ok(None),
+            Verdict::Noted | Verdict::Open | Verdict::Unknown => {
+                Err(unknown(match after.deadline(self.cells.level) {
+                    Some(_) => interfered(),
+                    None => gone(LatchState::Expired),
+                }))
+            }
+        }
+    }
+
+    /// Puts the note of a change, again while its outcome is unknown.
+    async fn note(&self, intent: &Intent, deadline: Instant) -> Result<(Verdict, LatchObservation)> {
+        let mut pauses = Pauses::after_conflicts();
+        let mut lost = None;
+        loop {
+            match self.put_note(intent, deadline).await {
+                Ok(_) => {}
+                Err(error) if error.is_outcome_unknown() => lost = lost.or(Some(error)),
+                // One that was sent before is still to be found out.
+                Err(error) if is_transient(&error) && lost.is_some() => {}
+                Err(error) => return Err(lost.unwrap_or(error)),
+            }
+            let seen = match self.read(Participants::None, deadline).await {
+                Ok(seen) => seen,
+                Err(error) if is_transient(&error) && pauses.wait_before(deadline).await => {
+                    lost = lost.or_else(|| Some(unknown(error)));
+                    continue;
+                }
+                Err(error) => return Err(lost.unwrap_or_else(|| unknown(error))),
+            };
+            match (intent.judge(&seen), lost.take()) {
+                (Verdict::Open, error) => {
+                    lost = error;
+                    if !pauses.wait_before(deadline).await {
+                        return Err(lost.unwrap_or_else(|| unknown(contended())));
+                    }
+                }
+                (Verdict::Unknown, Some(error)) => return Err(error),
+                (verdict, _) => return Ok((verdict, seen)),
+            }
+        }
+    }
+
+    async fn put_note(&self, intent: &Intent, deadline: Instant) -> Result<bool> {
+        let Some(column) = &self.cells.note else {
+            return Err(Error::invalid("a table without a family for notes"));
+        };
+        let notes = &self.rows.notes;
+        let condition = (column, intent.expected.as_ref());
+        let new = (column.clone(), intent.value.clone());
+        notes
+            .check_and_put(&self.cells.row, condition, new, intent.ttl, deadline)
+            .await
+    }
+
+    /// Clears away what lies under the new count; and notes that a latch has begun, by which it is
+    /// known that it had ended when its count is gone. The change is made without that, and the
+    /// next one does it.
+    async fn tidy_up(&self, noted: &LatchObservation, after: &LatchObservation, deadline: Instant) {
+        let tidied = async {
+            self.forget_base(noted, deadline).await?;
+            match begun(after) {
+                Some(intent) => self.put_note(&intent, deadline).await.map(drop),
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = tidied.await {
+            tracing::debug!(%error, "could not tidy up behind a change of a latch");
+        }
+    }
+
+    /// Reads the latch, and writes first what another client has noted. What still waits then was
+    /// written in vain.
+    async fn read_and_settle(
+        &self,
+        participants: Participants<'_>,
+        deadline: Instant,
+    ) -> Result<LatchObservation> {
+        let mut landed = None;
+        loop {
+            let observation = self.read(participants, deadline).await?;
+            let note = observation.waiting().and(observation.note.as_ref());
+            let Some(note) = note
+                .map(|(_, seen)| seen.value.clone())
+                .filter(|note| landed.as_ref() != Some(note))
+            else {
+                return Ok(observation);
+            };
+            // It does not matter which client clears it: nothing of this change was written yet.
+            let written = async {
+                self.land(&observation, deadline).await?;
+                self.forget_base(&observation, deadline).await
+            };
+            written.await.map_err(|error| error.with_effect(Effect::None))?;
+            landed = Some(note);
+        }
+    }
+
+    /// Writes the count that is noted.
+    async fn land(&self, observation: &LatchObservation, deadline: Instant) -> Result<()> {
+        let (Some(pending), Some((_, note))) = (observation.waiting(), &observation.note) else {
+            return Ok(());
+        };
+        let cell = [(pending.column.clone(), encode(pending.value))];
+        let (at, ttl) = (
+            pending.timestamp(note.timestamp),
+            Duration::from_millis(pending.ttl),
+        );
+        let counts = &self.rows.counts;
+        resend(deadline, || {
+            counts.put_at(&self.cells.row, at, &cell, ttl, deadline)
+        })
+        .await
+    }
+
+    /// Deletes the count on which the one that is noted was planned: it is one version too many,
+    /// and a delete marker under it could be dropped.
+    async fn forget_base(&self, observation: &LatchObservation, deadline: Instant) -> Result<()> {
+        let (Some(pending), Some((_, note))) = (observation.pending(), &observation.note) else {
+            return Ok(());
+        };
+        match pending.base {
+            Some(base) if base < pending.timestamp(note.timestamp) => {
+                self.forget_up_to(&pending.column, base, deadline).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes a count up to a timestamp. Twice is the same as once.
+    async fn forget_up_to(&self, column: &Bytes, timestamp: u64, deadline: Instant) -> Result<()> {
+        let columns = [column.clone()];
+        let counts = &self.rows.counts;
+        resend(deadline, || {
+            counts.delete_up_to(&self.cells.row, timestamp, &columns, deadline)
+        })
+        .await
+    }
+}
+
+/// Whether the latch had ended when its change was noted, by the server's clock.
+fn is_over(intent: &Intent, noted: &LatchObservation, level: Level) -> bool {
+    let now = noted.note.as_ref().map(|(_, seen)| seen.timestamp);
+    noted.deadline(level).is_none() || intent.ends.zip(now).is_some_and(|(ends, now)| ends <= now)
+}
+
+/// A latch of which a Java client keeps the count alive may still get the one that was noted.
+fn effect_of_over(noted: &LatchObservation, level: Level) -> Effect {
+    match noted.deadline(level) {
+        Some(_) => Effect::Unknown,
+        None => Effect::None,
+    }
+}
+
+/// What is read of a latch.
+fn columns(cells: &Cells, participants: Participants<'_>) -> Vec<Vec<u8>> {
+    let column = |family: &Bytes, qualifier: &Bytes| [&family[..], b":", &qualifier[..]].concat();
+    let mut columns = vec![match cells.level {
+        Level::Dc => column(&cells.counts, &cells.own),
+        Level::Xdc => cells.counts.to_vec(),
+    }];
+    if let Some(note) = &cells.note {
+        columns.push(match participants {
+            Participants::None | Participants::One(_) => column(&cells.state, note),
+            Participants::All => cells.state.to_vec(),
+        });
+    }
+    columns
+}
+
+impl Source for LatchRows {
+    fn deadline(&self) -> Instant {
+        self.counts.connection.deadline()
+    }
+
+    async fn read(&self, cells: &Cells, deadline: Instant) -> Result<LatchObservation> {
+        let keys = [cells.row.clone()];
+        let mut found = self
+            .counts
+            .read(&keys, columns(cells, Participants::None), deadline)
+            .await?;
+        seen(cells, found.pop().flatten().as_ref())
+    }
+
+    fn read_each(&self, latches: &[(Arc<Cells>, Extent)], deadline: Instant) -> BoxStream<'_, PollResult> {
+        let placed = latches.iter().map(|(cells, _)| Arc::clone(cells)).enumerate();
+        // Of one level they have the same columns: all are of one farm.
+        let (own, all): (Vec<_>, Vec<_>) = placed.partition(|(_, cells)| cells.level == Level::Dc);
+        let chunks =
+            [own, all].map(|latches| latches.chunks(MAX_ROWS).map(<[_]>::to_vec).collect::<Vec<_>>());
+        stream::iter(chunks.into_iter().flatten())
+            .then(move |latches| self.look_at_some(latches, deadline))
+            .boxed()
+    }
+}
+
+impl LatchRows {
+    /// Polls at some of one level, in one call.
+    async fn look_at_some(&self, latches: Vec<(usize, Arc<Cells>)>, deadline: Instant) -> PollResult {
+        let keys: Vec<Bytes> = latches.iter().map(|(_, cells)| cells.row.clone()).collect();
+        let pending = latches
+            .first()
+            .map(|(_, cells)| columns(cells, Participants::None));
+        match self
+            .counts
+            .read(&keys, pending.unwrap_or_default(), deadline)
+            .await
+        {
+            Ok(rows) => PollResult::Found(
+                latches
+                    .iter()
+                    .zip(rows)
+                    .map(|((location, cells), row)| (*location, seen(cells, row.as_ref())))
+                    .collect(),
+            ),
+            Err(error) => {
+                PollResult::Failed(latches.into_iter().map(|(location, _)| location).collect(), error)
+            }
+        }
+    }
+}
+
+fn seen(cells: &Cells, row: Option<&Row>) -> Result<LatchObservation> {
+    let observation = LatchObservation::of(cells, row)?.with_noted_ends();
+    checked(cells, observation)
+}
+
+fn checked(cells: &Cells, observation: LatchObservation) -> Result<LatchObservation> {
+    check_leftover(cells, &observation).map(|()| observation)
+}
+
+fn contended() -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        "others changed the latch each time it was tried",
+    )
+    .with_retryable(true)
+    .with_hint(
+        "try again; where many count at once, let each process add up what it counts, or allow more time",
+    )
+}
+
+fn interfered() -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        "another client changed the count at the same moment, and a gateway does not show before or behind this change",
+    )
+    .with_hint("look at the latch; what must be exact while Java clients count is counted natively")
+}

@@ -1,0 +1,98 @@
+//! A group that may be sent: checked, folded, and with what its record needs. No I/O.
+
+use hbase_client::{BytesBinary, Durability, TableName};
+use tokio::time::Instant;
+
+use super::{
+    digest::Digest, outcome::Committed, plan::Group, proven_table::ProvenTable, sequence::Sequence,
+    settle::Claim, terms::Terms,
+};
+use crate::error::{Error, Result};
+
+/// A group that may be sent.
+pub(super) struct Prepared<'a> {
+    pub(super) group: &'a Group,
+    pub(super) sequence: Sequence<'a>,
+    pub(super) durability: Durability,
+    pub(super) claim: Option<Claim>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Checks and folds a group.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no call has the meaning of the group, or the table can't apply it.
+    pub(super) fn new(table: &ProvenTable, group: &'a Group, deadline: Instant) -> Result<Self> {
+        let terms = table.terms();
+        let durability = group.check(terms)?;
+        let sequence = Sequence::fold(&group.mutations, &terms.limits)?;
+        if sequence.replaces() && !terms.endpoint {
+            return Err(Error::invalid(
+                "a cell is deleted and written again in one transaction, which needs the endpoint's conditions",
+            )
+            .with_hint("leave the delete out, or open the table with its endpoint"));
+        }
+        let deeds = || {
+            group
+                .parts
+                .iter()
+                .map(|part| (part.deed(), part.condition().row()))
+        };
+        let digest = || Digest::of(&group.mutations, &group.conditions, deeds());
+        let claim = match &group.record {
+            Some(request) => {
+                let claim = Claim::of_request(table, &group.partition, request, digest)?;
+                claim.check_window(deadline)?;
+                Some(claim)
+            }
+            None => None,
+        };
+        Ok(Self {
+            group,
+            sequence,
+            durability,
+            claim,
+        })
+    }
+
+    /// A group of checked and folded mutations, and nothing else.
+    pub(super) fn folded(group: &'a Group, durability: Durability) -> Self {
+        Self {
+            group,
+            sequence: Sequence::unchanged(&group.mutations),
+            durability,
+            claim: None,
+        }
+    }
+
+    /// Whether it consists only of its mutations, and so may go in one call with others.
+    pub(super) fn may_share(&self, terms: &Terms) -> bool {
+        let group = self.group;
+        group.conditions.is_empty()
+            && group.parts.is_empty()
+            && !group.guard_timestamps
+            && self.claim.is_none()
+            && !self.sequence.replaces()
+            // Without it the results of each are returned.
+            && terms.endpoint
+    }
+
+    pub(super) fn committed(&self, replayed: bool) -> Committed {
+        Committed {
+            partition: self.group.partition.clone(),
+            rows: self.group.rows(),
+            mutations: self.group.mutations.len(),
+            replayed,
+            results: Vec::new(),
+        }
+    }
+}
+
+/// Adds to an error which transaction it is about.
+pub(super) fn in_context(table: &TableName, group: &Group, error: Error) -> Error {
+    error
+        .at_operation("transaction")
+        .at_table(table)
+        .at_row(&BytesBinary(group.partition.prefix()))
+}

@@ -1,0 +1,216 @@
+//! Proves what a call relies on, with calls of its own that change nothing of the user's: that a
+//! server honours conditions, how far its clock is off, and that it applies a `Multi` over several
+//! rows as a whole.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hbase_client::{
+    Durability, Get, Increment, Partition, Put, ServerName,
+    low_level::{ActionAnswer, CallKind, MultiCall, RegionAction, TableCalls},
+};
+use tokio::time::Instant;
+
+use super::{
+    probe,
+    proven_table::ProvenTable,
+    record::{self, TransactionId},
+    region_guard::VisitedServers,
+    servers::{self, Needs},
+};
+use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
+
+/// How often a server's time is read when the cell that shows it is not there.
+const CLOCK_TRIES: usize = 5;
+/// How long the cell that shows a server's time is kept.
+const CLOCK_TTL: Duration = Duration::from_secs(60);
+/// How long the rows of a trial are kept.
+const TRIAL_TTL: Duration = Duration::from_secs(5);
+/// A family that no table has.
+const NO_FAMILY: &str = "_txn-no-such-family";
+
+/// Proves what is needed of the server of a partition.
+///
+/// # Errors
+///
+/// Returns an error if the server does not do it, or the trial could not be made.
+pub(super) async fn prove(
+    table: &ProvenTable,
+    partition: &Partition,
+    needs: Needs,
+    deadline: Instant,
+) -> Result<()> {
+    if needs.conditions {
+        prove_conditions(table, partition, deadline).await?;
+    }
+    if needs.clock {
+        compare_clocks(table, partition, deadline).await?;
+    }
+    if needs.atomic_multi {
+        prove_atomic_multi(table, partition, deadline).await?;
+    }
+    Ok(())
+}
+
+/// Sends two conditions that exclude each other, and nothing else: a server that does not
+/// answer false does not honour conditions, and would apply what stands under them.
+async fn prove_conditions(table: &ProvenTable, partition: &Partition, deadline: Instant) -> Result<()> {
+    let call = probe::contradiction(partition.first_key(), &table.terms().trial_family());
+    let visited = VisitedServers::of(partition);
+    let answer = table
+        .table()
+        .call_endpoint_where("proving conditions", &call, &visited, deadline)
+        .await?;
+    let honoured = probe::is_refused(answer)?;
+    let server = visited.into_answering()?;
+    match honoured {
+        true => {
+            table.servers().honours_conditions(server);
+            Ok(())
+        }
+        false => Err(Error::new(
+            ClientErrorKind::ConditionsUnsupported,
+            "the region server takes conditions that can't hold for true, and would apply what stands under them",
+        )
+        .at_server(&server.address())
+        .with_hint("conditions and records need HBase 2.4.5 or later on every region server")),
+    }
+}
+
+/// The time in milliseconds since 1970 by the clock of a partition's server, which is compared
+/// with this machine's if that was not done lately. On a table without a family for that, this
+/// machine's time.
+pub(super) async fn time_at(
+    table: &ProvenTable,
+    partition: &Partition,
+    server: &ServerName,
+    deadline: Instant,
+) -> Result<u64> {
+    if table.terms().replay_window.is_some() && !table.servers().has_compared_clock(server) {
+        compare_clocks(table, partition, deadline).await?;
+    }
+    Ok(table.servers().now_at(server))
+}
+
+/// Lets the server stamp a cell, in the family of the records, and reads what time it has.
+async fn compare_clocks(table: &ProvenTable, partition: &Partition, deadline: Instant) -> Result<()> {
+    let Some(row) = partition.reserved_row(b"clock") else {
+        return Ok(());
+    };
+    let mut hidden = None;
+    for _ in 0..CLOCK_TRIES {
+        let visited = VisitedServers::of(partition);
+        let before = servers::local_now();
+        let shown = stamp_and_read(table, row.clone(), &visited, deadline).await?;
+        let after = servers::local_now();
+        let server = visited.into_answering()?;
+        match shown {
+            Some(shown) => return table.servers().compare_clock(server, before, shown, after),
+            None => hidden = Some(server),
+        }
+    }
+    let error = Error::new(
+        ClientErrorKind::Server,
+        "cells that are written to compare clocks are not there afterwards: another client deletes them, or all cells ahead of the clock",
+    );
+    Err(match hidden {
+        Some(server) => error.at_server(&server.address()),
+        None => error,
+    })
+}
+
+/// Writes a cell without a timestamp, and reads the one that it got. None when it is not there,
+/// because another client's delete of the same millisecond hides it, say.
+async fn stamp_and_read(
+    table: &ProvenTable,
+    row: Bytes,
+    visited: &VisitedServers<'_>,
+    deadline: Instant,
+) -> Result<Option<u64>> {
+    // One of its own: an older cell may be stamped later.
+    let qualifier = Bytes::copy_from_slice(TransactionId::unique().as_bytes());
+    let put = Put::new(row.clone())
+        .cell(record::FAMILY, qualifier.clone(), "")
+        .ttl(CLOCK_TTL);
+    let get = Get::new(row.clone()).column(record::FAMILY, qualifier);
+    let call = MultiCall {
+        row,
+        actions: vec![RegionAction::Atomic(vec![put.into()]), RegionAction::Get(get)],
+        durability: Durability::AsyncWal,
+        kind: CallKind::IdempotentWrite,
+    };
+    let answers = table
+        .table()
+        .multi_where("comparing clocks", &call, visited, deadline)
+        .await?;
+    Ok(match answers.as_slice() {
+        [_, ActionAnswer::Row(Some(row))] => row.cells().first().map(|cell| cell.timestamp),
+        _ => None,
+    })
+}
+
+/// Tries both sides of atomicity in rows of our own: two rows that are changed together, and a
+/// change that must not be made because another one of the same call can't be.
+async fn prove_atomic_multi(table: &ProvenTable, partition: &Partition, deadline: Instant) -> Result<()> {
+    let (Some(one), Some(other)) = (
+        partition.reserved_row(b"trial-1"),
+        partition.reserved_row(b"trial-2"),
+    ) else {
+        return Ok(());
+    };
+    let family = table.terms().trial_family();
+    let qualifier = Bytes::copy_from_slice(TransactionId::unique().as_bytes());
+    let increment = |row: &Bytes| {
+        Increment::new(row.clone())
+            .column(family.clone(), qualifier.clone(), 1)
+            .ttl(TRIAL_TTL)
+    };
+    let visited = VisitedServers::of(partition);
+    let send = async |actions| {
+        let call = MultiCall {
+            row: one.clone(),
+            actions,
+            durability: Durability::AsyncWal,
+            // What the counters have come to is not looked at.
+            kind: CallKind::IdempotentWrite,
+        };
+        table
+            .table()
+            .multi_where("trying an atomic Multi", &call, &visited, deadline)
+            .await
+    };
+    let both = vec![increment(&one).into(), increment(&other).into()];
+    let answers = send(vec![RegionAction::Atomic(both)]).await?;
+    let counted = matches!(answers.as_slice(), [ActionAnswer::Applied(cells)] if cells.len() == 2);
+    let hidden = Bytes::from_static(b"half");
+    let half = vec![
+        Put::new(one.clone())
+            .cell(family.clone(), hidden.clone(), "x")
+            .ttl(TRIAL_TTL)
+            .into(),
+        Put::new(other.clone()).cell(NO_FAMILY, "", "x").into(),
+    ];
+    let refused = match send(vec![RegionAction::Atomic(half)]).await {
+        Err(error) if error.kind() == ClientErrorKind::FamilyNotFound => true,
+        Err(error) => return Err(error.into()),
+        Ok(_) => false,
+    };
+    let get = Get::new(one.clone()).column(family.clone(), hidden);
+    let found = send(vec![RegionAction::Get(get)]).await?;
+    let absent = matches!(found.as_slice(), [ActionAnswer::Row(None)]);
+    let Some(server) = visited.into_only() else {
+        // The region moved meanwhile, and none of the servers has seen it all: the gate asks
+        // for another trial.
+        return Ok(());
+    };
+    if counted && refused && absent {
+        table.servers().applies_multi_atomically(server);
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::AtomicityUnsupported,
+        "the region server does not apply a Multi over several rows whole or not at all",
+    )
+    .at_server(&server.address())
+    .with_hint("attach MultiRowMutationEndpoint to the table and open it with that"))
+}

@@ -1,0 +1,93 @@
+//! A table, and what opening it has proven.
+
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+};
+
+use hbase_client::{Table, TableName};
+
+use super::{rule_watch::RuleWatch, servers::Servers, terms::Terms};
+
+/// A table whose partitions can change as a whole. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct ProvenTable {
+    table: Table,
+    proof: Arc<Proof>,
+}
+
+/// What opening the table has proven, and what keeps it true.
+struct Proof {
+    terms: Terms,
+    watch: RuleWatch,
+    servers: Servers,
+}
+
+impl ProvenTable {
+    pub(super) fn new(table: Table, terms: Terms, watch: RuleWatch) -> Self {
+        Self {
+            table,
+            proof: Arc::new(Proof {
+                terms,
+                watch,
+                servers: Servers::default(),
+            }),
+        }
+    }
+
+    /// The same table with these settings for its calls.
+    pub(super) fn map_table(self, map: impl FnOnce(Table) -> Table) -> Self {
+        Self {
+            table: map(self.table),
+            proof: self.proof,
+        }
+    }
+
+    pub(super) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(super) fn name(&self) -> &TableName {
+        self.table.name()
+    }
+
+    pub(super) fn terms(&self) -> &Terms {
+        &self.proof.terms
+    }
+
+    pub(super) fn watch(&self) -> &RuleWatch {
+        &self.proof.watch
+    }
+
+    pub(super) fn servers(&self) -> &Servers {
+        &self.proof.servers
+    }
+
+    /// The table, for a task that must not keep it open.
+    pub(super) fn downgrade(&self) -> WeakTable {
+        WeakTable {
+            table: self.table.clone(),
+            proof: Arc::downgrade(&self.proof),
+        }
+    }
+}
+
+impl fmt::Debug for ProvenTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ProvenTable").field(self.name()).finish()
+    }
+}
+
+/// A weak reference to an open table.
+pub(super) struct WeakTable {
+    table: Table,
+    proof: Weak<Proof>,
+}
+
+impl WeakTable {
+    pub(super) fn upgrade(self) -> Option<ProvenTable> {
+        let proof = self.proof.upgrade()?;
+        let table = self.table;
+        Some(ProvenTable { table, proof })
+    }
+}

@@ -1,0 +1,113 @@
+//! What is known of a table that transactions are for. No I/O.
+
+use std::{collections::HashSet, time::Duration};
+
+use bytes::Bytes;
+use hbase_client::{Durability, PartitionRule, TableDescriptor, low_level::Limits};
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    table_descriptor::TableDescriptorExt,
+};
+
+/// The properties of an open table that its transactions rely on.
+#[derive(Clone, Debug)]
+pub(super) struct Terms {
+    pub(super) rule: PartitionRule,
+    pub(super) families: HashSet<Bytes>,
+    /// The durability of mutations that don't name one; `UseDefault` if the table leaves it to its
+    /// region servers.
+    pub(super) durability: Durability,
+    pub(super) limits: Limits,
+    pub(super) max_mutations: usize,
+    pub(super) max_bytes: usize,
+    pub(super) max_conditions: usize,
+    /// How long records are kept; `None` if the table has no family for them.
+    pub(super) replay_window: Option<Duration>,
+    /// Whether each transaction changes the version cell of its partition.
+    pub(super) partition_version: bool,
+    /// Whether transactions go through the endpoint, or through `Multi`.
+    pub(super) endpoint: bool,
+    /// How many groups of a batch are sent at a time.
+    pub(super) concurrency: usize,
+}
+
+impl Terms {
+    /// Returns how long records are kept.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RecordFamilyMissing`](ErrorKind::RecordFamilyMissing) if the table can't keep
+    /// records.
+    pub(super) fn record_window(&self) -> Result<Duration> {
+        self.replay_window.ok_or_else(|| {
+            Error::new(
+                ErrorKind::RecordFamilyMissing,
+                format!(
+                    "the table has no family {} that keeps the records of transactions",
+                    TableDescriptor::RECORD_FAMILY
+                ),
+            )
+            .with_hint("open the table again after adding the family")
+            .with_missing_family(TableDescriptor::RECORD_FAMILY)
+        })
+    }
+
+    /// The families that are not reserved.
+    pub(super) fn user_families(&self) -> impl Iterator<Item = &Bytes> {
+        self.families
+            .iter()
+            .filter(|family| !TableDescriptor::reserves_family(family))
+    }
+
+    /// A family for trials of servers: that of the records, which the user's readers do not see; in
+    /// a table without it, any of the user's.
+    pub(super) fn trial_family(&self) -> Bytes {
+        self.families
+            .get(TableDescriptor::RECORD_FAMILY.as_bytes())
+            .or_else(|| self.user_families().next())
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Checks that a table with this descriptor still has the properties.
+    ///
+    /// # Errors
+    ///
+    /// - [`PartitionRuleChanged`](ErrorKind::PartitionRuleChanged) if it does not;
+    /// - [`FeatureUnknown`](ErrorKind::FeatureUnknown) if the table requires a feature that this
+    ///   release does not know.
+    pub(super) fn check_unchanged(&self, descriptor: &TableDescriptor) -> Result<()> {
+        descriptor.check_features()?;
+        let changed = |what: String| {
+            Err(Error::new(ErrorKind::PartitionRuleChanged, what).with_hint("open the table again"))
+        };
+        if let (Some(then), Some(now)) = (self.replay_window, descriptor.replay_window()?)
+            && now < then
+        {
+            return changed(format!(
+                "the table remembered transactions for {then:?} when it was opened; now it is {now:?}"
+            ));
+        }
+        if descriptor.durability().is_weak() && self.durability == Durability::UseDefault {
+            return changed(format!(
+                "the table's writes survived a crash when it was opened; now its DURABILITY is {}",
+                descriptor.attribute("DURABILITY").unwrap_or_default()
+            ));
+        }
+        if descriptor.has_partition_version() && !self.partition_version {
+            return changed(
+                "the table had no versions of partitions when it was opened, and has them now".to_owned(),
+            );
+        }
+        let now = match PartitionRule::from_descriptor(descriptor) {
+            Ok(rule) if rule == self.rule => return Ok(()),
+            Ok(rule) => format!("now it is {rule}"),
+            Err(error) => format!("now there is none: {error}"),
+        };
+        changed(format!(
+            "the table was opened with the partition rule {}; {now}",
+            self.rule
+        ))
+    }
+}

@@ -1,0 +1,75 @@
+//! Calls that the master answers.
+
+use hbase_txn::{FamilyDescriptor, PartitionedTable, TableDescriptor, TableName, TableState};
+
+use super::super::{
+    report::{Call, Prepared, Reported},
+    seat::Seat,
+};
+use crate::cluster::{FAMILY, PATIENCE};
+
+/// A table of the case, to be made.
+fn descriptor(seat: &Seat) -> TableDescriptor {
+    let name = format!("{}_{}", seat.clean.data.name(), seat.prefix);
+    TableDescriptor::new(name)
+        .unwrap()
+        .with_family(FamilyDescriptor::new(FAMILY))
+}
+
+async fn is_there(seat: Seat, name: TableName) -> u64 {
+    let admin = seat.clean.connection.admin().with_operation_timeout(PATIENCE);
+    u64::from(admin.exists(&name).await.unwrap())
+}
+
+pub(super) fn all() -> Vec<Call> {
+    let of_master = [
+        Call::new("admin: exists", |seat| async move {
+            let admin = seat.connection.admin();
+            Prepared::read(async move { Reported::expect(admin.exists(seat.clean.data.name()).await, &true) })
+        }),
+        Call::new("admin: state", |seat| async move {
+            let admin = seat.connection.admin();
+            Prepared::read(async move {
+                Reported::expect(admin.state(seat.clean.data.name()).await, &TableState::Enabled)
+            })
+        }),
+        Call::new("admin: descriptor", |seat| async move {
+            let admin = seat.connection.admin();
+            Prepared::read(async move {
+                let name = seat.clean.data.name();
+                let found = admin.descriptor(name).await;
+                Reported::expect(found.map(|descriptor| descriptor.name), name)
+            })
+        }),
+        Call::new("admin: create_table", |seat| async move {
+            let (admin, descriptor) = (seat.connection.admin(), descriptor(&seat));
+            let name = descriptor.name.clone();
+            Prepared::write(
+                async move { Reported::of(admin.create_table(&descriptor, &[]).await) },
+                move || is_there(seat.clone(), name.clone()),
+            )
+        }),
+        Call::new("admin: disable_table", |seat| async move {
+            let (admin, descriptor) = (seat.connection.admin(), descriptor(&seat));
+            let clean = seat.clean.connection.admin().with_operation_timeout(PATIENCE);
+            clean.create_table(&descriptor, &[]).await.unwrap();
+            let name = descriptor.name.clone();
+            let disable = async move { Reported::of(admin.disable_table(&name).await) };
+            Prepared::write(disable, move || {
+                let (clean, name) = (clean.clone(), descriptor.name.clone());
+                async move { u64::from(clean.state(&name).await.unwrap() == TableState::Disabled) }
+            })
+        }),
+        Call::new("open for transactions", |seat| async move {
+            let name = seat.clean.data.name().clone();
+            Prepared::read(async move { Reported::of(PartitionedTable::open(&seat.connection, name).await) })
+        }),
+    ];
+    let mut calls: Vec<Call> = of_master.into_iter().map(Call::of_master).collect();
+    // Region servers do it.
+    calls.push(Call::new("admin: flush_table", |seat| async move {
+        let admin = seat.connection.admin();
+        Prepared::read(async move { Reported::of(admin.flush_table(seat.clean.data.name()).await).or_not() })
+    }));
+    calls
+}

@@ -1,0 +1,24 @@
+//! The calls: how each is made, and how it is seen what it did.
+
+mod admin;
+mod holds;
+mod latches;
+mod locks;
+mod rows;
+mod transactions;
+
+use super::report::Call;
+
+pub(super) fn all() -> Vec<Call> {
+    [
+        rows::all(),
+        transactions::all(),
+        locks::all(),
+        holds::all(),
+        latches::all(),
+        admin::all(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,125 @@
+//! Guards that leave the runtime that acquired them.
+
+use std::{thread, time::Duration};
+
+use hbase_txn::{
+    Connection, Level, TableDescriptor, TableDescriptorExt, TableName,
+    coordination::Semaphore,
+    lock::{LockGuard, LockManager, LockManagerOptions, LockRequest, LockTableOptions, PartitionLocks},
+};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::{
+    connect, put,
+    table::{SharedTable, TestTable, by_three},
+    within,
+};
+
+static LOCKS: SharedTable = SharedTable::new("lock-runtimes", without_java_clients, &[]);
+static PARTITIONS: SharedTable = SharedTable::new("lock-runtimes-in", with_locks, &[]);
+
+fn without_java_clients(name: TableName) -> TableDescriptor {
+    LockTableOptions::from(name).without_java_clients().descriptor()
+}
+
+fn with_locks(name: TableName) -> TableDescriptor {
+    by_three(name).with_lock_family()
+}
+
+/// Far longer than anything here takes: a lease that ends is not mistaken for a release.
+const LEASE: Duration = Duration::from_secs(80);
+const SOON: Duration = Duration::from_secs(20);
+
+async fn manager(connection: &Connection, table: &TestTable) -> LockManager {
+    LockManagerOptions::new("runtimes")
+        .open(connection, table.name.clone())
+        .await
+        .unwrap()
+}
+
+fn request(locks: &LockManager, id: &str) -> LockRequest {
+    locks.lock(Level::Xdc, id).unwrap().ttl(LEASE)
+}
+
+async fn is_released(locks: &LockManager, id: &str) {
+    let acquired = request(locks, id).wait(SOON).acquire().await.unwrap();
+    assert!(acquired.release().await.unwrap().is_released());
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Drops it where there is no runtime.
+fn drop_on_a_thread(guard: impl Send + 'static) {
+    thread::spawn(move || drop(guard)).join().unwrap();
+}
+
+/// A lock that was acquired in a runtime that is gone.
+fn acquired_elsewhere(table: TableName, id: &'static str) -> LockGuard {
+    let acquired = thread::spawn(move || {
+        runtime().block_on(async {
+            let connection = connect().await;
+            let locks = LockManagerOptions::new("runtimes").open(&connection, table);
+            request(&locks.await.unwrap(), id).acquire().await.unwrap()
+        })
+    });
+    acquired.join().unwrap()
+}
+
+#[tokio::test]
+async fn guard_dropped_outside_a_runtime_is_released() {
+    let table = LOCKS.get().await;
+    let (connection, other) = (connect().await, connect().await);
+    let (locks, others) = (manager(&connection, &table).await, manager(&other, &table).await);
+    drop_on_a_thread(request(&locks, "thread").auto_renew().acquire().await.unwrap());
+    is_released(&others, "thread").await;
+    // Nor does it help that the runtime there ends at once.
+    let guard = request(&locks, "brief").acquire().await.unwrap();
+    let brief = thread::spawn(move || runtime().block_on(async move { drop(guard) }));
+    brief.join().unwrap();
+    is_released(&others, "brief").await;
+}
+
+#[tokio::test]
+async fn permit_dropped_outside_a_runtime_is_released() {
+    let table = LOCKS.get().await;
+    let (connection, other) = (connect().await, connect().await);
+    let (locks, others) = (manager(&connection, &table).await, manager(&other, &table).await);
+    let permit = async |locks: &LockManager| {
+        let semaphore = Semaphore::create(locks, Level::Xdc, "permits", 1).await.unwrap();
+        let request = semaphore.permit().ttl(LEASE).wait(SOON);
+        request.acquire().await.unwrap()
+    };
+    drop_on_a_thread(permit(&locks).await);
+    drop(permit(&others).await);
+}
+
+#[tokio::test]
+async fn pending_lock_dropped_outside_a_runtime_is_released() {
+    let table = PARTITIONS.get().await;
+    let (connection, other) = (connect().await, connect().await);
+    let (data, others) = (table.open(&connection).await, table.open(&other).await);
+    let locks = PartitionLocks::open(&data).await.unwrap();
+    let mut transaction = data.transaction("aaa");
+    let request = locks.lock("aaa", "pending").unwrap().ttl(LEASE);
+    let pending = transaction.acquire_lock(request).unwrap();
+    transaction = transaction.put(put("aaa1", "v"));
+    transaction.commit().await.into_result().unwrap();
+    drop_on_a_thread(pending);
+    let others = PartitionLocks::open(&others).await.unwrap();
+    let request = others.lock("aaa", "pending").unwrap().ttl(LEASE);
+    drop(request.wait(SOON).acquire().await.unwrap());
+}
+
+#[tokio::test]
+async fn guard_outlives_its_runtime_and_is_released_by_another() {
+    let table = LOCKS.get().await;
+    let others = manager(&connect().await, &table).await;
+    let name = table.name.clone();
+    let guard = acquired_elsewhere(name.clone(), "released");
+    assert!(within(SOON, guard.release()).await.unwrap().is_released());
+    is_released(&others, "released").await;
+    drop(acquired_elsewhere(name, "dropped"));
+    is_released(&others, "dropped").await;
+}
