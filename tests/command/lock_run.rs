@@ -60,6 +60,15 @@ impl Running {
         line.trim_end().to_owned()
     }
 
+    /// The process that the script started, which says `started` when it is ready; the shell writes
+    /// its number, before or after.
+    fn started(&mut self) -> String {
+        let mut lines = vec![self.line(), self.line()];
+        lines.retain(|line| line != "started");
+        let [pid] = <[String; 1]>::try_from(lines).expect("`started` and a number");
+        pid
+    }
+
     /// Its end, and what it still wrote.
     fn end(mut self) -> Answer {
         let mut rest = String::new();
@@ -251,9 +260,9 @@ fn a_command_that_ignores_term_is_killed_after_five_seconds() {
 #[test]
 fn what_a_command_left_behind_that_ignores_term_is_killed_too() {
     let table = lock_table("orphan");
-    let script = "(trap '' TERM; while :; do sleep 0.05; done) & echo $!; wait";
+    let script = "(trap '' TERM; echo started; while :; do sleep 0.05; done) & echo $!; wait";
     let mut run = Running::start(&table, &["--ttl", "2s"], script);
-    let orphan = run.line();
+    let orphan = run.started();
     lock(&table, "release", "a", &["--force"]).done();
     assert_eq!(run.end().code, 4);
     within("the end of what was left", || (!lives(&orphan)).then_some(()));
@@ -327,10 +336,12 @@ fn orphans_leave_no_zombies_while_the_command_runs() {
 #[test]
 fn term_reaches_the_children_before_the_release() {
     let table = lock_table("group");
-    // The shell ends by TERM; what it started cleans up for a second, or does not listen.
-    let script = "sh -c \"trap 'sleep 1; exit' TERM; while :; do sleep 0.05; done\" & echo $!; wait";
+    // The shell ends by TERM; what it started cleans up for a second, or does not listen. Neither
+    // says a word before it has set its trap.
+    let script =
+        "sh -c \"trap 'sleep 1; exit' TERM; echo started; while :; do sleep 0.05; done\" & echo $!; wait";
     let mut run = Running::start(&table, &[], script);
-    let cleaner = run.line();
+    let cleaner = run.started();
     run.signal(Signal::TERM);
     let end = run.end();
     assert_eq!(end.code, 143, "{end:?}");
@@ -342,12 +353,11 @@ fn term_reaches_the_children_before_the_release() {
 
     let script = "(trap '' TERM; echo started; while :; do sleep 0.05; done) & echo $!; wait";
     let mut run = Running::start(&table, &[], script);
-    let lines = [run.line(), run.line()];
-    let deaf = lines.iter().find(|line| *line != "started").unwrap();
+    let deaf = run.started();
     run.signal(Signal::TERM);
     let end = run.end();
     assert_eq!(end.code, 143, "{end:?}");
-    assert!(!lives(deaf) && end.took >= Duration::from_secs(4), "{end:?}");
+    assert!(!lives(&deaf) && end.took >= Duration::from_secs(4), "{end:?}");
     assert_eq!(show(&table, "a")["state"], "free");
 }
 
@@ -413,7 +423,7 @@ fn a_signal_ends_the_wait_for_a_lock() {
 fn familys_ttl_loses_a_lock_early_despite_renewals() {
     let family = FamilyDescriptor::new("D").with_attribute("TTL", "5");
     let table = TestTable::odd("short_lived", |table| table.with_family(family), &[]);
-    let script = "echo ready; trap 'date +%s%3N; exit' TERM; while :; do sleep 0.05; done";
+    let script = "trap 'date +%s%3N; exit' TERM; echo ready; while :; do sleep 0.05; done";
     let mut run = Running::start(&table, &["--ttl", "3s"], script);
     assert_eq!(run.line(), "ready");
     let next = told(
