@@ -225,7 +225,9 @@ fn all_processes() -> HashMap<Pid, Process> {
 }
 
 fn parse_pid(text: &str) -> Option<Pid> {
-    Pid::from_raw(text.parse().ok()?)
+    // The kernel shows parent and group of a process that it is removing as 0 and -1.
+    let raw = text.parse().ok().filter(|raw: &i32| *raw > 0)?;
+    Pid::from_raw(raw)
 }
 
 /// The status that a shell would tell.
@@ -251,6 +253,12 @@ mod tests {
     fn start(script: &str) -> Running {
         let command = ["sh", "-c", script].map(OsString::from);
         Running::start_in(true, &command, [("A", String::new()), ("B", String::new())]).unwrap()
+    }
+
+    #[test]
+    fn pid_of_a_process_that_is_being_removed_is_none() {
+        let pids = ["7", "0", "-1", "", "7x", "2147483648"].map(parse_pid);
+        assert_eq!(pids, [Pid::from_raw(7), None, None, None, None, None]);
     }
 
     #[tokio::test]
