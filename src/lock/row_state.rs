@@ -151,11 +151,11 @@ impl RowState {
         self.marker.as_ref().filter(|marker| !marker.value.is_empty())
     }
 
-    /// When the row was marked, if its marker is this one.
+    /// Returns the marker that says that the row is taken, and its timestamp.
     #[cfg(feature = "thrift")]
-    pub(crate) fn marked(&self, mark: &[u8]) -> Option<u64> {
-        let marker = self.marker.as_ref().filter(|marker| marker.value == mark)?;
-        Some(marker.timestamp)
+    pub(crate) fn mark(&self) -> Option<(u64, &Bytes)> {
+        let marker = self.held_marker()?;
+        Some((marker.timestamp, &marker.value))
     }
 
     fn decoded(&self) -> Option<(&CellState, Owner)> {

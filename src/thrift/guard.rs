@@ -1,4 +1,4 @@
-//! A lock that is held through a gateway.
+//! A guard of a lock held through a gateway.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -18,21 +18,20 @@ use crate::{
     lock::{self, LocalClaim, LockLoss, LockToken, Moment, ReleaseOutcome, Renewable, Term, time_of_try},
 };
 
-/// The longest pause between two tries to renew a lock.
+/// The longest pause between two attempts to renew a lock.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A lock held through a gateway: until it is released, its lease expires, or it is lost.
+/// A lock held through a gateway, until it is released, its lease expires, or it is lost.
 ///
-/// It is to be used as a [`LockGuard`](crate::lock::LockGuard) is, and is no proof for others
-/// either: what must be safe against a holder that goes on after its lease carries the [fencing
-/// number](Self::fencing) to a store that refuses lower ones. No transaction can be fenced by it.
-/// It belongs to the runtime that acquired it, as a [`LockGuard`](crate::lock::LockGuard#runtimes)
-/// does.
+/// Its use and its limits are those of a [`LockGuard`](crate::lock::LockGuard): a write that must be
+/// safe against a holder that goes on after its lease carries the [fencing number](Self::fencing) to
+/// a store that refuses lower ones. It cannot fence a transaction. It belongs to the runtime that
+/// acquired it, as a [`LockGuard`](crate::lock::LockGuard#runtimes) does.
 #[must_use = "a lock that is not bound to a name is released at once"]
 pub struct ThriftLockGuard {
     held: Arc<Held>,
     keeper: JoinHandle<()>,
-    /// That of the keeper.
+    /// The keeper's runtime.
     runtime: Handle,
 }
 
@@ -77,7 +76,7 @@ impl ThriftLockGuard {
         }
     }
 
-    /// Keeps this among the tasks of this process as long as the lock is held.
+    /// Keeps the claim among the tasks of this process while the lock is held.
     pub(super) fn with_local_claim(self, local_claim: LocalClaim) -> Self {
         self.held.term.keep(local_claim);
         self
@@ -89,11 +88,11 @@ impl ThriftLockGuard {
         &self.held.name
     }
 
-    /// Returns the token of this hold. A process that has it can release the lock, [through a
+    /// Returns the token of this hold. Any process with the token can release the lock, [through a
     /// gateway](super::ThriftLockManager::release) or
     /// [natively](crate::lock::LockManager::release).
     ///
-    /// It must not be renewed natively: for this guard the lock counts as lost then.
+    /// A native client must not renew it: this guard then reports the lock as lost.
     #[must_use]
     pub fn token(&self) -> LockToken {
         self.held.token
@@ -118,23 +117,26 @@ impl ThriftLockGuard {
         self.held.term.left()
     }
 
-    /// Waits until the lock is lost: at the end of its lease also when the gateway is silent, or as
-    /// soon as a renewal is refused. While renewals succeed it does not end. May be dropped and
-    /// called again at any time.
+    /// Waits until the lock is lost: at the end of its lease, even if the gateway is silent, or as
+    /// soon as a renewal is refused. It does not return while renewals succeed.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again at any time.
     pub async fn lost(&self) -> LockLoss {
         self.held.term.lost().await
     }
 
     /// Renews the lease: it lasts its whole time from now on. Four calls, seven with a companion
-    /// row.
+    /// row; one more after a renewal whose outcome is unknown.
     ///
-    /// Calls that are not answered within a third of what is left of the lease are sent again, by a
-    /// new connection.
+    /// Calls that are not answered within a third of the remaining lease are sent again, by a new
+    /// connection. A call that arrives after the next one changes nothing.
     ///
     /// # Errors
     ///
-    /// [`LockLost`](ErrorKind::LockLost) when it is not held any more. Any other error leaves the
-    /// lock as it is, and the lease as it was at least.
+    /// Returns [`LockLost`](ErrorKind::LockLost) if the lock is no longer held. After any other error
+    /// the lease lasts at least as long as before.
     pub async fn renew(&self) -> Result<()> {
         let deadline = self.held.location.rows.connection.deadline();
         self.held.renew(deadline).await
@@ -151,12 +153,14 @@ impl ThriftLockGuard {
     /// Releases the lock, and returns whether it was held until now. Three calls, four with a
     /// companion row.
     ///
-    /// A future that is dropped leaves the rest to the background, as a dropped guard does.
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, a background task completes the release, as for a dropped guard.
     ///
     /// # Errors
     ///
-    /// Those of the calls, within the operation timeout. The background goes on trying until the
-    /// lease is over.
+    /// Returns the errors of the calls, within the operation timeout. A background task retries until
+    /// the lease expires.
     pub async fn release(self) -> Result<ReleaseOutcome> {
         self.keeper.abort();
         let deadline = self.held.location.rows.connection.deadline();
@@ -191,12 +195,12 @@ impl Drop for ThriftLockGuard {
 }
 
 impl Held {
-    /// What changes it has it meanwhile: a renewal, until that is through.
+    /// Waits for the claim. A renewal has it until it has ended.
     async fn claim(&self, deadline: Instant) -> Result<MutexGuard<'_, ThriftClaim>> {
         timeout_at(deadline, self.claim.lock()).await.map_err(|_| {
             let error = Error::new(
                 ClientErrorKind::DeadlineExceeded,
-                "a renewal that was on its way did not end in time",
+                "a renewal in flight did not end in time",
             );
             self.in_context(error.with_retryable(true))
         })
@@ -248,9 +252,14 @@ impl Renewable for Held {
                     self.term.lose(loss);
                     return Err(error);
                 }
-                // The silent connection is closed: the next try dials.
-                Err(error) if error.kind() == ClientErrorKind::DeadlineExceeded && try_until < deadline => {
-                    tracing::debug!(lock = %self.name, %error, "a renewal was not answered in time");
+                // The silent connection is closed: the next attempt dials. A conflict is with an
+                // attempt before it that was late.
+                Err(error)
+                    if try_until < deadline
+                        && (error.kind() == ClientErrorKind::DeadlineExceeded
+                            || error.kind() == ErrorKind::Conflict) =>
+                {
+                    tracing::debug!(lock = %self.name, %error, "sending a renewal again");
                     sleep_until(try_until.min(Instant::now() + PAUSE)).await;
                 }
                 Err(error) => return Err(self.in_context(error)),

@@ -1,10 +1,11 @@
-//! The lock protocol, out of what a gateway can do: one cell at a time on a condition, stamped by
-//! the server; any cells of a row at a timestamp, on no condition; reads.
+//! The lock protocol, built from the calls of a gateway: put one cell on a condition, stamped by the
+//! server; put or delete any cells of a row at a timestamp, without a condition; read.
 //!
-//! The marker is taken on a condition, and its value is the hold's own: so every later condition is
-//! "the marker is mine". What it is stamped with, a read tells. All else is written at that very
-//! timestamp, with a TTL that ends where the marker's does: so however late or often it arrives, it
-//! changes nothing that is not the hold's own, and nothing at all once the lease is over.
+//! The marker is put on a condition, and its value names the hold and the renewal. Each renewal
+//! requires the marker of the one before it, so a renewal that arrives late changes nothing. A read
+//! returns the timestamp of the marker. All other cells are written at that timestamp, with a TTL
+//! that ends with the marker's: however late or often they arrive, they change only cells of this
+//! hold, and nothing after its lease.
 
 use bytes::Bytes;
 use hbase_client::{Effect, low_level::Pauses};
@@ -32,23 +33,25 @@ pub(super) struct ThriftLockLocation {
     pub(super) lock: LockRows,
 }
 
-/// What one token has of a lock.
+/// The hold of one token on a lock.
 #[derive(Clone, Debug)]
 pub(super) struct ThriftClaim {
     pub(super) held: HeldBy,
     pub(super) fencing: u64,
-    /// When the last lease was sent that was seen.
+    /// When the last confirmed lease was sent.
     pub(super) since: Moment,
-    /// When the longest lease is over that was sent, whether or not it arrived.
+    /// The end of the longest lease that was sent, whether or not it arrived.
     end: Moment,
     /// The longest TTL that was sent.
     longest: Millis,
-    /// Until when what lies under it may live, for each row, by the server's clock. None when
-    /// nobody knows.
+    /// The number of the last renewal that was sent. Above `held.renewal`, its outcome is unknown.
+    sent: u64,
+    /// Until when cells under the hold may live, for each row, by the server's clock. `None` if
+    /// that is unknown.
     ///
-    /// That was deleted; but HBase drops a delete marker that it finds behind two versions of a
-    /// column, because one version is kept, and keeps what the marker hid in older files. So it
-    /// must lie right under the hold, and does not count once the hold is over.
+    /// Those cells were deleted. But HBase drops a delete marker that lies behind two versions of a
+    /// column, because one version is kept, and keeps the cells that the marker hid in older files.
+    /// So the delete marker must lie directly under the hold, and does not count after it.
     horizons: Option<Vec<u64>>,
 }
 
@@ -57,14 +60,27 @@ pub(super) struct ThriftClaim {
 pub(super) enum ThriftAttemptOutcome {
     Won(ThriftClaim),
     /// Another holder has it, or the outcome is unknown: the rows as they were read, without those
-    /// that the attempt itself took and released.
+    /// that the attempt itself marked and released.
     Lost(Vec<RowState>),
 }
 
-/// What stands in the marker of this hold and of no other. Java's clients, and ours, take any
-/// marker that is not empty for held.
-fn mark(token: LockToken) -> Bytes {
-    format!("M{token}").into()
+/// The marker's value of one renewal of one hold; 0 is the acquisition. Java clients, and native
+/// ones, read any marker that is not empty as held.
+fn mark(token: LockToken, renewal: u64) -> Bytes {
+    format!("M{token}.{renewal}").into()
+}
+
+/// The marker of a row and its timestamp, if this token put it.
+fn mark_of(state: &RowState, token: LockToken) -> Option<(u64, &Bytes)> {
+    let prefix = format!("M{token}.");
+    state
+        .mark()
+        .filter(|(_, value)| value.starts_with(prefix.as_bytes()))
+}
+
+/// When a row was marked, if this token marked it.
+fn marked(state: &RowState, token: LockToken) -> Option<u64> {
+    mark_of(state, token).map(|(timestamp, _)| timestamp)
 }
 
 fn unknown(error: Error) -> Error {
@@ -72,19 +88,14 @@ fn unknown(error: Error) -> Error {
 }
 
 impl ThriftClaim {
-    /// Whether the longest lease that was sent is over.
+    /// Whether the longest lease that was sent has expired.
     pub(super) fn is_over(&self) -> bool {
         self.end.left().is_zero()
     }
 
-    /// Whether the last lease is over that is known to have arrived: what is gone then may have
-    /// ended with it.
+    /// Whether the last confirmed lease has expired: cells that are gone may have expired with it.
     fn may_be_over(&self) -> bool {
         self.is_over() || self.since.after(self.held.ttl.into()).left().is_zero()
-    }
-
-    fn mark(&self) -> Bytes {
-        mark(self.held.token)
     }
 }
 
@@ -92,7 +103,7 @@ impl ThriftClaim {
 #[derive(Clone)]
 pub(super) struct ThriftAttempt {
     pub(super) location: ThriftLockLocation,
-    /// What is to stand in its rows. The token is used for this one attempt.
+    /// The owner to be written to its rows. The token is used for this one attempt.
     pub(super) held: HeldBy,
 }
 
@@ -114,8 +125,7 @@ impl Abandoned for ThriftAttempt {
         for Self { location, held } in attempts {
             let deadline = location.rows.connection.deadline();
             location.give_back_part(held, None, &states, deadline).await?;
-            let mark = mark(held.token);
-            whole.push(states.iter().all(|state| state.marked(&mark).is_some()));
+            whole.push(states.iter().all(|state| marked(state, held.token).is_some()));
         }
         Ok(whole)
     }
@@ -141,39 +151,32 @@ impl ThriftLockLocation {
             .collect())
     }
 
-    /// Tries to take the lock. What was won in part is given back.
+    /// Tries to acquire the lock. If only some of the rows are won, they are given back.
     ///
     /// # Errors
     ///
-    /// Those of the calls. If the outcome is unknown, the token may have the lock, or still take
-    /// it.
+    /// Returns the errors of the calls. If the outcome is unknown, the token may hold the lock, or
+    /// may still acquire it.
     pub(super) async fn attempt(&self, held: &HeldBy, deadline: Instant) -> Result<ThriftAttemptOutcome> {
         let since = Moment::now();
-        let mark = mark(held.token);
         for (index, row) in self.lock.rows.iter().enumerate() {
-            let new = (MARKER, mark.clone());
+            let new = (MARKER, mark(held.token, held.renewal));
             let put = self
                 .rows
                 .check_and_put(row, (&MARKER, None), new, held.ttl.into(), deadline)
                 .await;
-            // However harmless a failure is itself, a row may have been won before it.
+            // Even if the failed call had no effect, an earlier row may have been won.
             if !put.map_err(|error| if index == 0 { error } else { unknown(error) })? {
                 break;
             }
         }
-        self.settle(held, since, &mark, deadline).await.map_err(unknown)
+        self.settle(held, since, deadline).await.map_err(unknown)
     }
 
-    /// Finds out what was taken, and makes a hold of it if that is all.
-    async fn settle(
-        &self,
-        held: &HeldBy,
-        since: Moment,
-        mark: &Bytes,
-        deadline: Instant,
-    ) -> Result<ThriftAttemptOutcome> {
+    /// Reads which rows were won, and completes the hold if all were.
+    async fn settle(&self, held: &HeldBy, since: Moment, deadline: Instant) -> Result<ThriftAttemptOutcome> {
         let before = self.read(deadline).await?;
-        let stamps: Option<Vec<u64>> = before.iter().map(|state| state.marked(mark)).collect();
+        let stamps: Option<Vec<u64>> = before.iter().map(|state| marked(state, held.token)).collect();
         let Some(stamps) = stamps else {
             return self.give_up(held, &before, before.clone(), deadline).await;
         };
@@ -187,10 +190,9 @@ impl ThriftLockLocation {
         }
         let is_bare = self.lay_bare(held, &stamps, &before, deadline).await?;
         let after = self.read(deadline).await?;
-        let is_ours = after
-            .iter()
-            .zip(&stamps)
-            .all(|(state, stamp)| state.marked(mark) == Some(*stamp) && state.lease_of(held.token).is_some());
+        let is_ours = after.iter().zip(&stamps).all(|(state, stamp)| {
+            marked(state, held.token) == Some(*stamp) && state.lease_of(held.token).is_some()
+        });
         let fencing = |states: &[RowState]| states.first().and_then(|state| state.fencing);
         match fencing(&after) {
             Some(number) if is_bare && is_ours && fencing(&before) < Some(number) => {
@@ -200,6 +202,7 @@ impl ThriftLockLocation {
                     since,
                     end: since.after(held.ttl.into()),
                     longest: held.ttl,
+                    sent: held.renewal,
                     horizons: Some(horizons),
                 }))
             }
@@ -207,8 +210,8 @@ impl ThriftLockLocation {
         }
     }
 
-    /// Counts the fencing cell on. Counting sets no TTL but keeps it, so a cell that is not there
-    /// is made first.
+    /// Increments the fencing cell. An increment keeps the TTL of a cell but sets none, so a missing
+    /// cell is created first.
     async fn count(&self, before: &[RowState], deadline: Instant) -> Result<()> {
         let row = &self.lock.rows[0];
         if before.first().is_some_and(|state| state.fencing.is_none()) {
@@ -221,9 +224,9 @@ impl ThriftLockLocation {
         Ok(())
     }
 
-    /// Sees to it that nothing outlives the hold that lies under it. What was left there is known:
-    /// until the hold's own owner cell is written, the row has that of the last holder. False
-    /// when it can't be cleared away without the hold.
+    /// Deletes cells under the hold that would outlive it. They are known: until the hold's own owner
+    /// cell is written, the row has that of the last holder. Returns `false` if they cannot be
+    /// deleted without the hold.
     async fn lay_bare(
         &self,
         held: &HeldBy,
@@ -234,7 +237,7 @@ impl ThriftLockLocation {
         for ((row, stamp), before) in self.lock.rows.iter().zip(stamps).zip(before) {
             match row_lease(held, *stamp).outlived_by(before) {
                 Some(remains) if remains.timestamp < *stamp => self.unmark(row, stamp - 1, deadline).await?,
-                // Given back in the very millisecond in which it was taken again.
+                // Released in the millisecond in which it was acquired again.
                 Some(_) => return Ok(false),
                 None => {}
             }
@@ -254,7 +257,7 @@ impl ThriftLockLocation {
         Ok(ThriftAttemptOutcome::Lost(states))
     }
 
-    /// Gives back what the token has of the rows, which were seen like this behind its marking.
+    /// Gives back the rows that the token marked, which were then read as `states`.
     async fn give_back_part(
         &self,
         held: &HeldBy,
@@ -262,13 +265,11 @@ impl ThriftLockLocation {
         states: &[RowState],
         deadline: Instant,
     ) -> Result<()> {
-        let mark = mark(held.token);
         for (index, state) in states.iter().enumerate().rev() {
-            let Some(stamp) = state.marked(&mark) else {
+            let Some(stamp) = marked(state, held.token) else {
                 continue;
             };
-            // As long as its own owner cell is not there, what the row has is still the one before
-            // it.
+            // Until its own owner cell is written, the row has that of the last holder.
             let own = state.lease_of(held.token);
             let before = match (before.and_then(|before| before.get(index)), own) {
                 (Some(before), _) => Some(before),
@@ -280,22 +281,22 @@ impl ThriftLockLocation {
                     self.vacate_row(index, stamp, row_lease(held, stamp).depth(before), deadline)
                         .await?;
                 }
-                // It is unknown how long the cells under it live.
+                // How long the cells under it live is unknown.
                 None => self.clear(&self.lock.rows[index], stamp, deadline).await?,
             }
         }
         Ok(())
     }
 
-    /// Gives back a row that was marked then, under which nothing lives longer than this from then
-    /// on.
+    /// Gives back a row that was marked at `stamp`, under which no cell lives longer than `ttl` from
+    /// then on.
     async fn vacate_row(&self, index: usize, stamp: u64, ttl: Millis, deadline: Instant) -> Result<()> {
         let row = &self.lock.rows[index];
         let free = (OWNER, Owner::Free { ttl }.encode());
         if Duration::from(ttl) > LONG_REST {
             self.unmark(row, stamp, deadline).await?;
-            // A flush may drop the delete marker from under two later holds, so it stays known what
-            // it was for.
+            // A flush may drop the delete marker under two later holds, so the owner cell still says
+            // what it was for.
             return self.rows.put_at(row, stamp, &[free], ttl.into(), deadline).await;
         }
         let cells = [(MARKER, Bytes::new()), free];
@@ -315,14 +316,14 @@ impl ThriftLockLocation {
                 self.vacate_row(index, taken.at, claim.longest.max(rest), deadline)
                     .await
             }
-            // What lies under the hold of another process is unknown; and renewing a native
-            // one at its own timestamp at this moment may give it a longer life.
+            // The cells under another process's hold are unknown; and a native renewal at the same
+            // timestamp may lengthen their life at this moment.
             _ => self.clear(&self.lock.rows[index], taken.at, deadline).await,
         }
     }
 
-    /// Deletes the marker of a row, up to a timestamp. What is known of how long it would have
-    /// lived stays.
+    /// Deletes the marker of a row, up to a timestamp. The owner cell, which says how long it would
+    /// have lived, stays.
     async fn unmark(&self, row: &Bytes, up_to: u64, deadline: Instant) -> Result<()> {
         self.rows.delete_up_to(row, up_to, &[MARKER], deadline).await
     }
@@ -334,13 +335,13 @@ impl ThriftLockLocation {
             .await
     }
 
-    /// Renews the lease: it lasts this long from now on. It is never shortened. The reason when it
-    /// is lost; else until when it is held, by this machine's clock.
+    /// Renews the lease: it lasts this long from now on, and is never shortened. Returns the end of
+    /// the lease by this machine's clock, or why the lock is lost.
     ///
     /// # Errors
     ///
-    /// Those of the calls. If the outcome is unknown, the hold is as it was or renewed; the next
-    /// renewal finds out.
+    /// Returns the errors of the calls. If the outcome is unknown, the lease is unchanged or renewed;
+    /// the next renewal finds out.
     pub(super) async fn renew(
         &self,
         claim: &mut ThriftClaim,
@@ -348,41 +349,54 @@ impl ThriftLockLocation {
         deadline: Instant,
     ) -> Result<std::result::Result<Moment, LockLoss>> {
         let sent = Moment::now();
-        let renewal = next_renewal(claim.held.renewal)?;
-        let (ttl, mark) = (Millis::floor(lease).max(claim.longest), claim.mark());
+        let token = claim.held.token;
+        // Each renewal has its own number, also one that is sent again: the earlier copy may still
+        // arrive, and its number must not be taken for this one's.
+        let renewal = next_renewal(claim.sent)?;
+        let expected = if claim.sent == claim.held.renewal {
+            vec![mark(token, claim.held.renewal); self.lock.rows.len()]
+        } else {
+            let states = self.read(deadline).await.map_err(unknown)?;
+            let marks = states.iter().map(|state| mark_of(state, token));
+            match marks.map(|mark| Some(mark?.1.clone())).collect() {
+                Some(marks) => marks,
+                None => return Ok(Err(self.loss(claim, states))),
+            }
+        };
+        let ttl = Millis::floor(lease).max(claim.longest);
         claim.longest = ttl;
         claim.end = claim.end.max(sent.after(ttl.into()));
-        let mut put = Vec::with_capacity(self.lock.rows.len());
-        for row in &self.lock.rows {
-            let new = (MARKER, mark.clone());
-            let renewed = self
-                .rows
-                .check_and_put(row, (&MARKER, Some(&mark)), new, ttl.into(), deadline)
-                .await;
-            put.push(renewed.map_err(unknown)?);
+        claim.sent = renewal;
+        let new = mark(token, renewal);
+        for (row, expected) in self.lock.rows.iter().zip(&expected) {
+            let new = (MARKER, new.clone());
+            // A refusal may answer the gateway's own second copy of a call that was applied. Only
+            // the read says what was.
+            self.rows
+                .check_and_put(row, (&MARKER, Some(expected)), new, ttl.into(), deadline)
+                .await
+                .map_err(unknown)?;
         }
         let states = self.read(deadline).await.map_err(unknown)?;
-        let stamps: Option<Vec<u64>> = states.iter().map(|state| state.marked(&mark)).collect();
-        let Some(stamps) = stamps else {
+        let marks: Option<Vec<_>> = states.iter().map(|state| mark_of(state, token)).collect();
+        let Some(marks) = marks else {
             return Ok(Err(self.loss(claim, states)));
         };
-        // A refusal may be the answer to a second copy of what was done; then the marker left its
-        // owner cell behind.
-        let is_renewed = |(state, put): (&RowState, bool)| put || state.lease_of(claim.held.token).is_none();
-        if !states.iter().zip(put).all(is_renewed) {
+        if marks.iter().any(|(_, value)| **value != new) {
             return Err(unknown(changed_meanwhile("renewed")));
         }
+        let stamps: Vec<u64> = marks.into_iter().map(|(stamp, _)| stamp).collect();
         claim.held.renewal = renewal;
         claim.held.ttl = ttl;
         claim.since = sent;
         for (index, (row, stamp)) in self.lock.rows.iter().zip(&stamps).enumerate() {
-            // The mark before is one version too many: a delete marker behind it would be dropped.
+            // A delete marker behind two versions would be dropped, so the version before is deleted.
             if let Some(before) = stamp.checked_sub(1) {
                 self.unmark(row, before, deadline).await.map_err(unknown)?;
             }
             let horizon = claim.horizons.as_ref().map(|horizons| horizons[index]);
             let owner = [(OWNER, owner_at(&claim.held, *stamp, horizon))];
-            // It names the holder, and no more: the lease is renewed without it.
+            // It only names the holder: the lease is renewed without it.
             if let Err(error) = self.rows.put_at(row, *stamp, &owner, ttl.into(), deadline).await {
                 tracing::debug!(%error, "could not name the holder of a lock");
             }
@@ -390,16 +404,15 @@ impl ThriftLockLocation {
         Ok(Ok(sent.after(lease)))
     }
 
-    /// Gives the lock back, if it is still held. None when it was.
+    /// Releases the lock. Returns `None` if it was held until now, else why it was lost.
     ///
     /// # Errors
     ///
-    /// Those of the calls. If the outcome is unknown, the lock may still be held, until its lease
-    /// is over.
+    /// Returns the errors of the calls. If the outcome is unknown, the lock may still be held, until
+    /// its lease expires.
     pub(super) async fn vacate(&self, claim: &ThriftClaim, deadline: Instant) -> Result<Option<LockLoss>> {
         let mut states = self.read(deadline).await?;
-        // Whoever is seen in it now had it until now; what happens to it from here on is none of
-        // the holder's doing.
+        // If the token holds it now, it held it until this release; later changes are not a loss.
         let is_held = states.iter().all(|state| Taken::by(claim, state).is_some());
         let lost = (!is_held).then(|| self.loss(claim, states.clone()));
         for _ in 0..TRIES {
@@ -413,33 +426,32 @@ impl ThriftLockLocation {
                     .await
                     .map_err(unknown)?;
             }
-            // A renewal that was on its way may have come first.
+            // A renewal in flight may have been applied first.
             states = self.read(deadline).await.map_err(unknown)?;
         }
         Err(unknown(changed_meanwhile("released")))
     }
 
-    /// Gives a hold back, until its lease is over.
+    /// Tries to release a hold until its lease expires.
     pub(super) async fn abandon(&self, claim: &ThriftClaim) {
         let mut pauses = Pauses::after_lost_answers();
         while !claim.is_over() {
             match self.vacate(claim, self.rows.connection.deadline()).await {
                 Ok(_) => return,
-                Err(error) => tracing::debug!(%error, "could not give a lock back"),
+                Err(error) => tracing::debug!(%error, "could not release a lock"),
             }
             sleep(pauses.next_pause()).await;
         }
     }
 
-    /// Gives back what a token of another process has. None when it had the lock.
+    /// Releases the hold of a token, also of another process. Returns `None` if it held the lock.
     pub(super) async fn release(&self, token: LockToken, deadline: Instant) -> Result<Option<LockLoss>> {
         let mut states = self.read(deadline).await?;
-        let mark = mark(token);
         let row_leases = || states.iter().filter_map(|state| state.lease_of(token));
         let Some(row_lease) = row_leases().max_by_key(|row_lease| row_lease.held.ttl) else {
-            // A renewal that came too late for one row has left its mark on the other.
+            // A renewal that was too late for one row has marked the other.
             for (row, state) in self.lock.rows.iter().zip(&states).rev() {
-                if let Some(at) = state.marked(&mark) {
+                if let Some(at) = marked(state, token) {
                     self.clear(row, at, deadline).await.map_err(unknown)?;
                 }
             }
@@ -447,21 +459,22 @@ impl ThriftLockLocation {
             return Ok(Some(loss(token, true, &states)));
         };
         let ttl = row_lease.held.ttl;
-        // Of what lies under a hold through a gateway its owner cells tell; of another, or of a
-        // part, nobody knows.
+        // The owner cells of a hold through a gateway say how long the cells under it live. Of a
+        // native hold, or a part of one, that is unknown.
         let horizons = states.iter().map(|state| {
-            state.marked(&mark)?;
+            marked(state, token)?;
             state
                 .lease_of(token)
                 .map(|row_lease| horizon(&row_lease.before()))
         });
         let claim = ThriftClaim {
             horizons: horizons.collect(),
+            sent: row_lease.held.renewal,
             held: row_lease.held,
             fencing: 0,
             since: Moment::now(),
-            // Its beginning is unknown: a lock that is gone a moment later counts as expired, not
-            // as removed.
+            // Its start is unknown: a lock that is gone a moment later counts as expired, not as
+            // removed.
             end: Moment::now(),
             longest: ttl,
         };
@@ -474,7 +487,7 @@ impl ThriftLockLocation {
     }
 }
 
-/// A row that a token has.
+/// A row that a token holds.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     at: u64,
@@ -484,7 +497,7 @@ struct Taken {
 
 impl Taken {
     fn by(claim: &ThriftClaim, state: &RowState) -> Option<Self> {
-        let through_a_gateway = state.marked(&claim.mark()).map(|at| Self { at, natively: false });
+        let through_a_gateway = marked(state, claim.held.token).map(|at| Self { at, natively: false });
         through_a_gateway.or_else(|| {
             let at = state.lease_of(claim.held.token)?.timestamp;
             Some(Self { at, natively: true })
@@ -492,8 +505,8 @@ impl Taken {
     }
 }
 
-/// The owner cell of a hold at this timestamp, which says also until when what was cleared from
-/// under it would live, if that is longer.
+/// The owner cell of a hold at this timestamp. It also says until when the cells deleted under it
+/// would have lived, if that is longer.
 fn owner_at(held: &HeldBy, timestamp: u64, horizon: Option<u64>) -> Bytes {
     let outlives = |horizon: &u64| *horizon > timestamp.saturating_add(held.ttl.0);
     // It counts from the timestamp before the hold's own: `RowLease::before`.
@@ -511,16 +524,15 @@ fn row_lease(held: &HeldBy, timestamp: u64) -> RowLease {
     }
 }
 
-/// Until when what was left on a row may live.
+/// Until when the cells left on a row may live.
 fn horizon(before: &RowState) -> u64 {
     before.remains().map_or(0, Remains::horizon)
 }
 
-/// Leaves out what the token itself has of the rows.
+/// Leaves out the rows that the token itself marked.
 fn forget_own(token: LockToken, states: &mut [RowState]) {
-    let mark = mark(token);
     for state in states {
-        if state.marked(&mark).is_some() {
+        if marked(state, token).is_some() {
             *state = RowState::default();
         }
     }

@@ -34,6 +34,8 @@ struct Switches {
     held: AtomicBool,
     /// How many requests came: what a client writes at once is one.
     asked: AtomicUsize,
+    /// How many answers came from the server: what it writes at once is one.
+    answered: AtomicUsize,
     /// The request of this number is kept back as long as this is so.
     stop: AtomicUsize,
     /// In place of the next request with these words the server sees the connection end.
@@ -154,6 +156,11 @@ impl Forwarder {
         self.switches.asked.load(Ordering::SeqCst)
     }
 
+    /// How many answers came.
+    pub(crate) fn answered(&self) -> usize {
+        self.switches.answered.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn accepted(&self) -> usize {
         self.switches.accepted.load(Ordering::SeqCst)
     }
@@ -220,6 +227,7 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, link: Link) {
     let switches = &link.switches;
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        switches.answered.fetch_add(1, Ordering::SeqCst);
         while switches.held.load(Ordering::SeqCst) {
             sleep(Duration::from_millis(2)).await;
         }

@@ -28,6 +28,8 @@ const SOON: Duration = Duration::from_secs(12);
 /// How many connections there are for all calls.
 const CONNECTIONS: usize = 8;
 const LONG: Duration = Duration::from_secs(3_600);
+/// A lease whose renewal is sent again after two seconds.
+const SHORT: Duration = Duration::from_secs(6);
 
 /// A forwarder before the gateway, and the locks of a process behind it.
 async fn behind_forwarder(
@@ -105,6 +107,43 @@ async fn renewed_lock_outlives_its_silent_connections() {
         "lost although the gateway is healthy: {beyond:?}"
     );
     assert!(guard.release().await.unwrap().is_released());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn renewal_that_arrives_late_changes_nothing() {
+    let _gateway = GATEWAY.read().await;
+    let connection = connect().await;
+    for without_java_clients in [true, false] {
+        let table = lock_table(&connection, "thrift-late", 1, without_java_clients).await;
+        let native = lock_manager(&connection, &table.name, "silence").await;
+        let forwarder = Forwarder::to(port()).await;
+        let gateway = ThriftConnection::connect(format!("127.0.0.1:{}", forwarder.port))
+            .await
+            .unwrap();
+        let locks = locks_of(&gateway, &table.name, "silence", without_java_clients).await;
+        let guard = try_lock(&locks, "a", SHORT).await.unwrap();
+        // Dials for renewals.
+        guard.renew().await.unwrap();
+        // The first call of this one waits in the forwarder; the renewal is sent again without it.
+        forwarder.stop_behind(0);
+        guard.renew().await.unwrap();
+        let answered = forwarder.answered();
+        forwarder.go_on();
+        eventually("the gateway answers the late call", async || {
+            (forwarder.answered() > answered).then_some(())
+        })
+        .await;
+        let holder = native.show(Level::Dc, "a").await.unwrap().holder;
+        assert!(
+            holder
+                .as_ref()
+                .is_some_and(|holder| holder.token == Some(guard.token())),
+            "{holder:?}"
+        );
+        let released = native.release(Level::Dc, "a", guard.detach()).await.unwrap();
+        assert!(released.is_released(), "{released:?}");
+        assert_eq!(native.show(Level::Dc, "a").await.unwrap().holder, None);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
