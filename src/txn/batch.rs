@@ -1,4 +1,4 @@
-//! Any rows, grouped by partition.
+//! Batches: mutations of any rows, grouped by partition.
 
 use std::fmt;
 
@@ -18,10 +18,10 @@ use crate::error::Result;
 
 /// Mutations of any rows, grouped by partition: each group is one transaction.
 ///
-/// Groups are sent side by side, a bounded number at a time
-/// ([`OpenOptions::concurrency`](super::OpenOptions::concurrency)), and each has an outcome of its
-/// own: the batch as a whole is *not* atomic. A group with a mutation that can't be sent is refused
-/// as a whole; the others go.
+/// Groups are sent concurrently, a bounded number at a time
+/// ([`OpenOptions::concurrency`](super::OpenOptions::concurrency)), and each has its own outcome:
+/// the batch as a whole is *not* atomic. A group with a mutation that can't be sent is refused as a
+/// whole; the other groups are sent.
 ///
 /// # Example
 ///
@@ -78,24 +78,24 @@ impl Batch {
         self
     }
 
-    /// How many mutations it has.
+    /// Returns the number of mutations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.mutations.len()
     }
 
-    /// Whether it has no mutation.
+    /// Returns whether the batch has no mutations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.mutations.is_empty()
     }
 
-    /// What [`commit`](Self::commit) would do: the groups, where each would go, and what would be
-    /// refused. Nothing is sent but look-ups of regions.
+    /// Reports what [`commit`](Self::commit) would do: the groups, the region of each, and which
+    /// would be refused. Only lookups of regions are sent.
     ///
     /// # Errors
     ///
-    /// When the table's regions can't be read.
+    /// Returns an error if the table's regions can't be read.
     pub async fn explain(&self) -> Result<Explanation> {
         let table = self.committer.table();
         let terms = table.terms();
@@ -138,11 +138,11 @@ impl Batch {
         Ok(Explanation { groups })
     }
 
-    /// Sends the groups, and tells how each ended, in the order in which the partitions first
+    /// Sends the groups and returns the outcome of each, in the order in which the partitions first
     /// appear in the batch.
     ///
-    /// All of it ends within the operation timeout: groups whose turn does not come by then are
-    /// reported as failed, and were not sent.
+    /// Ends within the operation timeout. Groups whose turn has not come by then are reported as
+    /// [`Aborted`](super::Outcome::Aborted) and were not sent.
     #[must_use = "only the outcomes tell which groups were applied"]
     pub async fn commit(self) -> Vec<GroupOutcome> {
         let Self { committer, mutations } = self;
@@ -165,8 +165,8 @@ impl Batch {
     }
 }
 
-/// For loops and iterators. Nothing is checked before [`commit`](Batch::commit), so there is no
-/// error to report.
+/// Adds mutations from an iterator. Nothing is checked before [`commit`](Batch::commit), so there
+/// is no error to report.
 impl<M: Into<Mutation>> Extend<M> for Batch {
     fn extend<I: IntoIterator<Item = M>>(&mut self, mutations: I) {
         self.mutations.extend(mutations.into_iter().map(Into::into));

@@ -1,4 +1,4 @@
-//! Many rows, one partition, all or nothing.
+//! Atomic transactions over the rows of one partition.
 //!
 //! | file | what |
 //! |---|---|
@@ -6,47 +6,50 @@
 //! | `open` | [`OpenOptions`]: proves that transactions are possible on a table |
 //! | `transaction` `operation` | [`Transaction`]: mutations and conditions of one partition |
 //! | `batch` | [`Batch`]: any rows, grouped by partition; one transaction each |
-//! | `update` | read, change, commit, repeat after a conflict |
+//! | `update` | reads, changes and commits; repeats after a conflict |
 //! | `snapshot` | a partition as it is at one moment |
 //! | `commit` | the committer: sends a group until it has an outcome |
 //! | `without_endpoint` | commits by an atomic `Multi` |
 //! | `admission` `group_commit` | one call at a time for each partition, and several transactions in one |
-//! | `prepared` | a group that was checked and folded, ready to be sent; no I/O |
-//! | `plan` | the contents of a group, and why one may not be sent; no I/O |
-//! | `sequence` | operations of one cell, folded into one that means the same; timestamps; no I/O |
+//! | `prepared` | a checked and folded group, ready to send; no I/O |
+//! | `plan` | the contents of a group and the checks that may refuse it; no I/O |
+//! | `sequence` | folds the operations of each cell into one equivalent operation; timestamps; no I/O |
 //! | `read` | what a commit reads: the rows of its conditions, timestamps |
 //! | `outcome` | [`Outcome`]: committed, rejected, invalid, aborted, unknown |
-//! | `settle` | finds out how a transaction ended, by its record |
-//! | `record` `digest` | what a transaction leaves behind, so that its outcome is known; no I/O |
-//! | `gate` | lets a call pass to a region once all that it relies on is proven |
-//! | `proof` `probe` | proves what a call relies on, by calls that change nothing |
-//! | `rule_reading` `rule_watch` | reads the partition rule again as it ages |
-//! | `region_guard` | which region a call may go to |
-//! | `proven_table` `terms` `servers` | a table, its properties, and what its servers were proven to do |
-//! | `part` `partition_version` | what layers above add to a transaction, and the version cell |
+//! | `settle` | determines the outcome of a transaction from its record |
+//! | `record` `digest` | the record of a transaction, from which its outcome is known; no I/O |
+//! | `gate` | passes a call to a region once all that the call relies on is proven |
+//! | `proof` `probe` | proves what a call relies on, with calls that change no user data |
+//! | `rule_reading` `rule_watch` | rereads the partition rule as it ages |
+//! | `region_guard` | decides which region a call may go to |
+//! | `proven_table` `terms` `servers` | a table, its properties, and the proven capabilities of its servers |
+//! | `part` `partition_version` | additions of higher layers to a transaction, and the version cell |
 //!
 //! # The promise
 //!
 //! The mutations of one transaction are applied together or not at all, and only if all its
-//! conditions hold; no reader that scans the region sees half of them. What can't be so is refused
-//! before it is sent. When the server's answer is lost the outcome is
-//! [`Unknown`](Outcome::Unknown); a transaction with a record is sent again, is applied once all
-//! the same, and can be [settled](Unsettled::settle).
+//! conditions hold; a reader that scans the region never sees half of them. A transaction that
+//! can't be atomic is refused before it is sent. If the server's answer is lost, the outcome is
+//! [`Unknown`](Outcome::Unknown). A transaction with a record is then sent again, is still applied
+//! once, and can be [settled](Unsettled::settle).
 //!
 //! # What it does not promise
 //!
-//! A transaction lives in one region of one cluster: groups of a [`Batch`] are atomic each for
-//! itself, and a replica cluster may show half of one. Several *gets* may see different states; one
-//! [snapshot](PartitionedTable::snapshot) does not. There is no isolation between two transactions
-//! beyond their order and their conditions.
+//! A transaction lives in one region of one cluster: each group of a [`Batch`] is atomic on its
+//! own, and a replica cluster may show half of one. Several *gets* may see different states; one
+//! [snapshot](PartitionedTable::snapshot) does not. Two transactions are isolated only by their
+//! order and their conditions.
 //!
-//! Timestamps decide what is seen, and the server stamps with its own clock, in milliseconds. A
-//! blind put is hidden by what was stamped later (a clock that went back, a client that stamps
-//! ahead; see [`Transaction::guard_timestamps`]; a write to a cell that a condition of the
-//! transaction names is not), and any put by a delete of the same millisecond: a transaction that
-//! deletes a cell, and another one right behind it that puts it, may leave nothing. Guarded
-//! timestamps cure that among themselves; HBase's `NEW_VERSION_BEHAVIOR` on the family cures it
-//! altogether.
+//! Timestamps decide which cell is visible. The server stamps cells with its own clock, in
+//! milliseconds.
+//!
+//! - A blind put is hidden by a cell with a later timestamp, for example after a clock went back or
+//!   if a client stamps ahead; see [`Transaction::guard_timestamps`]. A write to a cell that a
+//!   condition of the transaction names is not hidden this way.
+//! - Any put is hidden by a delete of the same millisecond: a transaction that deletes a cell and a
+//!   transaction right after it that puts the cell may leave nothing. Guarded timestamps prevent
+//!   this among guarded transactions; HBase's `NEW_VERSION_BEHAVIOR` on the family prevents it
+//!   altogether.
 
 mod admission;
 mod batch;

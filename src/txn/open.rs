@@ -1,4 +1,4 @@
-//! Opens a table for transactions, and proves that they are possible on it.
+//! Opens a table for transactions after proving that they are possible on it.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     table_descriptor::{TableDescriptorExt, usable_descriptor},
 };
 
-/// How a [`PartitionedTable`] is opened, when the defaults are not enough.
+/// Options for opening a [`PartitionedTable`].
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until open is called"]
 pub struct OpenOptions {
@@ -50,79 +50,79 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// The defaults.
+    /// Creates the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Opens a table whose durability is `SKIP_WAL` or `ASYNC_WAL` too: its commits can be lost in
-    /// a crash.
+    /// Also opens a table with durability `SKIP_WAL` or `ASYNC_WAL`, whose commits can be lost in a
+    /// crash.
     pub fn allow_weak_durability(mut self) -> Self {
         self.weak_durability = true;
         self
     }
 
-    /// Opens a table that has cut partitions too. Their transactions are refused one by one, all
-    /// others work.
+    /// Also opens a table that has cut partitions. Transactions in a cut partition are refused one
+    /// by one, all others work.
     pub fn allow_cut_partitions(mut self) -> Self {
         self.cut_partitions = true;
         self
     }
 
-    /// The most mutations that one transaction may have; 100,000 unless said.
+    /// Sets the maximum number of mutations in one transaction; the default is 100,000.
     pub fn max_mutations(mut self, mutations: usize) -> Self {
         self.max_mutations = mutations;
         self
     }
 
-    /// The most bytes of keys and values that one transaction may have; 64 MiB unless said. The
-    /// server refuses requests above 256 MiB, whatever is said here.
+    /// Sets the maximum size of one transaction, in bytes of keys and values; the default is 64
+    /// MiB. The server refuses requests above 256 MiB, whatever this limit is.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
         self
     }
 
-    /// The most conditions that one transaction may have; 10,000 unless said. The server checks
-    /// them while it holds the rows' locks: 1,000 took it 0.04 to 0.1 s.
+    /// Sets the maximum number of conditions in one transaction; the default is 10,000. The server
+    /// checks them while it holds the row locks: 1,000 conditions took it 0.04 to 0.1 s.
     pub fn max_conditions(mut self, conditions: usize) -> Self {
         self.max_conditions = conditions;
         self
     }
 
-    /// Sends transactions through HBase's `Multi` and not through `MultiRowMutationEndpoint`, which
-    /// then need not be there. What increments and appends made comes back as
+    /// Sends transactions through HBase's `Multi` instead of `MultiRowMutationEndpoint`, which the
+    /// table then does not need. The new cells of increments and appends are returned in
     /// [`Committed::results`](super::Committed::results).
     ///
-    /// A `Multi` of several rows is applied whole or not at all by all releases from 2.4 to 3.0,
-    /// but HBase does not promise it. So nothing falls back to this by itself, and each region
-    /// server is tried before it is relied on: with writes of its own, in rows that are reserved
-    /// and expire within seconds. There are no conditions, records and guarded timestamps.
+    /// All releases from 2.4 to 3.0 apply a `Multi` of several rows whole or not at all, but HBase
+    /// does not promise it. So the client never falls back to this on its own, and tests each
+    /// region server before relying on it: with writes of its own, in reserved rows that expire
+    /// within seconds. Conditions, records and guarded timestamps are not available.
     pub fn without_endpoint(mut self) -> Self {
         self.endpoint = false;
         self
     }
 
-    /// How many groups of a batch are on their way at a time; 16 unless said, at least 1. Each
-    /// holds one of the server's handlers (30 unless changed there).
+    /// Sets how many groups of a batch may be in flight at a time; the default is 16, the minimum
+    /// 1. Each takes one of the server's handlers (30 by default).
     pub fn concurrency(mut self, groups: usize) -> Self {
         self.concurrency = groups.max(1);
         self
     }
 
-    /// How old the table's rule may be when a transaction goes; 10 s unless specified. It is read
-    /// again in the background once three quarters of that are over, and whenever a region is found
-    /// reopened. While the master does not answer, the rule may be older: one transaction waits
-    /// half a second for it, the others do not wait.
+    /// Sets the maximum age of the table's rule when a transaction is sent; the default is 10 s.
+    /// The rule is reread in the background after three quarters of that time, and whenever a
+    /// region turns out to have been reopened. While the master does not answer, the rule may be
+    /// older: one transaction waits half a second for it, the others do not wait.
     pub fn rule_interval(mut self, interval: Duration) -> Self {
         self.rule_interval = interval;
         self
     }
 
-    /// Sends every transaction at once, however many of its partition are on their way. Unless this
-    /// is said, there is one at a time for each partition, from all clones of the table; the others
-    /// wait in order, and those that have queued up go in one call where they can. Without that,
-    /// the server's handlers wait for a hot partition's rows instead, and other partitions wait for
-    /// a handler.
+    /// Sends every transaction at once, however many of its partition are in flight. By default,
+    /// one transaction of each partition is in flight at a time, across all clones of the table.
+    /// The others wait in order, and queued transactions share one call where possible. Without
+    /// this queue, the server's handlers wait for the rows of a hot partition instead, and other
+    /// partitions wait for a handler.
     pub fn without_admission(mut self) -> Self {
         self.admission = false;
         self
@@ -132,7 +132,7 @@ impl OpenOptions {
     ///
     /// # Errors
     ///
-    /// As [`PartitionedTable::open`].
+    /// Returns the errors of [`PartitionedTable::open`].
     pub async fn open(self, connection: &Connection, name: impl IntoTableName) -> Result<PartitionedTable> {
         let name = name.into_table_name()?;
         let in_context = |error: Error| error.at_operation("opening for transactions").at_table(&name);

@@ -1,4 +1,4 @@
-//! What a transaction is made of.
+//! The operations of a transaction.
 
 use hbase_client::{Append, Condition, Delete, Increment, Mutation, Put};
 
@@ -6,9 +6,9 @@ use hbase_client::{Append, Condition, Delete, Increment, Mutation, Put};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Operation {
-    /// A change of a row.
+    /// A change to a row.
     Mutation(Mutation),
-    /// A condition, without which nothing is applied.
+    /// A condition that must hold for the transaction to be applied.
     Condition(Condition),
 }
 

@@ -1,4 +1,4 @@
-//! How a transaction ended.
+//! The outcome of a transaction.
 
 use std::fmt;
 
@@ -8,40 +8,41 @@ use hbase_client::{BytesBinary, Cell, Partition, Row};
 use super::settle::Unsettled;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How a transaction ended. Exactly one of these is true, and the first that could be proven is
-/// told.
+/// The outcome of a transaction.
 #[derive(Debug)]
 #[must_use = "only the outcome tells whether the transaction was applied"]
 #[non_exhaustive]
 pub enum Outcome {
     /// All of it was applied.
     Committed(Committed),
-    /// Nothing was applied, because conditions did not hold.
+    /// Nothing was applied, because a condition did not hold.
     Rejected(Rejection),
-    /// Nothing was applied: the transaction is not one that can be atomic, or valid at all. It was
-    /// not sent; or, where regions changed meanwhile, not again.
+    /// Nothing was applied: the transaction can't be atomic, or is not valid. It was not sent, or
+    /// not sent again after regions changed in the meantime.
     Invalid(Error),
-    /// It was sent, or tried to be, and surely not applied.
+    /// The client sent it, or tried to, and it was certainly not applied.
     Aborted(Error),
-    /// It was sent and its answer was lost: all of it was applied, or nothing, or it may still be.
-    /// A transaction with a record can be [settled](Unsettled::settle).
+    /// The client sent it and the answer was lost: all of it was applied, or nothing, or a request
+    /// in flight may still be applied. A transaction with a record can be
+    /// [settled](Unsettled::settle).
     Unknown(Unsettled),
 }
 
-/// A transaction that was applied.
+/// An applied transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Committed {
     /// The partition.
     pub partition: Partition,
-    /// How many different rows were changed.
+    /// The number of distinct rows that were changed.
     pub rows: usize,
-    /// How many mutations were applied.
+    /// The number of mutations that were applied.
     pub mutations: usize,
-    /// Whether an earlier commit with the same id had applied it, and this one changed nothing.
+    /// Whether an earlier commit with the same id applied the transaction and this commit changed
+    /// nothing.
     pub replayed: bool,
-    /// The new cells of increments and appends, by row; only [without the
-    /// endpoint](super::OpenOptions::without_endpoint), which does not tell them.
+    /// The new cells of increments and appends, by row. Empty unless the table was opened [without
+    /// the endpoint](super::OpenOptions::without_endpoint), which does not return them.
     pub results: Vec<Row>,
 }
 
@@ -51,8 +52,8 @@ pub struct Committed {
 pub struct Rejection {
     /// The partition.
     pub partition: Partition,
-    /// The conditions that did not hold, as one consistent read found them, in the order in which
-    /// they were added. Never empty.
+    /// The conditions that did not hold at one consistent read, in the order in which they were
+    /// added. Never empty.
     pub failed: Vec<FailedCondition>,
 }
 
@@ -60,40 +61,42 @@ pub struct Rejection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedCondition {
-    /// Its label.
+    /// The label of the condition.
     pub label: String,
-    /// The row that it is about.
+    /// The row that the condition checks.
     pub row: Bytes,
-    /// The cell that was found; none where there was none, and for conditions on whole rows.
+    /// The cell that was found, or `None` if the cell does not exist or the condition is on a whole
+    /// row.
     pub found: Option<Cell>,
 }
 
-/// How the transaction of one group of a batch ended.
+/// The outcome of the transaction of one group of a batch.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct GroupOutcome {
     /// The group's partition.
     pub partition: Partition,
-    /// How many different rows the group has.
+    /// The number of distinct rows in the group.
     pub rows: usize,
-    /// How it ended.
+    /// The outcome of the group's transaction.
     pub outcome: Outcome,
 }
 
 impl Outcome {
-    /// Whether all of it was applied.
+    /// Returns whether all of the transaction was applied.
     #[must_use]
     pub fn is_committed(&self) -> bool {
         matches!(self, Self::Committed(_))
     }
 
-    /// Whether surely nothing of it was applied, now or later.
+    /// Returns whether it is certain that nothing of the transaction was or will be applied.
     #[must_use]
     pub fn is_not_applied(&self) -> bool {
         matches!(self, Self::Rejected(_) | Self::Invalid(_) | Self::Aborted(_))
     }
 
-    /// What went wrong, where something did: a rejection is no error.
+    /// Returns the error, or `None` for a committed or rejected transaction: a rejection is not an
+    /// error.
     #[must_use]
     pub fn error(&self) -> Option<&Error> {
         match self {
@@ -103,14 +106,14 @@ impl Outcome {
         }
     }
 
-    /// For the `?` operator: what was committed, or the error. That of an unknown outcome says so
-    /// by [`is_outcome_unknown`](Error::is_outcome_unknown), and can no longer be settled by a
-    /// handle, but by its id.
+    /// Converts the outcome into a `Result`, for the `?` operator. The error of an unknown outcome
+    /// reports it by [`is_outcome_unknown`](Error::is_outcome_unknown); the transaction can then be
+    /// settled only by its id, as there is no handle any more.
     ///
     /// # Errors
     ///
-    /// Whenever the outcome is not [`Committed`](Self::Committed); for a rejected transaction
-    /// [`ConditionNotMet`](ErrorKind::ConditionNotMet).
+    /// Returns an error if the outcome is not [`Committed`](Self::Committed); for a rejected
+    /// transaction, [`ConditionNotMet`](ErrorKind::ConditionNotMet).
     pub fn into_result(self) -> Result<Committed> {
         match self {
             Self::Committed(committed) => Ok(committed),
@@ -120,7 +123,7 @@ impl Outcome {
         }
     }
 
-    /// The word for it: `committed`, `rejected`, `refused`, `failed` or `unknown`.
+    /// Returns the name of the outcome: `committed`, `rejected`, `invalid`, `aborted` or `unknown`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -154,12 +157,12 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// A number of things, in words.
+/// Formats a number with its noun, in the plural unless it is 1.
 pub(super) fn counted(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// How much of a value is shown.
+/// The number of bytes of a value that are shown.
 const SHOWN_VALUE: usize = 64;
 
 impl fmt::Display for FailedCondition {

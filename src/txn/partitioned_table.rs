@@ -1,4 +1,4 @@
-//! A table that transactions are possible on.
+//! A table opened for transactions.
 
 use std::{fmt, time::Duration};
 
@@ -27,11 +27,11 @@ use crate::{
     table_descriptor::TableDescriptorExt,
 };
 
-/// A table whose rows can change together, partition by partition.
+/// A table with atomic transactions over the rows of each partition.
 ///
-/// Opening it proves that they can: the table states a rule that keeps prefixes together, the
-/// endpoint answers, no region boundary cuts a partition, and a commit is durable. Cheap to clone.
-/// Families and durability are read once: open the table again after a change of them.
+/// Opening the table proves the preconditions: the table has a rule that keeps prefixes together,
+/// the endpoint answers, no region boundary cuts a partition, and commits are durable. Cheap to
+/// clone. Families and durability are read once: open the table again after changing them.
 ///
 /// # Example
 ///
@@ -64,38 +64,42 @@ impl PartitionedTable {
     ///
     /// # Errors
     ///
-    /// [`TableNotFound`](ClientErrorKind::TableNotFound),
-    /// [`TableDisabled`](ClientErrorKind::TableDisabled);
-    /// [`FeatureUnknown`](crate::ErrorKind::FeatureUnknown) for a table that only newer releases
-    /// may use; [`NoPartitionRule`](ClientErrorKind::NoPartitionRule) for no rule or a broken one;
-    /// [`EndpointMissing`](ClientErrorKind::EndpointMissing) when the endpoint does not answer;
-    /// [`PartitionCut`](ClientErrorKind::PartitionCut) when a region boundary lies inside a
-    /// partition; [`WeakDurability`](crate::ErrorKind::WeakDurability) when commits could be lost;
-    /// [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) for a table that promises versions of
-    /// partitions and has no family for them. Each says what fixes it.
+    /// Returns an error if the table cannot be used for transactions; each says how to fix it:
+    ///
+    /// - [`TableNotFound`](ClientErrorKind::TableNotFound),
+    ///   [`TableDisabled`](ClientErrorKind::TableDisabled);
+    /// - [`FeatureUnknown`](crate::ErrorKind::FeatureUnknown) if the table requires a feature that
+    ///   this release does not know;
+    /// - [`NoPartitionRule`](ClientErrorKind::NoPartitionRule) if it has no rule or an invalid one;
+    /// - [`EndpointMissing`](ClientErrorKind::EndpointMissing) if the endpoint does not answer;
+    /// - [`PartitionCut`](ClientErrorKind::PartitionCut) if a region boundary lies inside a
+    ///   partition;
+    /// - [`WeakDurability`](crate::ErrorKind::WeakDurability) if commits could be lost;
+    /// - [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) if the table declares partition
+    ///   versions but has no family for them.
     pub async fn open(connection: &Connection, name: impl IntoTableName) -> Result<Self> {
         OpenOptions::new().open(connection, name).await
     }
 
-    /// The table itself, for reads, and for writes that are no transactions.
+    /// Returns the underlying table, for reads and for writes outside transactions.
     #[must_use]
     pub fn table(&self) -> &Table {
         self.committer.table().table()
     }
 
-    /// The table's name.
+    /// Returns the table's name.
     #[must_use]
     pub fn name(&self) -> &TableName {
         self.table().name()
     }
 
-    /// The table's partition rule, as it was when the table was opened.
+    /// Returns the table's partition rule, as it was when the table was opened.
     #[must_use]
     pub fn rule(&self) -> &PartitionRule {
         &self.terms().rule
     }
 
-    /// The same table with another operation timeout for its calls and transactions.
+    /// Sets the operation timeout of calls and transactions.
     #[must_use]
     pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
         self.committer = self
@@ -104,8 +108,8 @@ impl PartitionedTable {
         self
     }
 
-    /// Starts a transaction in the partition of a bare prefix, whether or not any row has it. Under
-    /// a delimiter the prefix is without it.
+    /// Starts a transaction in the partition of a bare prefix, whether or not the partition has
+    /// rows. With a delimiter rule, the prefix excludes the delimiter.
     ///
     /// A prefix that is invalid under the table's rule makes the transaction
     /// [invalid](Transaction).
@@ -113,108 +117,110 @@ impl PartitionedTable {
         Transaction::new(self.committer.clone(), self.partition(prefix, "transaction"))
     }
 
-    /// Starts a transaction in the partition of a row; the only way to one of a row that the rule
-    /// can't cut.
+    /// Starts a transaction in the partition of a row. A row that the rule can't cut is its own
+    /// partition, which only this method can address.
     pub fn transaction_for_row(&self, row: impl IntoBytes) -> Transaction {
         Transaction::new(self.committer.clone(), Ok(self.partition_of(row)))
     }
 
-    /// Starts a batch of any rows, which are grouped by partition: one transaction each.
+    /// Starts a batch of mutations of any rows. They are grouped by partition; each group is one
+    /// transaction.
     pub fn batch(&self) -> Batch {
         Batch::new(self.committer.clone())
     }
 
-    /// The partition that a row belongs to.
+    /// Returns the partition that a row belongs to.
     #[must_use]
     pub fn partition_of(&self, row: impl IntoBytes) -> Partition {
         self.rule().partition_of(row)
     }
 
-    /// Reads the partition of a bare prefix as it is at one moment, within the defaults of
+    /// Reads the partition of a bare prefix at one point in time, within the default limits of
     /// [`SnapshotOptions`].
     ///
-    /// Whatever happens to the region meanwhile, the snapshot shows one moment, which lies between
-    /// the call and its answer: when a server is lost, or the region moves or is split, all of it
-    /// is read again.
+    /// The snapshot shows the partition at one point in time between the call and its answer. If
+    /// the server is lost, or the region moves or is split, the whole partition is read again.
     ///
     /// # Errors
     ///
-    /// - [`LimitExceeded`](ClientErrorKind::LimitExceeded) when the partition is larger than the
-    ///   bounds;
-    /// - [`PartitionCut`](ClientErrorKind::PartitionCut) when its rows lie in two regions, which
-    ///   have no moment in common;
-    /// - [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) when it could not be read whole in
-    ///   the operation timeout;
-    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for what is no prefix under the table's
-    ///   rule;
-    /// - and those of [`Table::get`](crate::Table::get).
+    /// - [`LimitExceeded`](ClientErrorKind::LimitExceeded) if the partition is larger than the
+    ///   limits;
+    /// - [`PartitionCut`](ClientErrorKind::PartitionCut) if its rows lie in two regions, which
+    ///   cannot be read at one point in time;
+    /// - [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) if the partition could not be read
+    ///   completely within the operation timeout;
+    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) if `prefix` is not a prefix under the
+    ///   table's rule;
+    /// - the errors of [`Table::get`](crate::Table::get).
     pub async fn snapshot(&self, prefix: impl IntoBytes) -> Result<Snapshot> {
         self.snapshot_with(prefix, SnapshotOptions::new()).await
     }
 
-    /// Reads a partition, or a range of its rows, as it is at one moment.
+    /// Reads a partition, or a range of its rows, at one point in time.
     ///
     /// # Errors
     ///
-    /// As [`snapshot`](Self::snapshot).
+    /// Returns the errors of [`snapshot`](Self::snapshot).
     pub async fn snapshot_with(&self, prefix: impl IntoBytes, options: SnapshotOptions) -> Result<Snapshot> {
         let partition = self.partition(prefix, snapshot::OPERATION)?;
         let deadline = self.table().deadline();
         snapshot::read(self.committer.table(), partition, &options, deadline).await
     }
 
-    /// Changes a partition depending on what is in it.
+    /// Reads a partition and applies changes that depend on its contents.
     ///
-    /// Reads the partition as it is at one moment and gives it to the closure, which adds changes.
-    /// They are applied if, and only if, everything that the closure has read is still so;
-    /// otherwise the partition is read again and the closure is run again. It may run several
-    /// times, so it should compute, and change nothing elsewhere.
-    /// [`update_async`](Self::update_async) takes a closure that waits.
+    /// Reads a snapshot of the partition and passes it to the closure, which adds changes. The
+    /// changes are applied if and only if everything that the closure read is unchanged; otherwise
+    /// the partition is read again and the closure runs again. The closure may run several times,
+    /// so it should have no side effects. [`update_async`](Self::update_async) takes an
+    /// asynchronous closure.
     ///
-    /// The closure reads the partition as it was, so it can't read a row that it has written: that
-    /// is an error that names the row. Read first, then write.
+    /// The closure reads the partition as it was, so it can't read a row that it has written; the
+    /// attempt is an error that names the row. Read first, then write.
     ///
-    /// The transaction is recorded under an id of its own. So a lost answer is found out before
-    /// anything is tried again, and the changes are applied once. The puts are stamped behind what
-    /// is there, as by [`guard_timestamps`](super::Transaction::guard_timestamps).
+    /// The transaction is recorded under a generated id. After a lost answer, the outcome is
+    /// determined before anything is tried again, so the changes are applied once. Puts are stamped
+    /// after the existing cells, as by [`guard_timestamps`](super::Transaction::guard_timestamps).
     ///
     /// # What is noticed
     ///
-    /// - Every cell that was read, by its value: one that is absent, or that is empty, which counts
-    ///   as absent. A value that was changed and changed back is the same value.
-    /// - Of rows and ranges that were read, the cells that were there; and the cells that the
-    ///   closure itself writes in them. Other columns and rows that were added meanwhile are not:
-    ///   for that the table must have [versions of
-    ///   partitions](crate::TableDescriptorExt::with_partition_version). Then every transaction of
+    /// - Every cell that was read, compared by its value; an empty value counts as absent. A value
+    ///   that was changed and changed back is not noticed.
+    /// - In rows and ranges that were read: the cells that were there, and the cells that the
+    ///   closure itself writes. Other columns and rows that were added in the meantime are noticed
+    ///   only if the table has [partition
+    ///   versions](crate::TableDescriptorExt::with_partition_version). Then every transaction of
     ///   this library that changes the partition is noticed, and updates are serialisable among
     ///   transactions. A plain [`Table::put`](crate::Table::put) does not change the version.
     ///
-    /// A closure that adds no change and no condition only reads: nothing is sent, as what it has
-    /// read was true at one moment. A closure that fails, or panics, leaves nothing behind.
+    /// A closure that adds neither a change nor a condition only reads: nothing is sent, because
+    /// what it read was true at one point in time. A closure that fails or panics leaves nothing
+    /// behind.
     ///
     /// # Transfers
     ///
-    /// A row that is debited and credited by one closure (a transfer from an account to itself) is
-    /// one row: reading it again after the debit is refused, as above. If the closure reads both
-    /// balances first and then puts both, the second put replaces the first, as of any two puts of
+    /// If one closure debits and credits the same row (a transfer from an account to itself),
+    /// reading the row again after the debit is an error, as above. If the closure reads both
+    /// balances first and then puts both, the second put replaces the first, as for any two puts of
     /// one cell, and the sum is wrong. Use [increments](UpdateView::increment), which add up, or
     /// refuse a transfer between equal rows.
     ///
     /// # Errors
     ///
-    /// Those of the closure, as they are. Of this library:
+    /// Returns the errors of the closure unchanged. Errors of this library:
     ///
-    /// - [`Conflict`](crate::ErrorKind::Conflict): others were faster in all attempts;
-    /// - [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet): a condition that the closure added
-    ///   does not hold, although what it has read is still so;
-    /// - [`RecordFamilyMissing`](crate::ErrorKind::RecordFamilyMissing): make the table with a
-    ///   record family, or update [without a record](UpdateOptions::without_record); the same for a
-    ///   partition that is one row;
-    /// - [`Aborted`](crate::ErrorKind::Aborted): another process settled it as not applied while it
-    ///   was on its way;
-    /// - those of [`snapshot`](Self::snapshot), and those that a commit is refused or fails with.
-    ///   After one whose [outcome is unknown](Error::is_outcome_unknown) the changes may have been
-    ///   applied; its text says how to find out.
+    /// - [`Conflict`](crate::ErrorKind::Conflict) if other writers were faster in all attempts;
+    /// - [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet) if a condition that the closure
+    ///   added does not hold, although everything it read is unchanged;
+    /// - [`RecordFamilyMissing`](crate::ErrorKind::RecordFamilyMissing) if the table has no record
+    ///   family: create it with one, or update [without a record](UpdateOptions::without_record);
+    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) if the partition is a single row, which
+    ///   can't have a record: update it without one;
+    /// - [`Aborted`](crate::ErrorKind::Aborted) if another process settled the transaction as not
+    ///   applied while it was being committed;
+    /// - the errors of [`snapshot`](Self::snapshot) and of a commit. After an error with an
+    ///   [unknown outcome](Error::is_outcome_unknown) the changes may have been applied; the error
+    ///   text says how to find out.
     ///
     /// # Example
     ///
@@ -251,11 +257,11 @@ impl PartitionedTable {
         self.update_with(prefix, UpdateOptions::new(), change).await
     }
 
-    /// Changes a partition depending on what is in it, with other options than the default ones.
+    /// Reads a partition and applies changes that depend on its contents, with options.
     ///
     /// # Errors
     ///
-    /// As [`update`](Self::update).
+    /// Returns the errors of [`update`](Self::update).
     pub async fn update_with<T, E>(
         &self,
         prefix: impl IntoBytes,
@@ -284,17 +290,17 @@ impl PartitionedTable {
         }
     }
 
-    /// Changes a partition depending on what is in it and on what the closure waits for: another
-    /// table, a service.
+    /// Reads a partition and applies changes that depend on its contents and on something the
+    /// closure waits for, such as another table or a service.
     ///
-    /// As [`update`](Self::update), with a closure that returns a boxed future, which is `Send`: an
-    /// `async` block in `Box::pin`. What the closure reads elsewhere is not checked when the
-    /// changes are applied. The longer it waits, the more often other writers are faster; each call
-    /// of the view fails once the operation timeout is over.
+    /// Like [`update`](Self::update), with a closure that returns a boxed `Send` future: an `async`
+    /// block in `Box::pin`. Data that the closure reads elsewhere is not checked when the changes
+    /// are applied. The longer the closure waits, the more likely a conflict with another writer;
+    /// each call of the view fails once the operation timeout is over.
     ///
     /// # Errors
     ///
-    /// As [`update`](Self::update).
+    /// Returns the errors of [`update`](Self::update).
     ///
     /// # Example
     ///
@@ -344,43 +350,46 @@ impl PartitionedTable {
         }
     }
 
-    /// What the record of a transaction says. Only reads: see [`settle`](Self::settle) for the
-    /// truth where there is no record.
+    /// Returns what the record of a transaction says, without settling the transaction. If there is
+    /// no record, only [`settle`](Self::settle) gives a definite outcome.
     ///
     /// # Errors
     ///
-    /// [`RecordFamilyMissing`](crate::ErrorKind::RecordFamilyMissing), and those of
-    /// [`Table::get`](crate::Table::get); [`OutcomeForgotten`](crate::ErrorKind::OutcomeForgotten)
-    /// for an id of this package's own that is older than the replay window.
+    /// - [`RecordFamilyMissing`](crate::ErrorKind::RecordFamilyMissing) if the table has no record
+    ///   family;
+    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) if `prefix` is not a prefix under the
+    ///   table's rule, or the partition can't have records;
+    /// - [`OutcomeForgotten`](crate::ErrorKind::OutcomeForgotten) if there is no record, and the id
+    ///   was generated by this library and is older than the replay window;
+    /// - the errors of [`Table::get`](crate::Table::get).
     pub async fn outcome(&self, prefix: impl IntoBytes, id: &TransactionId) -> Result<Recorded> {
         self.claim(prefix, id)?.recorded(self.table().deadline()).await
     }
 
-    /// Settles a transaction by its id, from whatever process: tells whether it was applied, and if
-    /// not, makes sure that no attempt that is on its way can be any more.
+    /// Settles a transaction by its id, from any process: returns whether it was applied. If it was
+    /// not, ensures that no attempt in flight can be applied any more.
     ///
-    /// A process that is still committing it gets `Aborted`. The answer is right for
-    /// transactions that were first sent within the table's replay window. Ids of this package's
-    /// own say how old they are, and are refused when they are older. One of the caller's does not:
-    /// it may have been applied and forgotten, and then this says
-    /// [`NotApplied`](Settled::NotApplied), as it would of an id that was never used. So ask within
-    /// the window.
+    /// A process that is still committing the transaction gets `Aborted`. The answer is right for
+    /// transactions that were first sent within the table's replay window. An id that this library
+    /// generated contains its creation time and is refused after the window. For any other id, the
+    /// result after the window is [`NotApplied`](Settled::NotApplied) even if the transaction was
+    /// applied and forgotten, as for an id that was never used. Settle such ids within the window.
     ///
     /// # Errors
     ///
-    /// As [`Unsettled::settle`](crate::Unsettled::settle).
+    /// Returns the errors of [`Unsettled::settle`](crate::Unsettled::settle).
     pub async fn settle(&self, prefix: impl IntoBytes, id: &TransactionId) -> Result<Settled> {
         let deadline = self.table().deadline();
         self.claim(prefix, id)?.settle(deadline).await.map(Settled::from)
     }
 
-    /// The reserved row of a thing of this id, a `lock` or a `latch`, in the partition of a bare
+    /// Returns the reserved row of a `lock` or `latch` with this id, in the partition of a bare
     /// prefix.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for what is no prefix under the table's rule
-    /// or no id, and for a partition that can't have such a row.
+    /// Returns [`InvalidInput`](ClientErrorKind::InvalidInput) if `prefix` is not a prefix under
+    /// the table's rule, the id is empty or too long, or the partition can't have such a row.
     pub(crate) fn reserved_row(&self, prefix: Bytes, thing: &str, kind: u8, id: &str) -> Result<Bytes> {
         let row = || {
             if id.is_empty() {
@@ -406,12 +415,12 @@ impl PartitionedTable {
         })
     }
 
-    /// The family of locks and latches, as it is now.
+    /// Reads the family of locks and latches from the table's current descriptor.
     ///
     /// # Errors
     ///
-    /// [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) without it; those of reading the table's
-    /// descriptor.
+    /// Returns [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) if the table does not have it,
+    /// or the error of reading the descriptor.
     pub(crate) async fn lock_family(&self, things: &str) -> Result<FamilyDescriptor> {
         let admin = self.table().connection().admin();
         let descriptor = admin.until(self.table().deadline()).descriptor(self.name()).await;

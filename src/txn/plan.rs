@@ -1,4 +1,4 @@
-//! What a group of mutations is, and why one may not be sent. No I/O.
+//! Groups of mutations, and the checks before they are sent. No I/O.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,14 +18,14 @@ use crate::{
     table_descriptor::TableDescriptorExt,
 };
 
-/// What is to change in one partition, and under which conditions; each in the order in which they
-/// were added.
+/// The mutations and conditions of a transaction in one partition, in the order in which they were
+/// added.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) partition: Partition,
     pub(super) mutations: Vec<Mutation>,
     pub(super) conditions: Vec<Condition>,
-    /// What a layer above adds.
+    /// The additions of higher layers.
     pub(super) parts: Vec<Arc<dyn Part>>,
     pub(super) guard_timestamps: bool,
     pub(super) record: Option<RecordRequest>,
@@ -43,7 +43,7 @@ impl Group {
         }
     }
 
-    /// Adds an operation that can be part of the group.
+    /// Checks an operation and adds it.
     pub(super) fn add(&mut self, operation: impl Into<Operation>, terms: &Terms) -> Result<()> {
         match operation.into() {
             Operation::Mutation(mutation) => {
@@ -60,7 +60,7 @@ impl Group {
         Ok(())
     }
 
-    /// Adds a part of a layer above.
+    /// Adds a part of a higher layer.
     pub(super) fn add_part(&mut self, part: Arc<dyn Part>, terms: &Terms) -> Result<()> {
         let condition = part.condition().clone();
         let blame = |error: Error| error.at_operation(condition.label_text().into_owned());
@@ -77,13 +77,13 @@ impl Group {
         Ok(())
     }
 
-    /// All conditions, those of parts too.
+    /// Returns all conditions, including those of parts.
     pub(super) fn all_conditions(&self) -> impl Iterator<Item = &Condition> {
         let of_parts = self.parts.iter().map(|part| part.condition());
         self.conditions.iter().chain(of_parts)
     }
 
-    /// Refuses a condition that can't be part of it.
+    /// Refuses a condition that can't be part of the group.
     pub(super) fn check_condition(&self, condition: &Condition, terms: &Terms) -> Result<()> {
         check_condition(condition, terms)?;
         self.check_row(condition.row(), terms)
@@ -107,7 +107,7 @@ impl Group {
         .with_hint("rows of several partitions go into a batch: one transaction each"))
     }
 
-    /// The number of different rows.
+    /// Returns the number of distinct rows.
     pub(super) fn rows(&self) -> usize {
         self.mutations
             .iter()
@@ -122,8 +122,8 @@ impl Group {
         mutations + conditions
     }
 
-    /// Refuses a group that the endpoint would refuse, or would take and mean something else by.
-    /// Returns the one durability that all its mutations are sent with.
+    /// Refuses a group that the endpoint would refuse or would apply with another meaning. Returns
+    /// the single durability with which all its mutations are sent.
     pub(super) fn check(&self, terms: &Terms) -> Result<Durability> {
         if self.mutations.is_empty() && self.conditions.is_empty() && self.parts.is_empty() {
             return Err(Error::invalid("a transaction without mutations and conditions"));
@@ -144,8 +144,8 @@ impl Group {
         for mutation in &self.mutations {
             check_mutation(mutation, terms)?;
         }
-        // Their families were checked when they were added; an update adds one on a family that is
-        // reserved.
+        // Families were checked when the conditions were added. An update adds one on a reserved
+        // family, which a check here would refuse.
         for condition in &self.conditions {
             condition.check()?;
         }
@@ -170,7 +170,7 @@ impl Group {
         Ok(durability)
     }
 
-    /// Refuses a record where it could be lost, or could not be kept at all.
+    /// Refuses a record that could be lost or could not be stored.
     fn check_record(&self, terms: &Terms, durability: Durability) -> Result<()> {
         if self.record.is_none() {
             return Ok(());
@@ -185,8 +185,8 @@ impl Group {
         }
     }
 
-    /// The strongest durability that is named. One cell edit that skips the log among others that
-    /// don't would be missing after a crash: half a transaction.
+    /// Returns the strongest durability of the mutations. Refuses SKIP_WAL next to logged
+    /// mutations: after a crash, half the transaction would be missing.
     fn durability(&self, terms: &Terms) -> Result<Durability> {
         let named = |mutation: &Mutation| match mutation.durability() {
             Durability::UseDefault => terms.durability,
@@ -196,7 +196,7 @@ impl Group {
             Durability::SkipWal => 0,
             Durability::AsyncWal => 1,
             Durability::SyncWal => 2,
-            // The region server's own: SYNC_WAL or FSYNC_WAL.
+            // The region server's default: SYNC_WAL or FSYNC_WAL.
             Durability::UseDefault => 3,
             Durability::FsyncWal => 4,
         };
@@ -205,7 +205,8 @@ impl Group {
             .iter()
             .map(named)
             .max_by_key(|durability| strength(*durability))
-            // Conditions alone; their record is a mutation like any other.
+            // Only conditions, and possibly a record, which is sent as a mutation with this
+            // durability.
             .unwrap_or(terms.durability);
         match self
             .mutations
@@ -287,7 +288,7 @@ pub(super) fn group(mutations: impl IntoIterator<Item = Mutation>, rule: &Partit
     groups
 }
 
-/// What a batch would do: its groups, where each would go, and what would be refused.
+/// What a batch would do: its groups, the region of each, and which would be refused.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -301,20 +302,20 @@ pub struct Explanation {
 pub struct ExplainedGroup {
     /// The group's partition.
     pub partition: Partition,
-    /// How many different rows it has.
+    /// The number of distinct rows.
     pub rows: usize,
-    /// How many mutations it has.
+    /// The number of mutations.
     pub mutations: usize,
-    /// How many operations of these are folded into others of the same cell: of two puts the last
+    /// The number of operations that are folded into others of the same cell: of two puts the last
     /// is sent, of two increments the sum.
     pub folded: usize,
-    /// The bytes of their keys and values.
+    /// The size of their keys and values, in bytes.
     pub bytes: usize,
-    /// The region that it would go to, as far as it is known now.
+    /// The region that the group would go to, if it is known.
     pub region: Option<RegionInfo>,
     /// The server of that region.
     pub server: Option<ServerName>,
-    /// Why it would be refused; none when it would be sent.
+    /// The reason why the group would be refused, or `None` if it would be sent.
     pub refusal: Option<String>,
 }
 

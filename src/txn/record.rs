@@ -1,17 +1,18 @@
-//! What a transaction leaves in the table, so that its outcome can be found out. No I/O.
+//! The record that a transaction leaves in the table, so that its outcome can be determined. No
+//! I/O.
 //!
-//! A record is one cell in a row of its own, in the partition of the transaction and in the family
-//! that is reserved for records. Row, from left to right: the partition's prefix (with the
-//! delimiter, where there is one), reserved bytes ([`Partition::reserved_row`]), `r`, the id.
-//! Value, all numbers big-endian:
+//! A record is one cell in its own row, in the partition of the transaction and in the family
+//! reserved for records. The row consists of the partition's prefix (including the delimiter, if
+//! the rule has one), reserved bytes ([`Partition::reserved_row`]), `r`, and the id. The value,
+//! with all numbers big-endian:
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 1 | format: 1 |
 //! | 1 | state: `C` committed, `A` aborted |
-//! | 4 | epoch: how often the id was aborted |
-//! | 8 | which commit wrote it, or which fence, so that each can tell its own record from an earlier one of the same id |
-//! | 32 | digest of the transaction's contents (SHA-256); zeros where the contents are not known |
+//! | 4 | epoch: the number of times the id was aborted |
+//! | 8 | the commit or fence that wrote it; each can tell its own record from an earlier one of the same id |
+//! | 32 | SHA-256 digest of the transaction's contents; zeros if the contents are not known |
 
 use std::fmt;
 
@@ -25,11 +26,11 @@ use crate::{
     table_descriptor::TableDescriptorExt,
 };
 
-/// Begins the ids that this package makes.
+/// The prefix of generated ids.
 const OWN: &str = "txn-";
-/// The number of digits of the creation time in an id that this package makes.
+/// The number of digits of the creation time in a generated id.
 const TIME_DIGITS: usize = 12;
-/// The number of digits behind the time.
+/// The number of digits after the time.
 const NUMBER_DIGITS: usize = 32;
 const FORMAT: u8 = 1;
 const LENGTH: usize = 1 + 1 + 4 + 8 + 32;
@@ -37,11 +38,11 @@ const LENGTH: usize = 1 + 1 + 4 + 8 + 32;
 pub(super) const QUALIFIER: Bytes = Bytes::from_static(b"r");
 pub(super) const FAMILY: Bytes = Bytes::from_static(TableDescriptor::RECORD_FAMILY.as_bytes());
 
-/// The name under which a transaction is recorded, unique in its partition: 1 to 64 bytes.
+/// The id under which a transaction is recorded, unique in its partition: 1 to 64 bytes.
 ///
-/// A request id, say, that is the same when the request is sent again. An id stands for one list of
-/// mutations and conditions, in their order: with others it is refused, also after a rejection.
-/// This holds for the table's replay window, 24 hours unless said otherwise.
+/// For example a request id that is the same when the request is sent again. An id identifies one
+/// list of mutations and conditions, in their order: with other contents it is refused, even after
+/// a rejection. This holds for the table's replay window, 24 hours by default.
 ///
 /// # Example
 ///
@@ -57,19 +58,19 @@ pub(super) const FAMILY: Bytes = Bytes::from_static(TableDescriptor::RECORD_FAMI
 pub struct TransactionId(Bytes);
 
 impl TransactionId {
-    /// The longest id, in bytes.
+    /// The maximum length of an id, in bytes.
     pub const MAX_LENGTH: usize = 64;
 
-    /// Creates an id from bytes of the caller's choice.
+    /// Creates an id from the caller's bytes.
     ///
-    /// Do not make up ids in the exact form of [`unique`](Self::unique) (`txn-`, 12 hexadecimal
+    /// Do not create ids in the exact form of [`unique`](Self::unique) (`txn-`, 12 hexadecimal
     /// digits, `-`, 32 hexadecimal digits, all lower case): the first digits are read as the
     /// creation time, and an id that looks older than the table's replay window can't be settled.
-    /// Every other form, also one that begins with `txn-`, carries no time.
+    /// All other forms, including those that begin with `txn-`, carry no time.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for an empty id, and one of more than 64
+    /// Returns [`InvalidInput`](ClientErrorKind::InvalidInput) if the id is empty or longer than 64
     /// bytes.
     pub fn new(id: impl IntoBytes) -> Result<Self> {
         let id = id.into_bytes();
@@ -83,9 +84,9 @@ impl TransactionId {
         }
     }
 
-    /// Creates an id that no other process has. It contains its creation time, so that an id that
-    /// is too old to be remembered by the table is recognised without a record. It may be stored
-    /// and passed to [`new`](Self::new) later.
+    /// Generates a unique id. It contains its creation time, so that an id older than the table's
+    /// replay window is recognised without a record. It may be stored and passed to
+    /// [`new`](Self::new) later.
     #[must_use]
     pub fn unique() -> Self {
         let (now, number) = (local_now(), random::bits_128());
@@ -111,7 +112,7 @@ impl TransactionId {
         u64::from_str_radix(std::str::from_utf8(time).ok()?, 16).ok()
     }
 
-    /// The id's bytes.
+    /// Returns the bytes of the id.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -146,7 +147,7 @@ impl fmt::Debug for TransactionId {
 #[derive(Clone, Debug)]
 pub(super) struct RecordRequest {
     pub(super) id: TransactionId,
-    /// Whether it may have been committed before, by any process.
+    /// Whether another commit, by any process, may have used the id before.
     pub(super) of_caller: bool,
     /// Whether the contents are the same in every attempt.
     pub(super) fixed_contents: bool,
@@ -170,12 +171,12 @@ impl RecordRequest {
     }
 }
 
-/// The row of a record.
+/// Returns the row of a record.
 ///
 /// # Errors
 ///
-/// [`InvalidInput`](ClientErrorKind::InvalidInput) for a row that is a partition of its own: no
-/// other row is sure to stay with it.
+/// Returns [`InvalidInput`](ClientErrorKind::InvalidInput) if the partition is a single row: no
+/// other row is sure to stay in the same region.
 pub(super) fn record_row(partition: &Partition, id: &TransactionId) -> Result<Bytes> {
     let mut name = BytesMut::with_capacity(1 + id.0.len());
     name.put_u8(b'r');
@@ -187,12 +188,12 @@ pub(super) fn record_row(partition: &Partition, id: &TransactionId) -> Result<By
     })
 }
 
-/// Whether the transaction of an id was applied.
+/// The outcome that a record states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It was.
+    /// The transaction was applied.
     Committed,
-    /// No attempt was, up to when this was written.
+    /// No attempt had been applied when this was written.
     Aborted,
 }
 
@@ -201,7 +202,7 @@ pub(super) enum State {
 pub(super) struct Record {
     pub(super) state: State,
     pub(super) epoch: u32,
-    /// Which commit wrote it, or which fence.
+    /// The commit or fence that wrote it.
     pub(super) writer: u64,
     pub(super) digest: Digest,
 }
@@ -220,12 +221,12 @@ impl Record {
         value.freeze()
     }
 
-    /// Reads a record.
+    /// Decodes a record.
     ///
     /// # Errors
     ///
-    /// [`Protocol`](ClientErrorKind::Protocol) for what this version did not write: nothing may be
-    /// concluded from it.
+    /// Returns [`Protocol`](ClientErrorKind::Protocol) if this version can't read the record:
+    /// nothing may be concluded from it.
     pub(super) fn decode(value: &[u8]) -> Result<Self> {
         let parse = || {
             let (&[FORMAT, state], rest) = value.split_first_chunk::<2>()? else {
@@ -257,11 +258,11 @@ impl Record {
     }
 }
 
-/// A record as it was found in the table.
+/// A record as read from the table.
 #[derive(Clone, Debug)]
 pub(super) struct SeenRecord {
     pub(super) record: Record,
-    /// As the table has it: the next attempt is sent under the condition that it is still this.
+    /// The value in the table. The next attempt is sent under the condition that it is unchanged.
     pub(super) value: Bytes,
     pub(super) timestamp: u64,
 }
@@ -270,7 +271,7 @@ impl SeenRecord {
     pub(super) fn of(cell: &Cell) -> Result<Self> {
         Ok(Self {
             record: Record::decode(&cell.value)?,
-            // Not the whole frame that it came in.
+            // A copy, so that the whole response frame is not kept.
             value: Bytes::copy_from_slice(&cell.value),
             timestamp: cell.timestamp,
         })

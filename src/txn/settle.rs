@@ -1,9 +1,9 @@
-//! Finds out how a transaction ended, by its record.
+//! Determines the outcome of a transaction from its record.
 //!
-//! A missing record proves nothing: the request may be in flight. So settling *fences*: it puts
+//! A missing record proves nothing: the request may be in flight. So settling *fences*: it writes
 //! "aborted" into the record, under the condition that the record is what was last read, and reads
 //! it back in the same call. Every attempt is sent under the same condition, so after the fence
-//! none of them can be applied. If the fence is refused, the record says what happened.
+//! none of them can be applied. If the fence is refused, the record contains the outcome.
 
 use std::time::{Duration, SystemTime};
 
@@ -37,27 +37,27 @@ pub struct Unsettled {
     claim: Option<Claim>,
 }
 
-/// How a transaction ended, for good.
+/// The final outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settled {
     /// It was applied.
     Committed,
-    /// No attempt was applied, and none that is on its way can be any more. It may be committed
-    /// again, under the same id or another.
+    /// No attempt was applied, and no attempt in flight can be applied any more. The transaction
+    /// may be committed again, under the same id or another.
     NotApplied,
 }
 
-/// What a transaction's record says.
+/// The contents of a transaction's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recorded {
     /// It was applied.
     Committed,
-    /// It was not applied up to when it was settled; it may have been sent again since.
+    /// It had not been applied when it was settled; it may have been sent again since.
     Aborted,
-    /// There is no record, which proves nothing: it was never sent, or is still on its way, or is
-    /// older than the table remembers.
+    /// There is no record, which proves nothing: the transaction was never sent, is still in
+    /// flight, or is older than the table's replay window.
     Nothing,
 }
 
@@ -76,33 +76,33 @@ impl Unsettled {
         }
     }
 
-    /// Why the answer is missing.
+    /// Returns the error that caused the loss of the answer.
     #[must_use]
     pub fn error(&self) -> &Error {
         &self.error
     }
 
-    /// The id under which it is recorded; none without a record.
+    /// Returns the id under which the transaction is recorded, or `None` if it has no record.
     #[must_use]
     pub fn id(&self) -> Option<&TransactionId> {
         self.claim.as_ref().map(|claim| &claim.id)
     }
 
-    /// The error, for the `?` operator.
+    /// Converts into the error, for the `?` operator.
     #[must_use]
     pub fn into_error(self) -> Error {
         self.error
     }
 
-    /// Finds out how it ended, within the table's operation timeout: asks the record, and where
-    /// that says nothing, makes sure that the transaction can't be applied any more.
+    /// Determines the outcome within the table's operation timeout: reads the record and, if it
+    /// contains no outcome, ensures that the transaction can't be applied any more.
     ///
     /// # Errors
     ///
-    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for a transaction without a record;
-    /// - [`OutcomeForgotten`](ErrorKind::OutcomeForgotten) once it is older than the table's replay
+    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) if the transaction has no record;
+    /// - [`OutcomeForgotten`](ErrorKind::OutcomeForgotten) if it is older than the table's replay
     ///   window;
-    /// - those of [`Table::get`](crate::Table::get): it may be settled later.
+    /// - the errors of [`Table::get`](crate::Table::get), after which settling can be tried again.
     pub async fn settle(&self) -> Result<Settled> {
         let Some(claim) = &self.claim else {
             return Err(Error::new(
@@ -118,8 +118,8 @@ impl Unsettled {
             .map(Settled::from)
     }
 
-    /// The same for a caller that goes on: by a deadline of its own, and with the error of the
-    /// commit when it can't be found out.
+    /// Determines the outcome by the given deadline. If that fails, returns the error of the
+    /// commit.
     pub(super) async fn settle_until(self, deadline: Instant) -> Result<Ended> {
         let Some(claim) = &self.claim else {
             return Err(self.error);
@@ -134,10 +134,10 @@ impl Unsettled {
     }
 }
 
-/// How a commit ended.
+/// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// The transaction was applied: by this commit, or by another one with the same id.
+    /// The transaction was applied, by this commit or by another one with the same id.
     Committed {
         own: bool,
     },
@@ -153,22 +153,22 @@ impl From<Ended> for Settled {
     }
 }
 
-/// What a fence found.
+/// The result of a fence.
 pub(super) enum Fenced {
-    /// It stands: no attempt so far was applied, and none of those can be.
+    /// The fence is in place: no attempt so far was applied, and none of them can be.
     Stands(SeenRecord),
-    /// The record is another than the one that was last seen.
+    /// The record is not the one that was last seen.
     Found(SeenRecord),
 }
 
-/// A transaction's place among the records.
+/// A transaction's claim on its record: its row, id and digest.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     table: ProvenTable,
     pub(super) partition: Partition,
     pub(super) id: TransactionId,
     pub(super) digest: Digest,
-    /// Which commit this is.
+    /// Identifies this commit.
     pub(super) writer: u64,
     row: Bytes,
     window: Duration,
@@ -178,7 +178,7 @@ pub(super) struct Claim {
 impl Claim {
     /// # Errors
     ///
-    /// When the table, or the partition, can't have records.
+    /// Returns an error if the table, or the partition, can't have records.
     pub(super) fn new(
         table: &ProvenTable,
         partition: &Partition,
@@ -211,7 +211,7 @@ impl Claim {
         Self::new(table, partition, &request.id, digest)
     }
 
-    /// The condition of an attempt: that the record is what was last seen.
+    /// Returns the condition of an attempt: the record is unchanged since it was last seen.
     pub(super) fn condition(&self, seen: Option<&SeenRecord>) -> hbase_client::low_level::pb::Condition {
         condition::cell_equals(
             &self.row,
@@ -221,12 +221,12 @@ impl Claim {
         )
     }
 
-    /// The record of a transaction that is applied with it.
+    /// Returns the put of the record that is applied with the transaction.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) if nothing can be put over the record that
-    /// was seen.
+    /// Returns [`InvalidInput`](ClientErrorKind::InvalidInput) if no put can follow the timestamp
+    /// of the record that was seen.
     pub(super) fn committed(&self, seen: Option<&SeenRecord>) -> Result<Put> {
         self.put(State::Committed, seen, self.writer)
     }
@@ -270,17 +270,17 @@ impl Claim {
         self.check_digest(record)
     }
 
-    /// Makes sure that no attempt that was sent under the condition "the record is what was seen"
-    /// can be applied any more, or finds out that one was.
+    /// Ensures that no attempt sent under the condition "the record is `seen`" can be applied any
+    /// more, or finds out that one was applied.
     ///
     /// # Errors
     ///
-    /// [`IdReused`](ErrorKind::IdReused) when the record is that of other contents: then too no
-    /// attempt was applied, or can be any more. Nothing is known after any other error: it may be
-    /// fenced again.
+    /// Returns [`IdReused`](ErrorKind::IdReused) if the record belongs to a transaction with other
+    /// contents; then, too, no attempt was applied or can be any more. After any other error
+    /// nothing is known, and the fence may be repeated.
     pub(super) async fn fence(&self, seen: Option<&SeenRecord>, deadline: Instant) -> Result<Fenced> {
-        // Not that of the commit: a fence that an earlier call put there would look like this one,
-        // and attempts that were sent behind it would be taken for fenced off.
+        // Not the writer of the commit: a fence from an earlier call would look like this one, and
+        // attempts sent after that fence would count as fenced off.
         let aborted = self.put(State::Aborted, seen, random::bits_64())?;
         let value = aborted.parts().first().map(|cell| cell.value.clone());
         let call = MultiCall {
@@ -293,11 +293,12 @@ impl Claim {
                 RegionAction::Get(self.get()),
             ],
             durability: self.table.table().durable(),
-            // Sent twice, it finds its own record the second time.
+            // A repeated fence finds its own record.
             kind: CallKind::IdempotentWrite,
         };
         let needs = Needs {
-            // A server that drops conditions would put the fence over a record that says committed.
+            // A server that ignores conditions would put the fence over a record with the state
+            // committed.
             conditions: true,
             clock: true,
             ..Needs::default()
@@ -319,15 +320,16 @@ impl Claim {
         }
     }
 
-    /// Fences until it stands, or the record says that the transaction was committed.
+    /// Repeats the fence until it is in place, or the record says that the transaction was
+    /// committed.
     pub(super) async fn settle(&self, deadline: Instant) -> Result<Ended> {
         let settle = async {
             let mut seen = None;
             loop {
                 self.check_age()?;
                 let fenced = match self.fence(seen.as_ref(), deadline).await {
-                    // The record of another transaction under the same id: ours can't be applied
-                    // over it.
+                    // The record belongs to another transaction with the same id. This transaction
+                    // can't be applied over it.
                     Err(error) if error.kind() == ErrorKind::IdReused => return Ok(Ended::NotApplied),
                     fenced => fenced?,
                 };
@@ -338,7 +340,7 @@ impl Claim {
                             own: found.record.writer == self.writer,
                         });
                     }
-                    // Attempts may be on their way that have seen this one.
+                    // Attempts sent after this record was seen may be in flight.
                     Fenced::Found(aborted) => seen = Some(aborted),
                 }
                 if Instant::now() >= deadline {
@@ -354,7 +356,7 @@ impl Claim {
             .map_err(|error: Error| self.in_context(error.with_effect(Effect::Unknown)))
     }
 
-    /// The replay window must outlast the commit and what the clocks may differ.
+    /// Checks that the replay window is longer than the commit plus the maximum clock difference.
     pub(super) fn check_window(&self, deadline: Instant) -> Result<()> {
         let longest = deadline.saturating_duration_since(Instant::now()) + 2 * MAX_SKEW;
         match longest < self.window {
@@ -376,7 +378,7 @@ impl Claim {
         let by_clock = SystemTime::now().duration_since(time).unwrap_or_default();
         let made = self.id.made_at().map(|made| local_now().saturating_sub(made));
         let by_id = made.map(Duration::from_millis).unwrap_or_default();
-        // The first does not run while the machine sleeps, the others may be set.
+        // The monotonic clock stops while the machine sleeps; the system clock can be set.
         let age = instant.elapsed().max(by_clock).max(by_id) + MAX_SKEW;
         match age < self.window {
             true => Ok(()),
@@ -391,7 +393,7 @@ impl Claim {
         }
     }
 
-    /// Reads what the record says, without settling.
+    /// Reads the record without settling.
     pub(super) async fn recorded(&self, deadline: Instant) -> Result<Recorded> {
         let read = async {
             match self.read(deadline).await?.map(|seen| seen.record.state) {
@@ -403,7 +405,7 @@ impl Claim {
         read.await.map_err(|error| self.in_context(error))
     }
 
-    /// Refuses a record that stands for other contents.
+    /// Refuses the record of a transaction with other contents.
     fn check_digest(&self, seen: Option<SeenRecord>) -> Result<Option<SeenRecord>> {
         match &seen {
             Some(seen) if !seen.record.digest.agrees_with(&self.digest) => Err(Error::new(

@@ -1,4 +1,4 @@
-//! Reads a partition as it was at one moment.
+//! Reads a partition at one point in time.
 
 use std::{slice, vec};
 
@@ -18,11 +18,11 @@ use crate::{
     table_descriptor::TableDescriptorExt,
 };
 
-/// The rows of one partition, all as they were at one moment: every transaction is in it whole, or
-/// not at all.
+/// The rows of one partition at one point in time: each transaction is included completely or not
+/// at all.
 ///
-/// It has the newest version of each column, and no rows or cells that the toolkit keeps for
-/// itself. Rows are in the order of their keys. It stays what it is whatever happens in the table.
+/// It has the newest version of each column, without the rows and cells that the library reserves
+/// for itself. Rows are in the order of their keys. Later changes to the table do not affect it.
 ///
 /// # Example
 ///
@@ -43,7 +43,7 @@ pub struct Snapshot {
     version: Option<Cell>,
 }
 
-/// How much of a partition a [`Snapshot`] may be, and how it is read.
+/// Options for reading a [`Snapshot`]: its range and its limits.
 ///
 /// # Example
 ///
@@ -64,7 +64,7 @@ pub struct SnapshotOptions {
     caching: Option<u32>,
     start: Bytes,
     stop: Bytes,
-    /// Whether the partition's version cell is read along.
+    /// Whether to read the partition's version cell as well.
     with_version: bool,
 }
 
@@ -82,49 +82,51 @@ impl Default for SnapshotOptions {
 }
 
 impl SnapshotOptions {
-    /// The whole partition, within the default bounds.
+    /// Creates the default options: the whole partition, with the default limits.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The most rows; 100,000 unless said. A partition with more is refused, never cut short.
+    /// Sets the maximum number of rows; the default is 100,000. A larger partition is refused,
+    /// never truncated.
     pub fn max_rows(mut self, rows: usize) -> Self {
         self.max_rows = rows;
         self
     }
 
-    /// The most bytes of keys and values; 64 MiB unless said. While it is read, the memory for one
-    /// answer of the server (2 MiB, and the largest cell) comes on top; many small cells take
-    /// several times their bytes.
+    /// Sets the maximum size, in bytes of keys and values; the default is 64 MiB. While the
+    /// snapshot is read, the memory of one server response (2 MiB plus the largest cell) is needed
+    /// in addition. Many small cells take several times their size.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
         self
     }
 
-    /// Asks the server for at most this many rows a call. Calls are cut by size anyway.
+    /// Sets the maximum number of rows that the server returns per call. The size of a response is
+    /// limited in any case.
     pub fn caching(mut self, rows: u32) -> Self {
         self.caching = Some(rows);
         self
     }
 
-    /// Leaves out the rows before this one; empty is the partition's beginning.
+    /// Sets the first row that is read; empty means the beginning of the partition.
     pub fn start_row(mut self, row: impl IntoBytes) -> Self {
         self.start = row.into_bytes();
         self
     }
 
-    /// Leaves out this row and those behind it; empty is the partition's end.
+    /// Sets the row before which reading stops; empty means the end of the partition.
     pub fn stop_row(mut self, row: impl IntoBytes) -> Self {
         self.stop = row.into_bytes();
         self
     }
 
-    /// The bounds of the rows; empty ones are the partition's.
+    /// Returns the bounds of the rows; an empty bound means that of the partition.
     pub(super) fn bounds(&self) -> (&Bytes, &Bytes) {
         (&self.start, &self.stop)
     }
 
-    /// Reads the partition's version cell along, at the same moment or before.
+    /// Also reads the partition's version cell, at the same time as the rows or earlier.
     pub(super) fn with_version(mut self) -> Self {
         self.with_version = true;
         self
@@ -134,7 +136,7 @@ impl SnapshotOptions {
         !self.start.is_empty() || !self.stop.is_empty()
     }
 
-    /// The scan of these rows of the partition; none when there can't be any.
+    /// Returns the scan of these rows of the partition, or `None` if the range can't have rows.
     fn scan(&self, partition: &Partition) -> Option<Scan> {
         let first = partition.first_key();
         let mut scan = if partition.is_lone_row() {
@@ -160,14 +162,13 @@ impl SnapshotOptions {
         if let Some(rows) = self.caching {
             scan = scan.caching(rows);
         }
-        // One more shows that there are too many; and the row with the version is none of the
-        // caller's.
+        // One extra row detects that there are too many, one more is the row of the version.
         let own = usize::from(self.with_version) + 1;
         Some(scan.limit(self.max_rows.saturating_add(own) as u64))
     }
 }
 
-/// Reads a partition, or a range of its rows, as it is at one moment.
+/// Reads a partition, or a range of its rows, at one point in time.
 pub(super) async fn read(
     table: &ProvenTable,
     partition: Partition,
@@ -192,8 +193,8 @@ pub(super) async fn read(
         let too_large = || too_large(&partition, &counted(options.max_bytes, "byte"), "max_bytes");
         read.ok_or_else(too_large).map_err(in_context)
     };
-    // The row of the version is not in the range. If the version is still the same when the changes
-    // are applied, no transaction has come in between.
+    // The row of the version is outside the range, so it is read first. If the version is unchanged
+    // when the changes are applied, no transaction was applied in between.
     let mut earlier = Vec::new();
     if options.with_version
         && options.is_range()
@@ -224,8 +225,8 @@ pub(super) async fn read(
     })
 }
 
-/// Names the families, because a scan of all would show the reserved ones; `None` if there is
-/// nothing to read.
+/// Selects the families, because a scan of all families would include the reserved ones. Returns
+/// `None` if there is nothing to read.
 fn select(terms: &Terms, scan: Scan, options: &SnapshotOptions) -> Option<Scan> {
     let mut families: Vec<_> = terms.user_families().cloned().collect();
     families.sort_unstable();
@@ -246,7 +247,7 @@ fn with_version(scan: Scan) -> Scan {
 
 pub(super) const OPERATION: &str = "snapshot";
 
-/// Takes the version cell out of the rows, and its row when that has nothing else.
+/// Removes the version cell from the rows, and its row if that has no other cells.
 fn take_version(partition: &Partition, rows: &mut Vec<Row>) -> Option<Cell> {
     let key = partition_version::row(partition)?;
     let at = rows.binary_search_by(|row| row.key().cmp(&key)).ok()?;
@@ -270,31 +271,31 @@ fn too_large(partition: &Partition, limit: &str, option: &str) -> Error {
 }
 
 impl Snapshot {
-    /// The partition.
+    /// Returns the partition.
     #[must_use]
     pub fn partition(&self) -> &Partition {
         &self.partition
     }
 
-    /// All rows, in the order of their keys.
+    /// Returns all rows, in the order of their keys.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The row of this key; none when there was none, or it was not asked for.
+    /// Returns the row with this key, or `None` if it does not exist or was not read.
     #[must_use]
     pub fn row(&self, key: impl AsRef<[u8]>) -> Option<&Row> {
         let at = self
@@ -304,7 +305,7 @@ impl Snapshot {
         self.rows.get(at)
     }
 
-    /// The cell of a row's column.
+    /// Returns the cell of a row's column.
     #[must_use]
     pub fn cell(
         &self,
@@ -315,11 +316,11 @@ impl Snapshot {
         self.row(row)?.cell(family, qualifier)
     }
 
-    /// Reads the value of a row's column as a type; `None` if there is no such cell.
+    /// Reads the value of a row's column as a type. Returns `None` if there is no such cell.
     ///
     /// # Errors
     ///
-    /// As [`Row::get`].
+    /// Returns the errors of [`Row::get`].
     pub fn get<'a, T: FromValue<'a>>(
         &'a self,
         row: impl AsRef<[u8]>,
@@ -330,7 +331,7 @@ impl Snapshot {
         Ok(cell.map(Cell::decode).transpose()?)
     }
 
-    /// The bytes of the value of a row's column.
+    /// Returns the bytes of the value of a row's column.
     #[must_use]
     pub fn value(
         &self,
@@ -341,7 +342,8 @@ impl Snapshot {
         self.cell(row, family, qualifier).map(|cell| &cell.value)
     }
 
-    /// The rows from `start` to before `stop`, as in a [`Scan`]: an empty `stop` is the end.
+    /// Returns the rows from `start` (inclusive) to `stop` (exclusive), as in a [`Scan`]: an empty
+    /// `stop` means the end.
     #[must_use]
     pub fn range(&self, start: impl AsRef<[u8]>, stop: impl AsRef<[u8]>) -> &[Row] {
         let before = |bound: &[u8]| self.rows.partition_point(|row| row.key()[..] < *bound);
@@ -353,7 +355,7 @@ impl Snapshot {
         &self.rows[first..end]
     }
 
-    /// The partition's version cell, if it was asked for and is there.
+    /// Returns the partition's version cell, if it was requested and exists.
     pub(super) fn version(&self) -> Option<&Cell> {
         self.version.as_ref()
     }

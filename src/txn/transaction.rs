@@ -1,4 +1,4 @@
-//! Mutations and conditions of one partition.
+//! A transaction: mutations and conditions of one partition.
 
 use std::{fmt, sync::Arc};
 
@@ -27,7 +27,7 @@ use crate::error::Result;
 ///
 /// Operations take effect in their order, also on the same cell: an increment after a put adds to
 /// the value of the put, a put after a delete survives the delete. `commit` refuses a sequence that
-/// no single call can express, and says why.
+/// no single call can express, and reports why.
 ///
 /// # Example
 ///
@@ -97,22 +97,21 @@ impl Transaction {
     /// A condition may be about any row of the partition. A transaction that has only conditions is
     /// an assertion.
     ///
-    /// What the transaction writes to a cell that one of its conditions names is visible once it is
-    /// committed, also where the cell, or a delete marker over it, was stamped ahead of the
-    /// server's clock. A filter names all cells of its row. This costs one more call, which reads
-    /// the timestamps there; a condition on a cell that is not written costs none. On a table
-    /// without a record family this machine's clock must not be ahead of the server's by more than
-    /// a second.
+    /// A write to a cell that one of the conditions names is visible after the commit, even if the
+    /// cell, or a delete marker over it, was stamped ahead of the server's clock. A filter names
+    /// all cells of its row. This costs one more call, which reads the timestamps of those cells; a
+    /// condition on a cell that is not written costs none. On a table without a record family, this
+    /// machine's clock must not be more than a second ahead of the server's.
     ///
     /// Servers before HBase 2.4.5 ignore conditions. Before the first conditional transaction goes
-    /// to a region server, the client sends it one that must be refused.
+    /// to a region server, the client sends one that the server must reject.
     pub fn condition(self, condition: Condition) -> Self {
         self.add(condition)
     }
 
     /// Adds a mutation or a condition.
     ///
-    /// A row of another partition, an invalid operation and an unknown family make the transaction
+    /// A row of another partition, an invalid operation or an unknown family makes the transaction
     /// invalid.
     #[expect(clippy::should_implement_trait, reason = "it adds to a list")]
     pub fn add(self, operation: impl Into<Operation>) -> Self {
@@ -124,24 +123,25 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// - [`OtherPartition`](crate::ErrorKind::OtherPartition), naming the row and both partitions;
-    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) and
+    /// - [`OtherPartition`](crate::ErrorKind::OtherPartition) for a row of another partition,
+    ///   naming the row and both partitions;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) or
     ///   [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound), naming the operation.
     ///
-    /// The transaction is then as it was before the call. If it was invalid already, returns the
-    /// error that made it so.
+    /// After an error the transaction is as it was before the call. If it was invalid already,
+    /// returns the error that made it so.
     pub fn try_add(&mut self, operation: impl Into<Operation>) -> Result<&mut Self> {
         self.try_with(|group, table| group.add(operation, table.terms()))?;
         Ok(self)
     }
 
-    /// Adds what a layer above makes of the table, as an operation.
+    /// Adds the part that a higher layer builds for the table, as an operation.
     pub(crate) fn add_part(self, part: impl FnOnce(&TableName) -> Result<Arc<dyn Part>>) -> Self {
         self.with(|group, table| group.add_part(part(table.name())?, table.terms()))
     }
 
-    /// Adds what a layer above makes of the table, and reports at once whether it can be part of
-    /// the transaction.
+    /// Adds the part that a higher layer builds for the table, and reports at once whether it can
+    /// be part of the transaction.
     pub(crate) fn try_add_part(
         &mut self,
         part: impl FnOnce(&TableName) -> Result<Arc<dyn Part>>,
@@ -167,12 +167,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// Records the transaction under an id of the caller, text or a [`TransactionId`], so that it
-    /// is applied once however often it is committed, by any process. A commit of an id that was
-    /// committed before returns [`replayed`](super::Committed::replayed).
+    /// Records the transaction under the caller's id, text or a [`TransactionId`]. The transaction
+    /// is applied once, however often and by whichever process it is committed. A commit of an id
+    /// that was committed before returns [`replayed`](super::Committed::replayed).
     ///
-    /// Holds within the table's replay window. The table needs the record family; commits are at
-    /// least `SYNC_WAL`. An invalid id makes the transaction invalid.
+    /// The guarantee holds within the table's replay window. The table needs the record family;
+    /// commits are at least `SYNC_WAL`. An invalid id makes the transaction invalid.
     pub fn id(mut self, id: impl IntoBytes) -> Self {
         match TransactionId::new(id) {
             Ok(id) => self.record = Some(RecordRequest::of_caller(id)),
@@ -184,10 +184,10 @@ impl Transaction {
         self
     }
 
-    /// Records the transaction under an id that is created here and that
-    /// [`transaction_id`](Self::transaction_id) returns.
+    /// Records the transaction under a generated id, which [`transaction_id`](Self::transaction_id)
+    /// returns.
     ///
-    /// After a lost answer the commit is sent again and still applied once. If the time is over
+    /// After a lost answer the commit is sent again and still applied once. If the deadline passes
     /// before an answer arrives, the outcome can be [settled](super::Unsettled::settle).
     pub fn recorded(mut self) -> Self {
         self.record = Some(RecordRequest::own());
@@ -197,30 +197,33 @@ impl Transaction {
     /// Returns the id under which the transaction is recorded, or `None` if it is not
     /// [`recorded`](Self::recorded) and has no [`id`](Self::id).
     ///
-    /// Keep it before [`commit`](Self::commit) where the commit may be dropped, or the process end,
-    /// before the outcome is known: [`PartitionedTable::settle`](super::PartitionedTable::settle)
-    /// finds the outcome by it, in this process or another one.
+    /// Save the id before [`commit`](Self::commit) if the commit may be dropped, or the process may
+    /// stop, before the outcome is known:
+    /// [`PartitionedTable::settle`](super::PartitionedTable::settle) finds the outcome by it, in
+    /// this process or another one.
     #[must_use]
     pub fn transaction_id(&self) -> Option<&TransactionId> {
         self.record.as_ref().map(|record| &record.id)
     }
 
-    /// Makes all that is written visible also over cells that are stamped in the future. Without it
-    /// that holds only for cells that a [condition](Self::condition) names.
+    /// Makes all writes visible, even over cells that are stamped in the future. Without this
+    /// option, only writes to cells that a [condition](Self::condition) names are.
     ///
-    /// The server stamps a put with its own time, and a cell stamped later hides it without a word.
-    /// With this the rows that are written are read first (all versions and delete markers: costly
-    /// for rows of very many), and each put gets a timestamp behind what was found, under the
-    /// condition that nothing later has come meanwhile. One more call, and more after a conflict.
+    /// The server stamps a put with its own time, and a cell with a later timestamp silently hides
+    /// it. With this option the client first reads the rows that are written (all versions and
+    /// delete markers, which is costly for rows with very many). It then gives each put a timestamp
+    /// after those it found, under the condition that nothing later was written in the meantime.
+    /// This costs one more call, and more after a conflict.
     ///
-    /// It does not help against a delete of another client that comes in the same millisecond;
-    /// HBase's `NEW_VERSION_BEHAVIOR` on the family does. Nor does it find cells that another
-    /// client puts into a family or row while that is being deleted, nor one with an empty value
-    /// that is stamped ahead meanwhile.
+    /// It does not protect against a delete by another client in the same millisecond; HBase's
+    /// `NEW_VERSION_BEHAVIOR` on the family does. It also does not find cells that another client
+    /// puts into a family or row while that is being deleted, nor a cell with an empty value that
+    /// is stamped ahead in the meantime.
     ///
-    /// On a table with a record family the stamps follow the clock of the region's own server, on
-    /// any other the clock of this machine. A clock that is ahead of the server hides the plain
-    /// puts of others for as long as that; one that is an hour wrong makes this promise void.
+    /// On a table with a record family the timestamps follow the clock of the region's server, on
+    /// any other table the clock of this machine. A clock that is ahead of the server hides the
+    /// plain puts of other clients for as long as it is ahead; a clock that is an hour wrong voids
+    /// this guarantee.
     pub fn guard_timestamps(mut self) -> Self {
         if let Ok(group) = &mut self.group {
             group.guard_timestamps = true;
@@ -228,16 +231,16 @@ impl Transaction {
         self
     }
 
-    /// Sends the transaction and returns how it ended.
+    /// Sends the transaction and returns its outcome.
     ///
-    /// An attempt that was surely not applied is repeated within the operation timeout; any other
-    /// only if the transaction is recorded.
+    /// An attempt that was certainly not applied is repeated within the operation timeout; any
+    /// other attempt only if the transaction is recorded.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future before the transaction was sent sends nothing. Dropped later, the
-    /// outcome is as unknown as after a lost answer: if the transaction is recorded,
-    /// [`PartitionedTable::settle`](super::PartitionedTable::settle) finds it by the
+    /// If the future is dropped before the transaction was sent, nothing is sent. If it is dropped
+    /// later, the outcome is unknown, as after a lost answer. If the transaction is recorded,
+    /// [`PartitionedTable::settle`](super::PartitionedTable::settle) finds the outcome by the
     /// [`transaction_id`](Self::transaction_id).
     pub async fn commit(self) -> Outcome {
         let deadline = self.committer.table().table().deadline();

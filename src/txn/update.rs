@@ -1,9 +1,9 @@
-//! Read-modify-write of a partition: reads, lets the caller change what depends on it, and repeats
-//! both after a conflict.
+//! Read-modify-write of a partition: reads it, runs the caller's closure, applies the changes, and
+//! repeats all of it after a conflict.
 //!
 //! | file | what |
 //! |---|---|
-//! | `view` | [`UpdateView`]: what the caller's closure reads and changes; remembers what it read; no I/O |
+//! | `view` | [`UpdateView`]: the closure's reads and changes; remembers what was read; no I/O |
 //! | `options` | [`UpdateOptions`] |
 
 mod options;
@@ -30,25 +30,26 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// What an update did.
+/// The result of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Updated<T> {
     /// The closure's changes were applied, or there were none.
     #[non_exhaustive]
     Done {
-        /// What the closure returned in the attempt that counted.
+        /// The value that the closure returned in the attempt that was applied.
         value: T,
-        /// How often the closure was run.
+        /// The number of times the closure was run.
         attempts: u32,
     },
-    /// An earlier update with the same id was applied, and this one changed nothing. What the
-    /// closure returned then is not known. Only with an [id of the caller's](UpdateOptions::id).
+    /// An earlier update with the same id was applied, and this one changed nothing. The value that
+    /// the closure returned then is not known. Possible only with an [id of the
+    /// caller](UpdateOptions::id).
     Replayed,
 }
 
 impl<T> Updated<T> {
-    /// What the closure returned; none for one that was replayed.
+    /// Returns the closure's value, or `None` if the update was replayed.
     pub fn into_value(self) -> Option<T> {
         match self {
             Self::Done { value, .. } => Some(value),
@@ -59,37 +60,37 @@ impl<T> Updated<T> {
 
 pub(super) const OPERATION: &str = "update";
 
-/// Of the time that is left for an attempt, this part is kept for finding out how it ended.
+/// One part in this many of the time left is reserved for determining the outcome of an attempt.
 const KEPT_FOR_SETTLING: u32 = 5;
 
-/// How many of the conditions that failed an error names.
+/// The maximum number of failed conditions that an error names.
 const NAMED_CONDITIONS: usize = 3;
 
-/// An update, from one attempt to the next: [`read`](Self::read), the caller's closure on a
-/// [`view`](Self::view), [`apply`](Self::apply).
+/// An update across its attempts. Each attempt is a [`read`](Self::read), the caller's closure on a
+/// [`view`](Self::view), and an [`apply`](Self::apply).
 pub(super) struct Update<'a> {
     committer: &'a Committer,
     partition: Partition,
     options: UpdateOptions,
-    /// Whether the version of the partition stands for what is read.
+    /// Whether the partition version guards everything that is read.
     versioned: bool,
     deadline: Instant,
     pauses: Pauses,
     attempts: u32,
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 pub(super) enum Applied {
-    /// The update is done, after so many attempts.
+    /// The update is done, after this many attempts.
     Done(u32),
     /// An earlier update with the same id was applied.
     Replayed,
-    /// The attempt was surely not applied, and the next one may begin.
+    /// The attempt was certainly not applied; another attempt may begin.
     Conflict,
 }
 
 impl<'a> Update<'a> {
-    /// Begins an update. Returns `None` if one of the same id was applied already.
+    /// Begins an update. Returns `None` if an update with the same id was already applied.
     pub(super) async fn begin(
         committer: &'a Committer,
         partition: Partition,
@@ -118,7 +119,7 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// Begins an attempt: reads the rows.
+    /// Begins an attempt by reading the rows.
     pub(super) async fn read(&mut self) -> Result<Snapshot> {
         self.attempts += 1;
         let mut options = self.options.snapshot.clone();
@@ -135,7 +136,7 @@ impl<'a> Update<'a> {
         .map_err(|error| self.in_context(error))
     }
 
-    /// What the caller's closure reads and changes.
+    /// Returns the view that the caller's closure reads and changes.
     pub(super) fn view<'s>(&'s self, snapshot: &'s Snapshot) -> UpdateView<'s> {
         let table = self.committer.table();
         UpdateView::new(
@@ -148,12 +149,12 @@ impl<'a> Update<'a> {
         )
     }
 
-    /// Turns what the closure did into what is sent; `None` if it only read.
+    /// Converts the view into the change to send, or `None` if the closure only read.
     pub(super) fn finish(&self, view: UpdateView<'_>) -> Result<Option<Change>> {
         view.finish().map_err(|error| self.in_context(error))
     }
 
-    /// Ends an attempt: sends the change, and finds out how that ended.
+    /// Ends an attempt: sends the change and determines the outcome.
     pub(super) async fn apply(&mut self, change: Option<Change>) -> Result<Applied> {
         let Some(change) = change else {
             return Ok(Applied::Done(self.attempts));
@@ -182,8 +183,8 @@ impl<'a> Update<'a> {
     }
 }
 
-/// Refuses an update that can't be recorded as it should be. Returns whether one of the same id was
-/// applied already.
+/// Refuses an update that can't be recorded as requested. Returns whether an update with the same
+/// id was already applied.
 async fn was_committed_before(
     table: &ProvenTable,
     partition: &Partition,
@@ -210,7 +211,7 @@ async fn was_committed_before(
     }
 }
 
-/// Sends the change, and finds out how that ended.
+/// Sends the change and determines the outcome.
 async fn attempt(
     committer: &Committer,
     change: Change,
@@ -222,7 +223,7 @@ async fn attempt(
         conditions_of_caller,
     } = change;
     group.guard_timestamps = !group.mutations.is_empty();
-    // What it does is computed again in each attempt, so the id can't stand for that.
+    // Each attempt computes the changes again, so the record can't hold a digest of them.
     let record = |id, of_caller| RecordRequest {
         id,
         of_caller,
@@ -230,7 +231,7 @@ async fn attempt(
     };
     group.record = match recording {
         Recording::None => None,
-        // One for each attempt: each is settled before the next.
+        // A new id for each attempt: each is settled before the next begins.
         Recording::OwnId => Some(record(TransactionId::unique(), false)),
         Recording::CallersId(id) => Some(record(id.clone()?, true)),
     };
@@ -244,7 +245,8 @@ async fn attempt(
             own: !committed.replayed,
         }),
         Outcome::Rejected(rejection) => {
-            // What the closure has read is still so: it would do the same again.
+            // Everything that the closure read is unchanged, so another run would give the same
+            // result.
             let of_caller = |failed: &FailedCondition| conditions_of_caller.contains(&failed.label);
             match rejection.failed.iter().all(of_caller) {
                 true => Err(rejection.into()),
@@ -262,19 +264,19 @@ async fn attempt(
     }
 }
 
-/// How one attempt ended.
+/// The outcome of one attempt.
 enum Attempt {
-    /// It was applied: this one, or another one with the same id.
+    /// The transaction was applied, by this attempt or by another commit with the same id.
     Applied {
         own: bool,
     },
     Conflict(Conflict),
 }
 
-/// Why an attempt was surely not applied.
+/// The reason why an attempt was certainly not applied.
 enum Conflict {
     Rejected(Rejection),
-    /// Its answer was lost, for this reason.
+    /// Its answer was lost, with this error.
     Lost(String),
 }
 

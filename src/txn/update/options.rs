@@ -1,4 +1,4 @@
-//! How an update is made, when the defaults are not enough.
+//! Options for an update.
 
 use hbase_client::IntoBytes;
 
@@ -7,7 +7,7 @@ use crate::{
     txn::{record::TransactionId, snapshot::SnapshotOptions},
 };
 
-/// How an update is made, when the defaults are not enough.
+/// Options for an update.
 ///
 /// # Example
 ///
@@ -39,11 +39,11 @@ pub struct UpdateOptions {
     pub(super) recording: Recording,
 }
 
-/// Whether and as what an update is recorded.
+/// Whether an update is recorded, and under which id.
 #[derive(Clone, Debug)]
 pub(super) enum Recording {
     OwnId,
-    /// An invalid id is the error of the update.
+    /// For an invalid id, the error that the update returns.
     CallersId(Result<TransactionId>),
     None,
 }
@@ -60,72 +60,77 @@ impl Default for UpdateOptions {
 }
 
 impl UpdateOptions {
-    /// The defaults.
+    /// Creates the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How often it is tried, within the operation timeout; 32 times unless said, at least once.
+    /// Sets the maximum number of attempts within the operation timeout; the default is 32, the
+    /// minimum 1.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts.max(1);
         self
     }
 
-    /// Records it under an id of the caller's, text or a [`TransactionId`], so that it is applied
-    /// once however often it is made, by whatever process: a later one with the id is
-    /// [`Replayed`](super::Updated::Replayed), and its closure is not run. Whatever the closure
-    /// does: the id stands for the request, not for its effect. A closure that changes nothing
-    /// leaves no record, and runs again.
+    /// Records the update under the caller's id, text or a [`TransactionId`]. The update is applied
+    /// once, however often and by whichever process it is run: a later update with the same id
+    /// returns [`Replayed`](super::Updated::Replayed) without running its closure. The id
+    /// identifies the request, not its effect, so closures with different effects are not told
+    /// apart. A closure that changes nothing leaves no record, and runs again.
     ///
-    /// Holds within the table's replay window. Takes back [`without_record`](Self::without_record).
+    /// The guarantee holds within the table's replay window. Overrides
+    /// [`without_record`](Self::without_record).
     pub fn id(mut self, id: impl IntoBytes) -> Self {
         self.recording = Recording::CallersId(TransactionId::new(id));
         self
     }
 
-    /// Leaves no record. Then an update whose answer was lost ends with an error of [unknown
-    /// outcome](crate::Error::is_outcome_unknown), and its caller has to find out. For tables
-    /// without a record family, and for partitions that are one row. Takes back [`id`](Self::id).
+    /// Leaves no record, for tables without a record family and for partitions that are a single
+    /// row. If the answer is lost, the update ends with an error of [unknown
+    /// outcome](crate::Error::is_outcome_unknown), and the caller has to find out whether it was
+    /// applied. Overrides [`id`](Self::id).
     pub fn without_record(mut self) -> Self {
         self.recording = Recording::None;
         self
     }
 
-    /// The most cells whose values are checked when the changes are applied; 1,000 unless said. The
-    /// server checks them while it holds the rows' locks: 1,000 took it 0.04 to 0.1 s.
+    /// Sets the maximum number of cells whose values are checked when the changes are applied; the
+    /// default is 1,000. The server checks them while it holds the row locks: 1,000 cells took it
+    /// 0.04 to 0.1 s.
     ///
-    /// An update that reads more is refused. On a table with [versions of
-    /// partitions](crate::TableDescriptorExt::with_partition_version) it is not: the version stands
-    /// for all of them, and the values of the first cells that were read are checked beside it,
-    /// because of writers that do not change the version.
+    /// An update that reads more cells is refused, except on a table with [partition
+    /// versions](crate::TableDescriptorExt::with_partition_version). There the version guards all
+    /// cells, and the values of the first cells that were read are checked as well, because some
+    /// writers do not change the version.
     pub fn max_conditions(mut self, conditions: usize) -> Self {
         self.max_conditions = conditions;
         self
     }
 
-    /// Leaves out the rows before this one; empty is the partition's beginning.
+    /// Sets the first row that is read; empty means the beginning of the partition.
     ///
-    /// An update of a range reads and transfers only its rows. Reading a row outside of it is an
-    /// error; writing one is allowed, as what is written depends only on what was read.
+    /// An update of a range reads and transfers only the rows of the range. Reading a row outside
+    /// it is an error. Writing one is allowed, because the change depends only on what was read.
     pub fn start_row(mut self, row: impl IntoBytes) -> Self {
         self.snapshot = self.snapshot.start_row(row);
         self
     }
 
-    /// Leaves out this row and those after it; empty is the partition's end. See
+    /// Sets the row before which reading stops; empty means the end of the partition. See
     /// [`start_row`](Self::start_row).
     pub fn stop_row(mut self, row: impl IntoBytes) -> Self {
         self.snapshot = self.snapshot.stop_row(row);
         self
     }
 
-    /// The most rows that the partition, or the range, may have; see [`SnapshotOptions::max_rows`].
+    /// Sets the maximum number of rows in the partition, or in the range; see
+    /// [`SnapshotOptions::max_rows`].
     pub fn max_rows(mut self, rows: usize) -> Self {
         self.snapshot = self.snapshot.max_rows(rows);
         self
     }
 
-    /// The most bytes that the partition, or the range, may have; see
+    /// Sets the maximum size of the partition, or of the range, in bytes; see
     /// [`SnapshotOptions::max_bytes`].
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.snapshot = self.snapshot.max_bytes(bytes);

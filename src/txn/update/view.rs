@@ -1,4 +1,4 @@
-//! What an update's closure reads and changes. No I/O.
+//! The view through which an update's closure reads and changes a partition. No I/O.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -20,46 +20,46 @@ use crate::{
     txn::{part::Part, partition_version, plan::Group, snapshot::Snapshot, terms::Terms},
 };
 
-/// How many different ranges one update may read.
+/// The maximum number of different ranges that one update may read.
 const MAX_RANGES: usize = 1_000;
 
-/// A partition as it was at one moment, and the changes that depend on it. Handed to the closure of
+/// A partition at one point in time, and the changes that depend on it. Passed to the closure of
 /// [`PartitionedTable::update`](crate::PartitionedTable::update).
 ///
-/// What is read is remembered: the changes are applied only if it is still so. All reads show the
-/// same moment, before the changes that are added here. So a row that was written here can't be
-/// read any more: that is an error that names the row. Read first, then write. Every call fails
-/// once the update's time is over, so that a closure ends by `?`.
+/// The view remembers every read: the changes are applied only if what was read is unchanged. All
+/// reads show the same point in time, before the changes that are added here. So a row that was
+/// written here can't be read any more; the attempt is an error that names the row. Read first,
+/// then write. Every call fails once the operation timeout is over, so that a closure ends by `?`.
 pub struct UpdateView<'a> {
     snapshot: &'a Snapshot,
     table: &'a TableName,
     terms: &'a Terms,
     max_conditions: usize,
-    /// Whether the version of the partition stands for what is read.
+    /// Whether the partition version guards everything that is read.
     versioned: bool,
     deadline: Instant,
     group: Group,
-    /// The cells that were read, and have conditions.
+    /// The cells that were read and have conditions.
     tracked: HashSet<(Bytes, Bytes, Bytes)>,
     whole_rows: BTreeSet<Bytes>,
     /// The rows that the closure writes.
     written: BTreeSet<Bytes>,
-    /// The rows that can be read; an empty bound is the partition's.
+    /// The rows that can be read; an empty bound means that of the partition.
     bounds: (Bytes, Bytes),
-    /// Ranges that were read; an empty end is the partition's.
+    /// The ranges that were read; an empty end means that of the partition.
     ranges: Vec<(Bytes, Bytes)>,
     has_read: bool,
-    /// The labels of the conditions that reads became.
+    /// The labels of the conditions created from reads.
     labels_of_reads: HashSet<String>,
     /// The labels of the conditions that the closure added.
     conditions_of_caller: HashSet<String>,
 }
 
-/// What is to be sent.
+/// The transaction to send.
 #[derive(Debug)]
 pub(in crate::txn) struct Change {
     pub(super) group: Group,
-    /// The labels of conditions that say nothing of what was read.
+    /// The labels of conditions that do not come from reads.
     pub(super) conditions_of_caller: HashSet<String>,
 }
 
@@ -94,18 +94,17 @@ impl<'a> UpdateView<'a> {
         }
     }
 
-    /// The partition.
+    /// Returns the partition.
     #[must_use]
     pub fn partition(&self) -> &Partition {
         &self.group.partition
     }
 
-    /// Reads the value of a cell as a type; `None` if the cell is absent, or empty, which counts as
-    /// absent.
+    /// Reads the value of a cell as a type. Returns `None` if the cell is absent or empty.
     ///
     /// # Errors
     ///
-    /// As [`cell`](Self::cell), and as [`Row::get`].
+    /// Returns the errors of [`cell`](Self::cell) and [`Row::get`].
     pub fn get<T: FromValue<'a>>(
         &mut self,
         row: impl AsRef<[u8]>,
@@ -116,12 +115,11 @@ impl<'a> UpdateView<'a> {
         Ok(cell.map(Cell::decode).transpose()?)
     }
 
-    /// Reads the bytes of the value of a cell; `None` if the cell is absent, or empty, which counts
-    /// as absent.
+    /// Reads the bytes of the value of a cell. Returns `None` if the cell is absent or empty.
     ///
     /// # Errors
     ///
-    /// As [`cell`](Self::cell).
+    /// Returns the errors of [`cell`](Self::cell).
     pub fn value(
         &mut self,
         row: impl AsRef<[u8]>,
@@ -132,16 +130,16 @@ impl<'a> UpdateView<'a> {
         Ok(cell.map(|cell| &cell.value))
     }
 
-    /// Reads a cell; none when it is absent, or has an empty value, which counts as absent. Its
-    /// value is what must be the same when the changes are applied; its timestamp may be another.
+    /// Reads a cell. Returns `None` if the cell is absent or has an empty value, which counts as
+    /// absent. The value must be the same when the changes are applied; the timestamp may differ.
     ///
     /// # Errors
     ///
-    /// - [`OtherPartition`](crate::ErrorKind::OtherPartition) and
-    ///   [`FamilyNotFound`](ClientErrorKind::FamilyNotFound);
-    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for a row that this update has written,
-    ///   and one outside of the [range](UpdateOptions::start_row) of the update;
-    /// - [`LimitExceeded`](ClientErrorKind::LimitExceeded) beyond the [most
+    /// - [`OtherPartition`](crate::ErrorKind::OtherPartition) if the row is in another partition;
+    /// - [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) if the table does not have the family;
+    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) if this update has written the row, or the
+    ///   row is outside the [range](UpdateOptions::start_row) of the update;
+    /// - [`LimitExceeded`](ClientErrorKind::LimitExceeded) beyond the [maximum number of
     ///   conditions](UpdateOptions::max_conditions) of an update;
     /// - [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) once the operation timeout is
     ///   over.
@@ -158,16 +156,16 @@ impl<'a> UpdateView<'a> {
         Ok(cell.filter(|cell| !cell.value.is_empty()))
     }
 
-    /// Reads a row; none when it is not there.
+    /// Reads a row. Returns `None` if the row does not exist.
     ///
-    /// All of its cells must have the same values when the changes are applied, and those that the
-    /// closure writes in this row must be there or absent as they were read. Other columns that are
-    /// added to the row meanwhile are noticed only on a table with [versions of
-    /// partitions](crate::TableDescriptorExt::with_partition_version).
+    /// All of its cells must have the same values when the changes are applied, and the cells that
+    /// the closure writes in this row must be present or absent as they were read. Other columns
+    /// that are added to the row in the meantime are noticed only on a table with [partition
+    /// versions](crate::TableDescriptorExt::with_partition_version).
     ///
     /// # Errors
     ///
-    /// As [`cell`](Self::cell).
+    /// Returns the errors of [`cell`](Self::cell).
     pub fn row(&mut self, key: impl AsRef<[u8]>) -> Result<Option<&'a Row>> {
         let key = key.as_ref();
         self.begin_read_of_row(key)?;
@@ -176,7 +174,8 @@ impl<'a> UpdateView<'a> {
             return Ok(row);
         }
         self.track_rows(row)?;
-        // Rows that are not there make no conditions, which would be counted; so the rows are.
+        // A missing row adds no condition, so reads of missing rows are limited by the number of
+        // rows.
         if self.whole_rows.len() < self.max_conditions {
             self.whole_rows.insert(Bytes::copy_from_slice(key));
         } else if !self.versioned {
@@ -185,16 +184,16 @@ impl<'a> UpdateView<'a> {
         Ok(row)
     }
 
-    /// Reads the rows from `start` to before `stop`; an empty bound is that of the partition, or of
-    /// the [range](UpdateOptions::start_row) of the update.
+    /// Reads the rows from `start` (inclusive) to `stop` (exclusive). An empty bound means that of
+    /// the partition, or of the [range](UpdateOptions::start_row) of the update.
     ///
-    /// The rows are treated as by [`row`](Self::row). Rows that are added to the range meanwhile
-    /// are noticed only on a table with [versions of
-    /// partitions](crate::TableDescriptorExt::with_partition_version).
+    /// The rows are checked as by [`row`](Self::row). Rows that are added to the range in the
+    /// meantime are noticed only on a table with [partition
+    /// versions](crate::TableDescriptorExt::with_partition_version).
     ///
     /// # Errors
     ///
-    /// As [`cell`](Self::cell).
+    /// Returns the errors of [`cell`](Self::cell).
     pub fn rows(&mut self, start: impl AsRef<[u8]>, stop: impl AsRef<[u8]>) -> Result<&'a [Row]> {
         self.begin_read()?;
         let (start, stop) = self.range(start.as_ref(), stop.as_ref())?;
@@ -216,7 +215,7 @@ impl<'a> UpdateView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add).
+    /// Returns the errors of [`add`](Self::add).
     pub fn put(&mut self, put: Put) -> Result<&mut Self> {
         self.add(put)
     }
@@ -225,7 +224,7 @@ impl<'a> UpdateView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add).
+    /// Returns the errors of [`add`](Self::add).
     pub fn delete(&mut self, delete: Delete) -> Result<&mut Self> {
         self.add(delete)
     }
@@ -234,7 +233,7 @@ impl<'a> UpdateView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add).
+    /// Returns the errors of [`add`](Self::add).
     pub fn increment(&mut self, increment: Increment) -> Result<&mut Self> {
         self.add(increment)
     }
@@ -243,7 +242,7 @@ impl<'a> UpdateView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add).
+    /// Returns the errors of [`add`](Self::add).
     pub fn append(&mut self, append: Append) -> Result<&mut Self> {
         self.add(append)
     }
@@ -252,10 +251,11 @@ impl<'a> UpdateView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Transaction::try_add`](crate::Transaction::try_add);
-    /// [`LimitExceeded`](ClientErrorKind::LimitExceeded) beyond the most mutations of a
-    /// transaction; [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) once the operation
-    /// timeout is over.
+    /// - the errors of [`Transaction::try_add`](crate::Transaction::try_add);
+    /// - [`LimitExceeded`](ClientErrorKind::LimitExceeded) beyond the maximum number of mutations
+    ///   of a transaction;
+    /// - [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) once the operation timeout is
+    ///   over.
     pub fn add(&mut self, mutation: impl Into<Mutation>) -> Result<&mut Self> {
         self.check_time()?;
         if self.group.mutations.len() >= self.terms.max_mutations {
@@ -272,13 +272,17 @@ impl<'a> UpdateView<'a> {
         Ok(self)
     }
 
-    /// Adds a condition on something that the closure does not read. If it does not hold, and all
-    /// that was read is still so, the update ends with
+    /// Adds a condition on data that the closure does not read. If the condition does not hold, and
+    /// everything that was read is unchanged, the update ends with
     /// [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet).
     ///
     /// # Errors
     ///
-    /// As [`add`](Self::add).
+    /// - the errors of [`Transaction::try_add`](crate::Transaction::try_add);
+    /// - [`LimitExceeded`](ClientErrorKind::LimitExceeded) beyond the maximum number of conditions
+    ///   of a transaction;
+    /// - [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) once the operation timeout is
+    ///   over.
     pub fn condition(&mut self, condition: Condition) -> Result<&mut Self> {
         self.check_time()?;
         if self.group.conditions.len() >= self.terms.max_conditions {
@@ -298,7 +302,7 @@ impl<'a> UpdateView<'a> {
         self.table
     }
 
-    /// Adds a part of a layer above, which says nothing of what was read.
+    /// Adds a part of a higher layer. Its condition counts as one of the caller, not as a read.
     pub(crate) fn add_part(&mut self, part: Arc<dyn Part>) -> Result<()> {
         self.check_time()?;
         let label = part.condition().label_text().into_owned();
@@ -307,7 +311,7 @@ impl<'a> UpdateView<'a> {
         Ok(())
     }
 
-    /// What is to be sent; none when the closure only read.
+    /// Returns the change to send, or `None` if the closure only read.
     pub(super) fn finish(mut self) -> Result<Option<Change>> {
         if self.group.mutations.is_empty() && self.conditions_of_caller.is_empty() {
             return Ok(None);
@@ -329,8 +333,8 @@ impl<'a> UpdateView<'a> {
             let label = format!("partition {} unchanged", self.partition());
             self.group.conditions.push(condition.label(label));
         }
-        // One that says the same as a read, under the same label, does not hold because what was
-        // read has changed.
+        // A caller's condition with the label of a read states the same as the read. If it fails,
+        // the data has changed.
         self.conditions_of_caller
             .retain(|label| !self.labels_of_reads.contains(label));
         Ok(Some(Change {
@@ -357,7 +361,7 @@ impl<'a> UpdateView<'a> {
         }
     }
 
-    /// The bounds of a range that can be read, with those of the update in place of empty ones.
+    /// Returns the bounds of a readable range, with those of the update in place of empty ones.
     fn range(&self, start: &[u8], stop: &[u8]) -> Result<(Bytes, Bytes)> {
         let (first, end) = &self.bounds;
         let or = |bound: &[u8], default: &Bytes| match bound {
@@ -402,7 +406,7 @@ impl<'a> UpdateView<'a> {
         Ok(())
     }
 
-    /// Makes a condition of a cell: that it is as the snapshot shows it.
+    /// Adds the condition that a cell is as the snapshot shows it.
     fn track(&mut self, row: &[u8], family: &[u8], qualifier: &[u8]) -> Result<()> {
         let key = [row, family, qualifier].map(Bytes::copy_from_slice);
         let [row, family, qualifier] = key.clone();
@@ -440,8 +444,8 @@ impl<'a> UpdateView<'a> {
         .with_hint("raise max_conditions, or give the table versions of partitions")
     }
 
-    /// The columns that are written in rows that were read whole. Others may have put them there
-    /// meanwhile.
+    /// Returns the columns that are written in rows that were read whole: other writers may have
+    /// added them in the meantime.
     fn written_where_all_was_read(&self) -> Vec<(Bytes, Bytes, Bytes)> {
         let was_read = |row: &Bytes| {
             self.whole_rows.contains(row) || self.ranges.iter().any(|(start, stop)| is_in(row, start, stop))
@@ -480,7 +484,7 @@ impl<'a> UpdateView<'a> {
     }
 }
 
-/// Whether a row is between bounds; an empty `stop` is none.
+/// Returns whether a row is in a range; an empty `stop` means no upper bound.
 fn is_in(row: &[u8], start: &Bytes, stop: &Bytes) -> bool {
     start[..] <= *row && (stop.is_empty() || *row < stop[..])
 }

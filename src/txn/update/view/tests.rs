@@ -73,7 +73,8 @@ fn write(view: &mut UpdateView<'_>) -> Result<()> {
     view.put(Put::new("xxxz").cell("f", "q", "v")).map(|_| ())
 }
 
-/// The labels of the conditions that a closure's reads become; none when nothing is sent.
+/// Returns the labels of the conditions that a closure's reads become, or `None` if nothing is
+/// sent.
 fn conditions(
     options: &UpdateOptions,
     versioned: bool,
