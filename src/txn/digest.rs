@@ -1,4 +1,5 @@
-//! What a transaction's contents are, in 32 bytes: an id that is used for others is found out.
+//! A digest of a transaction's contents in 32 bytes, which detects an id that is reused for other
+//! contents.
 
 use std::borrow::Cow;
 
@@ -9,20 +10,20 @@ use hbase_client::{
 };
 use hmac_sha256::Hash;
 
-/// A SHA-256 of a transaction's mutations and conditions, as the caller gave them.
+/// The SHA-256 of a transaction's mutations and conditions, as the caller gave them.
 ///
-/// The form that is hashed is our own and must not change: records outlive the process that wrote
-/// them.
+/// The hashed encoding is private to this library and must not change: records outlive the process
+/// that wrote them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digest([u8; 32]);
 
 impl Digest {
-    /// That of contents which are not known, or differ with each attempt.
+    /// The digest of contents that are not known.
     pub(super) const ANY: Self = Self([0; 32]);
-    /// That of every update: each attempt computes its contents again.
+    /// The digest of every update: each attempt computes its contents again.
     pub(super) const UPDATE: Self = Self([b'u'; 32]);
 
-    /// The digest of these contents; `deeds` says what is done to which reserved row.
+    /// Returns the digest of these contents; `deeds` describes what is done to each reserved row.
     pub(super) fn of<'a>(
         mutations: &[Mutation],
         conditions: &[Condition],
@@ -37,7 +38,7 @@ impl Digest {
         for condition in conditions {
             form.condition(condition);
         }
-        // Without any the form ends here, as it did before there were parts.
+        // Without parts the encoding ends here, as it did before parts existed.
         for (deed, row) in deeds {
             form.bytes(deed.as_bytes());
             form.bytes(row);
@@ -53,13 +54,14 @@ impl Digest {
         &self.0
     }
 
-    /// Whether both can be of the same contents.
+    /// Returns whether both can be digests of the same contents.
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
         self == other || *self == Self::ANY || *other == Self::ANY
     }
 }
 
-/// Every part with its length in front, so that no two contents have the same form.
+/// The hashed encoding. Each field has its length in front, so that different contents have
+/// different encodings.
 struct Form(Hash);
 
 impl Form {
@@ -168,8 +170,8 @@ impl Form {
         }
     }
 
-    /// Part by part: the text of a filter shows a long value by its beginning, and some values
-    /// alike.
+    /// Encodes each part of a filter. Its text is not enough: it truncates long values, and some
+    /// different values have the same text.
     fn filter(&mut self, filter: &Filter) {
         match FilterKind::of(filter) {
             FilterKind::Family(comparison, comparator) => {

@@ -1,18 +1,18 @@
-//! What the operations of a transaction mean one after the other, in a form that the endpoint can
-//! apply at once. No I/O.
+//! Folds the operations of a transaction, which take effect one after the other, into a form that
+//! the endpoint can apply at once. No I/O.
 //!
 //! | file | what |
 //! |---|---|
-//! | `row` | the operations of one row, folded |
-//! | `cell` | the operations of one cell, folded |
-//! | `gather` | what is left of a row, as mutations |
-//! | `stamp` | timestamps that make a folded transaction visible, and what must hold for them |
+//! | `row` | folds the operations of one row |
+//! | `cell` | folds the operations of one cell |
+//! | `gather` | turns the remaining operations of a row into mutations |
+//! | `stamp` | timestamps that make a folded transaction visible, and their conditions |
 //!
-//! The endpoint stamps all cells of a call alike, and reads what increments and appends add to
-//! before it writes any of them. So in one call a delete hides a put whatever their order, of two
-//! increments one is lost, and an increment does not see a put. Folded there is at most one
-//! operation without a timestamp for each cell, so there is no order left to keep, but for a put
-//! over a delete: those two need timestamps of their own.
+//! The endpoint gives all cells of a call the same timestamp, and reads the old values for
+//! increments and appends before it writes anything. So within one call a delete hides a put in
+//! either order, one of two increments is lost, and an increment does not see a put. After folding,
+//! each cell has at most one operation without a timestamp, so no order has to be kept, except for
+//! a put over a delete: those two need different timestamps.
 
 mod cell;
 mod gather;
@@ -34,10 +34,10 @@ use self::row::RowFold;
 pub(super) use self::stamp::{Extent, Stamping, ToRead};
 use crate::error::Result;
 
-/// From how many cells on a mutation's cells are hashed to find one that is there twice.
+/// The number of cells from which on hashing finds a repeated cell, instead of comparing pairs.
 const HASHED: usize = 16;
 
-/// The operations of a transaction, folded.
+/// The folded operations of a transaction.
 #[derive(Debug)]
 pub(super) struct Sequence<'a> {
     mutations: Cow<'a, [Mutation]>,
@@ -47,16 +47,16 @@ pub(super) struct Sequence<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    /// Folds the operations of each cell into one. Mutations of rows that no other one touches stay
-    /// as they are.
+    /// Folds the operations of each cell into one. A mutation is left as it is if no other mutation
+    /// names its row and it names no cell twice.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput), naming the row, the cell and the
-    /// reason, where no single call has the meaning of the sequence; also where folding makes a
-    /// cell that is over the limit.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput), naming the row, the cell and
+    /// the reason, if no single call can express the sequence, or if a folded cell is larger than
+    /// the limit.
     pub(super) fn fold(mutations: &'a [Mutation], limits: &Limits) -> Result<Self> {
-        // Sorted rows are the usual case, and cheaper to see than to hash.
+        // Sorted rows are the usual case, and cheaper to detect than to hash.
         let ascending = mutations.windows(2).all(|two| two[0].row() < two[1].row());
         let repeated = if ascending {
             HashSet::new()
@@ -112,7 +112,7 @@ impl<'a> Sequence<'a> {
         })
     }
 
-    /// Mutations that need no folding: each cell is in one of them only.
+    /// Wraps mutations that need no folding, because each cell is in only one of them.
     pub(super) fn unchanged(mutations: &'a [Mutation]) -> Self {
         Self {
             mutations: Cow::Borrowed(mutations),
@@ -121,19 +121,19 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Whether some cell is put over a delete of the same transaction: such a replacement needs
-    /// timestamps of its own.
+    /// Returns whether a cell is put over a delete of the same transaction. Such a put and delete
+    /// need different timestamps.
     pub(super) fn replaces(&self) -> bool {
         !self.replaced.is_empty()
     }
 
-    /// The mutations as they can be sent without stamps; none if the transaction
+    /// Returns the mutations that can be sent without timestamps, or `None` if the transaction
     /// [`replaces`](Self::replaces).
     pub(super) fn mutations(&self) -> Option<&[Mutation]> {
         (!self.replaces()).then_some(&self.mutations)
     }
 
-    /// How many operations there are no more, because later ones or one of them all stand for them.
+    /// Returns the number of operations that folding removed.
     pub(super) fn folded(&self) -> usize {
         self.folded
     }
@@ -144,7 +144,7 @@ enum Part<'a> {
     Folded(RowFold<'a>),
 }
 
-/// The rows that several mutations name.
+/// Returns the rows that several mutations name.
 fn repeated_rows(mutations: &[Mutation]) -> HashSet<&Bytes> {
     let mut rows = HashSet::with_capacity(mutations.len());
     mutations
@@ -182,7 +182,7 @@ fn names_a_cell_twice(mutation: &Mutation) -> bool {
                 .iter()
                 .map(|counter| (&counter.family, &counter.qualifier)),
         ),
-        // Markers of one call hide what they hide together.
+        // Repeated delete markers in one call have no further effect.
         Mutation::Delete(_) => false,
     }
 }

@@ -1,42 +1,42 @@
-//! The operations of one cell, folded.
+//! Folds the operations of one cell.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use bytes::{Bytes, BytesMut};
 use hbase_client::Durability;
 
-/// Why operations of a cell have no form that the endpoint could apply at once.
+/// The reason why the operations of a cell can't be applied in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// An increment of what was put with this many bytes.
+    /// An increment of a put value with this many bytes, not 8.
     Width(usize),
-    /// An increment and an append of what the cell holds on the server.
+    /// An increment and an append of the value stored on the server.
     IncrementAndAppend,
     /// Operations with and without a timestamp.
     Mixed,
-    /// A put at this timestamp, behind a delete that hides it.
+    /// A put at this timestamp after a delete that hides it.
     Hidden(u64),
 }
 
-/// Where a folded operation comes from, and what travels with it.
+/// The origin of a folded operation, with its attributes and durability.
 #[derive(Clone, Debug)]
 pub(super) struct Source<'a> {
-    /// Its place among the operations of the row.
+    /// Its position among the operations of the row.
     pub(super) at: usize,
     pub(super) attributes: Cow<'a, [(String, Bytes)]>,
     pub(super) durability: Durability,
 }
 
-/// What is left of the operations of one cell, besides the deletes that reach further.
+/// The remaining operations of one cell, without deletes of wider scope.
 #[derive(Debug, Default)]
 pub(super) struct CellFold<'a> {
     pub(super) change: Option<(Change, Source<'a>)>,
-    /// Puts with timestamps of their own.
+    /// Puts with their own timestamps.
     pub(super) versions: BTreeMap<u64, (Bytes, Source<'a>)>,
     pub(super) deleted_versions: BTreeMap<u64, Source<'a>>,
 }
 
-/// What the operations without a timestamp come to.
+/// The result of the operations without a timestamp.
 #[derive(Debug)]
 pub(super) enum Change {
     Put(Value),
@@ -44,7 +44,7 @@ pub(super) enum Change {
     Append(Value),
 }
 
-/// A value, and what is appended to it. A long row of appends must not copy the beginning each
+/// A value and what is appended to it. A long sequence of appends must not copy the beginning each
 /// time.
 #[derive(Debug)]
 pub(super) struct Value {
@@ -57,8 +57,8 @@ impl<'a> CellFold<'a> {
         self.change.is_none() && self.versions.is_empty() && self.deleted_versions.is_empty()
     }
 
-    /// Does a change behind those so far. `is_deleted`: a delete of the same transaction left the
-    /// cell absent.
+    /// Applies a change after the earlier ones. `is_deleted`: a delete of the same transaction left
+    /// the cell absent.
     pub(super) fn then(
         &mut self,
         change: Change,
@@ -110,7 +110,8 @@ fn counter(number: i64) -> Value {
 }
 
 impl Source<'_> {
-    /// An increment or append keeps what the cell had, a TTL for one, unless it names another.
+    /// An increment or append keeps the attributes of the cell, such as a TTL, unless it names
+    /// others.
     fn then(mut self, later: Self) -> Self {
         if self.attributes.is_empty() {
             self.attributes = later.attributes;

@@ -1,4 +1,4 @@
-//! What is left of a row's operations, as mutations.
+//! Turns the remaining operations of a row into mutations.
 
 use std::{
     borrow::Cow,
@@ -16,7 +16,7 @@ use super::{
     row::{Key, Scope},
 };
 
-/// An operation that is left.
+/// A remaining operation.
 pub(super) enum Part<'a> {
     Change(Key<'a>, Change),
     Version(Key<'a>, u64, Bytes),
@@ -24,7 +24,7 @@ pub(super) enum Part<'a> {
     DeleteVersion(Key<'a>, u64),
 }
 
-/// What parts have in common that one mutation can carry.
+/// The properties that all parts of one mutation share.
 type Carrier<'a> = (Kind, Cow<'a, [(String, Bytes)]>, Durability);
 
 #[derive(PartialEq, Eq, Hash)]
@@ -49,7 +49,7 @@ impl Part<'_> {
     }
 }
 
-/// As few mutations as can carry these parts, in the order in which the first part of each appears.
+/// Returns the fewest mutations that can carry these parts, in the order of the first part of each.
 pub(super) fn gather(row: &Bytes, parts: Vec<(Source<'_>, Part<'_>)>) -> Vec<Mutation> {
     let mut mutations = Vec::new();
     let mut places: HashMap<Carrier<'_>, usize> = HashMap::new();
@@ -132,7 +132,7 @@ fn add(mutation: &mut Mutation, part: Part<'_>) {
                 timestamp,
             });
         }
-        // A delete without scopes is one of the row.
+        // A delete without scopes deletes the row.
         (Mutation::Delete(_), Part::Delete(Scope::Row, _)) => {}
         _ => unreachable!("parts are gathered by kind"),
     }

@@ -1,4 +1,4 @@
-//! The operations of one row, folded.
+//! Folds the operations of one row.
 
 use std::{borrow::Cow, collections::BTreeMap, ops::Bound};
 
@@ -19,7 +19,7 @@ static NO_QUALIFIER: Bytes = Bytes::new();
 /// Family and qualifier.
 pub(super) type Key<'a> = (&'a Bytes, &'a Bytes);
 
-/// What the operations of a row come to so far.
+/// The result of the operations of a row so far.
 #[derive(Debug)]
 pub(super) struct RowFold<'a> {
     row: &'a Bytes,
@@ -28,21 +28,21 @@ pub(super) struct RowFold<'a> {
     /// Deletes without a timestamp. None lies within another, and none hides a change that came
     /// before it.
     deletes: BTreeMap<Scope<'a>, Source<'a>>,
-    /// Deletes up to a timestamp, the latest of each scope.
+    /// For each scope, the latest delete up to a timestamp.
     stamped_deletes: BTreeMap<Scope<'a>, (u64, Source<'a>)>,
 }
 
-/// A row, folded.
+/// A folded row.
 #[derive(Debug)]
 pub(super) struct FoldedRow {
     pub(super) mutations: Vec<Mutation>,
     /// Whether a cell is put over a delete.
     pub(super) replaces: bool,
-    /// How many operations there are fewer.
+    /// The number of operations that folding removed.
     pub(super) folded: usize,
 }
 
-/// What of the row a delete reaches.
+/// The part of the row that a delete covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scope<'a> {
     Row,
@@ -59,7 +59,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Where its cells begin, in the order of keys.
+    /// Returns the start of the scope's cells in key order.
     fn from(self) -> Bound<Key<'a>> {
         match self {
             Self::Row => Bound::Unbounded,
@@ -68,7 +68,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Itself, and all that it lies within.
+    /// Returns this scope and all wider scopes.
     fn and_wider(self) -> impl Iterator<Item = Self> {
         let family = match self {
             Self::Row => None,
@@ -89,7 +89,7 @@ impl<'a> RowFold<'a> {
         }
     }
 
-    /// Does a mutation of this row behind those so far.
+    /// Applies a mutation of this row after the earlier ones.
     pub(super) fn apply(&mut self, mutation: &'a Mutation) -> Result<(), Error> {
         let attributes = mutation.attributes();
         let durability = mutation.durability();
@@ -234,8 +234,9 @@ impl<'a> RowFold<'a> {
         Ok(())
     }
 
-    /// Changes the cells within a scope, and forgets those of which nothing is left. The closure
-    /// says whether timestamps leave the order of what is there and of the delete clear.
+    /// Changes the cells within a scope, and removes those that become empty. The closure returns
+    /// whether the order of the cell's remaining operations and the delete is clear from their
+    /// timestamps.
     fn each_within(
         &mut self,
         scope: Scope<'a>,
@@ -259,7 +260,7 @@ impl<'a> RowFold<'a> {
         Ok(())
     }
 
-    /// The latest timestamp up to which deletes hide this cell.
+    /// Returns the latest timestamp up to which deletes hide this cell.
     fn deleted_up_to(&self, key: Key<'a>) -> Option<u64> {
         Scope::Column(key)
             .and_wider()
@@ -268,8 +269,8 @@ impl<'a> RowFold<'a> {
             .max()
     }
 
-    /// As few mutations as can carry what is left, in the order in which their parts first
-    /// appeared.
+    /// Returns the fewest mutations that can carry the remaining operations, in the order of their
+    /// first parts.
     pub(super) fn finish(self) -> FoldedRow {
         let mut replaces = false;
         let mut parts = Vec::new();

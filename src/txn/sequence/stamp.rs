@@ -1,31 +1,32 @@
-//! Timestamps that make a folded transaction visible, and what must hold for them.
+//! Timestamps that make a folded transaction visible, and the conditions under which they do.
 //!
-//! With S for the newest timestamp that was seen in a row (of a cell or of a delete marker), `now`
-//! for what the client takes for the server's time, and T = max(now, S + 1):
+//! S is the newest timestamp found in a row, of a cell or a delete marker. `now` is the client's
+//! estimate of the server's time. T = max(now, S + 1).
 //!
-//! | in a row | is stamped | condition |
+//! | operation | timestamp | condition |
 //! |---|---|---|
-//! | a put | T: above all that was seen | nothing from T on |
-//! | a delete of a column | S: hides all that was seen, and nothing that others put later, not even in the same millisecond | nothing from S + 1 on |
-//! | a delete of a family or the row | by the server, and, unless S is surely past, a second marker at S: the server's clock covers what others wrote meanwhile, S what is stamped ahead of it | none can be said |
-//! | an increment, an append | by the server, past the old cell; T if there is no old cell, or a marker stamped ahead would hide it | none is needed |
-//! | deletes, where one has a put over it | T - 1: below the put, above all that was seen | nothing from T on, for columns |
+//! | a put | T: above everything found | nothing at T or later |
+//! | a delete of a column | S: hides everything found, and nothing that others put later, even in the same millisecond | nothing at S + 1 or later |
+//! | a delete of a family or the row | by the server; also a second marker at S, unless S is certainly past. The server's clock covers writes in the meantime, S covers cells stamped ahead of it | none is possible |
+//! | an increment, an append | by the server, after the old cell; T if there is no old cell and a marker stamped ahead could hide the new one | none is needed |
+//! | a delete with a put over it | T - 1: below the put, above everything found | nothing at T or later, for columns |
 //!
-//! What has a timestamp keeps it. No answer depends on how right `now` is, as long as it is not an
-//! hour wrong: what was seen is judged by S. A `now` that is ahead makes cells that are stamped
-//! ahead.
+//! A given timestamp is kept. The result does not depend on the accuracy of `now`, as long as it is
+//! less than an hour wrong: what was found is compared with S. If `now` is ahead, the cells are
+//! stamped ahead.
 //!
-//! No condition sees a delete marker. One that another client writes between the read and the
-//! commit hides the put if its timestamp is T or later, as if that delete had come last.
+//! No condition sees a delete marker. If another client writes one at T or later between the read
+//! and the commit, it hides the put, as if that delete had come last.
 //!
-//! A cell that is written under a condition on it is stamped only where the server's clock may be
-//! behind S ([`Stamping::IfAhead`]). Elsewhere the server stamps it, past S, under the condition
-//! that nothing came from S + 1 on. That is what HBase's own check-and-put does with the cell that
-//! it checks. S is that of these cells alone, and other cells of the row are left to the server.
+//! A write to a cell that one of its conditions names is stamped only where the server's clock may
+//! be behind S ([`Stamping::IfAhead`]). Elsewhere the server stamps it after S, under the condition
+//! that there is nothing at S + 1 or later. HBase's own check-and-put does the same with the cell
+//! that it checks. Here S covers only these cells; other cells of the row are stamped by the
+//! server.
 //!
-//! What no stamp cures: the server stamps an increment or append right behind an old cell that lies
-//! ahead of its clock. Where exactly that version was deleted before (`Delete::version`), the new
-//! cell is hidden, in a transaction or not.
+//! One case is not covered: the server stamps an increment or append one millisecond after an old
+//! cell that lies ahead of its clock. If exactly that version was deleted before
+//! (`Delete::version`), the new cell is hidden, in a transaction or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,42 +39,43 @@ use hbase_client::{
 use super::Sequence;
 use crate::error::Result;
 
-/// How far `now` may be from the server's clock before it decides anything, in milliseconds: one
-/// hour.
+/// The maximum error of `now`, in milliseconds (one hour): S is certainly past only if it is this
+/// much older.
 const CLOCK_DOUBT: u64 = 3_600_000;
 
-/// How far `now` may be ahead of the server's clock where [`Stamping::IfAhead`] leaves the stamp to
-/// the server, in milliseconds.
+/// How far `now` may be ahead of the server's clock where [`Stamping::IfAhead`] leaves the
+/// timestamp to the server, in milliseconds.
 const CLOCK_MARGIN: u64 = 1_000;
 
-/// What has to be read of a row before it is stamped. Delete markers count, those of families too.
+/// The part of a row that must be read before it is stamped, including delete markers, also those
+/// of families.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::txn) struct ToRead {
     pub(in crate::txn) row: Bytes,
     pub(in crate::txn) extent: Extent,
 }
 
-/// How much of a row.
+/// A part of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::txn) enum Extent {
     Row,
     Parts {
         families: BTreeSet<Bytes>,
-        /// Family and qualifier; none of those families.
+        /// Family and qualifier; none in `families`.
         columns: BTreeSet<(Bytes, Bytes)>,
     },
 }
 
-/// How the operations of a row are stamped. S is the newest timestamp that was seen there, 0 if
-/// there is nothing.
+/// How the operations of a row are stamped. S is the newest timestamp that was found there, or 0 if
+/// nothing was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::txn) enum Stamping<'a> {
     /// By the server.
     Server,
-    /// Behind S, wherever that is.
+    /// After S, wherever S lies.
     Behind(u64),
-    /// What is in this extent: behind S if the server's clock may not have passed it yet, else by
-    /// the server. All else: by the server.
+    /// In this extent: after S if the server's clock may not have passed S yet, else by the server.
+    /// Everything else: by the server.
     IfAhead(u64, &'a Extent),
 }
 
@@ -90,13 +92,13 @@ pub(in crate::txn) struct GuardedCell {
     pub(in crate::txn) row: Bytes,
     pub(in crate::txn) family: Bytes,
     pub(in crate::txn) qualifier: Bytes,
-    /// The first timestamp that must not be there, in milliseconds since 1970.
+    /// The first forbidden timestamp, in milliseconds since 1970.
     pub(in crate::txn) from: u64,
 }
 
 impl Sequence<'_> {
-    /// What has to be read before [`stamp`](Self::stamp), once for each row. Rows with timestamps
-    /// only are not there.
+    /// Returns what has to be read before [`stamp`](Self::stamp), with one entry for each row. Rows
+    /// in which every operation has a timestamp are left out.
     pub(in crate::txn) fn to_read(&self) -> Vec<ToRead> {
         let mut places: BTreeMap<&Bytes, usize> = BTreeMap::new();
         let mut rows: Vec<ToRead> = Vec::new();
@@ -116,15 +118,17 @@ impl Sequence<'_> {
         rows
     }
 
-    /// Stamps the operations that have no timestamp, and says under which conditions that is right.
+    /// Stamps the operations that have no timestamp, and returns the conditions under which the
+    /// timestamps are right.
     ///
-    /// `now` is the server's time in milliseconds since 1970, as far as the client knows. `how`
-    /// answers for a row what was seen in what [`to_read`](Self::to_read) names of it.
+    /// `now` is the client's estimate of the server's time in milliseconds since 1970. `how`
+    /// returns how to stamp a row, with the newest timestamp found in the extent from
+    /// [`to_read`](Self::to_read).
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a row with so late a timestamp
-    /// that nothing can be put over it.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a row with a timestamp so
+    /// late that no put can follow it.
     pub(in crate::txn) fn stamp<'a>(
         &self,
         now: u64,
@@ -165,7 +169,7 @@ impl Sequence<'_> {
     }
 }
 
-/// Whether anything in it has no timestamp.
+/// Returns whether any part of the mutation has no timestamp.
 fn takes_stamps(mutation: &Mutation) -> bool {
     match mutation {
         Mutation::Put(put) => {
@@ -179,7 +183,7 @@ fn takes_stamps(mutation: &Mutation) -> bool {
     }
 }
 
-/// Whether a put's cell has no timestamp, and is to get one.
+/// Returns whether a put's cell has no timestamp and must get one.
 fn is_stamped(cell: &Column, extent: &Extent) -> bool {
     cell.timestamp.is_none() && extent.has_column(&cell.family, &cell.qualifier)
 }
@@ -189,7 +193,7 @@ fn is_version(scope: &DeleteScope) -> bool {
 }
 
 impl Extent {
-    /// Those of the columns that are in it; none if there are none.
+    /// Returns the columns that are in this extent, or `None` if none are.
     pub(in crate::txn) fn only<'a>(
         &self,
         columns: impl IntoIterator<Item = (&'a Bytes, &'a Bytes)>,
@@ -205,7 +209,7 @@ impl Extent {
         })
     }
 
-    /// Whether a column is in it.
+    /// Returns whether a column is in this extent.
     fn has_column(&self, family: &Bytes, qualifier: &Bytes) -> bool {
         match self {
             Self::Row => true,
@@ -215,7 +219,7 @@ impl Extent {
         }
     }
 
-    /// Whether a delete reaches a column that is in it.
+    /// Returns whether a delete covers a column that is in this extent.
     fn has_scope(&self, scope: &DeleteScope) -> bool {
         match (self, scope) {
             (Self::Row, _) => true,
@@ -276,14 +280,15 @@ impl Extent {
 /// The timestamps of one row.
 struct Times {
     put: u64,
-    /// What deletes of columns hide up to.
+    /// The timestamp up to which deletes of columns hide cells.
     column: u64,
     family: FamilyTimes,
-    /// Where increments and appends of absent cells are stamped, if not by the server.
+    /// The timestamp of increments and appends of absent cells, or `None` if the server stamps
+    /// them.
     change: Option<u64>,
 }
 
-/// What deletes of families and rows hide up to.
+/// The timestamp up to which deletes of families and rows hide cells.
 enum FamilyTimes {
     At(u64),
     Now,
@@ -317,7 +322,7 @@ impl Stamped {
         });
     }
 
-    /// Guards the cells of an extent that a mutation puts or deletes, and that the server stamps.
+    /// Guards the cells of an extent that a mutation puts or deletes and that the server stamps.
     fn guard_all(&mut self, mutation: &Mutation, extent: &Extent, from: u64) {
         match mutation {
             Mutation::Put(put) => {
@@ -332,7 +337,7 @@ impl Stamped {
                     }
                 }
             }
-            // The server stamps them past the old cell.
+            // The server stamps them after the old cell.
             Mutation::Increment(_) | Mutation::Append(_) => {}
         }
     }
@@ -369,7 +374,7 @@ impl Stamped {
                 self.mutations.push(part(scopes, timestamp));
             }
         }
-        // Without any scope it is the row.
+        // A delete without scopes deletes the row.
         if families.is_empty() && !delete.parts().is_empty() {
             return;
         }

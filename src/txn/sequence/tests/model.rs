@@ -1,5 +1,5 @@
-//! A table in memory with HBase's timestamps, and what two servers make of a list of mutations: one
-//! that does them one after the other, and one that does them in one call.
+//! An in-memory table with HBase's timestamps. It applies a list of mutations one after the other,
+//! or in one call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use super::*;
 
 type Key = (Bytes, Bytes, Bytes);
 
-/// What can be seen: row, family, qualifier, value.
+/// The visible cells: row, family, qualifier, value.
 pub(super) type Visible = BTreeMap<Key, Bytes>;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Store {
-    /// Of each column the values by timestamp; of equal ones the last write stands.
+    /// For each column, the values by timestamp; of two writes at one timestamp the last is kept.
     cells: BTreeMap<Key, BTreeMap<u64, Bytes>>,
     versions: BTreeSet<(Key, u64)>,
     columns: BTreeMap<Key, u64>,
     families: BTreeMap<(Bytes, Bytes), u64>,
 }
 
-/// What a real server answers with an exception.
+/// The case in which a real server throws an exception.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotACounter;
 
@@ -52,7 +52,7 @@ impl Store {
             .collect()
     }
 
-    /// The newest timestamp of a row within an extent, delete markers included.
+    /// Returns the newest timestamp of a row within an extent, including delete markers.
     pub(super) fn newest(&self, row: &Bytes, extent: &Extent) -> u64 {
         let is_in = |family: &Bytes, qualifier: &Bytes| match extent {
             Extent::Row => true,
@@ -84,15 +84,15 @@ impl Store {
             .unwrap_or(0)
     }
 
-    /// Whether nothing can be seen of the cell from that timestamp on.
+    /// Returns whether the cell has no visible version at the guard's timestamp or later.
     pub(super) fn holds(&self, guard: &GuardedCell) -> bool {
         let key = (guard.row.clone(), guard.family.clone(), guard.qualifier.clone());
         self.current(&key)
             .is_none_or(|(timestamp, _)| timestamp < guard.from)
     }
 
-    /// One call: all that has no timestamp gets `now`, and what is added to is read before anything
-    /// is written.
+    /// Applies the mutations in one call: operations without a timestamp get `now`, and the values
+    /// for increments and appends are read before anything is written.
     pub(super) fn call(&mut self, mutations: &[Mutation], now: u64) -> Result<(), NotACounter> {
         let before = self.clone();
         for mutation in mutations {
@@ -101,7 +101,7 @@ impl Store {
         Ok(())
     }
 
-    /// Each operation at a time of its own, later than all that is there.
+    /// Applies each operation at a separate time, later than everything stored.
     pub(super) fn in_sequence(&mut self, mutations: &[Mutation], mut now: u64) -> Result<(), NotACounter> {
         for mutation in mutations.iter().flat_map(single_operations) {
             now = now.max(self.newest(mutation.row(), &Extent::Row)) + 1;
@@ -179,7 +179,7 @@ impl Store {
     }
 }
 
-/// The operations of a mutation, each as a mutation of its own.
+/// Returns each operation of a mutation as a separate mutation.
 fn single_operations(mutation: &Mutation) -> Vec<Mutation> {
     match mutation {
         Mutation::Put(put) => split(put),

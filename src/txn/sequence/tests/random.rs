@@ -1,5 +1,5 @@
-//! Random operations: folded, stamped and done in one call they leave what they leave one after the
-//! other.
+//! Random operations: folded, stamped and applied in one call, they have the same effect as one
+//! after the other.
 
 use hbase_client::low_level::MutationParts;
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -9,7 +9,7 @@ use super::{
     *,
 };
 
-/// Some day in 2023.
+/// A day in 2023.
 const TODAY: u64 = 1_700_000_000_000;
 const SKEW: u64 = 60_000;
 
@@ -50,7 +50,7 @@ fn timestamp() -> impl Strategy<Value = u64> {
     prop_oneof![1u64..6, TODAY - 3..TODAY + 3]
 }
 
-/// Operations without timestamps of their own.
+/// Operations without timestamps.
 fn plain() -> impl Strategy<Value = Mutation> {
     let put = (row(), vec(written(), 1..3)).prop_map(|(row, cells)| {
         let put = cells
@@ -101,8 +101,8 @@ fn with_timestamps() -> impl Strategy<Value = Mutation> {
             .timestamp(timestamp)
             .into()
     });
-    // Not right behind any cell: there an increment would be hidden, by a server that knows no
-    // transactions as well.
+    // Not right after any cell: there a real server would also hide an increment, without
+    // transactions.
     let version_timestamp = prop_oneof![1u64..6, Just(TODAY + 2 * SKEW)];
     let version = (row(), column(), version_timestamp).prop_map(|(row, (family, qualifier), timestamp)| {
         Delete::new(row).version(family, qualifier, timestamp).into()
@@ -138,8 +138,8 @@ fn fold(mutations: &[Mutation]) -> Option<Sequence<'_>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Whatever is stored, markers stamped ahead by earlier transactions included, and however far
-    /// the client's idea of the time is from the server's.
+    /// Holds for any stored cells, including markers stamped ahead by earlier transactions, and for
+    /// any difference between the client's and the server's clock in the range.
     #[test]
     fn folded_operations_equal_the_same_operations_in_sequence(
         mut store in stored(TODAY - SKEW..TODAY + SKEW),
@@ -148,7 +148,8 @@ proptest! {
         checked in any::<bool>(),
     ) {
         let mut server = TODAY;
-        // What is left to the server's clock asks for one that is not far behind ours.
+        // Leaving timestamps to the server requires that its clock is at most a second behind the
+        // client's.
         let ahead = if checked { ahead.min(1_000) } else { ahead };
         for (mutations, pause) in transactions {
             server += pause;
@@ -178,7 +179,7 @@ proptest! {
         }
     }
 
-    /// As long as nothing is stored ahead of the server's clock.
+    /// Holds if nothing is stored ahead of the server's clock.
     #[test]
     fn what_replaces_nothing_needs_no_stamps(
         store in stored(TODAY - SKEW..TODAY),
@@ -196,8 +197,8 @@ proptest! {
         }
     }
 
-    /// Nothing is refused but what says so: one cell with increments and appends, a width,
-    /// timestamps.
+    /// The only refusals are increments and appends of one cell, and an increment of a value that
+    /// is not a counter.
     #[test]
     fn one_operation_a_cell_is_left_and_few_are_refused(mutations in vec(plain(), 1..12)) {
         let sequence = match Sequence::fold(&mutations, &Limits::default()) {
