@@ -1,11 +1,13 @@
-//! One call at a time for each partition: who may send, and who waits.
+//! Admits one call at a time for each partition; the other writers queue.
 //!
 //! A call that waits for rows on the server holds one of its few handlers, so a hot partition would
-//! stall all others. The writers of one partition wait here instead, in the order of their arrival.
+//! stall all others. The writers of one partition wait in the client instead, in the order of their
+//! arrival.
 //!
-//! A partition has a *lane* while one writer holds its *turn*. The other writers have a *place* in
-//! the lane. Dropping the place leaves the lane, and dropping the turn passes it on: no future that
-//! ends early, and no panic, can block the others. The only clock here is the caller's deadline.
+//! A partition has a *lane*, its queue, while a writer holds its *turn*, the right to send. Each
+//! waiting writer has a *ticket* in the lane. Dropping the ticket leaves the lane, and dropping the
+//! turn passes it to the next waiter: neither a dropped future nor a panic can block the other
+//! writers. The only clock here is the caller's deadline.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
@@ -26,7 +28,7 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, Result};
 
-/// How much longer than its deadline a writer waits while a shared call carries its mutations. That
+/// How long after its deadline a writer still waits while a shared call carries its mutations. That
 /// call ends with the first deadline of its members, and reports the outcome a moment later.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
@@ -43,17 +45,17 @@ struct Lanes {
     next_ticket: u64,
 }
 
-/// The waiters of one partition, while a writer has its turn. Tickets are in the order of arrival.
+/// The waiters of one partition, while a writer has the turn. Tickets are in the order of arrival.
 #[derive(Default)]
 struct Lane {
     waiting: BTreeMap<u64, Waiter>,
-    /// Writers whose mutations the holder of the turn sends with its own.
+    /// Writers whose mutations are sent in the call of the turn's holder.
     sharing: BTreeMap<u64, Sharer>,
 }
 
 struct Waiter {
     reply: oneshot::Sender<Reply>,
-    /// What may be sent together with others; none of one who goes alone.
+    /// The mutations that may share a call, or `None` if the transaction must be sent alone.
     member: Option<Member>,
 }
 
@@ -62,7 +64,7 @@ struct Sharer {
     share: Share,
 }
 
-/// How much of a shared call is one member's.
+/// One member's share of a shared call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     pub(super) rows: usize,
@@ -74,14 +76,14 @@ enum Reply {
     Outcome(Outcome),
 }
 
-/// The right to send one call to a partition. Dropping it passes it on.
+/// The right to send one call to a partition. Dropping it passes it to the next waiter.
 pub(super) struct Turn {
     admission: Arc<Admission>,
-    /// None when it was passed on.
+    /// `None` after the turn was passed on.
     partition: Option<Partition>,
 }
 
-/// A place in a lane. Dropping it leaves the lane.
+/// A ticket in a lane. Dropping it leaves the lane.
 pub(super) struct QueueTicket {
     admission: Arc<Admission>,
     partition: Partition,
@@ -89,23 +91,24 @@ pub(super) struct QueueTicket {
     reply: oneshot::Receiver<Reply>,
 }
 
-/// How waiting in a place ended.
+/// The result of waiting in a lane.
 pub(super) enum Waited {
-    /// It is its turn. What it brought is given back, unless it must go alone.
+    /// The waiter has the turn. Its member is returned, unless it must be sent alone.
     Turn(Turn, Option<Member>),
-    /// Its mutations were sent with others'; this is how it ended.
+    /// Its mutations were sent in a shared call, with this outcome.
     Shared(Outcome),
-    /// Its mutations were sent with others', and nothing was heard of them.
+    /// Its mutations were sent in a shared call, and no outcome was reported.
     Lost,
-    /// Its turn did not come by the deadline. Nothing of it was sent that can still be applied.
+    /// The turn did not come by the deadline. No request of this transaction can be applied any
+    /// more.
     NotSent,
 }
 
-/// Where a ticket is found.
+/// The state of a ticket.
 enum Whereabouts {
     Waiting,
     Sharing,
-    /// Out of the lane: the reply is there, or is being sent at this moment.
+    /// Not in the lane: the reply was sent, or is being sent at this moment.
     Called,
 }
 
@@ -118,11 +121,12 @@ impl Admission {
         })
     }
 
-    /// Waits for the turn of a partition, behind all who came before.
+    /// Waits for the turn of a partition, after all earlier writers.
     ///
     /// # Errors
     ///
-    /// [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) when it does not come in time.
+    /// Returns [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) if the turn does not come in
+    /// time.
     pub(super) async fn enter(self: &Arc<Self>, partition: &Partition, deadline: Instant) -> Result<Turn> {
         if let Some(turn) = self.enter_at_once(partition) {
             return Ok(turn);
@@ -130,12 +134,12 @@ impl Admission {
         let mut place = self.queue(partition, None);
         match place.wait(deadline).await {
             Waited::Turn(turn, _) => Ok(turn),
-            // Who brings nothing to share gets no other reply.
+            // A waiter without a member gets no other reply.
             Waited::NotSent | Waited::Shared(_) | Waited::Lost => Err(self.not_sent(partition)),
         }
     }
 
-    /// Returns the turn if it is free and has no waiter.
+    /// Returns the turn if no writer holds it.
     pub(super) fn enter_at_once(self: &Arc<Self>, partition: &Partition) -> Option<Turn> {
         match self.lanes().of.entry(partition.clone()) {
             Entry::Occupied(_) => None,
@@ -146,13 +150,13 @@ impl Admission {
         }
     }
 
-    /// A place at the end of the lane.
+    /// Adds a ticket at the end of the lane.
     pub(super) fn queue(self: &Arc<Self>, partition: &Partition, member: Option<Member>) -> QueueTicket {
         let (reply, receiver) = oneshot::channel();
         let mut lanes = self.lanes();
         let ticket = lanes.next_ticket;
         lanes.next_ticket += 1;
-        // The turn may have become free after the caller's first look.
+        // The turn may have become free after the caller's first check.
         let is_free = !lanes.of.contains_key(partition);
         let lane = lanes.of.entry(partition.clone()).or_default();
         lane.waiting.insert(ticket, Waiter { reply, member });
@@ -198,15 +202,15 @@ impl Admission {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with a partition's lane. None when it has none.
+    /// Runs a closure on a partition's lane. Returns `None` if the partition has no lane.
     fn in_lane<T>(&self, partition: &Partition, act: impl FnOnce(&mut Lane) -> T) -> Option<T> {
         self.lanes().of.get_mut(partition).map(act)
     }
 
-    /// Gives the turn to the first who waits and is still there; ends the lane when there is none.
+    /// Passes the turn to the first waiter that is still there. Removes the lane if there is none.
     fn pass_on(self: &Arc<Self>, mut partition: Partition) {
-        // Who shared a call that ended without a word finds out by this. Not under the lock: it
-        // wakes them.
+        // Closing these channels notifies the members of a shared call that ended without an
+        // outcome. This wakes them, so it does not happen under the lock.
         drop(self.in_lane(&partition, |lane| mem::take(&mut lane.sharing)));
         loop {
             let mut lanes = self.lanes();
@@ -231,7 +235,7 @@ impl Admission {
     }
 }
 
-/// Waits for the turn of a partition if there is an admission at all.
+/// Waits for the turn of a partition; returns `None` at once if admission is turned off.
 pub(super) async fn enter(
     admission: Option<&Arc<Admission>>,
     partition: &Partition,
@@ -244,7 +248,7 @@ pub(super) async fn enter(
 }
 
 impl Turn {
-    /// Whether the next one who waits has something to share, and it fits.
+    /// Returns whether the first waiter has a member and it fits.
     pub(super) fn has_company(&self, fits: impl FnOnce(&Member) -> bool) -> bool {
         let first = |lane: &mut Lane| {
             let (_, next) = lane.waiting.first_key_value()?;
@@ -253,8 +257,8 @@ impl Turn {
         self.in_lane(first).flatten().unwrap_or(false)
     }
 
-    /// Takes those who wait, in their order, into the call of this turn, for as long as they have
-    /// something to share and `take` does not give it back.
+    /// Moves waiters, in their order, into the shared call of this turn, until one has no member or
+    /// `take` returns its member.
     pub(super) fn gather(&self, mut take: impl FnMut(Member) -> Result<Share, Member>) {
         self.in_lane(|lane| {
             while let Some(mut first) = lane.waiting.first_entry() {
@@ -275,16 +279,16 @@ impl Turn {
         });
     }
 
-    /// Notifies all who shared the call how it ended.
+    /// Reports the outcome to all members of the shared call.
     pub(super) fn notify(&self, outcome: impl Fn(Share) -> Outcome) {
         let sharing = self.in_lane(|lane| mem::take(&mut lane.sharing));
         for Sharer { reply, share } in sharing.unwrap_or_default().into_values() {
-            // One who has left meanwhile does not want to know.
+            // A member that has left the lane needs no outcome.
             drop(reply.send(Reply::Outcome(outcome(share))));
         }
     }
 
-    /// Puts those who shared the call back to the head of the lane, each to go alone.
+    /// Moves the members of the shared call back to the head of the lane, each to be sent alone.
     pub(super) fn send_back(&self) {
         self.in_lane(|lane| {
             let back = mem::take(&mut lane.sharing).into_iter();
@@ -316,7 +320,7 @@ impl Drop for Turn {
 }
 
 impl QueueTicket {
-    /// Waits for the turn, or for what became of a call that was shared.
+    /// Waits for the turn, or for the outcome of a shared call.
     pub(super) async fn wait(&mut self, deadline: Instant) -> Waited {
         let mut limit = deadline;
         loop {
@@ -326,7 +330,7 @@ impl QueueTicket {
                     Whereabouts::Waiting => return Waited::NotSent,
                     Whereabouts::Sharing if limit == deadline => limit += LAST_MOMENT,
                     Whereabouts::Sharing => return Waited::Lost,
-                    // There is no await between taking it out of the lane and replying.
+                    // No await lies between removing the ticket from the lane and replying.
                     Whereabouts::Called => return Self::judge((&mut self.reply).await, deadline),
                 },
             }
@@ -342,8 +346,8 @@ impl QueueTicket {
         }
     }
 
-    /// Waits again, at the head of the lane, for the call that another holder of the turn is about
-    /// to send.
+    /// Waits again, at the head of the lane, for the shared call that the holder of the turn is
+    /// about to send.
     pub(super) fn rejoin(&mut self, turn: &Turn, member: Member) {
         let (reply, receiver) = oneshot::channel();
         self.reply = receiver;
@@ -354,7 +358,7 @@ impl QueueTicket {
         turn.in_lane(|lane| lane.waiting.insert(self.ticket, waiter));
     }
 
-    /// Leaves the lane, unless it is not there any more, or its mutations are on their way.
+    /// Leaves the lane, unless the ticket has left it already or its mutations are in flight.
     fn leave(&self) -> Whereabouts {
         let found = self.admission.in_lane(&self.partition, |lane| {
             if let Some(waiter) = lane.waiting.remove(&self.ticket) {
@@ -371,7 +375,7 @@ impl QueueTicket {
 
 impl Drop for QueueTicket {
     fn drop(&mut self) {
-        // A turn that has been given already is passed on by the receiver's end.
+        // Dropping the receiver passes on a turn that was already sent to it.
         self.leave();
     }
 }
@@ -384,7 +388,7 @@ impl fmt::Debug for Turn {
 
 #[cfg(test)]
 impl Admission {
-    /// How many partitions have a lane.
+    /// Returns the number of partitions that have a lane.
     pub(super) fn lane_count(&self) -> usize {
         self.lanes().of.len()
     }

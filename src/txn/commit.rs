@@ -1,8 +1,8 @@
-//! Sends the transaction of one group, until it has an outcome or its time is over.
+//! Sends the transaction of one group until it has an outcome or its deadline passes.
 //!
-//! At the beginning of every turn of the loop nothing of the transaction is applied, and nothing
-//! that was sent can be: an attempt either was refused before it was applied, or answered that a
-//! condition does not hold, and, where it leaves a record, was fenced off.
+//! At the start of each loop iteration, nothing of the transaction is applied, and no request in
+//! flight can be: each earlier attempt was either refused before it was applied, or answered that a
+//! condition does not hold, and was fenced off if it leaves a record.
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
@@ -35,17 +35,17 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// What is sent at once.
+/// The contents of one request.
 struct Attempt<'a> {
     mutations: Cow<'a, [Mutation]>,
     conditions: Vec<pb::Condition>,
 }
 
-/// What earlier attempts found.
+/// The results of earlier reads and attempts.
 #[derive(Default)]
 struct Seen {
     record: Option<SeenRecord>,
-    /// The rows of the conditions.
+    /// The rows that the conditions name.
     rows: Option<Rows>,
 }
 
@@ -53,7 +53,7 @@ struct Seen {
 #[derive(Clone)]
 pub(super) struct Committer {
     table: ProvenTable,
-    /// `None` if it is turned off.
+    /// `None` if admission is turned off.
     admission: Option<Arc<Admission>>,
 }
 
@@ -66,7 +66,7 @@ impl Committer {
         &self.table
     }
 
-    /// The same committer with these settings for the calls of its table.
+    /// Returns the same committer with other settings for the calls of its table.
     pub(super) fn map_table(mut self, map: impl FnOnce(Table) -> Table) -> Self {
         self.table = self.table.map_table(map);
         self
@@ -93,7 +93,7 @@ impl Committer {
         }
     }
 
-    /// Sends a prepared group. Each of its calls waits for its turn, unless the caller has it.
+    /// Sends a prepared group. Each of its calls waits for the turn, unless the caller holds it.
     async fn send_prepared(
         &self,
         prepared: Prepared<'_>,
@@ -142,8 +142,7 @@ impl Committer {
             }
             drop(turn);
             if let Some(claim) = &prepared.claim {
-                // Another copy of the attempt may be on its way, which would find the conditions
-                // met.
+                // A copy of the attempt may be in flight and would find the conditions met.
                 let fenced = claim.fence(seen.record.as_ref(), deadline).await;
                 match fenced.map_err(unless_settled)? {
                     Fenced::Stands(record) => seen.record = Some(record),
@@ -157,7 +156,7 @@ impl Committer {
             if let Some(rejection) = self.judge(prepared, &mut seen, deadline).await? {
                 return Ok(Outcome::Rejected(rejection));
             }
-            // What was in the way is there no more, or was not one of the caller's conditions.
+            // The obstacle is gone, or was not one of the caller's conditions.
             if !pauses.wait_before(deadline).await {
                 return Err(Error::new(
                     ClientErrorKind::DeadlineExceeded,
@@ -168,7 +167,7 @@ impl Committer {
         }
     }
 
-    /// What is sent next. Reads what must be known for that.
+    /// Builds the next attempt after reading what it needs.
     async fn form<'a>(
         &self,
         prepared: &'a Prepared<'_>,
@@ -231,7 +230,7 @@ impl Committer {
         })
     }
 
-    /// Sends an attempt. False when a condition does not hold.
+    /// Sends an attempt. Returns `false` if a condition does not hold.
     async fn send_attempt(
         &self,
         prepared: &Prepared<'_>,
@@ -258,7 +257,7 @@ impl Committer {
             METHOD,
             request.encode_to_vec(),
         );
-        // With a record, or with nothing to apply, twice is the same as once.
+        // With a record, or with nothing to apply, sending twice has the effect of sending once.
         let idempotent = prepared.claim.is_some() || attempt.mutations.is_empty();
         let call = if idempotent { call.idempotent() } else { call };
         let needs = Needs {
@@ -271,8 +270,8 @@ impl Committer {
         read_answer(answer, conditional)
     }
 
-    /// The rejection, when conditions of the caller's do not hold as one consistent read shows
-    /// them.
+    /// Returns the rejection if one consistent read shows that conditions of the caller do not
+    /// hold.
     async fn judge(
         &self,
         prepared: &Prepared<'_>,
@@ -299,14 +298,15 @@ impl Committer {
 
 impl SendPrepared for Committer {
     async fn send(&self, prepared: Prepared<'_>, deadline: Instant) -> Outcome {
-        // The caller has the turn.
+        // The caller holds the turn.
         self.send_prepared(prepared, None, deadline).await
     }
 }
 
-/// What is stamped, and whether that is all that has no timestamp: of guarded transactions and of
-/// those that put over their own deletes. In any other the written cells that a condition names:
-/// what is written where the caller has looked must be seen afterwards.
+/// Returns what to stamp, and whether that is everything without a timestamp. It is for guarded
+/// transactions and for those that put over their own deletes. For all others it is the written
+/// cells that a condition names: a write to a cell that the caller has checked must be visible
+/// afterwards.
 fn to_stamp(group: &Group, sequence: &Sequence<'_>) -> (Vec<ToRead>, bool) {
     let all = group.guard_timestamps || sequence.replaces();
     if !all && group.conditions.is_empty() {
@@ -325,7 +325,7 @@ fn to_stamp(group: &Group, sequence: &Sequence<'_>) -> (Vec<ToRead>, bool) {
         let columns: Option<Vec<_>> = conditions.iter().map(|condition| condition.column()).collect();
         let extent = match columns {
             Some(columns) => extent.only(columns)?,
-            // A filter looks at the whole row.
+            // A filter reads the whole row.
             None => extent,
         };
         Some(ToRead { row, extent })
@@ -358,8 +358,9 @@ fn failed(condition: &Condition, rows: &Rows) -> FailedCondition {
     }
 }
 
-/// A fence that failed leaves the attempts before it open. One that finds the record of another
-/// transaction does not: ours can't be applied over it.
+/// After a failed fence, earlier attempts may still be applied. After
+/// [`IdReused`](ErrorKind::IdReused) they can't: the record belongs to another transaction, and
+/// this one can't be applied over it.
 fn unless_settled(error: Error) -> Error {
     match error.kind() {
         ErrorKind::IdReused => error,
@@ -383,9 +384,9 @@ fn settled_elsewhere() -> Error {
     .with_hint("commit it again, if it is still wanted")
 }
 
-/// Reads what the endpoint says: whether the conditions held. Releases before 2.4.5 answer a call
-/// without conditions with nothing, later ones that it was processed. Anything else proves nothing
-/// of what was done.
+/// Reads from the endpoint's answer whether the conditions held. To a call without conditions,
+/// releases before 2.4.5 return an empty answer, later ones `processed`. Any other answer proves
+/// nothing about the outcome.
 fn read_answer(answer: Bytes, conditional: bool) -> Result<bool> {
     let bad = |what| Error::new(ClientErrorKind::Protocol, what).with_effect(Effect::Unknown);
     match pb::MutateRowsResponse::decode(answer).map(|answer| answer.processed) {

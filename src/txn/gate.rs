@@ -1,9 +1,9 @@
-//! What must be true before a call of a transaction goes to a region, and how it is made true.
+//! Checks and establishes the preconditions of a transaction's call to a region.
 //!
-//! A call goes only where the whole partition is, only under the partition rule that was read for
-//! this opening of the region, and only to a server that was proven to do what the call relies on.
-//! A closed gate notes what is missing; the gate then reads the rule or proves the server, and
-//! makes the call again.
+//! A call goes only to a region that contains the whole partition, only under a partition rule that
+//! was read since this opening of the region, and only to a server with proven capabilities for the
+//! call. A closed gate records what is missing, then reads the rule or proves the server, and
+//! repeats the call.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,21 +17,21 @@ use tokio::time::Instant;
 use super::{proof, proven_table::ProvenTable, region_guard::cut, rule_reading, servers::Needs};
 use crate::error::{ClientErrorKind, Error, Result};
 
-/// Lets a call pass to the region of a partition, or notes what is missing.
+/// Lets a call pass to the region of a partition, or records what is missing.
 pub(super) struct Gate<'a> {
     table: &'a ProvenTable,
     partition: &'a Partition,
     needs: Needs,
     closed: Mutex<Option<Closed>>,
-    /// What the calls that it stopped may have done before.
+    /// The possible effect of attempts that the gate stopped later.
     effect: Effect,
 }
 
-/// Why a gate is closed, as long as something can be done about it.
+/// The reason why a gate is closed, if the gate can open itself.
 enum Closed {
     /// The rule was not read since this opening of the region.
     RuleUnread(Bytes, i64),
-    /// The server was not proven to do this.
+    /// These capabilities of the server are not proven.
     Unproven(Needs),
 }
 
@@ -72,13 +72,13 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// Does what opens the gate; then the call is to be made again.
+    /// Opens the gate; the caller then repeats the call.
     ///
     /// # Errors
     ///
     /// Returns the call's own error if the gate did not stop it, else the reason why the gate stays
-    /// closed. Each has the effect of all attempts since the gate was made: an attempt that was
-    /// stopped may have been applied before.
+    /// closed. The error has the effect of all attempts since the gate was created: a call that was
+    /// stopped may have been applied by an earlier attempt.
     async fn open(&mut self, error: Error, deadline: Instant) -> Result<()> {
         if error.is_outcome_unknown() {
             self.effect = Effect::Unknown;

@@ -1,13 +1,13 @@
-//! Transactions of one partition that have queued up, in one call.
+//! Sends queued transactions of one partition in one call.
 //!
-//! Those that ask for nothing but their mutations, on rows that none of the others has, may be
-//! applied together: what is all or nothing as a whole is so for each part. While a call of their
-//! partition is on its way they queue up, and the next one takes as many as fit, in their order. No
-//! timer collects them: a lone transaction leaves at once.
+//! Transactions that consist only of mutations, on disjoint rows, may be applied together: if the
+//! whole is atomic, so is each part. While a call of their partition is in flight they queue up,
+//! and the next call takes as many as fit, in their order. No timer collects them: a lone
+//! transaction is sent at once.
 //!
-//! When the call was applied, all are committed. When it was surely not applied, each is sent again
-//! by itself, and gets an outcome of its own: one that the server refuses does not take others with
-//! it. When the outcome is unknown, it is so for all.
+//! If the call was applied, all are committed. If it was certainly not applied, each is sent again
+//! alone and gets its own outcome, so a transaction that the server refuses does not fail the
+//! others. If the outcome is unknown, it is unknown for all.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error};
 
-/// What one shared call may have, so that it stays a quick one.
+/// The limits of one shared call, which keep it short.
 const MAX_MUTATIONS: usize = 512;
 const MAX_BYTES: usize = 1 << 20;
 
@@ -34,10 +34,10 @@ pub(super) trait SendPrepared: Clone + Send + Sync + 'static {
     fn send(&self, prepared: Prepared<'_>, deadline: Instant) -> impl Future<Output = Outcome> + Send;
 }
 
-/// A transaction that may share a call: without conditions, record and stamps.
+/// A transaction that may share a call: without conditions, record or timestamps.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// Folded.
+    /// The folded mutations.
     mutations: Vec<Mutation>,
     rows: HashSet<Bytes>,
     bytes: usize,
@@ -46,7 +46,7 @@ pub(super) struct Member {
     share: Share,
 }
 
-/// The most that one shared call may have.
+/// The limits of one shared call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShareLimits {
     pub(super) mutations: usize,
@@ -54,7 +54,7 @@ pub(super) struct ShareLimits {
 }
 
 impl ShareLimits {
-    /// Quick calls, and within what one transaction may have.
+    /// Returns limits that keep calls short and stay within those of one transaction.
     pub(super) fn within(max_mutations: usize, max_bytes: usize) -> Self {
         Self {
             mutations: max_mutations.min(MAX_MUTATIONS),
@@ -99,7 +99,7 @@ impl SharedCall {
         }
     }
 
-    /// Adds a member, or gives it back.
+    /// Adds a member, or returns it if it does not fit.
     fn add(&mut self, member: Member, limits: ShareLimits, now: Instant) -> Result<Share, Member> {
         if !self.fits(&member, limits, now) {
             return Err(member);
@@ -115,9 +115,8 @@ impl SharedCall {
 
     fn fits(&self, member: &Member, limits: ShareLimits, now: Instant) -> bool {
         let left = |deadline: Instant| deadline.saturating_duration_since(now);
-        // The call ends with the first deadline, and an answer that has not come by then is lost to
-        // all. So that nobody loses much of its patience to one who has little, theirs must be
-        // about the same.
+        // The call ends with the earliest deadline, and a later answer is lost to all members. The
+        // deadlines must be similar, so that no member loses much of its time to another.
         let shortest: Duration = left(self.all.deadline.min(member.deadline));
         let longest = left(self.latest_deadline.max(member.deadline));
         self.all.mutations.len() + member.mutations.len() <= limits.mutations
@@ -131,8 +130,9 @@ impl SharedCall {
 impl Admission {
     /// Commits a transaction that may share its call with others, when its turn comes.
     ///
-    /// A future that is dropped while it waits leaves nothing behind. One that is dropped when its
-    /// mutations are on their way gives its own call up, as any call; a shared one goes on.
+    /// A future that is dropped while it waits leaves nothing behind. If it is dropped while its
+    /// mutations are in flight, its own call is abandoned like any other call; a shared call
+    /// continues.
     pub(super) async fn commit_simple(
         self: &Arc<Self>,
         prepared: Prepared<'_>,
@@ -153,8 +153,8 @@ impl Admission {
                         return alone(turn, prepared, deadline, sender).await;
                     }
                     ticket.rejoin(&turn, first.all);
-                    // A task of its own: this future may be dropped, and the others must not go
-                    // with it.
+                    // In a task, because dropping this future must not stop the call of the other
+                    // members.
                     tokio::spawn(share(turn, partition.clone(), limits, sender.clone()));
                 }
                 Waited::Turn(turn, None) => return alone(turn, prepared, deadline, sender).await,
@@ -222,7 +222,7 @@ async fn share(turn: Turn, partition: Partition, limits: ShareLimits, sender: im
     }
 }
 
-/// The error of one member of a call that failed.
+/// Returns the error of one member of a failed call.
 fn shared_error(error: &Arc<Error>, members: usize) -> Error {
     let what = match members {
         1 => "its call failed".to_owned(),

@@ -1,9 +1,8 @@
-//! What a layer above makes part of a transaction: a condition on a reserved row of the partition,
-//! and changes of it.
+//! The part of a transaction that a higher layer adds: a condition on a reserved row of the
+//! partition, and changes to that row.
 //!
-//! Such parts are no contents that the caller gave: their changes are computed again for each
-//! attempt, are sent as they are, and an id does not stand for them, but for what is done to which
-//! row.
+//! The changes are computed again for each attempt and are sent as they are. They are not contents
+//! that the caller gave, so a transaction id does not cover the changes, only the deed and its row.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -13,12 +12,12 @@ use hbase_client::{Condition, Mutation, low_level::pb};
 use super::outcome::Outcome;
 use crate::error::Result;
 
-/// What one attempt makes of a part's row.
+/// The changes of one attempt to a part's row.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) mutations: Vec<Mutation>,
-    /// What they were made for, and what must still be so, beside the part's condition. When it is
-    /// not, the attempt fails as by another writer, and is repeated.
+    /// The state that the changes were computed from, in addition to the part's condition. If it no
+    /// longer holds, the attempt fails as after a write by another client, and is repeated.
     pub(crate) seen: Option<pb::Condition>,
 }
 
@@ -31,26 +30,27 @@ impl From<Vec<Mutation>> for Changes {
     }
 }
 
-/// One of them. Its row is that of its condition.
+/// A part. Its row is that of its condition.
 pub(crate) trait Part: fmt::Debug + Send + Sync {
-    /// What is done to the row: with the row, all of it that an id stands for. It must not change.
+    /// Returns a description of what is done to the row. Together with the row it is all that a
+    /// transaction id covers. It must not change.
     fn deed(&self) -> Cow<'_, str>;
 
-    /// What must be true of the row.
+    /// Returns the condition that must hold for the row.
     fn condition(&self) -> &Condition;
 
-    /// Whether it changes the row.
+    /// Returns whether the part changes the row.
     fn writes(&self) -> bool;
 
-    /// Returns the changes that the next attempt makes of the row. Is called when no attempt before
-    /// was applied, and none can be any more.
+    /// Returns the changes of the next attempt. Called only if no earlier attempt was applied or
+    /// can be any more.
     fn changes(&self) -> BoxFuture<'_, Result<Changes>>;
 
-    /// Is called at the end of the commit; `None` if the commit was dropped.
+    /// Called at the end of the commit; `None` if the commit was dropped.
     fn ended(&self, outcome: Option<&Outcome>);
 }
 
-/// The parts of a commit. They are notified of its end, also when it is dropped.
+/// The parts of a commit, which are notified when it ends or is dropped.
 pub(super) struct Ending(Vec<Arc<dyn Part>>);
 
 impl Ending {

@@ -1,4 +1,4 @@
-//! A group that may be sent: checked, folded, and with what its record needs. No I/O.
+//! A group that is ready to send: checked, folded, and with the claim on its record. No I/O.
 
 use hbase_client::{BytesBinary, Durability, TableName};
 use tokio::time::Instant;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// A group that may be sent.
+/// A group that is ready to send.
 pub(super) struct Prepared<'a> {
     pub(super) group: &'a Group,
     pub(super) sequence: Sequence<'a>,
@@ -22,7 +22,7 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if no call has the meaning of the group, or the table can't apply it.
+    /// Returns an error if no single call can express the group, or the table can't apply it.
     pub(super) fn new(table: &ProvenTable, group: &'a Group, deadline: Instant) -> Result<Self> {
         let terms = table.terms();
         let durability = group.check(terms)?;
@@ -56,7 +56,7 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// A group of checked and folded mutations, and nothing else.
+    /// Prepares a group that consists only of checked and folded mutations.
     pub(super) fn folded(group: &'a Group, durability: Durability) -> Self {
         Self {
             group,
@@ -66,7 +66,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Whether it consists only of its mutations, and so may go in one call with others.
+    /// Returns whether the group consists only of mutations, and so may share a call with others.
     pub(super) fn may_share(&self, terms: &Terms) -> bool {
         let group = self.group;
         group.conditions.is_empty()
@@ -74,7 +74,7 @@ impl<'a> Prepared<'a> {
             && !group.guard_timestamps
             && self.claim.is_none()
             && !self.sequence.replaces()
-            // Without it the results of each are returned.
+            // Without the endpoint, each transaction returns its own results.
             && terms.endpoint
     }
 
@@ -89,7 +89,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Adds to an error which transaction it is about.
+/// Adds the transaction's table and partition to an error.
 pub(super) fn in_context(table: &TableName, group: &Group, error: Error) -> Error {
     error
         .at_operation("transaction")

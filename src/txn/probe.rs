@@ -1,4 +1,4 @@
-//! What a region's endpoint is asked to see what it can do, without changing anything.
+//! Probes of a region's endpoint, which change nothing.
 
 use bytes::Bytes;
 use hbase_client::{
@@ -13,7 +13,7 @@ pub(super) const ATTACH_ENDPOINT: &str = "attach MultiRowMutationEndpoint to the
 pub(super) const SERVICE: &str = "MultiRowMutationService";
 pub(super) const METHOD: &str = "MutateRows";
 
-/// Asks the region that has a row whether its endpoint honours conditions. Changes nothing.
+/// Returns whether the endpoint honours conditions in the region of a row. Changes nothing.
 ///
 /// # Errors
 ///
@@ -23,12 +23,12 @@ pub async fn honours_conditions(table: &Table, row: &Bytes, family: &Bytes) -> R
     is_refused(table.call_endpoint(&contradiction(row, family)).await?)
 }
 
-/// Proves that the endpoint answers in the region of a row, by a transaction with nothing in it,
-/// which every version answers and none does anything for.
+/// Proves that the endpoint answers in the region of a row. Sends an empty transaction, which every
+/// version answers and which changes nothing.
 ///
 /// # Errors
 ///
-/// Returns [`EndpointMissing`](ClientErrorKind::EndpointMissing) if it does not.
+/// Returns [`EndpointMissing`](ClientErrorKind::EndpointMissing) if the endpoint does not answer.
 pub(super) async fn prove_endpoint(table: &Table, row: Bytes) -> Result<()> {
     let probe = EndpointCall::new(row, SERVICE, METHOD, Bytes::new()).idempotent();
     match table.call_endpoint(&probe).await {
@@ -43,8 +43,8 @@ pub(super) async fn prove_endpoint(table: &Table, row: Bytes) -> Result<()> {
     }
 }
 
-/// Two conditions that exclude each other, and nothing else: a server that does not answer false
-/// does not honour conditions, and would apply what stands under them.
+/// Returns a call with two conditions that exclude each other and no mutations. A server that does
+/// not answer `false` ignores conditions and would apply mutations under them.
 pub(super) fn contradiction(row: &Bytes, family: &Bytes) -> EndpointCall {
     let values = [Bytes::from_static(b"0"), Bytes::from_static(b"1")];
     let request = pb::MutateRowsRequest {
@@ -57,7 +57,7 @@ pub(super) fn contradiction(row: &Bytes, family: &Bytes) -> EndpointCall {
     EndpointCall::new(row.clone(), SERVICE, METHOD, request.encode_to_vec()).idempotent()
 }
 
-/// Whether conditions were honoured that can't hold.
+/// Returns whether the endpoint rejected the contradiction.
 pub(super) fn is_refused(answer: Bytes) -> Result<bool> {
     let answer = pb::MutateRowsResponse::decode(answer).map_err(|error| {
         Error::new(ClientErrorKind::Protocol, "the endpoint's answer can't be read").with_source(error)

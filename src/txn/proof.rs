@@ -1,6 +1,6 @@
-//! Proves what a call relies on, with calls of its own that change nothing of the user's: that a
-//! server honours conditions, how far its clock is off, and that it applies a `Multi` over several
-//! rows as a whole.
+//! Proves what a call relies on, with separate calls that change no user data: that a server
+//! honours conditions, how far its clock is off, and that it applies a `Multi` over several rows as
+//! a whole.
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// How often a server's time is read when the cell that shows it is not there.
+/// How often a server's time is read if the cell that shows it is missing.
 const CLOCK_TRIES: usize = 5;
 /// How long the cell that shows a server's time is kept.
 const CLOCK_TTL: Duration = Duration::from_secs(60);
-/// How long the rows of a trial are kept.
+/// How long the rows of a test are kept.
 const TRIAL_TTL: Duration = Duration::from_secs(5);
 /// A family that no table has.
 const NO_FAMILY: &str = "_txn-no-such-family";
 
-/// Proves what is needed of the server of a partition.
+/// Proves the needed capabilities of the server of a partition.
 ///
 /// # Errors
 ///
-/// Returns an error if the server does not do it, or the trial could not be made.
+/// Returns an error if the server lacks one of them, or the test could not be run.
 pub(super) async fn prove(
     table: &ProvenTable,
     partition: &Partition,
@@ -52,8 +52,8 @@ pub(super) async fn prove(
     Ok(())
 }
 
-/// Sends two conditions that exclude each other, and nothing else: a server that does not
-/// answer false does not honour conditions, and would apply what stands under them.
+/// Sends two conditions that exclude each other and no mutations. A server that does not answer
+/// `false` ignores conditions and would apply mutations under them.
 async fn prove_conditions(table: &ProvenTable, partition: &Partition, deadline: Instant) -> Result<()> {
     let call = probe::contradiction(partition.first_key(), &table.terms().trial_family());
     let visited = VisitedServers::of(partition);
@@ -77,9 +77,9 @@ async fn prove_conditions(table: &ProvenTable, partition: &Partition, deadline: 
     }
 }
 
-/// The time in milliseconds since 1970 by the clock of a partition's server, which is compared
-/// with this machine's if that was not done lately. On a table without a family for that, this
-/// machine's time.
+/// Returns the time in milliseconds since 1970 by the clock of a partition's server, after
+/// comparing the clocks unless that was done recently. On a table without a record family, returns
+/// this machine's time.
 pub(super) async fn time_at(
     table: &ProvenTable,
     partition: &Partition,
@@ -92,7 +92,7 @@ pub(super) async fn time_at(
     Ok(table.servers().now_at(server))
 }
 
-/// Lets the server stamp a cell, in the family of the records, and reads what time it has.
+/// Lets the server stamp a cell in the record family, and reads the timestamp.
 async fn compare_clocks(table: &ProvenTable, partition: &Partition, deadline: Instant) -> Result<()> {
     let Some(row) = partition.reserved_row(b"clock") else {
         return Ok(());
@@ -119,15 +119,16 @@ async fn compare_clocks(table: &ProvenTable, partition: &Partition, deadline: In
     })
 }
 
-/// Writes a cell without a timestamp, and reads the one that it got. None when it is not there,
-/// because another client's delete of the same millisecond hides it, say.
+/// Writes a cell without a timestamp and returns the timestamp that the server gave it. Returns
+/// `None` if the cell is missing, for example because another client's delete of the same
+/// millisecond hides it.
 async fn stamp_and_read(
     table: &ProvenTable,
     row: Bytes,
     visited: &VisitedServers<'_>,
     deadline: Instant,
 ) -> Result<Option<u64>> {
-    // One of its own: an older cell may be stamped later.
+    // A new qualifier, because an older cell may have a later timestamp.
     let qualifier = Bytes::copy_from_slice(TransactionId::unique().as_bytes());
     let put = Put::new(row.clone())
         .cell(record::FAMILY, qualifier.clone(), "")
@@ -149,8 +150,8 @@ async fn stamp_and_read(
     })
 }
 
-/// Tries both sides of atomicity in rows of our own: two rows that are changed together, and a
-/// change that must not be made because another one of the same call can't be.
+/// Tests both sides of atomicity in reserved rows: a change of two rows, and a change that must not
+/// be applied because another change in the same call can't be.
 async fn prove_atomic_multi(table: &ProvenTable, partition: &Partition, deadline: Instant) -> Result<()> {
     let (Some(one), Some(other)) = (
         partition.reserved_row(b"trial-1"),
@@ -171,7 +172,7 @@ async fn prove_atomic_multi(table: &ProvenTable, partition: &Partition, deadline
             row: one.clone(),
             actions,
             durability: Durability::AsyncWal,
-            // What the counters have come to is not looked at.
+            // The values of the counters are not checked.
             kind: CallKind::IdempotentWrite,
         };
         table
@@ -199,8 +200,8 @@ async fn prove_atomic_multi(table: &ProvenTable, partition: &Partition, deadline
     let found = send(vec![RegionAction::Get(get)]).await?;
     let absent = matches!(found.as_slice(), [ActionAnswer::Row(None)]);
     let Some(server) = visited.into_only() else {
-        // The region moved meanwhile, and none of the servers has seen it all: the gate asks
-        // for another trial.
+        // The region moved during the test, so no server has seen all of it: the gate repeats the
+        // test.
         return Ok(());
     };
     if counted && refused && absent {

@@ -1,4 +1,4 @@
-//! A table, and what opening it has proven.
+//! A table and the facts that opening it has proven.
 
 use std::{
     fmt,
@@ -9,14 +9,14 @@ use hbase_client::{Table, TableName};
 
 use super::{rule_watch::RuleWatch, servers::Servers, terms::Terms};
 
-/// A table whose partitions can change as a whole. Cheap to clone.
+/// A table opened for transactions. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct ProvenTable {
     table: Table,
     proof: Arc<Proof>,
 }
 
-/// What opening the table has proven, and what keeps it true.
+/// The facts that opening the table has proven, and the state that keeps them valid.
 struct Proof {
     terms: Terms,
     watch: RuleWatch,
@@ -35,7 +35,7 @@ impl ProvenTable {
         }
     }
 
-    /// The same table with these settings for its calls.
+    /// Returns the same table with other settings for its calls.
     pub(super) fn map_table(self, map: impl FnOnce(Table) -> Table) -> Self {
         Self {
             table: map(self.table),
@@ -63,7 +63,7 @@ impl ProvenTable {
         &self.proof.servers
     }
 
-    /// The table, for a task that must not keep it open.
+    /// Returns a weak reference, for a task that must not keep the table open.
     pub(super) fn downgrade(&self) -> WeakTable {
         WeakTable {
             table: self.table.clone(),

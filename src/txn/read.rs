@@ -1,4 +1,5 @@
-//! Reads that a commit needs: what its conditions look at, and what its writes would be hidden by.
+//! The reads of a commit: the rows that its conditions check, and the timestamps that could hide
+//! its writes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,19 +20,19 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, Result};
 
-/// The most bytes that are read for one transaction.
+/// The maximum number of bytes read for one transaction.
 const MAX_BYTES: usize = 256 << 20;
 
-/// Rows as they were at one moment.
+/// Rows at one point in time.
 #[derive(Debug)]
 pub(super) struct Rows(BTreeMap<Bytes, Row>);
 
-/// The newest timestamps where a transaction writes.
+/// The newest timestamps in the extents that a transaction writes.
 #[derive(Debug)]
 pub(super) struct Newest {
-    /// The time of the region's server.
+    /// The time of the region's server, in milliseconds since 1970.
     pub(super) now: u64,
-    /// For each row the newest timestamp in what was read of it, 0 where nothing was found.
+    /// For each row, the newest timestamp in the extent that was read, or 0 if nothing was found.
     pub(super) by_row: HashMap<Bytes, (u64, Extent)>,
 }
 
@@ -40,7 +41,7 @@ impl Rows {
         self.0.get(key)
     }
 
-    /// Whether the column that a condition looks at has no value, or an empty one.
+    /// Returns whether the column of a condition has no value, or an empty one.
     pub(super) fn value_is_absent(&self, condition: &Condition) -> bool {
         let value = || {
             let (family, qualifier) = condition.column()?;
@@ -51,7 +52,7 @@ impl Rows {
 }
 
 impl Extent {
-    /// Whether a cell, or a delete marker, is in it or hides what is.
+    /// Returns whether a cell or delete marker is in the extent, or hides cells in it.
     fn has(&self, cell: &Cell) -> bool {
         let Self::Parts { families, columns } = self else {
             return true;
@@ -64,14 +65,14 @@ impl Extent {
     }
 }
 
-/// What the conditions of a group look at, as it is at one moment.
+/// Reads the rows and columns that the conditions of a group check, at one point in time.
 pub(super) async fn rows_of_conditions(
     table: &ProvenTable,
     group: &Group,
     deadline: Instant,
 ) -> Result<Rows> {
     let mut scan = Scan::new();
-    // A filter is asked about the whole row.
+    // A filter checks the whole row.
     if group
         .all_conditions()
         .all(|condition| condition.column().is_some())
@@ -90,8 +91,8 @@ pub(super) async fn rows_of_conditions(
         .map(Rows)
 }
 
-/// Reads the newest timestamp in each of these extents: of any version, and of any delete
-/// marker, which hides what is put under it and is not seen by other reads.
+/// Reads the newest timestamp in each of these extents: of any version, and of any delete marker. A
+/// marker hides older puts, and other reads do not return it.
 pub(super) async fn newest_timestamps(
     table: &ProvenTable,
     partition: &Partition,
@@ -102,7 +103,7 @@ pub(super) async fn newest_timestamps(
         .into_iter()
         .map(|ToRead { row, extent }| (row, extent))
         .collect();
-    // A raw scan takes families, but no columns.
+    // A raw scan takes families, but not columns.
     let scan = families_of(table.terms(), extents.values())
         .into_iter()
         .fold(Scan::new().raw(), Scan::family);
@@ -111,7 +112,7 @@ pub(super) async fn newest_timestamps(
     let found = rows_at_once(table, &visited, rows, scan, deadline).await?;
     let now = match visited.into_last() {
         Some(server) => time_at(table, partition, &server, deadline).await?,
-        // Nothing had to be read, and nothing is stamped.
+        // Nothing had to be read, so nothing is stamped.
         None => 0,
     };
     let newest_of = |(row, extent): (Bytes, Extent)| {
@@ -145,8 +146,8 @@ fn families_of<'a>(terms: &Terms, extents: impl Iterator<Item = &'a Extent>) -> 
     all
 }
 
-/// These rows of a partition, as they are at one moment. The guard lets no region pass that has
-/// less than all of it.
+/// Reads these rows of a partition at one point in time. The guard stops a region that does not
+/// contain the whole partition.
 async fn rows_at_once(
     table: &ProvenTable,
     guard: &dyn RegionGuard,

@@ -1,4 +1,4 @@
-//! Which region a call of a transaction may go to: the one that has the whole partition.
+//! Restricts calls of a transaction to the region that contains the whole partition.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use hbase_client::{
 
 use crate::error::{ClientErrorKind, Error, Result};
 
-/// The error of a partition whose rows lie in two regions.
+/// Returns the error of a partition whose rows lie in two regions.
 pub(super) fn cut(partition: &Partition, range: &str) -> ClientError {
     ClientError::new(
         ClientErrorKind::PartitionCut,
@@ -18,7 +18,7 @@ pub(super) fn cut(partition: &Partition, range: &str) -> ClientError {
     .with_hint("merge its regions")
 }
 
-/// Lets a call pass only where the whole partition is.
+/// Lets a call pass only to a region that contains the whole partition.
 pub(super) struct WholePartition<'a>(pub(super) &'a Partition);
 
 impl RegionGuard for WholePartition<'_> {
@@ -30,7 +30,7 @@ impl RegionGuard for WholePartition<'_> {
     }
 }
 
-/// Lets a call pass only where the whole partition is, and notes the servers that it goes to.
+/// Lets a call pass only to a region that contains the whole partition, and records the servers.
 pub(super) struct VisitedServers<'a> {
     partition: &'a Partition,
     servers: Mutex<Vec<ServerName>>,
@@ -95,7 +95,7 @@ mod tests {
     fn server_that_saw_part_of_a_trial_is_not_the_only_one() {
         let rule = PartitionRule::prefix_length(3).unwrap();
         let partition = rule.partition("xxx").unwrap();
-        // It has all rows.
+        // The meta region contains all rows.
         let region = RegionInfo::meta();
         let server = |start_code| ServerName {
             host: "rs1".into(),

@@ -1,4 +1,4 @@
-//! Reads the partition rule of an open table again, and notes what came of it.
+//! Rereads the partition rule of an open table, and records the result.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// How long the rule is read at most. A transaction waits that long only behind a region that was
+/// The maximum time to read the rule. A transaction waits that long only for a region that was
 /// reopened.
 const RULE_READ: Duration = Duration::from_secs(5);
 
-/// Reads the table's rule in the background as it ages, and fails if it is another one. Waits for
-/// that, a moment at most, only if nothing was read within the interval and the master is not known
-/// to be silent.
+/// Rereads the table's rule in the background as it ages. Waits for that, briefly, only if nothing
+/// was read within the interval and the master is not known to be unresponsive. Returns an error if
+/// the rule changed.
 pub(super) async fn keep_fresh(table: &ProvenTable, deadline: Instant) -> Result<()> {
     let age = table.watch().age();
     if matches!(age, RuleAge::Aging | RuleAge::Old) {
@@ -32,28 +32,28 @@ pub(super) async fn keep_fresh(table: &ProvenTable, deadline: Instant) -> Result
     }
 }
 
-/// Reads the rule for the open table, without keeping it open.
+/// Reads the rule for the open table, without keeping the table open.
 fn background_reading(table: &ProvenTable) -> impl Future<Output = ()> + Send + use<> {
     let (weak, table) = (table.downgrade(), table.table().clone());
     async move {
         let asked_at = Instant::now();
         let read = read_descriptor(&table, asked_at + RULE_READ).await;
         if let Some(opened) = weak.upgrade() {
-            // Transactions find the outcome in the watch.
+            // Transactions find the result in the watch.
             let _ = note(&opened, asked_at, read);
         }
     }
 }
 
-/// Reads the table's rule again, and fails if it is another one. A master that does not answer
-/// delays a transaction for no longer than [`RULE_READ`]: the rule is read again later.
+/// Rereads the table's rule; returns an error if it changed. An unresponsive master delays a
+/// transaction for at most [`RULE_READ`]: the rule is read again later.
 pub(super) async fn read_again(table: &ProvenTable, deadline: Instant) -> Result<()> {
     let asked_at = Instant::now();
     let read = read_descriptor(table.table(), deadline.min(asked_at + RULE_READ)).await;
     note(table, asked_at, read)
 }
 
-/// Notes what came of reading the table's descriptor.
+/// Records the result of reading the table's descriptor.
 fn note(table: &ProvenTable, asked_at: Instant, read: Result<TableDescriptor>) -> Result<()> {
     let checked = read.and_then(|descriptor| table.terms().check_unchanged(&descriptor));
     let failure = match checked {
@@ -73,7 +73,7 @@ fn note(table: &ProvenTable, asked_at: Instant, read: Result<TableDescriptor>) -
         Err(failure) => failure,
     };
     tracing::warn!(table = %table.name(), error = %failure, "could not read the partition rule again");
-    // A read that ended by its caller's deadline proves nothing about the master.
+    // A timeout by the caller's earlier deadline proves nothing about the master.
     if failure.kind() != ClientErrorKind::DeadlineExceeded || asked_at.elapsed() >= OLD_RULE_WAIT {
         table.watch().not_read();
     }

@@ -1,11 +1,11 @@
-//! Notices when a table's partition rule changes under an open client.
+//! Detects that a table's partition rule changed while the table is open.
 //!
 //! Atomicity never depends on this: a group is sent to one region that has all its rows, or not at
-//! all. But under another rule the client would group rows that the table may part tomorrow, so it
+//! all. But under another rule the client would group rows that the table may separate later, so it
 //! stops until the table has its old rule again or is opened again. A changed rule takes effect
 //! when regions reopen, so the rule is read again when a region turns out to have been reopened,
-//! split, merged or moved. It is also read from time to time, in a background task that
-//! transactions rarely wait for: a region can reopen on its server without a call noticing.
+//! split, merged or moved. It is also read periodically, in a background task that transactions
+//! rarely wait for: a region can reopen on its server without a call noticing.
 
 use std::{
     collections::HashMap,
@@ -20,10 +20,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// How long a transaction waits for the rule when the one that it knows is old.
+/// How long a transaction waits for the rule if the last one read is old.
 pub(super) const OLD_RULE_WAIT: Duration = Duration::from_millis(500);
 
-/// When the rule was last read, and which openings of regions it was read for.
+/// The time when the rule was last read, and the openings of regions that it covers.
 #[derive(Debug)]
 pub(super) struct RuleWatch {
     interval: Duration,
@@ -32,25 +32,25 @@ pub(super) struct RuleWatch {
 
 #[derive(Debug)]
 struct State {
-    /// When the newest answer was asked for.
+    /// When the request of the newest answer was sent.
     asked_at: Instant,
-    /// Whether it has another rule: then the rule is read again before every transaction, until it
-    /// is the old one.
+    /// Whether the table's rule changed. Then it is read again before every transaction, until it
+    /// is the old rule again.
     changed: bool,
-    /// When the last background reading began.
+    /// When the last background read began.
     tried_at: Instant,
-    /// Whether the master did not answer lately. No transaction waits for it then.
+    /// Whether the last read got no answer from the master. Transactions then do not wait for it.
     silent: bool,
     reading: Option<Reading>,
-    /// Per region name, the opening that the rule is known to be no older than.
+    /// For each region name, the last opening since which the rule was read.
     openings: HashMap<Bytes, i64>,
 }
 
-/// The background task that reads the rule; it ends with the watch.
+/// The background task that reads the rule. It is aborted when the watch is dropped.
 #[derive(Debug)]
 struct Reading {
     task: AbortHandle,
-    /// Closed when the task ends, however it does.
+    /// Closed when the task ends in any way.
     ended: watch::Receiver<()>,
 }
 
@@ -60,16 +60,16 @@ impl Drop for Reading {
     }
 }
 
-/// What must happen before a transaction may go.
+/// The age of the rule, which decides what a transaction does first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RuleAge {
-    /// Nothing.
+    /// Send at once.
     Fresh,
-    /// A background reading.
+    /// Start a background read.
     Aging,
-    /// A background reading, whose end is waited for.
+    /// Start a background read and wait for it.
     Old,
-    /// The table had another rule when it was last read. It must be read again.
+    /// The table had another rule when it was last read. Read it again.
     Changed,
 }
 
@@ -106,7 +106,7 @@ impl RuleWatch {
         }
     }
 
-    /// Runs a reading of the rule in the background, unless one runs already.
+    /// Starts a background read of the rule, unless one is running.
     pub(super) fn start_reading<F: Future<Output = ()> + Send + 'static>(&self, read: impl FnOnce() -> F) {
         let mut state = self.state();
         let is_running = |reading: &Reading| reading.ended.has_changed().is_ok();
@@ -126,9 +126,9 @@ impl RuleWatch {
         });
     }
 
-    /// Waits until the background reading ends, for at most [`OLD_RULE_WAIT`]. If it takes longer,
-    /// the age is no longer [`Old`](RuleAge::Old) until the master answers again. An earlier
-    /// deadline of one caller proves nothing to the others.
+    /// Waits until the background read ends, for at most [`OLD_RULE_WAIT`]. If it takes longer, the
+    /// age is no longer [`Old`](RuleAge::Old) until the master answers again. If the caller's
+    /// deadline is earlier, reaching it does not mark the master as unresponsive.
     pub(super) async fn reading_ended(&self, deadline: Instant) {
         let silent_at = Instant::now() + OLD_RULE_WAIT;
         let ended = self.state().reading.as_ref().map(|reading| reading.ended.clone());
@@ -142,7 +142,7 @@ impl RuleWatch {
         }
     }
 
-    /// Whether the rule was read since this opening of the region.
+    /// Returns whether the rule was read since this opening of the region.
     pub(super) fn covers(&self, region: &Bytes, opening: i64) -> bool {
         self.state()
             .openings
@@ -150,12 +150,12 @@ impl RuleWatch {
             .is_some_and(|known| *known >= opening)
     }
 
-    /// Notes that the rule was read after this opening of the region.
+    /// Records that the rule was read after this opening of the region.
     pub(super) fn cover(&self, region: Bytes, opening: i64) {
         self.state().openings.insert(region, opening);
     }
 
-    /// Notes whether the table had another rule in an answer to a request of that time.
+    /// Records whether the table had another rule, from the answer to a request sent at this time.
     pub(super) fn was_read(&self, asked_at: Instant, changed: bool) {
         let mut state = self.state();
         state.silent = false;
@@ -164,12 +164,12 @@ impl RuleWatch {
         }
     }
 
-    /// Notes that the rule could not be read.
+    /// Records that the rule could not be read.
     pub(super) fn not_read(&self) {
         self.state().silent = true;
     }
 
-    /// Whether the table had another rule when it was last read.
+    /// Returns whether the table had another rule when it was last read.
     pub(super) fn is_changed(&self) -> bool {
         self.state().changed
     }

@@ -1,7 +1,7 @@
-//! What each region server was proven to do, before anything relied on it.
+//! The capabilities of region servers that were proven before a call relied on them.
 //!
-//! A server is known by host, port and start code: after a restart it is another one, maybe of
-//! another version.
+//! A server is identified by host, port and start code: after a restart it is a different server,
+//! possibly of another version.
 
 use std::{
     collections::HashMap,
@@ -14,24 +14,24 @@ use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How far the clocks of client and server may be apart where records are kept. HBase itself lets a
-/// region server join with 30 s.
+/// The maximum difference between the clocks of client and server where records are kept. By
+/// default, HBase itself lets a region server join with a difference of up to 30 s.
 pub(super) const MAX_SKEW: Duration = Duration::from_secs(60);
-/// How long a comparison of clocks holds: they drift, and machines are suspended.
+/// How long a comparison of clocks is valid: clocks drift, and machines are suspended.
 const CLOCK_AGE: Duration = Duration::from_secs(600);
 
-/// What a call needs of the server that it goes to.
+/// The capabilities that a call needs of its server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needs {
-    /// That conditions of multi-row transactions are honoured.
+    /// Conditions of multi-row transactions are honoured.
     pub(super) conditions: bool,
-    /// That its clock was compared.
+    /// The server's clock was compared.
     pub(super) clock: bool,
-    /// That an atomic `Multi` over several rows is one.
+    /// An atomic `Multi` over several rows is atomic.
     pub(super) atomic_multi: bool,
 }
 
-/// The servers that were tried, and what is known of them.
+/// The servers that were tested, and the results.
 #[derive(Debug, Default)]
 pub(super) struct Servers {
     known: Mutex<HashMap<ServerName, Known>>,
@@ -46,7 +46,8 @@ struct Known {
 
 #[derive(Clone, Copy, Debug)]
 struct Clock {
-    /// How far the server's clock is ahead of ours, in milliseconds.
+    /// How far the server's clock is ahead of this machine's, in milliseconds; negative if it is
+    /// behind.
     ahead: i64,
     compared: Instant,
 }
@@ -58,7 +59,7 @@ impl Clock {
 }
 
 impl Known {
-    /// What its clock showed, unless that was too long ago.
+    /// Returns the comparison of clocks, unless it is too old.
     fn recent_clock(&self) -> Option<Clock> {
         self.clock.filter(Clock::is_recent)
     }
@@ -69,7 +70,7 @@ impl Servers {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is needed of a server and not proven yet.
+    /// Returns the needs that are not proven yet for a server, or `None` if all are.
     pub(super) fn lacking(&self, server: &ServerName, needs: Needs) -> Option<Needs> {
         let known = self.known().get(server).copied().unwrap_or_default();
         let lacking = Needs {
@@ -92,11 +93,12 @@ impl Servers {
         self.learn(server, |known| known.atomic_multi = true);
     }
 
-    /// Notes what a server's clock showed between two moments of ours.
+    /// Records the time that a server's clock showed between two times of this machine's clock, all
+    /// in milliseconds since 1970.
     ///
     /// # Errors
     ///
-    /// [`ClockSkew`](ErrorKind::ClockSkew) when the clocks are too far apart.
+    /// Returns [`ClockSkew`](ErrorKind::ClockSkew) if the clocks are too far apart.
     pub(super) fn compare_clock(
         &self,
         server: ServerName,
@@ -104,7 +106,7 @@ impl Servers {
         shown: u64,
         after: u64,
     ) -> Result<()> {
-        // Between the two moments any difference is the call's own time.
+        // A difference within the two times is the duration of the call.
         let ahead = match shown {
             _ if shown < before => -millis_between(shown, before),
             _ if shown > after => millis_between(after, shown),
@@ -131,7 +133,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Whether the clock of a server was compared lately.
+    /// Returns whether the clock of a server was compared recently.
     pub(super) fn has_compared_clock(&self, server: &ServerName) -> bool {
         self.recent_clock(server).is_some()
     }
@@ -140,15 +142,15 @@ impl Servers {
         self.known().get(server).and_then(Known::recent_clock)
     }
 
-    /// The time of one server in milliseconds since 1970; this machine's if the clocks were not
-    /// compared lately.
+    /// Returns the time of a server in milliseconds since 1970, or this machine's time if the
+    /// clocks were not compared recently.
     pub(super) fn now_at(&self, server: &ServerName) -> u64 {
         let ahead = self.recent_clock(server).map_or(0, |clock| clock.ahead);
         local_now().saturating_add_signed(ahead)
     }
 
-    /// The latest time in milliseconds since 1970 that any server may show whose clock was compared
-    /// lately; this machine's if there is none.
+    /// Returns the latest time in milliseconds since 1970 among the servers whose clocks were
+    /// compared recently, or this machine's time if there is none.
     pub(super) fn latest_now(&self) -> u64 {
         let ahead = self
             .known()
@@ -160,7 +162,7 @@ impl Servers {
     }
 }
 
-/// This machine's time in milliseconds since 1970.
+/// Returns this machine's time in milliseconds since 1970.
 pub(super) fn local_now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! What is known of a table that transactions are for. No I/O.
+//! The properties of a table opened for transactions. No I/O.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -22,13 +22,13 @@ pub(super) struct Terms {
     pub(super) max_mutations: usize,
     pub(super) max_bytes: usize,
     pub(super) max_conditions: usize,
-    /// How long records are kept; `None` if the table has no family for them.
+    /// How long records are kept, or `None` if the table has no family for them.
     pub(super) replay_window: Option<Duration>,
     /// Whether each transaction changes the version cell of its partition.
     pub(super) partition_version: bool,
     /// Whether transactions go through the endpoint, or through `Multi`.
     pub(super) endpoint: bool,
-    /// How many groups of a batch are sent at a time.
+    /// The maximum number of groups of a batch that are in flight.
     pub(super) concurrency: usize,
 }
 
@@ -53,15 +53,15 @@ impl Terms {
         })
     }
 
-    /// The families that are not reserved.
+    /// Returns the families that are not reserved.
     pub(super) fn user_families(&self) -> impl Iterator<Item = &Bytes> {
         self.families
             .iter()
             .filter(|family| !TableDescriptor::reserves_family(family))
     }
 
-    /// A family for trials of servers: that of the records, which the user's readers do not see; in
-    /// a table without it, any of the user's.
+    /// Returns a family for tests of servers: the record family, which the user's readers do not
+    /// see, or any of the user's families if the table does not have it.
     pub(super) fn trial_family(&self) -> Bytes {
         self.families
             .get(TableDescriptor::RECORD_FAMILY.as_bytes())
@@ -70,7 +70,7 @@ impl Terms {
             .unwrap_or_default()
     }
 
-    /// Checks that a table with this descriptor still has the properties.
+    /// Checks that a table with this descriptor still has these properties.
     ///
     /// # Errors
     ///

@@ -1,8 +1,9 @@
 //! Transactions without the endpoint: one atomic region action of a `Multi`, over several rows.
 //!
 //! The server applies it with the same code as the endpoint's call: exclusive row locks, one edit
-//! of the log, one moment. That there is one row only is checked by HBase's own clients, not by the
-//! server. HBase does not promise this, so every server is tried first.
+//! of the log, all rows at the same time. HBase's own clients, not the server, limit such an action
+//! to one row. HBase does not promise that several rows are atomic, so every server is tested
+//! first.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -45,7 +46,7 @@ pub(super) async fn commit(
         kind: CallKind::Write,
     };
     let needs = Needs {
-        // That of one row is HBase's promise.
+        // HBase promises that one row is atomic.
         atomic_multi: !partition.is_lone_row(),
         ..Needs::default()
     };
@@ -62,7 +63,7 @@ pub(super) async fn commit(
     }))
 }
 
-/// Cells by row, without what this package added.
+/// Groups cells by row, without the cells of reserved families.
 fn rows(cells: Vec<Cell>) -> Vec<Row> {
     let mut rows: BTreeMap<Bytes, Vec<Cell>> = BTreeMap::new();
     for cell in cells {

@@ -18,18 +18,18 @@ const LIMITS: ShareLimits = ShareLimits {
     bytes: 10_000,
 };
 
-/// What a call of the fake server does.
+/// The reaction of the fake server to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Commit,
     Fail,
     Lose,
     Panic,
-    /// Says nothing, also when its deadline has passed.
+    /// Does not answer, even after the deadline.
     Hang,
 }
 
-/// A server that takes a second for each call, and notes what it was sent.
+/// A server that takes a second for each call and records the requests.
 #[derive(Clone)]
 struct Server(Arc<Inner>);
 
@@ -40,12 +40,13 @@ struct Inner {
     takes: Duration,
     calls: Mutex<Vec<Vec<String>>>,
     inside: AtomicUsize,
-    /// How often a call came while another was there; a panic in a task of its own would go unseen.
+    /// The number of calls that arrived during another call; a panic in a spawned task would go
+    /// unseen.
     overlaps: AtomicUsize,
 }
 
 impl Server {
-    /// Does what it is told, by the number of the call and what is sent.
+    /// `act` chooses the reaction by the number of the call and its contents.
     fn new(takes: Duration, act: impl Fn(usize, &Group) -> Act + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
             act: Box::new(act),
@@ -56,7 +57,7 @@ impl Server {
         }))
     }
 
-    /// What was sent: the rows of each call.
+    /// Returns the rows of each call.
     fn calls(&self) -> Vec<String> {
         let calls = self.0.calls.lock().unwrap();
         calls.iter().map(|rows| rows.join(" ")).collect()
@@ -148,7 +149,7 @@ async fn commit(admission: &Arc<Admission>, server: &Server, asked: Asked) -> Ou
         .await
 }
 
-/// Commits all of them side by side; the first is sent alone, the others wait for it.
+/// Commits all of them concurrently; the first is sent alone, the others wait for it.
 async fn commit_all(server: &Server, all: Vec<Asked>) -> Vec<Outcome> {
     let admission = admission();
     let outcomes = join_all(all.into_iter().map(|asked| commit(&admission, server, asked))).await;
@@ -251,7 +252,7 @@ async fn panic_in_a_shared_call_leaves_all_outcomes_unknown() {
     assert!(outcomes[1].error().unwrap().is_outcome_unknown());
 }
 
-/// Starts a transaction, and lets it come as far as it comes.
+/// Starts a transaction and polls it once.
 macro_rules! start {
     ($future:expr) => {{
         let mut future = Box::pin($future);
@@ -288,10 +289,10 @@ async fn one_who_leads_and_is_dropped_takes_nobody_along(#[case] when: usize, #[
         start!(commit(&admission, &server, ask("c"))),
         start!(commit(&admission, &server, ask("d"))),
     ];
-    // The turn is the leader's now.
+    // The leader has the turn now.
     assert!(first.await.is_committed());
     if when >= 1 {
-        // The task that sends for all is there now, and has not run.
+        // The task that sends for all is spawned, and has not run.
         assert!(poll!(&mut leader).is_pending());
     }
     if when >= 2 {
