@@ -1,7 +1,7 @@
-//! How a call can fail.
+//! Errors of this crate.
 //!
-//! There is one [`Error`]: that of the client, with the kinds of this crate. An error of the client
-//! becomes one by `?`.
+//! There is one [`Error`] type: that of the client, with the kinds of this crate. The `?` operator
+//! converts a client error into it.
 
 pub use hbase_client::ErrorKind as ClientErrorKind;
 use hbase_client::{Failure, FailureKind, WrapsClient};
@@ -13,9 +13,9 @@ pub type Error = Failure<ErrorKind>;
 /// [`Row`](crate::Row) here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of failure an [`Error`] is: the part of it that programs match on.
+/// The kind of an [`Error`], for programs to match on.
 ///
-/// The kinds of the client are wrapped, and can be compared directly:
+/// Kinds of the client are wrapped, and can be compared directly:
 ///
 /// ```
 /// use hbase_txn::{ClientErrorKind, ErrorKind};
@@ -28,9 +28,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// A mutation belongs to another partition than the transaction it was added to.
     OtherPartition,
-    /// The table's partition rule is no longer the one it was opened with.
+    /// The table has changed since it was opened, for example its partition rule: it must be opened
+    /// again.
     PartitionRuleChanged,
-    /// The table's durability is too weak for what was asked.
+    /// The durability is too weak for the operation.
     WeakDurability,
     /// A condition of the transaction did not hold, so nothing was applied.
     ConditionNotMet,
@@ -41,34 +42,34 @@ pub enum ErrorKind {
     RecordFamilyMissing,
     /// Another process settled the transaction as not applied while it was being committed.
     Aborted,
-    /// The id of a transaction was used before, for other contents.
+    /// The id of a transaction was used before for other contents.
     IdReused,
     /// The clocks of this machine and of a region server are too far apart for records of
     /// transactions.
     ClockSkew,
-    /// Other writers changed what was read, each time it was tried.
+    /// In every attempt, other writers changed what was read.
     Conflict,
     /// Another process or task holds the lock.
     LockUnavailable,
-    /// The lock is no longer held by whom it was: its lease is over, or it was removed or taken.
+    /// The lock is no longer held by this holder: its lease expired, or it was removed or revoked.
     LockLost,
-    /// There is no semaphore of this name: it was never created, or it was deleted.
+    /// There is no semaphore with this name: it was never created, or it was deleted.
     SemaphoreAbsent,
-    /// What is there was made otherwise than it is asked for, or by a program that is not known.
+    /// The existing object was created with another definition, or by an unknown program.
     DefinitionMismatch,
-    /// There is no such latch or barrier: it was never made, or it was deleted.
+    /// There is no such latch or barrier: it was never created, or it was deleted.
     LatchAbsent,
-    /// A latch or barrier of that name is there already.
+    /// A latch or barrier with this name exists already.
     LatchExists,
-    /// The latch's time is over, or what became of a barrier's generation is forgotten.
+    /// The latch has expired, or the outcome of a barrier's generation is no longer known.
     LatchExpired,
-    /// The row of the latch or barrier has something that no client of one writes.
+    /// The row of the latch or barrier contains data that no latch client writes.
     LatchCorrupt,
-    /// The transaction is older than its table remembers.
+    /// The transaction is older than the table's replay window.
     OutcomeForgotten,
     /// The table requires a feature that this release does not know.
     FeatureUnknown,
-    /// A failure of the client.
+    /// An error of the client.
     Client(ClientErrorKind),
 }
 

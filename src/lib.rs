@@ -1,31 +1,31 @@
 //! Transactions over rows that share a key prefix, on Apache HBase.
 //!
-//! HBase changes one row atomically. Rows that share a key prefix can be kept in one region, and a
-//! region can change many rows at once: so a prefix is a *partition* in which transactions are
-//! possible. This library speaks HBase's own RPC, without a JVM or a gateway.
+//! HBase changes one row atomically. A table can keep rows that share a key prefix in one region,
+//! and a region can change many rows atomically. So each prefix is a *partition* in which
+//! transactions are possible. This library speaks HBase's own RPC, without a JVM or a gateway.
 //!
 //! | to | use |
 //! |---|---|
 //! | change rows that share a prefix together | [`PartitionedTable::transaction`] |
 //! | change them only if a condition holds | [`Transaction::condition`] |
-//! | change them depending on what is stored | [`PartitionedTable::update`] |
+//! | make changes that depend on what is stored | [`PartitionedTable::update`] |
 //! | apply a change once, however often it is sent | [`Transaction::id`] |
-//! | change many rows, each partition by itself | [`PartitionedTable::batch`] |
-//! | read a partition at one moment | [`PartitionedTable::snapshot`] |
+//! | change many rows, each partition separately | [`PartitionedTable::batch`] |
+//! | read a partition at one point in time | [`PartitionedTable::snapshot`] |
 //! | read and write single rows, scan | [`Table`], [`ResultScanner`] |
 //! | create and change tables | [`Admin`] |
 //! | exclude other processes | [`lock`] |
 //! | wait until a count is zero, or for other parties | [`latch`] |
 //! | limit concurrency, read or write, elect a leader | [`coordination`] |
 //! | exclude other tasks of this process | [`hbase_keyed_lock`] |
-//! | dial servers in another way | [`Connector`] |
+//! | replace how the client connects to servers | [`Connector`] |
 //!
 //! # Promises
 //!
 //! - **Never a silent wrong answer.** A transaction that can't be atomic is not sent. A lost answer
 //!   is [`Outcome::Unknown`], and no request that could be applied twice is sent twice.
 //! - **Never a hang.** Every future ends within its deadline, one minute by default ([`Config`]),
-//!   and may be dropped at any await point. The [`Error`] names the stage that it reached.
+//!   and may be dropped at any await point. The [`Error`] names the stage that was reached.
 //!
 //! # Example
 //!
@@ -53,18 +53,18 @@
 //!
 //! # Names and values
 //!
-//! Row keys, families and qualifiers are text or bytes of any kind ([`IntoBytes`]), names of tables
-//! are text ([`IntoTableName`]). Values are text, bytes, numbers, `bool`s or UUIDs, in the encoding
-//! of HBase's `Bytes` class ([`IntoValue`]): `Put::new("xxxabc").cell("f", "total", 1250i64)`
-//! writes one, and [`row.get::<i64>("f", "total")?`](Row::get) reads it.
+//! Row keys, families and qualifiers are any text or bytes ([`IntoBytes`]), table names are text
+//! ([`IntoTableName`]). Values are text, bytes, numbers, `bool`s or UUIDs, in the encoding of
+//! HBase's `Bytes` class ([`IntoValue`]): `Put::new("xxxabc").cell("f", "total", 1250i64)` writes
+//! one, and [`row.get::<i64>("f", "total")?`](Row::get) reads it.
 //!
 //! # Features
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
-//! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
+//! | `zookeeper` (default) | connecting by ZooKeeper quorum, `hbase+zk://…` |
 //! | `thrift` | the module `thrift`: locks and latches through a Thrift gateway, without a connection to HBase |
-//! | `uuid` | UUIDs as the values of cells |
+//! | `uuid` | UUIDs as cell values |
 
 #![cfg_attr(not(test), deny(missing_docs))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -99,8 +99,8 @@ pub use txn::{
     TransactionId, Unsettled, UpdateOptions, UpdateView, Updated, honours_conditions,
 };
 
-// The examples of these pages are compiled like all others; `architecture` checks that no page is
-// missing. Some need the feature `thrift`.
+// The examples of these pages are compiled as doctests; the test `architecture` checks that no page
+// is missing. Some need the feature `thrift`.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

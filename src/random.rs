@@ -1,15 +1,14 @@
-//! Random numbers of the operating system: for everything that must differ from what any other
-//! process ever makes.
+//! Random numbers from the operating system, for values that must be unique across processes.
 //!
-//! A generator with a seed of its own won't do: two images of one virtual machine go on with the
-//! same seed. Pauses, and choices that only spread load, may have one.
+//! A seeded generator is not enough: two copies of a virtual machine image continue with the same
+//! seed. Pauses, and choices that only spread load, may use one.
 
-/// 128 random bits.
+/// Returns 128 random bits.
 pub(crate) fn bits_128() -> u128 {
     u128::from_ne_bytes(bytes())
 }
 
-/// 64 random bits.
+/// Returns 64 random bits.
 pub(crate) fn bits_64() -> u64 {
     u64::from_ne_bytes(bytes())
 }
@@ -21,13 +20,14 @@ fn bytes<const N: usize>() -> [u8; N] {
         return bytes;
     }
     if let Err(error) = getrandom::fill(&mut bytes) {
-        // As the standard library does. What is not random would be another process's too.
+        // The standard library does the same. Without random numbers, another process could
+        // generate the same ones.
         panic!("the operating system gives no random numbers: {error}");
     }
     bytes
 }
 
-/// Another source, for tests of one thread.
+/// A replacement for the random source, for tests of one thread.
 #[cfg(test)]
 pub(crate) mod replaced {
     use std::cell::Cell;
@@ -36,7 +36,7 @@ pub(crate) mod replaced {
         static BYTE: Cell<Option<u8>> = const { Cell::new(None) };
     }
 
-    /// Does something while all random bytes are this one.
+    /// Runs a closure while every random byte has this value.
     pub(crate) fn by<T>(byte: u8, work: impl FnOnce() -> T) -> T {
         let before = BYTE.replace(Some(byte));
         let done = work();

@@ -1,4 +1,4 @@
-//! What transactions and locks need of a table, in its descriptor.
+//! The families and attributes that transactions and locks need in a table's descriptor.
 
 use std::{future::Future, time::Duration};
 
@@ -10,97 +10,100 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 /// The features of [`TableDescriptor::REQUIRES`] that this release knows.
 const FEATURES: [&str; 0] = [];
 
-/// How long a transaction's record outlives its replay window, in seconds: two days.
+/// The TTL of the record family, in seconds: a record outlives its replay window by two days.
 const RECORD_TTL: &str = "172800";
-/// A family with a shorter TTL could lose records that are still asked for.
+/// The minimum TTL of the record family, in seconds: a shorter one could expire records that are
+/// still queried.
 const MIN_RECORD_TTL: u64 = 3_600;
-/// A commit, and what clocks may differ, must fit into the replay window: five minutes.
+/// The minimum replay window, in seconds (five minutes): a commit plus the maximum clock difference
+/// must fit into it.
 const MIN_REPLAY_WINDOW: u32 = 300;
-/// The replay window of a table that names none: a day.
+/// The replay window of a table without the attribute: one day.
 const DEFAULT_REPLAY_WINDOW: Duration = Duration::from_secs(24 * 3_600);
 
 /// The families and attributes of a [`TableDescriptor`] that this crate needs.
 pub trait TableDescriptorExt: Sized {
-    /// The family that is reserved for the records of transactions.
+    /// The family reserved for the records of transactions.
     const RECORD_FAMILY: &'static str = "_txn";
-    /// The family that is reserved for the version cells of partitions.
+    /// The family reserved for the version cells of partitions.
     const VERSION_FAMILY: &'static str = "_version";
-    /// The family that is reserved for locks in partitions.
+    /// The family reserved for locks in partitions.
     const LOCK_FAMILY: &'static str = "_lock";
-    /// Families that are kept for the toolkit, and what each is for.
+    /// The families reserved for this library, and the purpose of each.
     const RESERVED_FAMILIES: [(&'static str, &'static str); 3] = [
         (Self::RECORD_FAMILY, "the records of transactions"),
         (Self::VERSION_FAMILY, "the versions of partitions"),
         (Self::LOCK_FAMILY, "locks in partitions"),
     ];
-    /// The attribute that says, as `true`, that every transaction of the table changes its
-    /// partition's version cell.
+    /// The attribute that declares partition versions: if it is `true`, every transaction of the
+    /// table changes its partition's version cell.
     const PARTITION_VERSION: &'static str = "hbase-txn.partition-version";
 
-    /// The attribute with the table's replay window: how long a transaction's record is sure to be
-    /// found, in whole seconds. 86,400, a day, where there is none; 300 at least.
+    /// The attribute with the table's replay window: how long a transaction's record is guaranteed
+    /// to be kept, in whole seconds. The default is 86,400 (one day), the minimum 300.
     const REPLAY_WINDOW: &'static str = "hbase-txn.replay-window.seconds";
 
     /// The attribute with the features that every client of the table must know: names, separated
     /// by commas. A release that does not know one of them refuses to use or change the table, so
-    /// that it can't bypass the feature. This one knows none.
+    /// that it can't bypass the feature. This release knows none.
     const REQUIRES: &'static str = "hbase-txn.requires";
 
-    /// Adds the family that transactions with a record need,
-    /// [`RECORD_FAMILY`](Self::RECORD_FAMILY), or gives it the settings that they need.
+    /// Adds the family for transactions with a record, [`RECORD_FAMILY`](Self::RECORD_FAMILY), or
+    /// sets the attributes that it needs.
     ///
-    /// One version, because a record is overwritten as its transaction goes on; a TTL, because
-    /// nobody deletes it; `NEW_VERSION_BEHAVIOR`, so that a delete marker does not hide a record
-    /// that is written after it.
+    /// One version, because a record is overwritten in the course of its transaction; a TTL,
+    /// because no client deletes records; `NEW_VERSION_BEHAVIOR`, so that a delete marker does not
+    /// hide a record that is written after it.
     #[must_use]
     fn with_record_family(self) -> Self;
 
-    /// Gives each partition a version cell, which every transaction of this toolkit changes: adds
-    /// the family [`VERSION_FAMILY`](Self::VERSION_FAMILY), and says so in the attribute
+    /// Gives each partition a version cell, which every transaction of this library changes: adds
+    /// the family [`VERSION_FAMILY`](Self::VERSION_FAMILY) and sets the attribute
     /// [`PARTITION_VERSION`](Self::PARTITION_VERSION).
     ///
-    /// With it a read-modify-write notices whatever another one changed in the partition, rows and
-    /// columns that were added meanwhile included; without it, what it read. The price is one more
-    /// cell in each transaction, and that any two of one partition that overlap in time are in each
-    /// other's way. Tables that are open do not notice a change of this; open them again before the
-    /// first use that counts on it.
+    /// With it, a read-modify-write notices every change by another transaction in the partition,
+    /// including rows and columns that were added in the meantime; without it, only changes to what
+    /// was read. The price is one more cell in each transaction, and that any two overlapping
+    /// transactions of one partition conflict. Clients that have the table open do not notice the
+    /// change: open the table again before relying on it.
     #[must_use]
     fn with_partition_version(self) -> Self;
 
-    /// Whether every transaction of the table changes its partition's version cell.
+    /// Returns whether every transaction of the table changes its partition's version cell.
     #[must_use]
     fn has_partition_version(&self) -> bool;
 
-    /// Adds the family that locks in partitions need, [`LOCK_FAMILY`](Self::LOCK_FAMILY), or gives
-    /// it the setting that they need: one version.
+    /// Adds the family for locks in partitions, [`LOCK_FAMILY`](Self::LOCK_FAMILY), or sets the
+    /// attribute that it needs: one version.
     ///
-    /// No TTL, because each lock brings its own; and no `NEW_VERSION_BEHAVIOR`, by which a lock
-    /// that is acquired often becomes slower and slower.
+    /// No TTL, because each lock sets its own, and no `NEW_VERSION_BEHAVIOR`, which makes a
+    /// frequently acquired lock slower and slower.
     #[must_use]
     fn with_lock_family(self) -> Self;
 
-    /// The features that the table [requires](Self::REQUIRES) and this release does not know.
+    /// Returns the features that the table [requires](Self::REQUIRES) and this release does not
+    /// know.
     fn unknown_features(&self) -> impl Iterator<Item = &str>;
 
-    /// Refuses a table that requires what this release does not know.
+    /// Refuses a table that requires a feature unknown to this release.
     ///
     /// # Errors
     ///
-    /// [`FeatureUnknown`](ErrorKind::FeatureUnknown), with the names.
+    /// Returns [`FeatureUnknown`](ErrorKind::FeatureUnknown), with the names of the features.
     fn check_features(&self) -> Result<()>;
 
-    /// Whether a family is kept for the toolkit itself.
+    /// Returns whether a family is reserved for this library.
     fn reserves_family(family: &[u8]) -> bool;
 
-    /// How long a transaction's record is sure to be found; none without the family for records.
-    /// Shorten it only when no client has the table open, and no older transaction will be asked
-    /// about.
+    /// Returns how long a transaction's record is guaranteed to be kept, or `None` if the table has
+    /// no record family. Shorten it only while no client has the table open, and if no older
+    /// transaction will be settled.
     ///
     /// # Errors
     ///
-    /// [`RecordFamilyMissing`](ErrorKind::RecordFamilyMissing) for a family that would lose
-    /// records, and an attribute [`REPLAY_WINDOW`](Self::REPLAY_WINDOW) that is no number of
-    /// seconds, or too small a one.
+    /// Returns [`RecordFamilyMissing`](ErrorKind::RecordFamilyMissing) if the family would lose
+    /// records, or the attribute [`REPLAY_WINDOW`](Self::REPLAY_WINDOW) is not a number of seconds
+    /// or is below the minimum.
     fn replay_window(&self) -> Result<Option<Duration>>;
 }
 
@@ -195,7 +198,7 @@ impl TableDescriptorExt for TableDescriptor {
     }
 }
 
-/// Reads the descriptor of a table that is about to be used, by this deadline.
+/// Reads the descriptor of a table before it is used, by the given deadline.
 ///
 /// # Errors
 ///
@@ -211,13 +214,13 @@ pub async fn usable_descriptor(
     Ok(descriptor)
 }
 
-/// Reads the descriptor of a table for locks or latches. If the table is missing and `create` has
-/// its name and what creates it, creates it first.
+/// Reads the descriptor of a table for locks or latches. If the table is missing and `create` is
+/// given, creates it first; `create` contains its name and the future that creates it.
 ///
 /// # Errors
 ///
-/// Returns an error, in the caller's context, if the name to create is another one, or as
-/// [`usable_descriptor`]; and that of creating the table.
+/// Returns an error in the caller's context if the name in `create` differs or
+/// [`usable_descriptor`] fails, or the error of creating the table.
 pub(crate) async fn usable_or_created(
     admin: &Admin,
     name: &TableName,

@@ -4,12 +4,12 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::error::{Error, Result};
 
-/// The prefix byte of a key: `OneByteSimpleHash` with 256 buckets (`com.sematext.hbase.ds`,
+/// Returns the prefix byte of a key: `OneByteSimpleHash` with 256 buckets (`com.sematext.hbase.ds`,
 /// `io.appform.hbase.ds`), byte for byte.
 ///
-/// The hash is Java's `Arrays.hashCode` of the key's signed bytes; its absolute value is taken as a
-/// 32-bit number, of which the smallest has none and stays negative. So it is not the low byte of
-/// the hash where that is negative.
+/// The hash is Java's `Arrays.hashCode` of the key's signed bytes. Its 32-bit absolute value is
+/// taken, where `i32::MIN` stays negative, so for a negative hash the prefix is not the hash's low
+/// byte.
 pub(crate) fn hash_prefix(key: &[u8]) -> u8 {
     let hash = key.iter().fold(1_i32, |hash, byte| {
         hash.wrapping_mul(31)
@@ -18,7 +18,7 @@ pub(crate) fn hash_prefix(key: &[u8]) -> u8 {
     hash.wrapping_abs().to_be_bytes()[3]
 }
 
-/// The row of a key in a table with 256 buckets: the prefix byte, and the key.
+/// Returns the row of a key in a table with 256 buckets: the prefix byte and the key.
 pub(crate) fn distributed_row(key: &[u8]) -> Bytes {
     let mut row = BytesMut::with_capacity(1 + key.len());
     row.put_u8(hash_prefix(key));
@@ -26,18 +26,18 @@ pub(crate) fn distributed_row(key: &[u8]) -> Bytes {
     row.freeze()
 }
 
-/// The regions of a table as the Java libraries make it: its split keys are all 256 bytes, so the
-/// first region stays empty.
+/// The number of regions of a table that the Java libraries create. All 256 byte values are split
+/// keys, so the first region stays empty.
 pub const JAVA_REGIONS: usize = 257;
 
-/// The number of regions of a lock or latch table unless specified otherwise.
+/// The default number of regions of a lock or latch table.
 pub const DEFAULT_REGIONS: usize = 8;
 
-/// The keys at which the regions of a table with 256 buckets begin, but for the first.
+/// Returns the start keys of the regions of a table with 256 buckets, except the first.
 ///
 /// # Errors
 ///
-/// For no regions, or more than 257.
+/// Returns an error for 0 regions, or more than 257.
 pub(crate) fn bucket_split_keys(regions: usize) -> Result<Vec<Bytes>> {
     let bytes: Vec<u8> = match regions {
         JAVA_REGIONS => (0..=u8::MAX).collect(),
@@ -60,7 +60,8 @@ pub(crate) fn bucket_split_keys(regions: usize) -> Result<Vec<Bytes>> {
 mod tests {
     use super::*;
 
-    /// Each as its prefix and its key, in hex; the suite asks Java's own hash for the same.
+    /// The lines have a prefix and a key, in hexadecimal; the suite checks the same with Java's own
+    /// hash.
     #[test]
     fn rows_are_those_of_java() {
         let lines = include_str!("../../tests/hash_vectors.tsv").lines();

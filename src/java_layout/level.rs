@@ -1,4 +1,4 @@
-//! How far a lock or a latch reaches.
+//! The scope of a lock or a latch.
 
 use std::{fmt, str::FromStr};
 
@@ -6,16 +6,16 @@ use crate::error::{Error, Result};
 
 /// The scope of a lock or a latch: one farm (a data centre), or all farms.
 ///
-/// A level is no more than a name: a part of a lock's key, and for a latch whose counts are looked
-/// at. Two farms that share a table share its `Xdc` locks and latches; two tables that HBase
+/// A level is only a name. It is a part of a lock's key, and selects the counts of a latch that are
+/// read. Two farms that share a table share its `Xdc` locks and latches. Two tables that HBase
 /// replicates to each other share nothing, because replication is asynchronous: no lock can be
-/// exclusive over it, and what two sides add to one column at a time is not added up.
+/// exclusive across it, and concurrent increments of one column on both sides are not added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Level {
     /// One farm: its locks, or its own count of a latch.
     #[default]
     Dc,
-    /// All farms: locks that they share, or the sum of their counts of a latch.
+    /// All farms: their shared locks, or the sum of their counts of a latch.
     Xdc,
 }
 

@@ -1,9 +1,9 @@
-//! What the two Java libraries' tables have in common.
+//! The common parts of the two Java libraries' table layouts.
 //!
 //! | file | what |
 //! |---|---|
-//! | `level` | [`Level`]: how far a lock or a latch reaches |
-//! | `hash_prefix` | the byte that spreads keys over 256 buckets |
+//! | `level` | [`Level`]: the scope of a lock or a latch |
+//! | `hash_prefix` | the prefix byte that spreads keys over 256 buckets |
 
 mod hash_prefix;
 mod level;
