@@ -28,8 +28,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// A mutation belongs to another partition than the transaction it was added to.
     OtherPartition,
-    /// The table has changed since it was opened, for example its partition rule: it must be opened
-    /// again.
+    /// The table has changed since it was opened, for example its partition rule: open it again.
     PartitionRuleChanged,
     /// The durability is too weak for the operation.
     WeakDurability,

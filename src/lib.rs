@@ -20,7 +20,7 @@
 //! | exclude other tasks of this process | [`hbase_keyed_lock`] |
 //! | replace how the client connects to servers | [`Connector`] |
 //!
-//! # Promises
+//! # Guarantees
 //!
 //! - **Never a silent wrong answer.** A transaction that can't be atomic is not sent. A lost answer
 //!   is [`Outcome::Unknown`], and no request that could be applied twice is sent twice.

@@ -81,8 +81,7 @@ pub trait TableDescriptorExt: Sized {
     #[must_use]
     fn with_lock_family(self) -> Self;
 
-    /// Returns the features that the table [requires](Self::REQUIRES) and this release does not
-    /// know.
+    /// Returns the features that the table [requires](Self::REQUIRES) but this release lacks.
     fn unknown_features(&self) -> impl Iterator<Item = &str>;
 
     /// Refuses a table that requires a feature unknown to this release.

@@ -7,9 +7,9 @@ use crate::error::{Error, Result};
 /// Returns the prefix byte of a key: `OneByteSimpleHash` with 256 buckets (`com.sematext.hbase.ds`,
 /// `io.appform.hbase.ds`), byte for byte.
 ///
-/// The hash is Java's `Arrays.hashCode` of the key's signed bytes. Its 32-bit absolute value is
-/// taken, where `i32::MIN` stays negative, so for a negative hash the prefix is not the hash's low
-/// byte.
+/// The hash is Java's `Arrays.hashCode` of the key's signed bytes. The prefix is the low byte of
+/// its 32-bit absolute value, where `i32::MIN` stays negative; it is not the low byte of a negative
+/// hash.
 pub(crate) fn hash_prefix(key: &[u8]) -> u8 {
     let hash = key.iter().fold(1_i32, |hash, byte| {
         hash.wrapping_mul(31)
@@ -60,7 +60,7 @@ pub(crate) fn bucket_split_keys(regions: usize) -> Result<Vec<Bytes>> {
 mod tests {
     use super::*;
 
-    /// The lines have a prefix and a key, in hexadecimal; the suite checks the same with Java's own
+    /// Each line has a prefix and a key, in hexadecimal; the suite checks them with Java's own
     /// hash.
     #[test]
     fn rows_are_those_of_java() {

@@ -1,8 +1,7 @@
 //! Admits one call at a time for each partition; the other writers queue.
 //!
 //! A call that waits for rows on the server holds one of its few handlers, so a hot partition would
-//! stall all others. The writers of one partition wait in the client instead, in the order of their
-//! arrival.
+//! stall all others. The writers of one partition wait in the client instead, in arrival order.
 //!
 //! A partition has a *lane*, its queue, while a writer holds its *turn*, the right to send. Each
 //! waiting writer has a *ticket* in the lane. Dropping the ticket leaves the lane, and dropping the
@@ -99,8 +98,7 @@ pub(super) enum Waited {
     Shared(Outcome),
     /// Its mutations were sent in a shared call, and no outcome was reported.
     Lost,
-    /// The turn did not come by the deadline. No request of this transaction can be applied any
-    /// more.
+    /// The turn did not come by the deadline. No request of this writer can be applied any more.
     NotSent,
 }
 

@@ -270,8 +270,7 @@ impl Committer {
         read_answer(answer, conditional)
     }
 
-    /// Returns the rejection if one consistent read shows that conditions of the caller do not
-    /// hold.
+    /// Returns the rejection if one consistent read shows that a condition does not hold.
     async fn judge(
         &self,
         prepared: &Prepared<'_>,

@@ -1,5 +1,4 @@
-//! A digest of a transaction's contents in 32 bytes, which detects an id that is reused for other
-//! contents.
+//! A 32-byte digest of a transaction's contents, which detects an id reused for other contents.
 
 use std::borrow::Cow;
 

@@ -153,8 +153,7 @@ impl Admission {
                         return alone(turn, prepared, deadline, sender).await;
                     }
                     ticket.rejoin(&turn, first.all);
-                    // In a task, because dropping this future must not stop the call of the other
-                    // members.
+                    // In a task: dropping this future must not stop the call of the other members.
                     tokio::spawn(share(turn, partition.clone(), limits, sender.clone()));
                 }
                 Waited::Turn(turn, None) => return alone(turn, prepared, deadline, sender).await,
@@ -174,8 +173,7 @@ async fn alone(turn: Turn, prepared: Prepared<'_>, deadline: Instant, sender: &i
     outcome
 }
 
-/// Sends one call with as many of the waiting transactions as fit, and notifies them of the
-/// outcome.
+/// Sends one call with as many waiting transactions as fit, and notifies them of the outcome.
 async fn share(turn: Turn, partition: Partition, limits: ShareLimits, sender: impl SendPrepared) {
     let now = Instant::now();
     let mut call: Option<SharedCall> = None;

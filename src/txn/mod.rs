@@ -7,14 +7,14 @@
 //! | `transaction` `operation` | [`Transaction`]: mutations and conditions of one partition |
 //! | `batch` | [`Batch`]: any rows, grouped by partition; one transaction each |
 //! | `update` | reads, changes and commits; repeats after a conflict |
-//! | `snapshot` | a partition as it is at one moment |
+//! | `snapshot` | a partition at one point in time |
 //! | `commit` | the committer: sends a group until it has an outcome |
 //! | `without_endpoint` | commits by an atomic `Multi` |
 //! | `admission` `group_commit` | one call at a time for each partition, and several transactions in one |
 //! | `prepared` | a checked and folded group, ready to send; no I/O |
 //! | `plan` | the contents of a group and the checks that may refuse it; no I/O |
 //! | `sequence` | folds the operations of each cell into one equivalent operation; timestamps; no I/O |
-//! | `read` | what a commit reads: the rows of its conditions, timestamps |
+//! | `read` | the reads of a commit: the rows of its conditions, timestamps |
 //! | `outcome` | [`Outcome`]: committed, rejected, invalid, aborted, unknown |
 //! | `settle` | determines the outcome of a transaction from its record |
 //! | `record` `digest` | the record of a transaction, from which its outcome is known; no I/O |
@@ -25,7 +25,7 @@
 //! | `proven_table` `terms` `servers` | a table, its properties, and the proven capabilities of its servers |
 //! | `part` `partition_version` | additions of higher layers to a transaction, and the version cell |
 //!
-//! # The promise
+//! # Guarantees
 //!
 //! The mutations of one transaction are applied together or not at all, and only if all its
 //! conditions hold; a reader that scans the region never sees half of them. A transaction that
@@ -33,7 +33,7 @@
 //! [`Unknown`](Outcome::Unknown). A transaction with a record is then sent again, is still applied
 //! once, and can be [settled](Unsettled::settle).
 //!
-//! # What it does not promise
+//! # Limits of the guarantees
 //!
 //! A transaction lives in one region of one cluster: each group of a [`Batch`] is atomic on its
 //! own, and a replica cluster may show half of one. Several *gets* may see different states; one

@@ -55,7 +55,7 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Also opens a table with durability `SKIP_WAL` or `ASYNC_WAL`, whose commits can be lost in a
+    /// Also opens a table with durability `SKIP_WAL` or `ASYNC_WAL`: commits can be lost in a
     /// crash.
     pub fn allow_weak_durability(mut self) -> Self {
         self.weak_durability = true;

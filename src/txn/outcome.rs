@@ -38,8 +38,7 @@ pub struct Committed {
     pub rows: usize,
     /// The number of mutations that were applied.
     pub mutations: usize,
-    /// Whether an earlier commit with the same id applied the transaction and this commit changed
-    /// nothing.
+    /// Whether an earlier commit with the same id applied it, and this commit changed nothing.
     pub replayed: bool,
     /// The new cells of increments and appends, by row. Empty unless the table was opened [without
     /// the endpoint](super::OpenOptions::without_endpoint), which does not return them.
@@ -65,8 +64,7 @@ pub struct FailedCondition {
     pub label: String,
     /// The row that the condition checks.
     pub row: Bytes,
-    /// The cell that was found, or `None` if the cell does not exist or the condition is on a whole
-    /// row.
+    /// The cell that was found, or `None` if there was none or the condition is on a whole row.
     pub found: Option<Cell>,
 }
 
@@ -95,8 +93,7 @@ impl Outcome {
         matches!(self, Self::Rejected(_) | Self::Invalid(_) | Self::Aborted(_))
     }
 
-    /// Returns the error, or `None` for a committed or rejected transaction: a rejection is not an
-    /// error.
+    /// Returns the error, or `None` if committed or rejected: a rejection is not an error.
     #[must_use]
     pub fn error(&self) -> Option<&Error> {
         match self {

@@ -123,7 +123,7 @@ impl PartitionedTable {
         Transaction::new(self.committer.clone(), Ok(self.partition_of(row)))
     }
 
-    /// Starts a batch of mutations of any rows. They are grouped by partition; each group is one
+    /// Starts a batch of mutations of any rows, grouped by partition; each group is one
     /// transaction.
     pub fn batch(&self) -> Batch {
         Batch::new(self.committer.clone())
@@ -182,16 +182,18 @@ impl PartitionedTable {
     /// determined before anything is tried again, so the changes are applied once. Puts are stamped
     /// after the existing cells, as by [`guard_timestamps`](super::Transaction::guard_timestamps).
     ///
-    /// # What is noticed
+    /// # Conflicts
     ///
-    /// - Every cell that was read, compared by its value; an empty value counts as absent. A value
-    ///   that was changed and changed back is not noticed.
-    /// - In rows and ranges that were read: the cells that were there, and the cells that the
-    ///   closure itself writes. Other columns and rows that were added in the meantime are noticed
-    ///   only if the table has [partition
-    ///   versions](crate::TableDescriptorExt::with_partition_version). Then every transaction of
-    ///   this library that changes the partition is noticed, and updates are serialisable among
-    ///   transactions. A plain [`Table::put`](crate::Table::put) does not change the version.
+    /// An attempt conflicts, and is repeated, if another writer changed:
+    ///
+    /// - a cell that was read. Values are compared, and an empty value counts as absent; a value
+    ///   that was changed and changed back compares as equal;
+    /// - in rows and ranges that were read: a cell that was there, or one that the closure itself
+    ///   writes. Other columns and rows that were added in the meantime are noticed only if the
+    ///   table has [partition versions](crate::TableDescriptorExt::with_partition_version). Then
+    ///   every transaction of this library that changes the partition is noticed, and updates are
+    ///   serialisable among transactions. A plain [`Table::put`](crate::Table::put) does not change
+    ///   the version.
     ///
     /// A closure that adds neither a change nor a condition only reads: nothing is sent, because
     /// what it read was true at one point in time. A closure that fails or panics leaves nothing
@@ -213,7 +215,8 @@ impl PartitionedTable {
     /// - [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet) if a condition that the closure
     ///   added does not hold, although everything it read is unchanged;
     /// - [`RecordFamilyMissing`](crate::ErrorKind::RecordFamilyMissing) if the table has no record
-    ///   family: create it with one, or update [without a record](UpdateOptions::without_record);
+    ///   family: create the table with one, or update [without a
+    ///   record](UpdateOptions::without_record);
     /// - [`InvalidInput`](ClientErrorKind::InvalidInput) if the partition is a single row, which
     ///   can't have a record: update it without one;
     /// - [`Aborted`](crate::ErrorKind::Aborted) if another process settled the transaction as not
@@ -383,8 +386,7 @@ impl PartitionedTable {
         self.claim(prefix, id)?.settle(deadline).await.map(Settled::from)
     }
 
-    /// Returns the reserved row of a `lock` or `latch` with this id, in the partition of a bare
-    /// prefix.
+    /// Returns the reserved row of a `lock` or `latch` in the partition of a bare prefix.
     ///
     /// # Errors
     ///

@@ -18,8 +18,7 @@ use crate::{
     table_descriptor::TableDescriptorExt,
 };
 
-/// The mutations and conditions of a transaction in one partition, in the order in which they were
-/// added.
+/// The mutations and conditions of a transaction, in the order in which they were added.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) partition: Partition,
@@ -205,8 +204,7 @@ impl Group {
             .iter()
             .map(named)
             .max_by_key(|durability| strength(*durability))
-            // Only conditions, and possibly a record, which is sent as a mutation with this
-            // durability.
+            // Only conditions, and possibly a record, which is then sent with this durability.
             .unwrap_or(terms.durability);
         match self
             .mutations

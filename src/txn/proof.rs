@@ -200,8 +200,7 @@ async fn prove_atomic_multi(table: &ProvenTable, partition: &Partition, deadline
     let found = send(vec![RegionAction::Get(get)]).await?;
     let absent = matches!(found.as_slice(), [ActionAnswer::Row(None)]);
     let Some(server) = visited.into_only() else {
-        // The region moved during the test, so no server has seen all of it: the gate repeats the
-        // test.
+        // The region moved, so no server has seen the whole test: the gate repeats the test.
         return Ok(());
     };
     if counted && refused && absent {

@@ -1,5 +1,4 @@
-//! The reads of a commit: the rows that its conditions check, and the timestamps that could hide
-//! its writes.
+//! The reads of a commit: the rows of its conditions, and timestamps that could hide its writes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

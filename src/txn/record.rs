@@ -1,5 +1,4 @@
-//! The record that a transaction leaves in the table, so that its outcome can be determined. No
-//! I/O.
+//! The record of a transaction in the table, which makes its outcome known. No I/O.
 //!
 //! A record is one cell in its own row, in the partition of the transaction and in the family
 //! reserved for records. The row consists of the partition's prefix (including the delimiter, if

@@ -11,8 +11,7 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// The maximum time to read the rule. A transaction waits that long only for a region that was
-/// reopened.
+/// The maximum time to read the rule. A transaction waits that long only for a reopened region.
 const RULE_READ: Duration = Duration::from_secs(5);
 
 /// Rereads the table's rule in the background as it ages. Waits for that, briefly, only if nothing

@@ -46,8 +46,7 @@ struct Known {
 
 #[derive(Clone, Copy, Debug)]
 struct Clock {
-    /// How far the server's clock is ahead of this machine's, in milliseconds; negative if it is
-    /// behind.
+    /// How far the server's clock is ahead of this machine's, in milliseconds; negative if behind.
     ahead: i64,
     compared: Instant,
 }

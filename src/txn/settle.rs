@@ -118,8 +118,7 @@ impl Unsettled {
             .map(Settled::from)
     }
 
-    /// Determines the outcome by the given deadline. If that fails, returns the error of the
-    /// commit.
+    /// Determines the outcome by a deadline. If that fails, returns the error of the commit.
     pub(super) async fn settle_until(self, deadline: Instant) -> Result<Ended> {
         let Some(claim) = &self.claim else {
             return Err(self.error);
@@ -297,8 +296,7 @@ impl Claim {
             kind: CallKind::IdempotentWrite,
         };
         let needs = Needs {
-            // A server that ignores conditions would put the fence over a record with the state
-            // committed.
+            // A server that ignores conditions would put the fence over a committed record.
             conditions: true,
             clock: true,
             ..Needs::default()
@@ -320,8 +318,7 @@ impl Claim {
         }
     }
 
-    /// Repeats the fence until it is in place, or the record says that the transaction was
-    /// committed.
+    /// Repeats the fence until it is in place, or the record states the commit.
     pub(super) async fn settle(&self, deadline: Instant) -> Result<Ended> {
         let settle = async {
             let mut seen = None;

@@ -18,8 +18,8 @@ use crate::{
     table_descriptor::TableDescriptorExt,
 };
 
-/// The rows of one partition at one point in time: each transaction is included completely or not
-/// at all.
+/// The rows of one partition at one point in time: each transaction is included whole or not at
+/// all.
 ///
 /// It has the newest version of each column, without the rows and cells that the library reserves
 /// for itself. Rows are in the order of their keys. Later changes to the table do not affect it.

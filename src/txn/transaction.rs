@@ -94,8 +94,7 @@ impl Transaction {
 
     /// Adds a condition. The transaction is applied only if all its conditions hold.
     ///
-    /// A condition may be about any row of the partition. A transaction that has only conditions is
-    /// an assertion.
+    /// A condition may check any row of the partition. A transaction may have conditions only.
     ///
     /// A write to a cell that one of the conditions names is visible after the commit, even if the
     /// cell, or a delete marker over it, was stamped ahead of the server's clock. A filter names
@@ -118,8 +117,7 @@ impl Transaction {
         self.with(|group, table| group.add(operation, table.terms()))
     }
 
-    /// Adds a mutation or a condition, and reports at once whether it can be part of the
-    /// transaction.
+    /// Adds a mutation or a condition, or returns at once why it can't be part of the transaction.
     ///
     /// # Errors
     ///
@@ -184,8 +182,7 @@ impl Transaction {
         self
     }
 
-    /// Records the transaction under a generated id, which [`transaction_id`](Self::transaction_id)
-    /// returns.
+    /// Records the transaction under a generated id, see [`transaction_id`](Self::transaction_id).
     ///
     /// After a lost answer the commit is sent again and still applied once. If the deadline passes
     /// before an answer arrives, the outcome can be [settled](super::Unsettled::settle).

@@ -245,8 +245,7 @@ async fn attempt(
             own: !committed.replayed,
         }),
         Outcome::Rejected(rejection) => {
-            // Everything that the closure read is unchanged, so another run would give the same
-            // result.
+            // Everything that the closure read is unchanged: it would return the same again.
             let of_caller = |failed: &FailedCondition| conditions_of_caller.contains(&failed.label);
             match rejection.failed.iter().all(of_caller) {
                 true => Err(rejection.into()),

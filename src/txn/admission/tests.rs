@@ -153,8 +153,7 @@ async fn turns_are_exclusive_and_leave_nothing_behind() {
                 came.fetch_add(1, Ordering::SeqCst);
             };
             match number % 4 {
-                // Tickets dropped while waiting, never with the turn, so that the counts stay
-                // right.
+                // Tickets are dropped while waiting, never with the turn: the counts stay right.
                 0 => drop(
                     tokio::time::timeout(Duration::from_micros(fastrand::u64(0..9_000)), async {
                         admission.enter(&partition, in_seconds(9)).await

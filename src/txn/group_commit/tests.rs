@@ -40,8 +40,7 @@ struct Inner {
     takes: Duration,
     calls: Mutex<Vec<Vec<String>>>,
     inside: AtomicUsize,
-    /// The number of calls that arrived during another call; a panic in a spawned task would go
-    /// unseen.
+    /// The number of overlapping calls; a panic in a spawned task would go unseen.
     overlaps: AtomicUsize,
 }
 

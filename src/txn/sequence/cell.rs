@@ -44,8 +44,7 @@ pub(super) enum Change {
     Append(Value),
 }
 
-/// A value and what is appended to it. A long sequence of appends must not copy the beginning each
-/// time.
+/// A value and its appended suffixes. A long sequence of appends must not copy the value each time.
 #[derive(Debug)]
 pub(super) struct Value {
     beginning: Bytes,
@@ -110,8 +109,7 @@ fn counter(number: i64) -> Value {
 }
 
 impl Source<'_> {
-    /// An increment or append keeps the attributes of the cell, such as a TTL, unless it names
-    /// others.
+    /// An increment or append keeps the cell's attributes, such as a TTL, unless it names others.
     fn then(mut self, later: Self) -> Self {
         if self.attributes.is_empty() {
             self.attributes = later.attributes;

@@ -235,8 +235,7 @@ impl<'a> RowFold<'a> {
     }
 
     /// Changes the cells within a scope, and removes those that become empty. The closure returns
-    /// whether the order of the cell's remaining operations and the delete is clear from their
-    /// timestamps.
+    /// whether the order of the cell's remaining operations and the delete is clear by timestamp.
     fn each_within(
         &mut self,
         scope: Scope<'a>,
@@ -269,8 +268,7 @@ impl<'a> RowFold<'a> {
             .max()
     }
 
-    /// Returns the fewest mutations that can carry the remaining operations, in the order of their
-    /// first parts.
+    /// Returns the fewest mutations that can carry the remaining operations, in their order.
     pub(super) fn finish(self) -> FoldedRow {
         let mut replaces = false;
         let mut parts = Vec::new();

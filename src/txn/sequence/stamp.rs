@@ -39,16 +39,14 @@ use hbase_client::{
 use super::Sequence;
 use crate::error::Result;
 
-/// The maximum error of `now`, in milliseconds (one hour): S is certainly past only if it is this
-/// much older.
+/// The maximum error of `now`, in milliseconds (one hour): S counts as past if it is older.
 const CLOCK_DOUBT: u64 = 3_600_000;
 
 /// How far `now` may be ahead of the server's clock where [`Stamping::IfAhead`] leaves the
 /// timestamp to the server, in milliseconds.
 const CLOCK_MARGIN: u64 = 1_000;
 
-/// The part of a row that must be read before it is stamped, including delete markers, also those
-/// of families.
+/// The part of a row that must be read before it is stamped, including all delete markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::txn) struct ToRead {
     pub(in crate::txn) row: Bytes,
@@ -66,8 +64,7 @@ pub(in crate::txn) enum Extent {
     },
 }
 
-/// How the operations of a row are stamped. S is the newest timestamp that was found there, or 0 if
-/// nothing was.
+/// How the operations of a row are stamped. S is the newest timestamp found there, 0 if none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::txn) enum Stamping<'a> {
     /// By the server.
@@ -283,8 +280,7 @@ struct Times {
     /// The timestamp up to which deletes of columns hide cells.
     column: u64,
     family: FamilyTimes,
-    /// The timestamp of increments and appends of absent cells, or `None` if the server stamps
-    /// them.
+    /// The timestamp for increments and appends of absent cells, or `None` for the server's.
     change: Option<u64>,
 }
 

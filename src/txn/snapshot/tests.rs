@@ -16,8 +16,7 @@ fn cell(row: &Bytes, family: &str, qualifier: &str, value: &str) -> Cell {
     )
 }
 
-/// Returns a snapshot of the partition `xxx` with these cells of family `f`, in the order of their
-/// rows.
+/// Returns a snapshot of the partition `xxx` with these cells of family `f`, in row order.
 pub(in crate::txn) fn snapshot(cells: &[(&str, &str, &str)], version: Option<&'static [u8]>) -> Snapshot {
     let partition = PartitionRule::prefix_length(3).unwrap().partition("xxx").unwrap();
     let rows = cells.chunk_by(|(row, ..), (next, ..)| row == next).map(|cells| {

@@ -65,8 +65,7 @@ impl UpdateOptions {
         Self::default()
     }
 
-    /// Sets the maximum number of attempts within the operation timeout; the default is 32, the
-    /// minimum 1.
+    /// Sets the maximum number of attempts within the operation timeout; 32 by default, at least 1.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts.max(1);
         self

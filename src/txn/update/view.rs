@@ -174,8 +174,7 @@ impl<'a> UpdateView<'a> {
             return Ok(row);
         }
         self.track_rows(row)?;
-        // A missing row adds no condition, so reads of missing rows are limited by the number of
-        // rows.
+        // A missing row adds no condition that could be counted, so the rows are counted.
         if self.whole_rows.len() < self.max_conditions {
             self.whole_rows.insert(Bytes::copy_from_slice(key));
         } else if !self.versioned {

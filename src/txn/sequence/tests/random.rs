@@ -101,8 +101,8 @@ fn with_timestamps() -> impl Strategy<Value = Mutation> {
             .timestamp(timestamp)
             .into()
     });
-    // Not right after any cell: there a real server would also hide an increment, without
-    // transactions.
+    // Not right after any cell: a real server would hide an increment there, in a transaction or
+    // not.
     let version_timestamp = prop_oneof![1u64..6, Just(TODAY + 2 * SKEW)];
     let version = (row(), column(), version_timestamp).prop_map(|(row, (family, qualifier), timestamp)| {
         Delete::new(row).version(family, qualifier, timestamp).into()
@@ -148,8 +148,7 @@ proptest! {
         checked in any::<bool>(),
     ) {
         let mut server = TODAY;
-        // Leaving timestamps to the server requires that its clock is at most a second behind the
-        // client's.
+        // Timestamps are left to the server only if its clock is at most a second behind.
         let ahead = if checked { ahead.min(1_000) } else { ahead };
         for (mutations, pause) in transactions {
             server += pause;

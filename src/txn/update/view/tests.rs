@@ -73,8 +73,7 @@ fn write(view: &mut UpdateView<'_>) -> Result<()> {
     view.put(Put::new("xxxz").cell("f", "q", "v")).map(|_| ())
 }
 
-/// Returns the labels of the conditions that a closure's reads become, or `None` if nothing is
-/// sent.
+/// Returns the labels of the conditions from a closure's reads, or `None` if nothing is sent.
 fn conditions(
     options: &UpdateOptions,
     versioned: bool,
