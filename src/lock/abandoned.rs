@@ -1,4 +1,4 @@
-//! Abandoned attempts and dropped guards: their locks are released in the background.
+//! Background release of the locks of abandoned attempts and dropped guards.
 
 use std::{
     collections::HashMap,
@@ -21,11 +21,11 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// How long an attempt whose answer was lost may still arrive. A server drops a call that has
-/// waited longer than its client would, and that of a client that is gone.
+/// How long an attempt whose answer was lost may still be applied. A server drops a call that has
+/// waited for longer than its client's timeout, and the calls of a disconnected client.
 const LATEST_ARRIVAL: Duration = Duration::from_secs(120);
 
-/// Gives a hold back, until its lease is over.
+/// Releases a hold, with retries until its lease expires.
 pub(super) async fn vacate(location: &LockLocation, claim: &LockClaim) {
     let mut pauses = Pauses::after_lost_answers();
     while !claim.is_over() {
@@ -39,27 +39,27 @@ pub(super) async fn vacate(location: &LockLocation, claim: &LockClaim) {
 
 /// An attempt to take a lock that may have won it, or may still win it.
 pub(crate) trait Abandoned: Clone + Send + Sync + 'static {
-    /// The row that its lock is named by.
+    /// Returns the row after which its lock is named.
     fn row(&self) -> &Bytes;
 
-    /// For how long it takes the lock.
+    /// Returns the lease of the lock.
     fn lease(&self) -> Duration;
 
-    /// Gives back what attempts at one lock have of it. Whether each had all of it; with less, the
-    /// rest may still come.
+    /// Releases the rows that attempts on one lock hold. Returns for each attempt whether it held
+    /// all rows; if not, it may still take the others.
     fn give_back(attempts: &[Self]) -> impl Future<Output = Result<Vec<bool>>> + Send;
 }
 
-/// The abandoned attempts of a process at the locks of one table, and those that watch them: one
-/// for each lock in each runtime.
+/// The abandoned attempts of a process on the locks of one table. Each lock has one watcher in each
+/// runtime.
 pub(crate) struct Watchers<A>(Arc<Mutex<HashMap<Key, Watched<A>>>>);
 
 type Key = (Id, Bytes);
 
-/// The attempts of one watcher, in the order in which they came.
+/// The attempts of one watcher, in the order of their arrival.
 struct Watched<A> {
     attempts: Vec<Late<A>>,
-    /// Another one came.
+    /// Notified when another attempt arrives.
     more: Arc<Notify>,
 }
 
@@ -70,10 +70,11 @@ struct Late<A> {
 }
 
 impl<A: Abandoned> Watchers<A> {
-    /// Watches an attempt in the background of a runtime: gives back what it won, or wins.
+    /// Watches an attempt in the background of a runtime, and releases what it won or wins.
     ///
-    /// It ends with a look that succeeds when the attempt can't arrive any more, however long the
-    /// looks before that fail; and when the lease of what it could have won last is over.
+    /// The watch ends when a check finds that the attempt won the whole lock; when a check succeeds
+    /// after the attempt can no longer be applied, however long earlier checks failed; or when the
+    /// lease of the latest possible win has expired.
     pub(crate) fn watch(&self, runtime: &Handle, attempt: A) {
         let key = (runtime.id(), attempt.row().clone());
         let late = Late {
@@ -112,12 +113,12 @@ impl<A> Default for Watchers<A> {
 }
 
 impl<A: Abandoned> Late<A> {
-    /// Whether nothing is to be done for it any more, by what a look showed that began then.
+    /// Returns whether nothing is left to do, after a check that began at `looked`.
     fn is_over(&self, looked: Instant, whole: Result<bool, &Error>) -> bool {
         let arrival = self.abandoned + LATEST_ARRIVAL;
         match whole {
             Ok(whole) => whole || looked >= arrival,
-            // It can't be looked for, or there is nothing to look for.
+            // The lock cannot be checked any more, or does not exist.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -132,10 +133,10 @@ impl<A: Abandoned> Late<A> {
     }
 }
 
-/// Watches the attempts at one lock.
+/// The watcher of the attempts on one lock.
 struct Watcher<A: Abandoned> {
     all: Watchers<A>,
-    /// `None` if there is nothing more to watch.
+    /// `None` if nothing is left to watch.
     key: Option<Key>,
 }
 
@@ -164,7 +165,8 @@ impl<A: Abandoned> Watcher<A> {
         Some(there.attempts.iter().map(|late| late.attempt.clone()).collect())
     }
 
-    /// Forgets the attempts that are over by a look at the first of them. Whether none is left.
+    /// Removes the attempts that need no further check; the outcome covers the first of them.
+    /// Returns whether none is left.
     fn is_done(&mut self, looked: Instant, outcome: &Result<Vec<bool>>) -> bool {
         let mut watched = self.all.watched();
         let Some(there) = self.key.as_ref().and_then(|key| watched.get_mut(key)) else {
@@ -173,7 +175,7 @@ impl<A: Abandoned> Watcher<A> {
         let mut index = 0;
         there.attempts.retain(|late| {
             let whole = match outcome {
-                // One that came meanwhile was not looked for.
+                // An attempt that arrived meanwhile was not checked.
                 Ok(whole) => whole.get(index).copied().map(Ok),
                 Err(error) => Some(Err(error)),
             };
@@ -189,7 +191,8 @@ impl<A: Abandoned> Watcher<A> {
 }
 
 impl<A: Abandoned> Drop for Watcher<A> {
-    /// Its runtime ends, and the leases end what is left.
+    /// Stops watching when the runtime shuts down; the remaining locks are held until their leases
+    /// expire.
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
             self.all.watched().remove(&key);
@@ -207,7 +210,7 @@ impl Abandoned for LockAttempt {
     }
 
     async fn give_back(attempts: &[Self]) -> Result<Vec<bool>> {
-        // Attempts at a row of slots may be at different ones.
+        // Attempts on one row of slots may want different slots.
         let mut outcome: Vec<(&LockRows, Vec<RowState>)> = Vec::new();
         let mut whole = Vec::with_capacity(attempts.len());
         for Self { location, held, .. } in attempts {

@@ -1,4 +1,4 @@
-//! Taking a lock.
+//! Attempts to take a lock.
 
 use std::mem;
 
@@ -20,16 +20,16 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// How an attempt to take a lock ended.
+/// The outcome of an attempt to take a lock.
 #[derive(Debug)]
 pub(super) enum AttemptOutcome {
     Won(LockClaim),
-    /// Another client has it, or may have it: the rows that are not this attempt's own.
+    /// Another client holds it, or may hold it: the rows that this attempt does not own.
     Lost(Vec<RowState>),
 }
 
 impl AttemptOutcome {
-    /// The rows as they were read, without those that the attempt itself took and released.
+    /// Returns the rows as they were read, except those that the attempt itself took and released.
     fn lost(token: LockToken, mut states: Vec<RowState>) -> Self {
         for state in &mut states {
             if state.lease_of(token).is_some() {
@@ -40,7 +40,7 @@ impl AttemptOutcome {
     }
 }
 
-/// An attempt of one holder to take one lock.
+/// An attempt of one token to take one lock.
 #[derive(Clone, Debug)]
 pub(crate) struct LockAttempt {
     pub(super) location: LockLocation,
@@ -49,22 +49,22 @@ pub(crate) struct LockAttempt {
     pub(super) ticket: TicketChange,
 }
 
-/// How an attempt ended, by the answer to its call.
+/// The outcome of an attempt, according to the answer to its call.
 struct Settled {
     outcome: AttemptOutcome,
-    /// It took all rows, and what it wrote is hidden: the rows were given back on a server whose
-    /// clock is ahead.
+    /// It took all rows, but its cells are hidden: the rows were released on a server whose clock
+    /// is ahead.
     is_hidden: bool,
 }
 
-/// Tries to take locks that are in one region, each for itself, in one call, and tells what else
-/// was to be read behind that. What was won in part is given back. Cells that are hidden by others
-/// cost two calls more.
+/// Tries to take locks that are in one region, each independently, in one call, and returns the
+/// result of another read after that. A lock that was won in part is released. Cells that are
+/// hidden by others cost two more calls.
 ///
 /// # Errors
 ///
-/// Those of the calls. If the outcome is unknown, an attempt's token may hold its lock, or still
-/// take it.
+/// Returns the errors of the calls. If the outcome is unknown, an attempt's token may hold its
+/// lock, or still take it.
 pub(super) async fn attempt(
     attempts: &[LockAttempt],
     read_behind: Option<Get>,
@@ -98,8 +98,8 @@ pub(super) async fn attempt(
     Ok((outcomes, behind))
 }
 
-/// Makes one call of an attempt: for each bid, with the timestamps of its rows, if the server is
-/// not to stamp them.
+/// Makes one call for these attempts. Each has the timestamps of its rows, or none if the server
+/// sets them.
 async fn send(
     attempts: Vec<(LockAttempt, Vec<u64>)>,
     read_behind: Option<Get>,
@@ -137,7 +137,7 @@ async fn send(
         };
         attempt.settle(since, answer, deadline)
     });
-    // However harmless a failure is itself, rows may have been won before it.
+    // Rows may have been won before a failure, whatever its own effect.
     let settled = try_join_all(settled)
         .await
         .map_err(|error| error.with_effect(Effect::Unknown))?;
@@ -153,8 +153,8 @@ struct Answer {
 }
 
 impl Answer {
-    /// What the attempt itself has of the rows: a token in a row that it did not take is that of
-    /// another process, in an image of the same machine, or of a copy of the request.
+    /// Returns the rows that the attempt itself took. If a row that it did not take has its token,
+    /// another process wrote it: one in an image of the same machine, or a copy of the request.
     fn own(&self) -> Vec<RowState> {
         let rows = self.after.iter().zip(&self.processed);
         rows.map(|(state, processed)| match processed {
@@ -164,7 +164,7 @@ impl Answer {
         .collect()
     }
 
-    /// Whether all rows were taken, and one of them does not show that.
+    /// Returns whether all rows were taken, but one of them does not show that.
     fn is_hidden(&self, token: LockToken) -> bool {
         self.processed.iter().all(|processed| *processed)
             && self.after.iter().any(|state| state.lease_of(token).is_none())
@@ -199,7 +199,7 @@ impl LockAttempt {
         self.location
             .give_back_part(token, Some(&answer.before), &own, deadline)
             .await?;
-        // An append is stamped after the existing cell, and no delete marker lies ahead of it.
+        // The server stamps an append after the existing cell, and no delete marker is ahead of it.
         let is_hidden = answer.is_hidden(token) && !self.location.rows.appended;
         let mut states = answer.after;
         for (state, own) in states.iter_mut().zip(&own) {
@@ -213,7 +213,7 @@ impl LockAttempt {
         })
     }
 
-    /// The bid, for another call: no two owner cells of one token are equal.
+    /// Returns the attempt for another call. No two owner cells of one token are equal.
     fn written_again(&self) -> Self {
         let mut attempt = self.clone();
         attempt.held.renewal += 1;
@@ -222,11 +222,11 @@ impl LockAttempt {
 }
 
 impl LockLocation {
-    /// Reads what a transaction has won that was sent since then.
+    /// Reads the result of a transaction that was sent at `since`.
     ///
     /// # Errors
     ///
-    /// Those of the calls. What it won may be there all the same.
+    /// Returns the errors of the calls. The transaction may have acquired the lock nevertheless.
     pub(super) async fn find_won(
         &self,
         held: &HeldBy,
@@ -240,8 +240,8 @@ impl LockLocation {
         }
     }
 
-    /// What lay on a row before it was taken: what was appended says it itself, and so does what
-    /// was written when that was cleared; else it is what was seen there. `None` if that is
+    /// Returns the state of a row before it was taken. An owner cell that was appended, or that
+    /// records what was cleared, contains that state; otherwise it is `seen`. `None` if it is
     /// unknown.
     pub(super) fn before(&self, row_lease: &RowLease, seen: Option<&RowState>) -> Option<RowState> {
         match self.rows.appended || row_lease.held.over.is_some() {
@@ -250,13 +250,13 @@ impl LockLocation {
         }
     }
 
-    /// Sees to it that nothing outlives the hold that lies under it: when the hold is over, the
-    /// lock must be free.
+    /// Ensures that no older cell outlives the hold above it: when the hold ends, the lock must be
+    /// free.
     ///
-    /// A row that was given back keeps what it had under the cells that say so, and those live as
-    /// long. A flush may drop them from under a hold, and then a shorter hold would end with the
-    /// old one in sight again. A flush may also drop the delete marker, from under two holds; so
-    /// the hold says what was cleared, and who releases it passes that on.
+    /// A released row keeps its old cells under the cells that mark it free, and these live as
+    /// long. A flush may drop the latter from under a hold; if that hold is shorter, the old one
+    /// would become visible again when it ends. A flush may also drop the delete marker from under
+    /// two holds. So the hold records what was cleared, and its release passes the record on.
     async fn clear_underneath(
         &self,
         mut claim: LockClaim,
@@ -272,7 +272,7 @@ impl LockLocation {
         let Some(depth) = deepest(&claim.row_leases, &before) else {
             return Ok(AttemptOutcome::Won(claim));
         };
-        // It counts from the timestamp before the hold's own: `RowLease::before`.
+        // Counted from one before the hold's own timestamp: see `RowLease::before`.
         claim.over = Some(Millis(depth.0.saturating_add(1)));
         claim.renewals += 1;
         let mut actions = Vec::with_capacity(claim.row_leases.len());
@@ -293,8 +293,8 @@ impl LockLocation {
         }
     }
 
-    /// What says on one row how deep the hold was cleared, and clears it there; and for how long it
-    /// then has the row.
+    /// Returns the mutations that clear one row and record how deep it was cleared, and the TTL of
+    /// the hold on that row after that.
     fn clearing(
         &self,
         index: usize,
@@ -303,8 +303,8 @@ impl LockLocation {
         claim: &LockClaim,
     ) -> (Millis, Vec<Mutation>) {
         let remains = row_lease.outlived_by(before);
-        // A delete would take along a hold that lies at the same time. It lives as long as what it
-        // lies on, then.
+        // A delete would also remove a hold with the same timestamp. In that case the hold lives as
+        // long as the cells under it.
         let (ttl, clear) = match remains {
             Some(remains) if remains.timestamp < row_lease.timestamp => {
                 (row_lease.held.ttl, Some(self.clear(index, remains.timestamp)))
@@ -324,8 +324,8 @@ impl LockLocation {
     }
 }
 
-/// How long from its timestamp on something may live on a row, where that is longer than the hold
-/// of it; on the row where it is longest.
+/// Returns how long after its timestamp a cell may live on a row, the maximum over the rows on
+/// which this is longer than the hold. `None` if there is no such row.
 fn deepest(row_leases: &[RowLease], before: &[RowState]) -> Option<Millis> {
     let rows = row_leases.iter().zip(before);
     rows.filter(|(row_lease, before)| row_lease.outlived_by(before).is_some())
@@ -365,8 +365,8 @@ mod tests {
         let won = |answer: &Answer| LockClaim::won(&held, Moment::now(), &answer.own()).is_some();
         let all = answer([true, true]);
         assert!(won(&all) && !all.is_hidden(held.token));
-        // The same token, of a machine that was restored from the same image, is not the call's
-        // own.
+        // A token in a row that the call did not take, on a machine that was restored from the same
+        // image, is not the call's own.
         for processed in [[false, false], [false, true], [true, false]] {
             let answer = answer(processed);
             assert!(!won(&answer) && !answer.is_hidden(held.token));

@@ -1,4 +1,4 @@
-//! Futures that run to their end in the background when they are dropped.
+//! Futures that run to completion in the background when they are dropped.
 
 use std::{
     future::Future,
@@ -9,15 +9,15 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use tokio::runtime::Handle;
 
-/// A future that goes on in the background when it is dropped between its first poll and its end;
-/// what it comes to is dropped there.
+/// A future that continues in the background if it is dropped after its first poll and before its
+/// completion. Its output is dropped then.
 ///
-/// While it is awaited, it is polled by its caller: a task of its own would cost
-/// two wake-ups of another thread each time.
+/// While it is awaited, its caller polls it: a separate task would cost two wake-ups of another
+/// thread each time.
 pub(crate) struct BackgroundTask<T: 'static> {
-    /// `None` at its end.
+    /// `None` after completion.
     future: Option<BoxFuture<'static, T>>,
-    /// Where it goes on; none before the first poll, when nothing was begun.
+    /// The runtime in which it continues. `None` before the first poll, when nothing has started.
     runtime: Option<Handle>,
 }
 
@@ -30,15 +30,15 @@ impl<T: 'static> BackgroundTask<T> {
     }
 }
 
-/// Runs a future in the background of a runtime; in that of the caller, if there is one, when the
-/// other has ended.
+/// Runs a future in the background of a runtime, or in the caller's runtime, if there is one, when
+/// the other has shut down.
 pub(crate) fn run_in_background(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) {
     let mut waiting = BackgroundTask {
         future: Some(future.boxed()),
         runtime: Handle::try_current().ok(),
     };
     runtime.spawn(async move {
-        // From here on its timers are those of one runtime, and it can't be moved to another.
+        // From here on its timers belong to one runtime, so it can't be moved to another.
         if let Some(future) = waiting.future.take() {
             future.await;
         }
@@ -52,7 +52,7 @@ impl<T: 'static> Future for BackgroundTask<T> {
         if self.runtime.is_none() {
             self.runtime = Handle::try_current().ok();
         }
-        // Not put back by a panic: that is an end too.
+        // A panic does not put the future back, so it counts as completed.
         let Some(mut future) = self.future.take() else {
             return Poll::Pending;
         };

@@ -1,8 +1,7 @@
-//! What one token holds of a lock, and until when.
+//! The hold of one token on a lock, and its end.
 //!
-//! Every change of a hold is made under the condition that the owner cell is, to the byte, what was
-//! last seen, and writes one that was never there before. So a change that comes late changes
-//! nothing.
+//! Every change of a hold has the condition that the owner cell is byte for byte as it was last
+//! read, and writes a value that was never there before. So a delayed change has no effect.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// How often a change is tried that is refused because the lock was changed meanwhile.
+/// How often a change is tried if other changes of the lock prevent it.
 pub(crate) const TRIES: usize = 5;
 /// The hint when an answer was lost.
 pub(super) const AGAIN: &str = "repeat the call: it changes only this hold";
@@ -25,24 +24,24 @@ pub(super) const AGAIN: &str = "repeat the call: it changes only this hold";
 pub(super) struct LockClaim {
     pub(super) token: LockToken,
     pub(super) holder: String,
-    /// What the hold was appended to, or what was cleared from under it.
+    /// The TTL of earlier cells that the hold was appended to, or that were cleared from under it.
     pub(super) over: Option<Millis>,
-    /// When the attempt that took it was sent: no lease began before.
+    /// When the attempt that took it was sent. The server counts no lease from earlier.
     pub(super) since: Moment,
-    /// One for each row, in their order.
+    /// One for each row, in order.
     pub(super) row_leases: Vec<RowLease>,
     pub(super) fencing: u64,
-    /// The fencing cell's timestamp when it was last seen; renewals count it on.
+    /// The fencing cell's timestamp when it was last read; renewals increment the cell.
     pub(super) last_fencing: u64,
     pub(super) renewals: u64,
-    /// The longest cell TTL that was sent, whether or not it arrived.
+    /// The longest cell TTL that was sent, whether or not it was applied.
     pub(super) longest: Millis,
-    /// The processes that waited for it when it was won.
+    /// The processes that were waiting when the lock was won.
     pub(super) awaited_by: Vec<Ticket>,
 }
 
 impl LockClaim {
-    /// The hold of a token that has all rows, and can say its fencing number.
+    /// Returns the hold of a token that has all rows and a fencing number.
     pub(super) fn won(held: &HeldBy, since: Moment, states: &[RowState]) -> Option<Self> {
         let row_leases: Option<Vec<RowLease>> =
             states.iter().map(|state| state.lease_of(held.token)).collect();
@@ -79,18 +78,18 @@ impl LockClaim {
         }
     }
 
-    /// When the server ends it unless it is renewed: the first of its rows.
+    /// Returns when the server ends the hold unless it is renewed: the earliest end of its rows.
     pub(super) fn end(&self) -> Moment {
         let lease = self.row_leases.iter().map(|row_lease| row_lease.held.ttl).min();
         self.since.after(lease.unwrap_or_default().into())
     }
 
-    /// Whether the longest lease that was sent for it is over.
+    /// Returns whether the longest lease that was sent for it has expired.
     pub(super) fn is_over(&self) -> bool {
         self.since.elapsed() >= self.longest.into()
     }
 
-    /// Takes over what is seen of it now. False when a row is no longer held.
+    /// Updates the hold from the rows as they were read. Returns false if a row is no longer held.
     pub(super) fn refresh(&mut self, states: &[RowState]) -> bool {
         let mut whole = true;
         for (row_lease, state) in self.row_leases.iter_mut().zip(states) {
@@ -110,17 +109,17 @@ impl LockClaim {
         whole
     }
 
-    /// Until when it is held by a renewal that was sent then. Sooner than the lease says, when the
-    /// answer shows that the server counts from earlier: its clock was set forward, or the region
-    /// is on one that is ahead.
+    /// Returns until when a renewal that was sent at `sent` holds the lock. That is sooner than the
+    /// lease if the answer shows that the server counts from an earlier time: its clock was set
+    /// forward, or the region moved to a server whose clock is ahead.
     pub(super) fn renewed_until(&self, sent: Moment, lease: Duration, fencing_before: u64) -> Moment {
         sent.after(lease.min(self.left_on_server(fencing_before)))
     }
 
-    /// How long the server will keep it from when it stamped the fencing cell.
+    /// Returns how long the server will keep the lock after it stamped the fencing cell.
     fn left_on_server(&self, fencing_before: u64) -> Duration {
-        // One more than it was: the cell may be ahead of the server's clock, and then says nothing
-        // of the time.
+        // A timestamp that is one more than before may be ahead of the server's clock, and so does
+        // not show the time.
         if self.last_fencing <= fencing_before.saturating_add(1) {
             return Duration::MAX;
         }
@@ -134,7 +133,7 @@ impl LockClaim {
     }
 }
 
-/// The count of the next renewal: no two values of one token may be equal.
+/// Returns the count of the next renewal. No two values of one token may be equal.
 pub(crate) fn next_renewal(renewal: u64) -> Result<u64> {
     renewal.checked_add(1).ok_or_else(|| {
         Error::new(
@@ -145,8 +144,8 @@ pub(crate) fn next_renewal(renewal: u64) -> Result<u64> {
     })
 }
 
-/// Why a token does not hold a lock any more, by what is in its place, and whether its lease is
-/// over.
+/// Returns why a token does not hold a lock any more, from the current rows and whether its lease
+/// has expired.
 pub(crate) fn loss(token: LockToken, is_over: bool, states: &[RowState]) -> LockLoss {
     let other = states.iter().find_map(|state| match state.occupant() {
         Some(Occupant::Ours { held, .. }) if held.token == token => None,
@@ -195,14 +194,14 @@ mod tests {
             claim.last_fencing = fencing;
             claim.renewed_until(sent, LEASE, first_fencing)
         };
-        // As this side thought.
+        // As this process assumed.
         assert_eq!(lasts(acquired + 4_000), sent.after(LEASE));
-        // The server's clock went on by 11 s meanwhile: it ends the lease 3 s after it stamped
-        // this.
+        // The server's clock went forward by 11 s meanwhile: the lease ends 3 s after this
+        // timestamp.
         assert_eq!(lasts(acquired + 11_000), sent.after(Duration::from_secs(3)));
-        // By its clock the lease is over.
+        // The lease has expired by the server's clock.
         assert_eq!(lasts(acquired + 20_000), sent);
-        // One more than it was says nothing of the time.
+        // One more than before does not show the time.
         assert_eq!(lasts(first_fencing + 1), sent.after(LEASE));
         assert_eq!(claim.renewed_until(sent, LEASE, u64::MAX), sent.after(LEASE));
     }

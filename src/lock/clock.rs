@@ -1,17 +1,16 @@
-//! The clock that leases are judged by: it only goes forward, and goes on while the machine is
-//! suspended.
+//! Monotonic clock for leases; keeps counting while the machine is suspended.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A moment of this machine, comparable with others of the same boot.
+/// A moment on this machine, comparable with others of the same boot.
 ///
-/// A wall clock can be set, and [`Instant`] stands still on Linux while the machine sleeps; a lease
-/// does not.
+/// A wall clock can be set, and [`Instant`] does not advance on Linux while the machine is
+/// suspended, but a lease does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
-    /// Nanoseconds since the machine was started; negative before that.
+    /// Nanoseconds since boot; negative before that.
     nanoseconds: i64,
 }
 
@@ -34,12 +33,12 @@ impl Moment {
         }
     }
 
-    /// How long ago this was; nothing when it is still to come.
+    /// Returns how long ago this was; zero if it is in the future.
     pub(crate) fn elapsed(self) -> Duration {
         Self::now().since(self)
     }
 
-    /// How long it is until then; nothing when it is over.
+    /// Returns how long it is until then; zero if it has passed.
     pub(crate) fn left(self) -> Duration {
         self.since(Self::now())
     }
@@ -49,17 +48,18 @@ impl Moment {
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default())
     }
 
-    /// When a timer has to go off to be there in time, unless the machine is suspended until then.
+    /// Returns when a timer for this moment has to fire, unless the machine is suspended until
+    /// then.
     pub(crate) fn timer(self) -> Instant {
         Instant::now() + self.left()
     }
 }
 
-/// Timers stand still while the machine is suspended; the clock of leases does not. So it is looked
-/// at this often.
+/// The maximum duration of a timer. Timers stop while the machine is suspended, so the clock is
+/// checked this often.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
-/// A timer for this moment, or for a part of the way there.
+/// Returns the end of a timer for this moment, or for a part of the time until then.
 pub(super) fn slice(moment: Moment) -> Instant {
     moment.timer().min(Instant::now() + MAX_SLEEP)
 }
@@ -68,7 +68,7 @@ fn nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The clock that counts suspended time.
+/// The clock that keeps counting while the machine is suspended.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(target_vendor = "apple")]
@@ -82,8 +82,8 @@ fn now() -> Duration {
     Duration::new(seconds, nanoseconds)
 }
 
-/// Elsewhere it is the standard library's clock, which counts suspended time on some systems and
-/// not on others.
+/// Elsewhere, the standard library's clock is used. It includes suspended time on some systems
+/// only.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 fn now() -> Duration {
     static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);

@@ -1,4 +1,4 @@
-//! A lock that is held.
+//! Held locks.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -26,37 +26,38 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// A held lock: until it is released, its lease expires, or it is lost.
+/// A held lock. It is held until it is released or lost, or its lease expires.
 ///
-/// [`release`](Self::release) gives it back and says whether it was still held. Dropping the guard
-/// gives it back too, in the background and as well as can be; where that fails, the lease ends it.
+/// [`release`](Self::release) releases the lock and reports whether it was still held. Dropping the
+/// guard also releases it, in the background; if that fails, the lock is held until its lease
+/// expires.
 ///
-/// **The guard is no proof for others.** Between a look at [`is_held`](Self::is_held) and what is
-/// done next, the lease may end: the process may be stopped for a minute anywhere. What must be
-/// safe against that carries the [fencing number](Self::fencing) to a store that refuses lower
-/// ones; or is a transaction that HBase itself refuses when the lock is gone
+/// **A guard is not a proof.** The process may be paused at any point, even for a minute, so the
+/// lease may expire between a check of [`is_held`](Self::is_held) and the next statement. A write
+/// that must be safe against this carries the [fencing number](Self::fencing) to a store that
+/// refuses lower ones, or is a transaction that HBase rejects if the lock is lost
 /// ([`Transaction::fenced_by`](crate::Transaction::fenced_by)).
 ///
-/// All times are this machine's monotonic clock, suspended time included; setting its wall clock
-/// changes nothing.
+/// All times are measured by this machine's monotonic clock, including suspended time. Changes of
+/// its wall clock have no effect.
 ///
 /// # Runtimes
 ///
-/// The guard keeps a handle of the tokio runtime that acquired the lock. Renewals in the background
-/// run there, and so does the release of a guard that is dropped, on any thread: a current-thread
-/// runtime must be driven for that. If that runtime has ended, nothing renews the lock any more,
-/// and a dropped guard is released by the runtime in which it is dropped; outside of any, the lease
-/// ends it. [`renew`](Self::renew), [`release`](Self::release) and [`lost`](Self::lost) may be
-/// awaited in any runtime.
+/// The guard keeps a handle of the tokio runtime that acquired the lock. Background renewals run
+/// there, and so does the release of a dropped guard, whichever thread drops it: a current-thread
+/// runtime must be driven for that. After that runtime has shut down, the lock is not renewed any
+/// more, and a dropped guard is released in the runtime in which it is dropped; outside any
+/// runtime, the lease expires. [`renew`](Self::renew), [`release`](Self::release) and
+/// [`lost`](Self::lost) may be awaited in any runtime.
 #[must_use = "a lock that is not bound to a name is released at once"]
 pub struct LockGuard {
     pub(super) held: Arc<Held>,
     keeper: JoinHandle<()>,
-    /// That of the keeper.
+    /// The runtime of the keeper.
     runtime: Handle,
 }
 
-/// A hold, shared by the guard and its keeper.
+/// A held lock, shared by the guard and its keeper.
 pub(super) struct Held {
     pub(super) name: String,
     pub(super) location: LockLocation,
@@ -76,7 +77,7 @@ pub(super) struct Held {
 pub enum ReleaseOutcome {
     /// The lock was held until now, and is free.
     Released,
-    /// It was not held any more.
+    /// The lock was not held any more.
     Lost(LockLoss),
 }
 
@@ -98,7 +99,7 @@ impl fmt::Display for ReleaseOutcome {
 }
 
 impl LockGuard {
-    /// Guards a hold for a term.
+    /// Creates a guard for a claim, and spawns its keeper.
     pub(super) fn new(
         name: String,
         location: LockLocation,
@@ -127,7 +128,7 @@ impl LockGuard {
         }
     }
 
-    /// Renews the lease when a third of it is over: for a hold that is not handed out yet.
+    /// Renews a lease that is older than a third of its length, before the guard is returned.
     pub(crate) async fn freshen(&self) -> Result<()> {
         match self.remaining() < self.held.term.lasts() / 3 * 2 {
             true => self.renew().await,
@@ -135,12 +136,12 @@ impl LockGuard {
         }
     }
 
-    /// Ends the renewals in the background.
+    /// Stops the renewals in the background.
     pub(super) fn renew_no_more(&self) {
         self.held.term.renew_no_more();
     }
 
-    /// The error of a lock that was lost before all that was asked for was there.
+    /// Returns the error of a lock that was lost before it could be returned to the caller.
     pub(super) fn lost_early(&self) -> Error {
         let error = match self.held.term.loss() {
             None | Some(LockLoss::Expired) => Error::new(
@@ -157,38 +158,40 @@ impl LockGuard {
         self.held.in_context(error.with_retryable(true))
     }
 
-    /// Keeps this as long as the lock is held.
+    /// Keeps the local claim as long as the lock is held.
     pub(crate) fn with_local_claim(self, local_claim: LocalClaim) -> Self {
         self.held.term.keep(local_claim);
         self
     }
 
-    /// Returns the lock's name: the key of its [`LockName`](super::LockName); prefix and id with a
-    /// `#` between them for a lock [in a partition](super::PartitionLocks); the key of the
-    /// [semaphore](crate::coordination::Semaphore), [read/write
-    /// lock](crate::coordination::ReadWriteLock) or [election](crate::coordination::Election).
+    /// Returns the lock's name:
+    ///
+    /// - the key of its [`LockName`](super::LockName);
+    /// - for a lock [in a partition](super::PartitionLocks), prefix and id with a `#` between them;
+    /// - otherwise the key of the [semaphore](crate::coordination::Semaphore), [read/write
+    ///   lock](crate::coordination::ReadWriteLock) or [election](crate::coordination::Election).
     #[must_use]
     pub fn name(&self) -> &str {
         &self.held.name
     }
 
-    /// Returns the token of this hold. A process that has it can
+    /// Returns the token of this hold. Any process that has the token can
     /// [release](super::LockManager::release) and [renew](super::LockManager::renew) the lock, or
-    /// [resume](super::LockRequest::resume) it with a guard of its own.
+    /// [resume](super::LockRequest::resume) it with its own guard.
     #[must_use]
     pub fn token(&self) -> LockToken {
         self.held.token
     }
 
-    /// Returns a number that is higher than that of every earlier holder of this lock. Of permits
-    /// and readers, of which there may be many at a time, see
+    /// Returns the fencing number, which is higher than that of every earlier holder of this lock.
+    /// For permits and readers, which may be held concurrently, see
     /// [`PermitRequest::acquire`](crate::coordination::PermitRequest::acquire) and
     /// [`ReadWriteLock`](crate::coordination::ReadWriteLock).
     ///
-    /// It is a timestamp that HBase raises with each acquisition, not a count. It rises as long as
-    /// no server's clock falls behind another's by more than the seven days for which it is kept;
-    /// where Java clients share the table and no companion row is used, by more than clocks of
-    /// servers differ.
+    /// It is a timestamp that HBase raises with each acquisition, not a count. It is kept for seven
+    /// days, and rises as long as no server's clock falls behind another's by more than that. If
+    /// Java clients use a table without companion rows, their releases delete it, and it rises only
+    /// as long as no server's clock is behind another's.
     #[must_use]
     pub fn fencing(&self) -> u64 {
         self.held.fencing
@@ -206,24 +209,29 @@ impl LockGuard {
         self.held.term.left()
     }
 
-    /// Waits until the lock is lost: at the end of its lease also when the network is silent, or as
-    /// soon as a renewal is refused, or a transaction gives it back. While renewals succeed it does
-    /// not end. May be dropped and called again at any time.
+    /// Waits until the lock is lost: its lease expires, even if the network is silent; a renewal is
+    /// refused; or a transaction releases it. Does not return while renewals succeed.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again at any time.
     pub async fn lost(&self) -> LockLoss {
         self.held.term.lost().await
     }
 
-    /// Renews the lease: it lasts its whole time from now on.
+    /// Renews the lease for its whole length from now on.
     ///
-    /// A request that is not answered within a third of what is left of the lease is sent again, by
-    /// a new connection if the old one is silent.
+    /// A request that is not answered within a third of the remaining lease is sent again, on a new
+    /// connection if the old one is silent.
     ///
     /// # Errors
     ///
-    /// [`LockLost`](ErrorKind::LockLost) when it is not held any more, also when the lease was over
-    /// before the server's answer came; [`LimitExceeded`](ClientErrorKind::LimitExceeded) when it
-    /// would be held longer in all than the table's family keeps anything, its TTL. Any other error
-    /// leaves the lock as it is, and the lease as it was at least.
+    /// - [`LockLost`](ErrorKind::LockLost) if the lock is not held any more, or if its lease
+    ///   expired before the server's answer arrived;
+    /// - [`LimitExceeded`](ClientErrorKind::LimitExceeded) if the lock would be held longer in all
+    ///   than the TTL of the table's family.
+    ///
+    /// After any other error the lock is held for at least as long as before.
     pub async fn renew(&self) -> Result<()> {
         self.held.renew(self.held.location.table.deadline()).await
     }
@@ -231,8 +239,8 @@ impl LockGuard {
     /// Detaches the guard from the lock, which stays held until its lease expires or it is released
     /// by its [token](Self::token). This process no longer renews it.
     ///
-    /// For a process that ends before its lock does. [`LockRequest::resume`] returns a guard for
-    /// the token, in any process.
+    /// Use it in a process that ends before its lock does. [`LockRequest::resume`] returns a guard
+    /// for the token, in any process.
     ///
     /// [`LockRequest::resume`]: super::LockRequest::resume
     #[must_use = "without its token the lock is held until its lease is over"]
@@ -241,17 +249,19 @@ impl LockGuard {
         self.held.token
     }
 
-    /// Releases the lock, and returns whether it was held until now, or until a [transaction
-    /// released it](crate::Transaction::release_lock).
+    /// Releases the lock. Returns whether it was held until now, or until a [transaction released
+    /// it](crate::Transaction::release_lock).
     ///
-    /// A future that is dropped leaves the rest to the background, as a dropped guard does.
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the release continues in the background, as for a dropped guard.
     ///
     /// # Errors
     ///
-    /// Those of the call, within the operation timeout. The background goes on trying until the
-    /// lease is over. One whose [outcome is unknown](Error::is_outcome_unknown) says also that an
-    /// answer was lost and the lock was then held by another holder, which may have acquired it
-    /// after this release or before.
+    /// Returns the errors of the call, within the operation timeout. The release is then retried in
+    /// the background until the lease expires. An error whose [outcome is
+    /// unknown](Error::is_outcome_unknown) can also mean that an answer was lost and another holder
+    /// has the lock, which it may have acquired before or after this release.
     pub async fn release(self) -> Result<ReleaseOutcome> {
         self.keeper.abort();
         let deadline = self.held.location.table.deadline();
@@ -272,10 +282,11 @@ impl LockGuard {
         drop(claim);
         self.held.term.released();
         Ok(match (lost_before, loss) {
-            // A transaction was to give it back, and its answer was lost: now it is known that it
-            // did, or that we did.
+            // A transaction was to release it, and the answer was lost: either the transaction or
+            // this call released it.
             (None | Some(LockLoss::Unknown), None) => ReleaseOutcome::Released,
-            // It was given back before it was taken, or it was not.
+            // It is unknown whether the transaction released it before the other client acquired
+            // it.
             (Some(LockLoss::Unknown), Some(LockLoss::Taken(_))) => ReleaseOutcome::Lost(LockLoss::Unknown),
             (_, Some(loss)) | (Some(loss), None) => ReleaseOutcome::Lost(loss),
         })
@@ -297,13 +308,13 @@ impl Drop for LockGuard {
 }
 
 impl Held {
-    /// Whether this side counts the lease as over.
+    /// Returns whether the lease has expired by this process's count.
     pub(super) fn is_over(&self) -> bool {
         self.term.until().is_some_and(|until| until.left().is_zero())
     }
 
-    /// What changes it has it meanwhile: a renewal, or a transaction that gives it back, until that
-    /// is through.
+    /// Locks the claim. A renewal, or a transaction that releases the lock, keeps it locked until
+    /// it completes.
     async fn claim(&self, deadline: Instant) -> Result<MutexGuard<'_, LockClaim>> {
         timeout_at(deadline, self.claim.lock()).await.map_err(|_| {
             let error = Error::new(
@@ -362,8 +373,8 @@ impl Renewable for Held {
                     self.term.lose(loss);
                     return Err(error);
                 }
-                // A connection that was silent all that time is out of use by now: the next try
-                // dials.
+                // A connection that was silent for that long is closed by now, so the next try
+                // opens another.
                 Err(error) if error.kind() == ClientErrorKind::DeadlineExceeded && try_until < deadline => {
                     tracing::debug!(lock = %self.name, %error, "a renewal was not answered in time");
                     sleep_until(try_until).await;

@@ -1,5 +1,4 @@
-//! Locks that live beside the data of a partition, so that transactions can take, check and release
-//! them.
+//! Locks next to the data of a partition, which transactions can acquire, check and release.
 
 use std::{fmt, sync::Arc};
 
@@ -20,25 +19,25 @@ use crate::{
     txn::PartitionedTable,
 };
 
-/// Begins the name of a lock's row, among the rows that are reserved in a partition.
+/// The first byte of a lock's name among the reserved rows of a partition.
 const LOCK: u8 = b'l';
-/// Between prefix and id, in a lock's name for people.
+/// Separates prefix and id in the displayed name of a lock.
 const SEPARATOR: char = '#';
 
-/// Locks in the partitions of a table: each in the partition of the data that it protects.
+/// Locks in the partitions of a table, each in the partition of the data that it protects.
 ///
-/// They are acquired, renewed, waited for and released as others are. And as they live where the
-/// data lives, a transaction can be [fenced](crate::Transaction::fenced_by) by one: the server
-/// itself refuses the write of whoever does not hold it any more, however late that arrives and
-/// whatever its sender believes. A transaction can [acquire](crate::Transaction::acquire_lock) and
-/// [release](crate::Transaction::release_lock) them together with the data.
+/// They are acquired, renewed, waited for and released like other locks. Because a lock is stored
+/// with the data, a transaction can be [fenced](crate::Transaction::fenced_by) by it: the server
+/// rejects the write of a process that no longer holds the lock, however late the write arrives and
+/// whatever its sender believes. A transaction can also [acquire](crate::Transaction::acquire_lock)
+/// and [release](crate::Transaction::release_lock) locks together with the data.
 ///
-/// Leases end by the clock of the region's server, and fencing numbers rise, as with other locks. A
-/// writer that does not use `fenced_by` is not stopped by any lock. Java clients of the lock
-/// library know nothing of these locks.
+/// Leases expire by the region server's clock, and fencing numbers rise, as with other locks. A
+/// lock does not stop a writer that does not use `fenced_by`. Java clients of the lock library do
+/// not see these locks.
 ///
-/// Cheap to clone; clones share everything. Make one per process and table: the tasks of a process
-/// queue up for a lock only among the clones of one.
+/// Cheap to clone; clones share everything. Create one per process and table: the tasks of a
+/// process queue up for a lock only among the clones of one instance.
 ///
 /// # Example
 ///
@@ -75,24 +74,23 @@ pub struct PartitionLocks {
 
 impl PartitionLocks {
     /// Opens the locks of a table, which needs the family
-    /// [`_lock`](crate::TableDescriptorExt::LOCK_FAMILY). The name of the holder is
-    /// `user@host:pid`.
+    /// [`_lock`](crate::TableDescriptorExt::LOCK_FAMILY). The holder's name is `user@host:pid`.
     ///
     /// # Errors
     ///
-    /// [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) without the family; those of
-    /// reading the table's descriptor.
+    /// Returns [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) if the table does not
+    /// have the family, and the errors of reading the table's descriptor.
     pub async fn open(table: &PartitionedTable) -> Result<Self> {
         let user = table.table().connection().config().user().to_owned();
         Self::open_as(table, local::default_holder(&user)).await
     }
 
-    /// Opens the locks of a table under this holder's name, of up to 256 bytes.
+    /// Opens the locks of a table with this holder's name, of up to 256 bytes.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a
-    /// longer name.
+    /// Returns the errors of [`open`](Self::open), and
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a longer name.
     pub async fn open_as(table: &PartitionedTable, holder: impl Into<String>) -> Result<Self> {
         let in_context = |error: Error| error.at_operation("opening for locks").at_table(table.name());
         let family = table.lock_family("locks").await?;
@@ -102,13 +100,13 @@ impl PartitionLocks {
         })
     }
 
-    /// Creates a request for the lock of this id in the partition of a bare prefix; sends nothing.
-    /// A partition may have any number of locks, which need no creation.
+    /// Creates a request for the lock with this id in the partition of a bare prefix. Sends
+    /// nothing. A partition may have any number of locks, and they need no creation.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for what is no prefix under the
-    /// table's rule, and for an id that is empty or too long for a row.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the prefix is invalid
+    /// under the table's rule, or if the id is empty or too long for a row.
     pub fn lock(&self, prefix: impl IntoBytes, id: &str) -> Result<LockRequest> {
         let (name, location) = self.location(prefix.into_bytes(), id)?;
         Ok(LockRequest::new(Arc::clone(&self.local), name, location))
@@ -118,7 +116,7 @@ impl PartitionLocks {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), and those of the call.
+    /// Returns the errors of [`lock`](Self::lock), and those of the call.
     pub async fn show(&self, prefix: impl IntoBytes, id: &str) -> Result<LockInfo> {
         let (name, location) = self.location(prefix.into_bytes(), id)?;
         let states = location.read(location.table.deadline()).await;
@@ -127,13 +125,13 @@ impl PartitionLocks {
     }
 
     /// Revokes a lock and returns its holder. Returns `None` if it was not held, or was released or
-    /// expired meanwhile. Until the holder learns of it, its
-    /// [fenced](crate::Transaction::fenced_by) transactions are rejected. The forced release is
-    /// logged as a warning with the holder's name and token.
+    /// expired meanwhile. Until the holder notices, its [fenced](crate::Transaction::fenced_by)
+    /// transactions are rejected. The forced release is logged as a warning with the holder's name
+    /// and token.
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), and those of the calls.
+    /// Returns the errors of [`lock`](Self::lock), and those of the calls.
     pub async fn force_release(&self, prefix: impl IntoBytes, id: &str) -> Result<Option<LockHolder>> {
         let (name, location) = self.location(prefix.into_bytes(), id)?;
         location
@@ -147,7 +145,7 @@ impl PartitionLocks {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), and those of the calls.
+    /// Returns the errors of [`lock`](Self::lock), and those of the calls.
     pub async fn release(
         &self,
         prefix: impl IntoBytes,

@@ -1,5 +1,5 @@
-//! What a transaction does with the locks of its partition: it is fenced by them, and releases
-//! them. Acquiring one is in `pending`.
+//! Fencing of transactions by locks of their partition, and release of these locks. `pending` has
+//! the acquisition.
 
 use std::{
     borrow::Cow,
@@ -29,22 +29,23 @@ use crate::{
 
 /// Locks of the transaction's own partition, from [`PartitionLocks`](crate::lock::PartitionLocks).
 ///
-/// They are no contents of the transaction: an [id](Transaction::id) stands for which locks it is
-/// fenced by, acquires and releases, but not for whose they were. So another process with a guard
-/// of its own can commit it again, and is told that it was [replayed](crate::Committed::replayed),
-/// whoever holds the lock by then.
+/// The holders of these locks are not part of the transaction's contents: an [id](Transaction::id)
+/// covers which locks fence it and which it acquires and releases, but not the tokens of their
+/// holders. Another process with its own guard can therefore commit the transaction again. That
+/// commit is reported as [replayed](crate::Committed::replayed), no matter which process holds the
+/// lock by then.
 impl Transaction {
-    /// Lets the server refuse the transaction when the lock is not held by this guard any more:
-    /// then it is [`Rejected`](Outcome::Rejected), and names the lock.
+    /// Fences the transaction by a lock: the server rejects it if this guard no longer holds the
+    /// lock. The outcome is then [`Rejected`](Outcome::Rejected) and names the lock.
     ///
-    /// That is judged by the server, at the moment at which it applies the transaction, whatever
-    /// this process believes: a guard that looks lost may still be held there, and one that was
-    /// lost while the process stood still is not. Renewals meanwhile do no harm. A rejection that
-    /// is due to the lock also ends the guard's hold here.
+    /// The server checks the lock when it applies the transaction, regardless of what this process
+    /// believes: a guard that counts as lost here may still be held on the server, and one that
+    /// counts as held may be lost. Renewals in the meantime do not matter. A rejection due to the
+    /// lock also marks this guard as lost.
     ///
-    /// A lock of another partition or another table, and one that is in the transaction already,
-    /// make the transaction [invalid](Transaction): the server that applies it can't check them.
-    /// Tables of locks are other tables.
+    /// A lock of another partition or table makes the transaction [invalid](Transaction), because
+    /// the server that applies it cannot check that lock; a lock table is another table. A lock
+    /// that is already part of the transaction makes it invalid too.
     pub fn fenced_by(self, guard: &LockGuard) -> Self {
         self.add_part(|table| {
             check_location(table, &guard.held.location, &guard.held.name)?;
@@ -52,12 +53,12 @@ impl Transaction {
         })
     }
 
-    /// Acquires a lock with the transaction: if it is committed the lock is held, and if anybody
-    /// holds it, the transaction is [`Rejected`](Outcome::Rejected), names the lock, and nothing is
-    /// applied. It is not waited for.
+    /// Acquires a lock with the transaction: if the transaction is committed, the lock is held. If
+    /// the lock is held already, the transaction is [`Rejected`](Outcome::Rejected) and names the
+    /// lock, and nothing is applied. The transaction does not wait for the lock.
     ///
-    /// Once committed, [claim](PendingLock::claim) the lock: its lease runs from the commit on, and
-    /// is not renewed before.
+    /// [Claim](PendingLock::claim) the lock after the commit. Its lease runs from the commit, and
+    /// is not renewed before it is claimed.
     ///
     /// # Errors
     ///
@@ -77,16 +78,17 @@ impl Transaction {
         Ok(PendingLock::of(taking))
     }
 
-    /// Gives the lock back with the transaction, which is [`Rejected`](Outcome::Rejected) when the
-    /// lock is not held any more.
+    /// Releases the lock with the transaction, which is [`Rejected`](Outcome::Rejected) if the lock
+    /// is not held any more.
     ///
-    /// Once committed, the guard is released, and nothing is left to do. When nothing was applied,
-    /// it is held as before; it is not renewed while the commit is on its way. When the outcome is
-    /// unknown, or the commit's future was dropped, the guard counts as [lost](LockLoss::Unknown),
-    /// and gives back in the background what may still be held once it is released or dropped. A
-    /// [replayed](crate::Committed::replayed) transaction leaves the guard as it is.
+    /// - If the transaction is committed, the guard is released, and no further call is needed.
+    /// - If nothing was applied, the guard holds the lock as before. It is not renewed while the
+    ///   commit is in progress.
+    /// - If the outcome is unknown, or the commit's future was dropped, the guard counts as
+    ///   [lost](LockLoss::Unknown). Release or drop it to release a lock that may still be held.
+    /// - A [replayed](crate::Committed::replayed) transaction leaves the guard as it is.
     ///
-    /// The transaction becomes invalid for the same locks as by [`fenced_by`](Self::fenced_by).
+    /// The transaction becomes invalid for the same locks as with [`fenced_by`](Self::fenced_by).
     pub fn release_lock(self, guard: &LockGuard) -> Self {
         self.add_part(|table| {
             check_location(table, &guard.held.location, &guard.held.name)?;
@@ -99,8 +101,8 @@ impl Transaction {
 }
 
 impl UpdateView<'_> {
-    /// Lets the server refuse the update when the lock is not held by this guard any more; see
-    /// [`Transaction::fenced_by`]. The update then ends with
+    /// Fences the update by a lock: the server rejects it if this guard no longer holds the lock;
+    /// see [`Transaction::fenced_by`]. The update then fails with
     /// [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet).
     ///
     /// # Errors
@@ -117,8 +119,8 @@ impl UpdateView<'_> {
     }
 }
 
-/// Refuses a lock that does not live where a transaction of this table is applied; its partition is
-/// looked at later.
+/// Refuses a lock that is not in the table to which the transaction is applied. The partition is
+/// checked later.
 fn check_location(here: &TableName, location: &LockLocation, name: &str) -> Result<()> {
     let there = location.table.name();
     let why = if location.rows.family != PARTITION_FAMILY {
@@ -139,7 +141,7 @@ fn check_location(here: &TableName, location: &LockLocation, name: &str) -> Resu
     .at_table(here))
 }
 
-/// That a lock is still held.
+/// The condition that a lock is still held.
 struct Fence {
     held: Arc<Held>,
     condition: Condition,
@@ -161,7 +163,7 @@ impl Fence {
         }
     }
 
-    /// A rejection that is due to the lock says that it is lost.
+    /// Marks the guard as lost if the transaction was rejected due to the lock.
     fn learn(&self, outcome: Option<&Outcome>) {
         let Some(Outcome::Rejected(rejection)) = outcome else {
             return;
@@ -208,11 +210,11 @@ impl Part for Fence {
     }
 }
 
-/// That a lock is given back, if it is still held.
+/// The release of a lock, on the condition that it is still held.
 struct Release {
     fence: Fence,
-    /// No renewal is sent while an attempt is on its way: what is given back must live as long as
-    /// anything that was sent.
+    /// Locked while an attempt is in progress, so that no renewal is sent: the released cells must
+    /// live as long as any cell that was sent.
     changing: Mutex<Option<OwnedMutexGuard<LockClaim>>>,
 }
 
@@ -238,12 +240,12 @@ impl Part for Release {
 
     fn changes(&self) -> BoxFuture<'_, Result<Changes>> {
         async {
-            // Between two attempts a renewal that has waited gets its turn.
+            // Lets a waiting renewal proceed between two attempts.
             self.change(None);
             let held = &self.fence.held;
             let claim = Arc::clone(&held.claim).lock_owned().await;
             let mutations = claim.row_leases.iter().enumerate().map(|(index, row_lease)| {
-                // Not less than any renewal that was sent and may have arrived.
+                // At least as long as any renewal that was sent and may have been applied.
                 held.location
                     .giving_back(index, row_lease, claim.longest.max(row_lease.whole_depth()))
             });
@@ -269,7 +271,7 @@ impl Part for Release {
         if is_open && was_sent {
             held.term.lose(LockLoss::Unknown);
         }
-        // Behind all that, so that no renewal is sent for a lock that may have been given back.
+        // Last, so that no renewal is sent for a lock that may have been released.
         self.change(None);
     }
 }

@@ -1,4 +1,4 @@
-//! Watches one lock: ends it with its lease, and renews it if that is requested.
+//! The task that renews one lock if requested, and ends it when its lease expires.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -7,31 +7,32 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::clock::{Moment, slice};
 use crate::error::{ErrorKind, Result};
 
-/// Renewals are due when this part of what was left of the lease is over.
+/// A renewal is due after this fraction of the lease that was left after the last one.
 const RENEW_AFTER: u32 = 3;
-/// A renewal that failed is tried again after this part of it.
+/// A failed renewal is tried again after about this fraction of it.
 const RETRY_AFTER: u32 = 10;
 
-/// A hold that a keeper watches.
+/// A hold with a keeper.
 pub(crate) trait Renewable: Send + Sync + 'static {
     /// Returns the name of the lock.
     fn name(&self) -> &str;
 
-    /// When it is lost unless it is renewed; none when it is lost already, or released.
+    /// Returns when the lock is lost unless it is renewed. `None` if it is lost already, or
+    /// released.
     fn until(&self) -> Option<Moment>;
 
-    /// Whether it is renewed in the background.
+    /// Returns whether it is renewed in the background.
     fn is_renewed(&self) -> bool;
 
-    /// Renews it, until then.
+    /// Renews it. The call ends by the deadline.
     fn renew(&self, deadline: Instant) -> impl Future<Output = Result<()>> + Send;
 
-    /// Its lease is over, unless it was renewed in this moment.
+    /// Marks the lock as expired, unless it was renewed at this moment.
     fn expire(&self);
 }
 
 pub(crate) async fn keep(held: Arc<impl Renewable>) {
-    // By this side's count, which is shorter than the lease by the margin.
+    // By this process's count, which is shorter than the lease by the margin.
     let left = || held.until().map_or(Duration::ZERO, Moment::left);
     let mut span = left();
     let mut due = Moment::now().after(span / RENEW_AFTER);
@@ -61,8 +62,8 @@ pub(crate) async fn keep(held: Arc<impl Renewable>) {
     }
 }
 
-/// Renews the lock; none when its lease was over before that came to an end. The call has that
-/// deadline itself, but whatever holds it up must not hold up the end of the lease.
+/// Renews the lock. Returns `None` if its lease expired first. The call has that deadline itself,
+/// but a delay of the call must not delay the end of the lease.
 async fn renewal(held: &impl Renewable, until: Moment) -> Option<Result<()>> {
     let mut renewal = pin!(held.renew(until.timer()));
     while !until.left().is_zero() {

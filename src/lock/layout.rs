@@ -1,7 +1,7 @@
 //! The columns and rows of a lock.
 //!
-//! Family, marker and row are those of the Java library; owner and fencing columns, and the
-//! companion row, are ours.
+//! Family, marker and row are those of the Java library. The owner and fencing columns, and the
+//! companion row, are specific to this library.
 
 use bytes::Bytes;
 use hbase_client::TableDescriptor;
@@ -13,9 +13,9 @@ use crate::table_descriptor::TableDescriptorExt;
 pub(crate) const FAMILY: Bytes = Bytes::from_static(LockTableOptions::FAMILY.as_bytes());
 /// The family of locks in partitions.
 pub(crate) const PARTITION_FAMILY: Bytes = Bytes::from_static(TableDescriptor::LOCK_FAMILY.as_bytes());
-/// The column of the marker: a value that is not empty says that the lock is held.
+/// The column of the marker: a value that is not empty means that the lock is held.
 pub(crate) const MARKER: Bytes = Bytes::from_static(b"L");
-/// The column that says who holds it, or until when it may not be taken for less.
+/// The column of the owner: the holder, or how long cells may live under a released row.
 pub(crate) const OWNER: Bytes = Bytes::from_static(b"O");
 /// The column whose timestamp is the fencing number.
 pub(crate) const FENCING: Bytes = Bytes::from_static(b"F");
@@ -23,25 +23,28 @@ pub(crate) const FENCING: Bytes = Bytes::from_static(b"F");
 pub(crate) const HELD: Bytes = Bytes::from_static(b"M");
 /// The column whose timestamp is the number of the last hold in a row of slots.
 const NUMBER: Bytes = Bytes::from_static(b"N");
-/// The column that says what a row of slots is for; locks have none.
+/// The column of the definition of a row of slots; locks have none.
 pub(super) const DEFINITION: Bytes = Bytes::from_static(b"P");
-/// Behind the lock row's key; no key of text is like it, because `\xFF` is in no UTF-8.
+/// The suffix of a companion's row key. No key of text has it, because `\xFF` does not occur in
+/// UTF-8.
 pub(crate) const COMPANION: &[u8] = b"\xff_own";
 
-/// The rows that make one lock, and where in them.
+/// The rows of one lock, and their columns.
 ///
-/// They are taken in this order and given back in the opposite one. The first has the fencing cell.
+/// They are taken in this order and released in the opposite one. The first row has the fencing
+/// cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockRows {
     pub(crate) family: Bytes,
     pub(crate) rows: Vec<Bytes>,
-    /// Whether a hold is appended to what was left there, and what is given back is never deleted.
+    /// Whether a hold is appended to the value of an earlier one, and a released hold is never
+    /// deleted.
     ///
-    /// The server stamps what is appended behind what is there, by a transaction's endpoint too,
-    /// which stamps puts with its own time whatever lies ahead of it. A delete marker is the one
-    /// thing that could hide it.
+    /// The server stamps an append after the existing cell, also in the endpoint for transactions,
+    /// which stamps puts with its own time even if existing cells are ahead of it. Only a delete
+    /// marker could hide an append.
     pub(crate) appended: bool,
-    /// The columns in each of the rows, where those are not a lock's.
+    /// The columns in each row, if they are not those of a lock.
     slots: Vec<Columns>,
 }
 
@@ -50,13 +53,13 @@ pub(crate) struct LockRows {
 pub(crate) struct Columns {
     pub(crate) marker: Bytes,
     pub(crate) owner: Bytes,
-    /// Counted on with each change of the hold.
+    /// Incremented with each change of the hold.
     pub(crate) fencing: Bytes,
-    /// Counted on with each hold: its timestamp is the hold's fencing number.
+    /// Incremented with each acquisition: its timestamp is the hold's fencing number.
     pub(crate) number: Bytes,
 }
 
-/// Of a lock, which is alone in its row.
+/// The columns of a lock, which has its own row.
 pub(crate) static ALONE: Columns = Columns {
     marker: MARKER,
     owner: OWNER,
@@ -65,7 +68,7 @@ pub(crate) static ALONE: Columns = Columns {
 };
 
 impl Columns {
-    /// Of a slot, one of many in their row, which have their numbers in common.
+    /// Returns the columns of a slot. All slots of a row share the number.
     pub(crate) fn of_slot(slot: &str) -> Self {
         let column = |column: &Bytes| [column, slot.as_bytes()].concat().into();
         Self {
@@ -77,7 +80,7 @@ impl Columns {
     }
 }
 
-/// The kind of a column of a row of slots; those of a slot are named after it.
+/// A column in a row of slots. The slot's name is a suffix of its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotColumn<'a> {
     Definition,
@@ -88,7 +91,7 @@ pub(super) enum SlotColumn<'a> {
 }
 
 impl<'a> SlotColumn<'a> {
-    /// The column of this qualifier; none of a stranger's.
+    /// Returns the column with this qualifier, or `None` if another program wrote it.
     pub(super) fn of(qualifier: &'a [u8]) -> Option<Self> {
         if qualifier == DEFINITION {
             return Some(Self::Definition);
@@ -105,7 +108,7 @@ impl<'a> SlotColumn<'a> {
 }
 
 impl LockRows {
-    /// The lock row alone: for rows that only clients of this library touch.
+    /// Returns the lock row only, for rows that only clients of this library change.
     pub(crate) fn alone(family: Bytes, row: Bytes) -> Self {
         Self {
             family,
@@ -115,7 +118,7 @@ impl LockRows {
         }
     }
 
-    /// Slots of one row, which make one hold.
+    /// Returns slots of one row that form one hold.
     pub(super) fn slots(row: &Bytes, slots: &[String]) -> Self {
         Self {
             family: FAMILY,
@@ -125,7 +128,7 @@ impl LockRows {
         }
     }
 
-    /// A row of a partition, in which transactions take and release locks too.
+    /// Returns a row of a partition, in which transactions also acquire and release locks.
     pub(crate) fn in_partition(row: Bytes) -> Self {
         Self {
             appended: true,
@@ -133,8 +136,8 @@ impl LockRows {
         }
     }
 
-    /// The companion row, in which the clients of this library exclude each other whatever a Java
-    /// client does to the lock row, and behind it the lock row.
+    /// Returns the companion row, in which the clients of this library exclude each other whatever
+    /// a Java client does to the lock row, followed by the lock row.
     pub(crate) fn with_companion(row: Bytes) -> Self {
         let companion = [&row[..], COMPANION].concat().into();
         Self {
@@ -145,14 +148,14 @@ impl LockRows {
         }
     }
 
-    /// The columns in one of the rows.
+    /// Returns the columns in one of the rows.
     pub(super) fn columns(&self, index: usize) -> &Columns {
         self.slots.get(index).unwrap_or(&ALONE)
     }
 
-    /// The row that gives the lock its name.
+    /// Returns the row after which the lock is named.
     pub(crate) fn lock_row(&self) -> &Bytes {
-        // There is always one: whichever way this is made gives it rows.
+        // Every constructor adds at least one row.
         &self.rows[self.rows.len() - 1]
     }
 }

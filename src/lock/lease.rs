@@ -5,23 +5,23 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// The shortest lease: a call to the server and back must fit into it several times.
+/// The shortest lease: several round trips to the server must fit into it.
 pub const MIN_LEASE: Duration = Duration::from_millis(100);
 /// The longest lease.
 pub const MAX_LEASE: Duration = Duration::from_secs(30 * 24 * 3_600);
-/// The lease of a request that names none.
+/// The lease of a request that specifies none.
 pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
-/// What is taken off a lease for clocks that do not go alike: this part of it, or
-/// [`MAX_SKEW_MARGIN`] at most.
+/// The default margin is this fraction of the lease, and at most [`MAX_SKEW_MARGIN`].
 const MARGIN: u32 = 10;
-/// The longest that is taken off a lease for clocks, unless said.
+/// The longest default margin for clock skew.
 pub const MAX_SKEW_MARGIN: Duration = Duration::from_secs(1);
-/// How much earlier than the server this side counts a lease as over, unless this was said.
+/// Returns how much earlier than the server this process counts a lease as expired: the specified
+/// margin, or the default.
 pub(crate) fn margin(lease: Duration, said: Option<Duration>) -> Duration {
     said.unwrap_or_else(|| (lease / MARGIN).min(MAX_SKEW_MARGIN))
 }
 
-/// Refuses a margin that leaves nothing of the lease.
+/// Refuses a margin that is not shorter than the lease.
 pub(crate) fn check_margin(lease: Duration, margin: Duration) -> Result<()> {
     if margin < lease {
         return Ok(());

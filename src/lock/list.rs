@@ -14,22 +14,22 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, Result};
 
-/// The most locks that are listed.
+/// The maximum number of listed locks.
 const MOST: usize = 1_000_000;
 
 impl LockManager {
-    /// Lists the held locks of the table, of every client and farm, in the order of their rows.
-    /// Without fencing numbers.
+    /// Lists the held locks of the table, of all clients and farms, in the order of their rows. The
+    /// fencing numbers are not read.
     ///
-    /// The table is read from one end to the other: what is told was so at some moment, but not all
-    /// at the same.
+    /// The list is not a snapshot: the table is scanned, and each lock is as it was when the scan
+    /// passed it.
     ///
     /// # Errors
     ///
-    /// Those of the scan; [`LimitExceeded`](ClientErrorKind::LimitExceeded) when more than a
-    /// million are held.
+    /// Returns the errors of the scan, and [`LimitExceeded`](ClientErrorKind::LimitExceeded) if
+    /// more than a million locks are held.
     pub async fn list(&self) -> Result<Vec<LockInfo>> {
-        // Without the fencing cells: each lock of the last days has one.
+        // Without the fencing cells: every lock of the last seven days has one.
         let scan = Scan::new()
             .column(FAMILY, MARKER)
             .column(FAMILY, OWNER)
@@ -39,7 +39,7 @@ impl LockManager {
         let own_rows = if self.has_companions() { 2 } else { 1 };
         while let Some(row) = scanner.next().await? {
             let key = row.key();
-            // Companions come first, as they do in a lock's rows.
+            // Companions come first, as in `LockRows`.
             let (lock, index) = match key.strip_suffix(COMPANION) {
                 Some(lock) if self.has_companions() => (key.slice(..lock.len()), 0),
                 _ => (key.clone(), own_rows - 1),

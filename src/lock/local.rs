@@ -22,11 +22,11 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// One task's turn among those of its process that want a lock.
+/// The turn of one task among the tasks of its process that want a lock.
 pub(crate) type Turn = KeyedGuard<'static, Bytes>;
 
-/// A task's claim on a lock among the tasks of its process, while it holds the lock: its turn, if
-/// it came by one, and that the others know that the lock is held.
+/// The claim of a task that holds a lock, among the tasks of its process: its turn, if it has one,
+/// and the mark that the lock is held.
 pub(crate) struct LocalClaim {
     // Dropped before the turn: the next task that gets the turn marks the lock again.
     _held: Option<KeyedGuard<'static, Bytes>>,
@@ -38,14 +38,13 @@ pub(crate) struct LocalClaim {
 pub(crate) struct LocalLocks<A = LockAttempt> {
     /// The name of the holder.
     pub(crate) holder: String,
-    /// The TTL of the locks' family; none when that is for ever.
+    /// The TTL of the locks' family. `None` if without limit.
     pub(super) cells_live: Option<Duration>,
-    /// One task of this process asks for a lock at a time; the others wait for their turn.
+    /// One task of this process requests a lock at a time; the others wait for their turn.
     turns: KeyedLock<Bytes>,
     /// The locks that tasks of this process hold.
     held: KeyedLock<Bytes>,
-    /// Why there is none to be had of the locks that tasks of this process ask for, as those were
-    /// told last.
+    /// The last reason for which each lock was refused to the polling task of this process.
     refusals: Mutex<HashMap<Bytes, String>>,
     /// The locks that were released while other processes waited for them.
     releases: RecentReleases,
@@ -53,14 +52,14 @@ pub(crate) struct LocalLocks<A = LockAttempt> {
     pub(crate) watchers: Watchers<A>,
 }
 
-/// The one task of its process that asks for a lock, for those who wait behind it.
+/// The only task of its process that polls for a lock. It reports refusals to the tasks behind it.
 pub(crate) struct FirstWaiter<'p, A = LockAttempt> {
     local: &'p LocalLocks<A>,
     row: &'p Bytes,
 }
 
 impl<A> FirstWaiter<'_, A> {
-    /// Why it did not get it.
+    /// Records why the lock was refused.
     pub(crate) fn refused(&self, why: String) {
         self.local.refusals().insert(self.row.clone(), why);
     }
@@ -73,7 +72,7 @@ impl<A> Drop for FirstWaiter<'_, A> {
 }
 
 impl<A> LocalLocks<A> {
-    /// Of a client that calls itself so, with locks in a family of this TTL.
+    /// Creates the state for a holder's name and the TTL of the locks' family.
     pub(crate) fn new(holder: String, cells_live: Option<Duration>) -> Result<Self> {
         if holder.len() > MAX_HOLDER {
             return Err(Error::invalid(format!(
@@ -92,7 +91,7 @@ impl<A> LocalLocks<A> {
         })
     }
 
-    /// A lock of this party.
+    /// Returns the location of a lock.
     pub(super) fn location(&self, table: Table, rows: LockRows) -> LockLocation {
         LockLocation {
             table,
@@ -112,14 +111,14 @@ impl<A> LocalLocks<A> {
         Ok(())
     }
 
-    /// Whether a task of this process has the turn for a lock.
+    /// Returns whether a task of this process has the turn for a lock.
     pub(super) fn is_awaited(&self, row: &Bytes) -> bool {
         self.turns.is_locked(row.clone())
     }
 
-    /// The turn of one task of this process for a lock, or why it came to none until then. Who does
-    /// not wait and finds the turn taken by one that does not hold the lock goes without: whether
-    /// anybody holds it, the server knows.
+    /// Waits for a task's turn for a lock. The error is the reason for not getting it until then. A
+    /// call that does not wait competes without a turn if the task with the turn does not hold the
+    /// lock: only the server knows whether another process does.
     pub(crate) async fn turn(&self, row: &Bytes, until: Instant) -> Result<Option<Turn>, String> {
         let waits = Instant::now() < until;
         let turn = self.turns.lock(row.clone()).until(until.into_std()).await;
@@ -135,7 +134,7 @@ impl<A> LocalLocks<A> {
         }
     }
 
-    /// For a task that has its turn, and begins to ask.
+    /// Registers the task that has the turn as the one that polls.
     pub(crate) fn first_waiter<'p>(&'p self, row: &'p Bytes) -> FirstWaiter<'p, A> {
         FirstWaiter { local: self, row }
     }
@@ -144,7 +143,7 @@ impl<A> LocalLocks<A> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tenure of a task that won a lock.
+    /// Creates the claim of a task that won a lock.
     pub(crate) fn local_claim(&self, row: &Bytes, turn: Option<Turn>) -> LocalClaim {
         LocalClaim {
             _turn: turn,
@@ -152,7 +151,7 @@ impl<A> LocalLocks<A> {
         }
     }
 
-    /// Whether a task of this process holds the lock.
+    /// Returns whether a task of this process holds the lock.
     fn holds(&self, row: &Bytes) -> bool {
         self.held.is_locked(row.clone())
     }

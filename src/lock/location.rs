@@ -1,8 +1,7 @@
-//! The rows of one lock in their table, and calls that read and change them.
+//! The rows of one lock in their table, and the calls that read and change them.
 //!
-//! Each call is one `Multi`: the server does its actions in their order, and each action on a row
-//! is atomic with its condition. What a call did is judged by the reads at its end and by nothing
-//! else.
+//! Each call is one `Multi`: the server applies its actions in order, and each action on a row is
+//! atomic with its condition. Only the reads at the end of a call decide what it did.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -25,14 +24,14 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, Result};
 
-/// How long a fencing cell is kept from the last change on: longer than clocks of servers differ,
-/// so that the next number is higher; not for ever, or every id would leave a cell behind.
+/// How long a fencing cell is kept after its last change: longer than clocks of servers differ, so
+/// that the next number is higher, but limited, or every id would leave a cell behind.
 pub(crate) const FENCING_TTL: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// How long the number of a row of slots is kept from its last hold on: no renewal counts it, and
-/// it is to be read as long as that hold lasts.
+/// How long the number of a row of slots is kept after its last acquisition. Renewals do not
+/// increment it, and it must be readable as long as that hold lasts.
 const NUMBER_TTL: Duration = Duration::from_secs(400 * 24 * 3_600);
 
-/// The most that is read of the rows of a lock with all versions and delete markers.
+/// The maximum size of the rows of a lock in a read with all versions and delete markers.
 const MAX_RAW_BYTES: usize = 32 << 20;
 
 /// One lock in its table.
@@ -40,28 +39,28 @@ const MAX_RAW_BYTES: usize = 32 << 20;
 pub(super) struct LockLocation {
     pub(super) table: Table,
     pub(super) rows: LockRows,
-    /// How long the family keeps a cell from its timestamp on, whatever the cell's own TTL; none
-    /// when that is for ever.
+    /// How long the family keeps a cell after its timestamp, whatever the cell's own TTL. `None` if
+    /// without limit.
     pub(super) cells_live: Option<Duration>,
-    /// The processes that waited when this process released locks.
+    /// The processes that were waiting when this process released locks.
     pub(super) releases: RecentReleases,
 }
 
-/// A change of a lock, or of several that are in one region, made row by row.
+/// A change of one lock, or of several locks in one region, row by row.
 pub(super) struct LockChange<'a> {
-    /// The operation, for errors.
+    /// The operation that errors name.
     pub(super) operation: &'static str,
     pub(super) actions: Vec<RegionAction>,
     /// Whether the rows are read before the change too, for cells that earlier holders left.
     pub(super) read_before: bool,
-    /// Another read, after everything else.
+    /// Another read, after all other actions.
     pub(super) read_behind: Option<Get>,
     pub(super) kind: CallKind,
     pub(super) deadline: Instant,
     pub(super) locations: &'a [&'a LockLocation],
 }
 
-/// The answer to a change: the rows as they were read, in their order.
+/// The answer to a change: the rows as they were read, in order.
 #[derive(Debug, Default)]
 pub(super) struct LockChangeOutcome {
     /// `None` if it was not requested.
@@ -69,12 +68,12 @@ pub(super) struct LockChangeOutcome {
     pub(super) after: Vec<RowState>,
     /// `None` also if the row does not exist.
     pub(super) behind: Option<Row>,
-    /// Whether each change was made, in their order.
+    /// Whether each action was applied, in order.
     pub(super) processed: Vec<bool>,
 }
 
 impl LockLocation {
-    /// An error of the lock of this name.
+    /// Adds the lock's name and table to an error.
     pub(super) fn in_context(&self, name: impl fmt::Display, error: Error) -> Error {
         let is_no_number = |remote: &RemoteException| remote.message.contains("Field is not a long");
         let error = match error.remote().is_some_and(is_no_number) {
@@ -91,8 +90,8 @@ impl LockLocation {
             .at_table(self.table.name())
     }
 
-    /// Takes one row if it is free, with cells of this timestamp if those of the server would be
-    /// hidden.
+    /// Returns the action that takes one row if it is free. With `stamp`, the cells have this
+    /// timestamp, because others would hide those with the server's.
     pub(super) fn take(&self, index: usize, held: &HeldBy, stamp: Option<u64>) -> RegionAction {
         let mut mutations = self.taking(index, held);
         if let (Some(stamp), Some(Mutation::Put(put))) = (stamp, mutations.first_mut()) {
@@ -109,8 +108,8 @@ impl LockLocation {
         }
     }
 
-    /// Returns the mutations that take a free row. They also increment the first row's fencing
-    /// cell.
+    /// Returns the mutations that take a free row. They also increment the fencing cell of the
+    /// first row.
     pub(super) fn taking(&self, index: usize, held: &HeldBy) -> Vec<Mutation> {
         let row = self.rows.rows[index].clone();
         let family = &self.rows.family;
@@ -130,14 +129,14 @@ impl LockLocation {
         };
         let mut mutations = vec![mark];
         mutations.extend(self.count(index));
-        // A lock's number is its only counter; slots have one in common.
+        // For a lock, the fencing cell is also the number; slots have a common number.
         if index == 0 && columns.number != columns.fencing {
             mutations.push(self.counting(&columns.number, NUMBER_TTL));
         }
         mutations
     }
 
-    /// Changes one row, if the grip on it still holds.
+    /// Returns the action that changes one row if it is still held by this lease.
     pub(super) fn if_held(
         &self,
         index: usize,
@@ -152,7 +151,7 @@ impl LockLocation {
         }
     }
 
-    /// Changes one row, if its marker still has this value.
+    /// Returns the action that changes one row if its marker still has this value.
     pub(super) fn if_marked(&self, index: usize, marker: &Bytes, mutations: Vec<Mutation>) -> RegionAction {
         let LockRows { family, rows, .. } = &self.rows;
         let column = &self.rows.columns(index).marker;
@@ -162,7 +161,7 @@ impl LockLocation {
         }
     }
 
-    /// Rewrites marker and owner at the timestamp that they have.
+    /// Returns the mutation that rewrites marker and owner at their timestamp.
     pub(super) fn rewrite(
         &self,
         index: usize,
@@ -190,7 +189,7 @@ impl LockLocation {
             .into()
     }
 
-    /// Overwrites a marker at the timestamp that it has by an empty one.
+    /// Returns the mutation that overwrites a marker at its timestamp with an empty one.
     pub(super) fn blank(&self, index: usize, timestamp: u64) -> Mutation {
         Put::new(self.rows.rows[index].clone())
             .cell_at(
@@ -202,9 +201,9 @@ impl LockLocation {
             .into()
     }
 
-    /// Deletes the marker of one row, up to a timestamp. What is known of how long it would have
-    /// lived stays; but not where a hold is appended to it: what a flush leaves there may be an old
-    /// hold, behind which no other could be read.
+    /// Returns the delete of the marker of one row, up to a timestamp. The owner cell, which
+    /// records how long cells may live, stays, except where holds are appended: an old hold that a
+    /// flush leaves there would prevent newer ones from being read.
     pub(super) fn clear(&self, index: usize, up_to: u64) -> Delete {
         let family = &self.rows.family;
         let columns = self.rows.columns(index);
@@ -217,7 +216,8 @@ impl LockLocation {
         delete.timestamp(up_to)
     }
 
-    /// Deletes the owner of one row as it is gripped, and its marker with all that lies under it.
+    /// Returns the delete of the owner of one row as it is held, and of its marker with all cells
+    /// under it.
     pub(super) fn wipe(&self, index: usize, row_lease: &RowLease) -> Delete {
         let delete = self.clear(index, row_lease.timestamp);
         match self.rows.appended {
@@ -229,8 +229,8 @@ impl LockLocation {
         }
     }
 
-    /// Says in the owner's column of a row that is given back for how long something may live under
-    /// the marker.
+    /// Returns the mutation that records, in the owner column of a released row, how long cells may
+    /// live under the marker.
     pub(super) fn mark_free(&self, index: usize, row_lease: &RowLease, ttl: Millis) -> Mutation {
         Put::new(self.rows.rows[index].clone())
             .cell_at(
@@ -243,13 +243,13 @@ impl LockLocation {
             .into()
     }
 
-    /// Counts the fencing cell on, where the row has it. The server stamps it later than it was,
-    /// and not before now.
+    /// Returns the increment of the fencing cell if the row has it. The new timestamp is later than
+    /// the old one, and not before the server's current time.
     pub(super) fn count(&self, index: usize) -> Option<Mutation> {
         (index == 0).then(|| self.counting(&self.rows.columns(0).fencing, FENCING_TTL))
     }
 
-    /// Counts a column of the first row on.
+    /// Returns the increment of a column of the first row.
     fn counting(&self, column: &Bytes, ttl: Duration) -> Mutation {
         Increment::new(self.rows.rows[0].clone())
             .column(self.rows.family.clone(), column.clone(), 1)
@@ -257,7 +257,7 @@ impl LockLocation {
             .into()
     }
 
-    /// Makes changes, and reads the rows behind them.
+    /// Applies actions, and reads the rows after them.
     pub(super) async fn change(
         &self,
         operation: &'static str,
@@ -276,8 +276,8 @@ impl LockLocation {
         Ok(change.send().await?.after)
     }
 
-    /// For each row a timestamp behind those of all cells and delete markers in the columns of
-    /// marker and owner.
+    /// Returns for each row a timestamp after those of all cells and delete markers in the columns
+    /// of marker and owner.
     pub(super) async fn stamps_over(&self, deadline: Instant) -> Result<Vec<u64>> {
         const OPERATION: &str = "reading what hides the lock";
         let LockRows { family, rows, .. } = &self.rows;
@@ -285,7 +285,7 @@ impl LockLocation {
         let (Some(first), Some(last)) = (distinct.first().cloned(), distinct.last().cloned()) else {
             return Ok(Vec::new());
         };
-        // A raw scan takes families, but no columns.
+        // A raw scan can be limited to families, but not to columns.
         let scan = Scan::new().raw().family(family.clone());
         let scan = scan.start_row(first).stop_row_inclusive(last).only_rows(distinct);
         let how = AtOnce {
@@ -305,7 +305,7 @@ impl LockLocation {
                 .iter()
                 .filter(|found| found.key() == row)
                 .flat_map(Row::cells);
-            // The delete of a row by a Java client names no column.
+            // A Java client deletes the whole row, so its delete markers name no column.
             let cells =
                 cells.filter(|cell| cell.qualifier.is_empty() || [marker, owner].contains(&&cell.qualifier));
             cells
@@ -354,7 +354,7 @@ impl LockChange<'_> {
         let call = MultiCall {
             row: first.rows.lock_row().clone(),
             actions,
-            // A hold that a crash forgets would be given away again.
+            // If a crash lost a hold, the lock could be acquired twice.
             durability: first.table.durable(),
             kind: self.kind,
         };
@@ -392,7 +392,7 @@ impl LockChange<'_> {
     }
 }
 
-/// Lets a call pass only to a region that has all rows.
+/// Passes a call only to a region that contains all rows.
 struct Together<'a>(&'a [&'a LockLocation]);
 
 impl RegionGuard for Together<'_> {
@@ -416,7 +416,7 @@ impl RegionGuard for Together<'_> {
                     "merge these regions; a table that LockTableOptions creates never splits there (its split \
                      restriction is a key prefix of one byte)",
                 ),
-                // Where they are was looked up before: the region was split since.
+                // The regions of the locks were looked up before, so the region was split since.
                 false => parted("locks that are tried in one call", outside)
                     .with_retryable(true)
                     .with_hint("try again: each is found where it is by now"),

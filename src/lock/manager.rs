@@ -88,7 +88,7 @@ impl LockManagerOptions {
         self
     }
 
-    /// Sets the name of this process as a holder, for people; `user@host:pid` unless specified.
+    /// Sets the name of this process as a holder, for humans; `user@host:pid` unless specified.
     pub fn holder(mut self, name: impl Into<String>) -> Self {
         self.holder = Some(name.into());
         self
@@ -104,22 +104,24 @@ impl LockManagerOptions {
         self
     }
 
-    /// Opens a lock table: looks at its descriptor, takes it as it is, and refuses what no lock can
-    /// live in.
+    /// Opens a lock table. Reads its descriptor, and uses the table unchanged if it is fit for
+    /// locks.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a client, farm or holder that
-    /// can't be; [`TableNotFound`](crate::ClientErrorKind::TableNotFound),
-    /// [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
-    /// [`FeatureUnknown`](crate::ErrorKind::FeatureUnknown) for a table that only newer releases
-    /// may use; [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) when the table has no
-    /// family `D`; those of [`LockTableOptions::create`](super::LockTableOptions::create) if it
-    /// creates the table.
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an invalid client, farm or
+    ///   holder;
+    /// - [`TableNotFound`](crate::ClientErrorKind::TableNotFound) or
+    ///   [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
+    /// - [`FeatureUnknown`](crate::ErrorKind::FeatureUnknown) for a table that only newer releases
+    ///   may use;
+    /// - [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) if the table has no family `D`;
+    /// - the errors of [`LockTableOptions::create`](super::LockTableOptions::create) if it creates
+    ///   the table.
     pub async fn open(self, connection: &Connection, name: impl IntoTableName) -> Result<LockManager> {
         let name = name.into_table_name()?;
         let in_context = |error: Error| error.at_operation("opening for locks").at_table(&name);
-        // A name that is good for one id is good for all that fit.
+        // Whether a client or farm is valid does not depend on the id.
         LockName::xdc(&self.client, "-").map_err(in_context)?;
         if let Some(farm) = &self.farm {
             LockName::dc(farm, &self.client, "-").map_err(in_context)?;
@@ -149,12 +151,12 @@ impl LockManagerOptions {
 }
 
 impl LockManager {
-    /// Creates a request for a lock; sends nothing.
+    /// Creates a request for a lock. Sends nothing.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an id that is empty or too long,
-    /// and for a lock of one farm where no farm was named.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the id is empty or too
+    /// long, or if the lock is of one farm and no farm was specified.
     pub fn lock(&self, level: Level, id: &str) -> Result<LockRequest> {
         let (name, location) = self.location(level, id)?;
         let local = Arc::clone(&self.shared.local);
@@ -165,7 +167,7 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), and those of the call.
+    /// Returns the errors of [`lock`](Self::lock), and those of the call.
     pub async fn show(&self, level: Level, id: &str) -> Result<LockInfo> {
         let (name, location) = self.location(level, id)?;
         let states = location.read(location.table.deadline()).await;
@@ -188,15 +190,15 @@ impl LockManager {
 
     /// Renews a lock by its token, from any process: it is held for `lease` from now on, or as long
     /// as before if that is longer. Returns `None` if it was renewed and the new lease had not
-    /// expired when the answer came, and the loss otherwise.
+    /// expired when the answer arrived, and the loss otherwise.
     /// [`LockRequest::resume`](super::LockRequest::resume) returns a guard instead.
     ///
     /// # Errors
     ///
-    /// Those of the calls, within the operation timeout;
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a lease out of range,
-    /// [`LimitExceeded`](crate::ClientErrorKind::LimitExceeded) for a lock that would outlive the
-    /// TTL of the table's family.
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a lease out of range;
+    /// - [`LimitExceeded`](crate::ClientErrorKind::LimitExceeded) for a lock that would outlive the
+    ///   TTL of the table's family;
+    /// - the errors of the calls, within the operation timeout.
     pub async fn renew(
         &self,
         level: Level,

@@ -34,8 +34,8 @@
 //! | acquire one lock, wait for it, or try once | [`LockManager::lock`] |
 //! | acquire several locks, all or none, without deadlock | [`LockSet`] |
 //! | lock a partition, and fence its transactions | [`PartitionLocks`] |
-//! | continue a lock that another process acquired | [`LockRequest::resume`] |
-//! | look at locks, or revoke one | [`LockManager::show`], [`list`](LockManager::list), [`force_release`](LockManager::force_release) |
+//! | resume a lock that another process acquired | [`LockRequest::resume`] |
+//! | read locks, or revoke one | [`LockManager::show`], [`list`](LockManager::list), [`force_release`](LockManager::force_release) |
 //!
 //! # Guarantees
 //!
@@ -57,36 +57,36 @@
 
 // Inside:
 //
-// | file | what |
+// | file | contents |
 // |---|---|
-// | `name` | `LockName`: farm, client, id, and the row that follows from them |
+// | `name` | `LockName`: farm, client, id, and the row derived from them |
 // | `table` | `LockTableOptions`: tables for locks |
 // | `manager` | `LockManager`: the locks of one client in one table |
 // | `request` | `LockRequest`: waiting for a lock |
 // | `several` | `LockSet`: several locks, all or none |
 // | `guard` | `LockGuard`: a held lock |
-// | `keeper` | ends the lease of one lock, and renews it |
+// | `keeper` | the task that renews one lock, and ends it when its lease expires |
 // | `abandoned` | releases abandoned attempts: one watcher for each lock |
-// | `background` | futures that go on in the background when they are dropped |
+// | `background` | futures that continue in the background when they are dropped |
 // | `local` | the locks of one client and table within this process |
 // | `acquire` `renew` `release` | the protocol |
 // | `queue` `ticket` `releases` | the order of waiting processes |
 // | `in_partition` | `PartitionLocks`: locks in the partition of the data |
 // | `in_transaction` `pending` | locks as part of a transaction |
 // | `slots` | several holds in one row, for semaphores, read/write locks and elections |
-// | `claim` | what one token holds of a lock |
+// | `claim` | the hold of one token on a lock |
 // | `location` | the rows of one lock, and the calls that read and change them |
 // | `row_state` `owner` `layout` | the cells of a row |
-// | `state` | what a caller learns of a lock |
+// | `state` | the state of a lock, for callers |
 // | `list` | the held locks of a table |
 // | `lease` | the range of leases, and the margin for clocks |
 // | `clock` | the monotonic clock of leases |
 // | `term` | the lease as this process counts it |
 //
-// Invariants: a lock is held by the call that took all its rows and read its own token in them
-// behind that; every change of a hold is made under the condition that its owner cell is, to the
-// byte, as it was last read; no cell on a lock row expires before the cells under it; no lease is
-// counted from later than its request was sent.
+// Invariants: a call holds a lock if it took all its rows and then read its own token in them;
+// every change of a hold has the condition that its owner cell is byte for byte as last read; no
+// cell on a lock row expires before the cells under it; no lease is counted from later than its
+// request was sent.
 
 mod abandoned;
 mod acquire;

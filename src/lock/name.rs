@@ -10,14 +10,14 @@ use crate::{
     java_layout::{Level, distributed_row},
 };
 
-/// Between the parts of a lock's key.
+/// Separates the parts of a lock's key.
 const SEPARATOR: char = '#';
-/// HBase's longest row key.
+/// The longest row key of HBase.
 const MAX_ROW: usize = i16::MAX as usize;
 
 /// A lock's full name: `DC#farm#client#id` or `XDC#client#id`, the keys of the Java library.
 ///
-/// No part is empty, and neither farm nor client has a `#`, so no two names have one key.
+/// No part is empty, and farm and client contain no `#`, so no two names have the same key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct LockName {
     level: Level,
@@ -29,8 +29,8 @@ impl LockName {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an empty part, a `#` in farm or
-    /// client, and a name that is too long for a row key.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if a part is empty, farm or
+    /// client contains a `#`, or the name is too long for a row key.
     pub fn dc(farm: &str, client: &str, id: &str) -> Result<Self> {
         check_part("farm", farm)?;
         check_part("client", client)?;
@@ -41,7 +41,7 @@ impl LockName {
     ///
     /// # Errors
     ///
-    /// As [`dc`](Self::dc).
+    /// Returns the errors of [`dc`](Self::dc).
     pub fn xdc(client: &str, id: &str) -> Result<Self> {
         check_part("client", client)?;
         Self::new(Level::Xdc, format!("XDC#{client}#"), id)
@@ -63,8 +63,7 @@ impl LockName {
         Ok(Self { level, key })
     }
 
-    /// Reads a key as the table has it. None for what this library would not write: keys of other
-    /// writers.
+    /// Reads the name from a row key. Returns `None` for keys that this library does not write.
     pub(super) fn of_row(row: &[u8]) -> Option<Self> {
         let key = std::str::from_utf8(row.get(1..)?).ok()?;
         let (level, parts) = key.split_once(SEPARATOR)?;
@@ -83,15 +82,15 @@ impl LockName {
         name.ok().filter(|name| name.row() == row)
     }
 
-    /// Returns the lock whose two rows a region boundary at this key separates, if there is one. It
-    /// cannot be acquired.
+    /// Returns the lock whose two rows are separated by a region boundary at this key, if there is
+    /// one. Such a lock cannot be acquired.
     ///
     /// A table with the split restriction of [`LockTableOptions`](super::LockTableOptions) gets no
     /// such boundary.
     #[must_use]
     pub fn cut_by(boundary: impl AsRef<[u8]>) -> Option<Self> {
         let boundary = boundary.as_ref();
-        // The lock's row, and not more behind it than its companion has.
+        // Between the lock's row and its companion, which is the last key that separates them.
         (1..boundary.len())
             .filter(|end| boundary[*end..] <= *COMPANION)
             .find_map(|end| Self::of_row(&boundary[..end]))
@@ -109,7 +108,7 @@ impl LockName {
         &self.key
     }
 
-    /// Returns the farm of a lock of one farm.
+    /// Returns the farm, or `None` for a lock of all farms.
     #[must_use]
     pub fn farm(&self) -> Option<&str> {
         match self.level {
@@ -118,7 +117,7 @@ impl LockName {
         }
     }
 
-    /// Returns the client id: the service that the lock belongs to, not the process that holds it.
+    /// Returns the client id: the service to which the lock belongs, not the process that holds it.
     #[must_use]
     pub fn client(&self) -> &str {
         let before = match self.level {

@@ -1,4 +1,4 @@
-//! The value of the owner column: who holds a lock row, or what was left there.
+//! The value of the owner column: the holder of a lock row, or a record of the released one.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -14,9 +14,9 @@ const HELD: u8 = 1;
 /// The longest name of a holder, in bytes.
 pub(crate) const MAX_HOLDER: usize = 256;
 
-/// Identifies one hold of a lock: 128 random bits of the operating system, new for each attempt.
+/// The token of one hold of a lock: 128 random bits of the operating system, new for each attempt.
 ///
-/// A process that has the token can release the lock. Its text is 32 hexadecimal digits.
+/// Any process that has the token can release the lock. Its text is 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LockToken(u128);
 
@@ -66,8 +66,8 @@ impl FromStr for LockToken {
 pub(crate) enum Owner {
     /// The row is held.
     Held(HeldBy),
-    /// It was given back. The cells that say so live for this long from their timestamp, as long as
-    /// anything that lies under them.
+    /// The row was released. The cells that say so live for `ttl` after their timestamp, as long as
+    /// any cell under them.
     Free { ttl: Millis },
 }
 
@@ -75,28 +75,28 @@ pub(crate) enum Owner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeldBy {
     pub(crate) token: LockToken,
-    /// Counts what was sent for this token: no two values of one token are equal.
+    /// Counts the values written for this token: no two of them are equal.
     pub(crate) renewal: u64,
-    /// The cell TTL: marker and owner cell end this long after their timestamp.
+    /// The cell TTL: marker and owner cell expire this long after their timestamp.
     pub(crate) ttl: Millis,
-    /// A name for people.
+    /// A name for humans.
     pub(crate) holder: String,
-    /// What the cell said that this was appended to, or that was cleared from under it: that it was
-    /// given back, and lives for so long from its own timestamp. It stays at the head of the value.
+    /// The TTL in the `Free` value that this one was appended to, or that was cleared from under
+    /// it, counted from that cell's own timestamp. It stays at the head of the value.
     pub(crate) over: Option<Millis>,
 }
 
-/// A time as HBase counts it.
+/// A time in milliseconds, HBase's unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Millis(pub(crate) u64);
 
 impl Millis {
-    /// Whole milliseconds, rounded down.
+    /// Converts to whole milliseconds, rounded down.
     pub(crate) fn floor(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Whole milliseconds, rounded up.
+    /// Converts to whole milliseconds, rounded up.
     pub(crate) fn ceil(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
@@ -109,7 +109,7 @@ impl From<Millis> for Duration {
 }
 
 impl HeldBy {
-    /// What all owner cells of this hold begin with, and none of another.
+    /// Returns the prefix of all owner cells of this hold, and of no other hold.
     pub(crate) fn beginning(&self) -> Bytes {
         let mut value = BytesMut::with_capacity(26);
         self.put_beginning(&mut value);
@@ -149,7 +149,7 @@ impl Owner {
         }
     }
 
-    /// Reads a value. None when it is a stranger's.
+    /// Decodes a value. Returns `None` if another program wrote it.
     pub(crate) fn decode(mut value: &[u8]) -> Option<Self> {
         let (mut kind, mut over) = (value.try_get_u8().ok()?, None);
         if kind == FREE {
@@ -201,7 +201,7 @@ mod tests {
             let alone = Owner::Held(held.clone()).encode();
             prop_assert!(alone.starts_with(&held.beginning()));
             prop_assert_eq!(Owner::decode(&alone), Some(Owner::Held(held.clone())));
-            // What the server makes of the two, when one is appended to the other.
+            // The server's result if one is appended to the other.
             let appended = [free.encode(), alone].concat();
             let held = HeldBy { over: Some(Millis(over)), ..held };
             prop_assert!(appended.starts_with(&held.beginning()));
@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// The generator of pauses has a seed of 64 bits, which two images of one machine share.
+    /// The generator for pauses has a seed of 64 bits, which two images of one machine share.
     #[test]
     fn tokens_do_not_come_from_a_seed() {
         let token = || {

@@ -25,12 +25,12 @@ use crate::{
     txn::{Changes, Outcome, Part},
 };
 
-/// A lock that a [transaction acquires](crate::Transaction::acquire_lock): claim it once the
+/// A lock that a [transaction acquires](crate::Transaction::acquire_lock). Claim it once the
 /// transaction is committed.
 ///
-/// One that is dropped instead, on any thread, is given back in the background of the runtime that
-/// committed, once the commit is through; and a transaction whose pending lock was dropped before
-/// it was sent fails.
+/// If it is dropped instead, on any thread, the lock is released in the background of the runtime
+/// that committed, once the commit has completed. A transaction whose pending lock was dropped
+/// before it was sent fails.
 ///
 /// # Example
 ///
@@ -57,7 +57,7 @@ pub struct PendingLock {
     is_claimed: bool,
 }
 
-/// Takes a lock, as a part of a transaction.
+/// The acquisition of a lock as a part of a transaction.
 pub(super) struct Taking {
     pub(super) request: LockRequest,
     held: HeldBy,
@@ -66,9 +66,9 @@ pub(super) struct Taking {
 }
 
 enum State {
-    /// No attempt was made, or none that was applied or can be.
+    /// No attempt was sent, or none that was applied or still can be.
     Free,
-    /// One was sent, not before this, from this runtime.
+    /// An attempt was sent from this runtime, not before this moment.
     Sent(Moment, Handle),
     /// The `PendingLock` was dropped, so no caller will claim it.
     Unwanted,
@@ -77,7 +77,8 @@ enum State {
 impl Taking {
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for what no transaction can do.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a request that a
+    /// transaction cannot fulfil.
     pub(super) fn new(request: LockRequest) -> Result<Self> {
         request.check()?;
         if !request.wait.is_zero() {
@@ -136,7 +137,7 @@ impl Part for Taking {
 
     fn ended(&self, outcome: Option<&Outcome>) {
         let is_not_taken = match outcome {
-            // Another attempt was committed, with another token.
+            // If replayed, another attempt with another token was committed.
             Some(Outcome::Committed(committed)) => committed.replayed,
             Some(outcome) => outcome.is_not_applied(),
             None => false,
@@ -156,27 +157,30 @@ impl PendingLock {
         }
     }
 
-    /// Returns the token with which the lock is acquired.
+    /// Returns the token of the acquisition.
     #[must_use]
     pub fn token(&self) -> LockToken {
         self.taking.held.token
     }
 
-    /// Reads the lock, and takes it over. One call; two when an earlier holder's lease would
-    /// have lasted longer.
+    /// Reads the lock and returns a guard for it. Sends one call, or two if an earlier holder's
+    /// lease would have lasted longer.
     ///
-    /// Only what is seen counts, not what is known of the commit: it may be claimed after an
-    /// outcome that was [settled](crate::Unsettled::settle), too. The lease is counted from when
-    /// the commit was sent.
+    /// The cells of the lock decide, not the reported outcome of the commit, so the lock can also
+    /// be claimed after an outcome was [settled](crate::Unsettled::settle). The lease is counted
+    /// from when the commit was sent.
     ///
     /// # Errors
     ///
-    /// - [`LockLost`](ErrorKind::LockLost) when it is not held by what the transaction wrote: it
-    ///   was not applied, or replayed, or the lease was over;
-    /// - those of the calls.
+    /// - [`LockLost`](ErrorKind::LockLost) if the lock is not held by this transaction: the
+    ///   transaction was not applied, or was replayed, or the lease expired;
+    /// - the errors of the calls.
     ///
-    /// After any of them, and when the future is dropped, what may have been acquired is given back
-    /// in the background.
+    /// After an error, a lock that may have been acquired is released in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, a lock that may have been acquired is released in the background.
     pub async fn claim(mut self) -> Result<LockGuard> {
         let Taking { request, held, .. } = &*self.taking;
         let State::Sent(since, _) = *self.taking.state() else {
@@ -205,7 +209,7 @@ impl PendingLock {
         if guard.is_held() {
             return Ok(guard);
         }
-        // The guard gives it back when it is dropped.
+        // Dropping the guard releases the lock.
         Err(self.taking.request.in_context(
             Error::new(
                 ErrorKind::LockLost,

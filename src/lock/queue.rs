@@ -24,7 +24,7 @@ use crate::error::Result;
 
 /// The age at which a ticket is written again.
 const REFRESH_AFTER: Duration = Duration::from_secs(1);
-/// The pauses between two looks at a lock that is held.
+/// The pauses between two reads of a held lock.
 const MIN_PAUSE: Duration = Duration::from_millis(2);
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause between two polls of a process that is not next. With `REFRESH_AFTER` it is
@@ -38,15 +38,15 @@ pub(super) struct TicketChange {
     pub(super) write: Option<RegionAction>,
     /// Applied with the attempt if it takes the lock.
     pub(super) give_up: Option<Mutation>,
-    /// Whether a ticket of the process was read, and no older one that is alive.
+    /// Whether the ticket of the process was read, and no older ticket is alive.
     pub(super) is_next: bool,
 }
 
-/// A process that waits for a lock: its ticket, and what it knows of the others.
+/// A process that waits for a lock: its ticket, and its view of the others.
 pub(super) struct Waiter {
     location: LockLocation,
-    /// The id in its ticket. `None` before that is written: the operating system's randomness costs
-    /// a call.
+    /// The id in its ticket. `None` before the first ticket is written: random bits of the
+    /// operating system cost a system call.
     id: Option<LockToken>,
     since: Option<u64>,
     /// The slot of its ticket, and when that was written last.
@@ -55,9 +55,9 @@ pub(super) struct Waiter {
     others: Vec<(Ticket, Instant)>,
     /// How many of them are older. `None` before the first attempt.
     ahead: Option<usize>,
-    /// How long a process holds the lock, estimated from those before.
+    /// How long a process holds the lock, estimated from earlier holders.
     turn: Option<Duration>,
-    /// When an older ticket was last seen to be gone.
+    /// When an older ticket was last found to be gone.
     advanced: Option<Instant>,
     /// How often the lock was polled since then.
     polls: u32,
@@ -97,7 +97,7 @@ impl Waiter {
             .map(|other| (other, release.at))
             .collect();
         if waiting == 1 && release.held_for < MAX_PAUSE {
-            // The other process is through by then, so the first call can be an attempt.
+            // The other process has released the lock by then, so the first call can be an attempt.
             self.step_back = Some(release.held_for.mul_f64(1.3 + fastrand::f64() / 3.0));
             self.set_ahead(0);
         } else {
@@ -124,7 +124,7 @@ impl Waiter {
         }
     }
 
-    /// Returns what writes the ticket, if that is due and a slot is free.
+    /// Returns the action that writes the ticket, if that is due and a slot is free.
     fn refresh(&mut self) -> Option<RegionAction> {
         if self
             .ticket
@@ -144,8 +144,8 @@ impl Waiter {
         Some(RegionAction::Atomic(vec![put.into()]))
     }
 
-    /// One of the first slots that are free, by chance: two processes that arrive together rarely
-    /// choose the same one, and if they do, the one whose ticket is overwritten chooses again.
+    /// Returns one of the first free slots at random: two processes that arrive together rarely
+    /// choose the same one. If they do, the process whose ticket is overwritten chooses again.
     fn free_slot(&self) -> Option<u8> {
         let is_free = |slot: &u8| self.others.iter().all(|(other, _)| other.slot != *slot);
         let free: Vec<u8> = (0..SLOTS).filter(is_free).take(8).collect();
@@ -153,8 +153,8 @@ impl Waiter {
         free.get(chosen).copied()
     }
 
-    /// Returns what gives the ticket up. The empty cell outlives it: HBase reads expired cells one
-    /// by one unless a newer cell of their column is alive.
+    /// Returns the mutation that gives up the ticket. The empty cell outlives it: HBase reads
+    /// expired cells one by one unless a newer cell of their column is alive.
     fn give_up(&self) -> Option<Mutation> {
         let (slot, _) = self.ticket?;
         Some(self.put(slot, Bytes::new()).ttl(FENCING_TTL).into())
@@ -190,8 +190,7 @@ impl Waiter {
             .collect();
         let order = self.since.zip(self.id.map(LockToken::bits));
         let is_older = |other: &Ticket| order.is_none_or(|order| other.order() < order);
-        // On a server whose clock is behind, cells live longer than their TTL, and newer ones are
-        // hidden by them.
+        // On a server whose clock is behind, cells live longer than their TTL and hide newer ones.
         let is_alive = |read: &Instant| read.elapsed() < TICKET_TTL;
         let older = self
             .others
@@ -241,8 +240,8 @@ impl Waiter {
         Ok(states)
     }
 
-    /// Returns the pause before the next call. A process that is not next polls when most of those
-    /// ahead should be through; each poll that finds it no further doubles the pause.
+    /// Returns the pause before the next call. A process that is not next polls when most of the
+    /// processes ahead should have released the lock; each poll without progress doubles the pause.
     pub(super) fn pause(&mut self) -> Duration {
         if let Some(pause) = self.step_back.take() {
             return pause;
@@ -258,7 +257,7 @@ impl Waiter {
         }
     }
 
-    /// Ends the wait of a process that has acquired the lock: the attempt has given up its ticket.
+    /// Ends the wait of a process that has acquired the lock. The attempt has given up its ticket.
     pub(super) fn acquired(mut self) {
         self.ticket = None;
     }

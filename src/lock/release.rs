@@ -1,4 +1,4 @@
-//! Giving a lock back, whole or in part, and taking it away.
+//! Release of a lock, whole or in part, and its revocation.
 
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// A lease of which more than this is left is deleted when it is given back, not overwritten: what
-/// is overwritten stays as long as the lease would have, and a Java client's lease laid over it may
-/// be shorter (its default is 90 s).
+/// A hold is deleted on release, not overwritten, if more than this is left of its lease.
+/// Overwriting cells live as long as the lease would have, and a Java client's lease written over
+/// them may be shorter (its default is 90 s).
 pub(crate) const LONG_REST: Duration = Duration::from_secs(90);
 
 /// The hint when an answer was lost.
 const CHECK_HOLDER: &str = "read the present holder before you revoke it again";
 
-/// The pause before a release is sent again whose answer was lost.
+/// The pause before a release whose answer was lost is sent again.
 const RESEND: Duration = Duration::from_millis(20);
 
 /// The context of a release that found a row changed.
@@ -36,30 +36,28 @@ const RESEND: Duration = Duration::from_millis(20);
 struct ReleaseContext {
     /// No client acquired or revoked the lock since it was last read.
     is_untouched: bool,
-    /// It was sent before, and the answer was lost.
+    /// The release was sent before, and the answer was lost.
     is_unanswered: bool,
-    /// The lease is over.
+    /// The lease has expired.
     is_over: bool,
 }
 
 impl ReleaseContext {
-    /// Whether a row, gripped like this before and seen like this now, was given back by the
-    /// release itself: an answer may be that to a second copy of the request, or to a second
-    /// request, which finds done what it is for.
+    /// Returns whether this release released a row itself. The answer may be that to a second copy
+    /// of the request, or to a second request that found the row released.
     fn is_given_back(self, row_lease: &RowLease, state: &RowState) -> bool {
-        // Without a cell that says so it may have been deleted, by a Java client; or it has run
-        // out.
+        // If no cell marks the row free, a Java client may have deleted it, or it expired.
         let is_deleted = self.is_unanswered && !self.is_over && state.occupant().is_none();
         self.is_untouched && (state.was_given_back(row_lease) || is_deleted)
     }
 }
 
 impl LockLocation {
-    /// Gives back what a token of another process has.
+    /// Releases the hold of another process's token.
     ///
     /// # Errors
     ///
-    /// As [`vacate`](Self::vacate).
+    /// Returns the errors of [`vacate`](Self::vacate).
     pub(super) async fn release(&self, token: LockToken, deadline: Instant) -> Result<ReleaseOutcome> {
         let loss = match self.resume(token, deadline).await? {
             Resumed::Held(claim) => self
@@ -71,13 +69,13 @@ impl LockLocation {
         Ok(loss.map_or(ReleaseOutcome::Released, ReleaseOutcome::Lost))
     }
 
-    /// Gives the lock back, if it is still held. None when it was.
+    /// Releases the lock. Returns `None` if it was held until now, and the loss otherwise.
     ///
     /// # Errors
     ///
-    /// Those of the calls. If the outcome is unknown, the lock may still be held, until its lease
-    /// is over; or an answer was lost, and the lock is not held any more, be it by that release or
-    /// for another reason.
+    /// Returns the errors of the calls. If the outcome is unknown, the lock may still be held until
+    /// its lease expires; or an answer was lost and the lock is not held any more, due to that
+    /// release or for another reason.
     pub(super) async fn vacate(&self, claim: &LockClaim, deadline: Instant) -> Result<Option<LockLoss>> {
         let mut row_leases: Vec<Option<RowLease>> = claim.row_leases.iter().cloned().map(Some).collect();
         let mut given_back = vec![false; row_leases.len()];
@@ -96,8 +94,8 @@ impl LockLocation {
             };
             let outcome = match change.send().await {
                 Ok(outcome) => outcome,
-                // Twice is as good as once: the second one finds nothing that it is for. But who
-                // takes the lock in between must not look like one who took it away.
+                // A second release is harmless: it finds nothing to release. But a client that
+                // acquires the lock in between must not be reported as one that revoked it.
                 Err(error) if error.is_outcome_unknown() && Instant::now() + RESEND < deadline => {
                     unanswered = Some(error);
                     sleep(RESEND).await;
@@ -129,7 +127,7 @@ impl LockLocation {
                     (false, _) => Ok(Some(claim::loss(claim.token, claim.is_over(), &after))),
                 };
             }
-            // It was renewed meanwhile.
+            // The hold was renewed meanwhile.
         }
         Err(claim::changed_meanwhile("released"))
     }
@@ -140,18 +138,18 @@ impl LockLocation {
             && let Some(row_lease) = state.lease_of(held.token)
         {
             let mut mutations = self.giving_up_over(index, &row_lease, None);
-            // So that the holder can tell it from its own release.
+            // The count tells the holder that this was not its own release.
             mutations.extend(self.count(index));
             return Some(self.if_held(index, &row_lease, mutations));
         }
-        // The lock of another kind of client. A delete would hide the next holder until the
-        // servers' clocks have passed a stamp that is ahead of them. How long the marker lives is
-        // not known, so what is laid over it lives for ever: an empty cell.
+        // The holder's client writes no owner. A delete would hide the next holder until the
+        // servers' clocks have passed a timestamp that is ahead of them. The marker's lifetime is
+        // unknown, so the empty cell over it has no TTL.
         let (timestamp, marker) = state.marker_of(holder)?;
         Some(self.if_marked(index, marker, vec![self.blank(index, timestamp)]))
     }
 
-    /// Gives back what the token has of the rows, which were seen like this before it was tried.
+    /// Releases the rows that the token holds. `before` are the rows before the attempt.
     pub(super) async fn give_back_part(
         &self,
         token: LockToken,
@@ -180,14 +178,16 @@ impl LockLocation {
         Ok(())
     }
 
-    /// Says again what the row said that a hidden hold was written over, which was not to be lost.
+    /// Returns the action that restores the record of remaining cells if a hidden hold overwrote
+    /// it.
     fn restore_action(&self, index: usize, row_lease: &RowLease, before: &RowState) -> Option<RegionAction> {
         row_lease.outlived_by(before)?;
         let mark_free = self.mark_free(index, row_lease, row_lease.depth(before));
         Some(self.if_held(index, row_lease, vec![mark_free]))
     }
 
-    /// The actions that give back what is held, the last row first, and which rows they are of.
+    /// Returns the actions that release the held rows, the last row first, and the indexes of these
+    /// rows.
     fn give_back_actions(
         &self,
         row_leases: &[Option<RowLease>],
@@ -207,8 +207,8 @@ impl LockLocation {
             .unzip()
     }
 
-    /// The action that gives back one row, of a hold that was taken so long ago, and under which
-    /// nothing lives longer than this from its timestamp on.
+    /// Returns the action that releases one row. The hold is of this age, and no cell under it
+    /// lives longer than `ttl` after its timestamp.
     fn give_back_action(
         &self,
         index: usize,
@@ -222,21 +222,21 @@ impl LockLocation {
     fn giving_up(&self, index: usize, row_lease: &RowLease, ttl: Millis, age: Duration) -> Vec<Mutation> {
         let is_long = Duration::from(ttl).saturating_sub(age) > LONG_REST;
         if is_long && !self.rows.appended {
-            // A flush may drop the delete marker from under two later holds, so it stays known what
-            // it was for.
+            // A flush may drop the delete marker from under two later holds, so the owner cell
+            // keeps the record.
             vec![
                 self.clear(index, row_lease.timestamp).into(),
                 self.mark_free(index, row_lease, ttl),
             ]
         } else {
-            // At the marker's own timestamp, so that a client with a slower clock is not hidden
-            // behind it; and for as long as anything below would live.
+            // Uses the marker's own timestamp, so that it does not hide a client with a slower
+            // clock, and lives as long as any cell under it.
             vec![self.giving_back(index, row_lease, ttl)]
         }
     }
 
-    /// Gives up a row that was read as `before` before it was taken; `None` if it is unknown what
-    /// was there.
+    /// Returns the mutations that release a row. `before` is the row before it was taken, or `None`
+    /// if that is unknown.
     fn giving_up_over(&self, index: usize, row_lease: &RowLease, before: Option<&RowState>) -> Vec<Mutation> {
         match self.before(row_lease, before) {
             Some(before) => self.giving_up(index, row_lease, row_lease.depth(&before), Duration::ZERO),
@@ -245,13 +245,14 @@ impl LockLocation {
         }
     }
 
-    /// Overwrites a hold under which nothing lives longer than this from its timestamp on.
+    /// Returns the mutation that overwrites a hold. No cell under it lives longer than `ttl` after
+    /// its timestamp.
     pub(super) fn giving_back(&self, index: usize, row_lease: &RowLease, ttl: Millis) -> Mutation {
         self.rewrite(index, row_lease, Bytes::new(), &Owner::Free { ttl }, ttl)
     }
 
-    /// Takes the lock from its holder, or only from the holder with this token, and logs that.
-    /// Returns `None` if there was no such holder, or if its hold ended otherwise meanwhile.
+    /// Revokes the lock, or only the hold of this token, and logs that. Returns `None` if there was
+    /// no such holder, or if its hold ended otherwise meanwhile.
     pub(super) async fn evict(
         &self,
         name: &str,

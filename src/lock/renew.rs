@@ -1,4 +1,4 @@
-//! Keeping a lock: renewals, and holds of other processes.
+//! Renewal of a lock, and holds of other processes.
 
 use std::time::Duration;
 
@@ -17,28 +17,28 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, Result};
 
-/// The part of what is left of a lease that one try to renew it may take: one silent connection
-/// must not cost the lock.
+/// One try of a renewal may take this fraction of the remaining lease: one silent connection must
+/// not cost the lock.
 const PART_OF_A_TRY: u32 = 3;
-/// A try that would have less than this gets all that is left.
+/// A try that would have less time than this gets the whole remaining lease.
 const MIN_TRY: Duration = Duration::from_millis(50);
 
-/// How long one try to renew a lease may take of which so much is left.
+/// Returns how long one try of a renewal may take if `left` remains of the lease.
 pub(crate) fn time_of_try(left: Duration) -> Duration {
     Some(left / PART_OF_A_TRY)
         .filter(|part| *part >= MIN_TRY)
         .unwrap_or(left)
 }
 
-/// How a renewal ended.
+/// The outcome of a renewal.
 #[derive(Debug)]
 pub(super) enum Renewal {
-    /// It is held until then, by this machine's clock.
+    /// The lock is held until then, by this machine's clock.
     Held(Moment),
     Lost(LockLoss),
 }
 
-/// The hold of a token.
+/// The hold of a token, or its loss.
 #[derive(Debug)]
 pub(super) enum Resumed {
     Held(LockClaim),
@@ -46,13 +46,13 @@ pub(super) enum Resumed {
 }
 
 impl LockLocation {
-    /// Renews the lease: it lasts this long from now on. It is never shortened.
+    /// Renews the lease for `lease` from now on. A longer lease is not shortened.
     ///
     /// # Errors
     ///
-    /// Those of the call. If its outcome is unknown, the hold is as it was or renewed; the next
-    /// renewal finds out. [`LimitExceeded`](ClientErrorKind::LimitExceeded) when the lock would
-    /// outlive the cells that it is made of.
+    /// Returns the errors of the call, and [`LimitExceeded`](ClientErrorKind::LimitExceeded) if the
+    /// lock would outlive its cells. If the outcome is unknown, the hold was renewed or is
+    /// unchanged; the next renewal finds out.
     pub(super) async fn renew(
         &self,
         claim: &mut LockClaim,
@@ -61,13 +61,13 @@ impl LockLocation {
     ) -> Result<Renewal> {
         for _ in 0..TRIES {
             let sent = Moment::now();
-            // Since the marker's timestamp no more time has passed than since its sending.
+            // No more time has passed since the marker's timestamp than since it was sent.
             let ttl = Millis::ceil(claim.since.elapsed() + lease).max(claim.longest);
             if let Some(live) = self.cells_live.filter(|live| Millis::floor(*live) < ttl) {
                 return Err(outlives(live, &self.rows.family));
             }
             claim.renewals = claim::next_renewal(claim.renewals)?;
-            // A refused renewal adds nothing.
+            // If the renewal is refused, the TTL is not applied.
             let longest_before = std::mem::replace(&mut claim.longest, ttl);
             let held = HeldBy {
                 token: claim.token,
@@ -97,17 +97,17 @@ impl LockLocation {
             if claim.row_leases.iter().all(|row_lease| row_lease.value == value) {
                 return Ok(Renewal::Held(claim.renewed_until(sent, lease, last_fencing)));
             }
-            // An earlier renewal had arrived although its answer was lost.
+            // An earlier renewal was applied, although its answer was lost.
         }
         Err(claim::changed_meanwhile("renewed"))
     }
 
-    /// Renews what a token of another process has. None when it was; why not, when it is not held
-    /// any more.
+    /// Renews the hold of another process's token. Returns `None` if it was renewed, and the loss
+    /// if it is not held any more.
     ///
     /// # Errors
     ///
-    /// As [`renew`](Self::renew).
+    /// Returns the errors of [`renew`](Self::renew).
     pub(super) async fn renew_for(
         &self,
         token: LockToken,
@@ -124,7 +124,7 @@ impl LockLocation {
                 Renewal::Held(until) if !until.before(margin(lease, None)).left().is_zero() => {
                     return Ok(None);
                 }
-                // The answer came when the lease that it gave was over.
+                // The lease had expired when the answer arrived.
                 Renewal::Held(_) => {}
                 Renewal::Lost(loss) => return Ok(Some(loss)),
             }
@@ -136,9 +136,9 @@ impl LockLocation {
         Err(error.with_retryable(true).with_hint("take a longer lease"))
     }
 
-    /// Reads what a token holds of the lock, and since when.
+    /// Reads the hold of a token, and its age.
     ///
-    /// The increment of the fencing cell reads the server's clock. It was sent after `sent`, so the
+    /// The increment of the fencing cell reads the server's clock. It is sent after `sent`, so the
     /// age of the hold at `sent` is at most what the increment's timestamp says.
     pub(super) async fn resume(&self, token: LockToken, deadline: Instant) -> Result<Resumed> {
         for _ in 0..TRIES {
@@ -165,7 +165,7 @@ impl LockLocation {
             let now = outcome.after.first().and_then(|state| state.fencing);
             let row_leases: Option<Vec<RowLease>> =
                 outcome.after.iter().map(|state| state.lease_of(token)).collect();
-            // A fencing number that another client counted on is older than `sent`.
+            // If the increment was refused, the number may be another client's, from before `sent`.
             if let (true, Some(now), Some(row_leases)) = (outcome.processed == [true], now, row_leases) {
                 let since = row_leases
                     .iter()

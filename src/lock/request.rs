@@ -1,4 +1,4 @@
-//! Asking for a lock.
+//! Requests for locks.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -82,16 +82,16 @@ impl LockRequest {
     /// specified. Whole milliseconds, from 100 ms to 30 days, and not longer than the TTL of the
     /// table's family.
     ///
-    /// Prefer a short one that is [renewed](Self::auto_renew): if this process dies, others wait
-    /// for its rest.
+    /// Prefer a short lease that is [renewed](Self::auto_renew): if this process dies, others wait
+    /// until the lease expires.
     pub fn ttl(mut self, lease: Duration) -> Self {
         self.lease = Millis::floor(lease).into();
         self
     }
 
     /// Sets how long to wait for a held lock; no time unless specified. Waiting tasks and processes
-    /// acquire it in the order in which they came. When the time is over a last attempt is made,
-    /// unless others come first.
+    /// acquire it in the order in which they began to wait. When the time is over, one last attempt
+    /// is made unless others come first.
     ///
     /// The calls themselves may take the operation timeout in addition.
     pub fn wait(mut self, wait: Duration) -> Self {
@@ -99,8 +99,8 @@ impl LockRequest {
         self
     }
 
-    /// Renews the lease in the background, each time a third of it (less the
-    /// [margin](Self::skew_margin)) is over, as long as the guard lives.
+    /// Renews the lease in the background as long as the guard lives, each time a third of the
+    /// lease (less the [margin](Self::skew_margin)) has passed.
     pub fn auto_renew(mut self) -> Self {
         self.renewed = true;
         self
@@ -109,11 +109,11 @@ impl LockRequest {
     /// Sets how much earlier than the server this client counts a lease as expired; a tenth of the
     /// lease, at most a second, unless specified.
     ///
-    /// The lease is the server's: it ends there by that server's clock. When the region moves to a
-    /// server whose clock is ahead by more than the margin, others get the lock while this side
-    /// counts it as held. HBase admits region servers that are 30 s apart. Make the margin larger
-    /// than your servers' clocks differ; an audit of the cluster reports those that are more than a
-    /// second apart.
+    /// The lease expires by the region server's clock. If the region moves to a server whose clock
+    /// is ahead by more than the margin, another client can acquire the lock while this client
+    /// still counts it as held. HBase admits region servers whose clocks differ by up to 30 s. Make
+    /// the margin larger than the differences between your servers' clocks; an audit of the cluster
+    /// reports those of more than a second.
     pub fn skew_margin(mut self, margin: Duration) -> Self {
         self.margin = Some(margin);
         self
@@ -121,17 +121,21 @@ impl LockRequest {
 
     /// Acquires the lock.
     ///
-    /// The tasks of one process that [wait](Self::wait) for a lock queue up, in their order, and
-    /// only the first of them polls the server. A dropped future leaves no lock behind: a lock that
-    /// an attempt in flight wins is released in the background.
+    /// The tasks of one process that [wait](Self::wait) for a lock queue up in their order, and
+    /// only the first of them polls the server.
     ///
     /// # Errors
     ///
-    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming the holder if one was seen, when
-    ///   it was held until the time was over;
+    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming the holder if one was seen, if the
+    ///   lock was held until the wait was over;
     /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a lease out of range;
-    /// - those of the calls. When an answer was lost, an attempt that won all the same is given
-    ///   back in the background.
+    /// - the errors of the calls. If an answer was lost, a lock that the attempt won is released in
+    ///   the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves no lock behind: a lock that an attempt in flight wins is released in
+    /// the background.
     pub async fn acquire(self) -> Result<LockGuard> {
         self.check()?;
         let until = Instant::now() + self.wait;
@@ -141,15 +145,16 @@ impl LockRequest {
         Ok(guard.with_local_claim(self.local_claim(turn)))
     }
 
-    /// Acquires the lock if it is free. Returns `None` if it is held. Does not wait for it,
-    /// whatever [`wait`](Self::wait) says, and so does not queue up: it may be faster than tasks
-    /// and processes that wait.
+    /// Acquires the lock if it is free. Returns `None` if it is held. Does not wait, even if
+    /// [`wait`](Self::wait) is set, and is not queued, so it can overtake waiting tasks and
+    /// processes.
     ///
-    /// If another task of this process holds it, no call is made.
+    /// Makes no call if another task of this process holds the lock.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), without [`LockUnavailable`](ErrorKind::LockUnavailable).
+    /// Returns the errors of [`acquire`](Self::acquire), except
+    /// [`LockUnavailable`](ErrorKind::LockUnavailable).
     pub async fn try_acquire(self) -> Result<Option<LockGuard>> {
         match self.wait(Duration::ZERO).acquire().await {
             Ok(guard) => Ok(Some(guard)),
@@ -158,14 +163,14 @@ impl LockRequest {
         }
     }
 
-    /// Returns a guard for a lock that is held by this token: one that an earlier run or another
+    /// Returns a guard for the lock that this token holds: one that an earlier run or another
     /// process acquired and [detached](LockGuard::detach).
     ///
-    /// The lease is not renewed by this call, and ends when the server ends it, less the
+    /// This call does not renew the lease, which expires when it expires on the server, less the
     /// [margin](Self::skew_margin). The guard renews it for the [`ttl`](Self::ttl) of this request,
-    /// in the background if the request says [`auto_renew`](Self::auto_renew). Its
-    /// [fencing number](LockGuard::fencing) is new, and higher than that of the guard that acquired
-    /// the lock. Two guards of one token do not exclude each other.
+    /// in the background if [`auto_renew`](Self::auto_renew) is set. Its [fencing
+    /// number](LockGuard::fencing) is new, and higher than that of the guard that acquired the
+    /// lock. Two guards of one token do not exclude each other.
     ///
     /// # Errors
     ///
@@ -208,12 +213,13 @@ impl LockRequest {
         self.location.rows.lock_row()
     }
 
-    /// By what everybody orders the locks that they want together.
+    /// Returns the key by which all clients order the locks of a set.
     pub(super) fn order(&self) -> (TableName, Bytes) {
         (self.table().name().clone(), self.row().clone())
     }
 
-    /// The turn among the tasks of this process; none for one that goes without.
+    /// Waits for the turn among the tasks of this process. `None` if the request competes without a
+    /// turn.
     pub(super) async fn turn(&self, until: Instant) -> Result<Option<Turn>> {
         let turn = self.local.turn(self.row(), until).await;
         turn.map_err(|why| self.in_context(self.unavailable(&why)))
@@ -223,9 +229,9 @@ impl LockRequest {
         self.local.local_claim(self.row(), turn)
     }
 
-    /// Tries until the lock is won, or until it is time to stop.
+    /// Tries until the lock is won, or until the wait is over.
     pub(super) async fn compete(&self, until: Instant, deadline: Instant) -> Result<LockGuard> {
-        // Every call in it ends by the deadline itself, and knows better what it was doing then.
+        // Every call inside ends by the deadline itself, and its error says which call it was.
         let won = self.try_until(until, deadline).await;
         won.map_err(|error| self.in_context(error))
     }
@@ -247,7 +253,7 @@ impl LockRequest {
                 }
                 Ok(RequestOutcome::Won(guard)) => Err(guard.lost_early()),
                 Ok(RequestOutcome::Lost(states)) => Ok(states),
-                // The attempt that may have won is watched, and the next has a token of its own.
+                // The attempt that may have won is watched, and the next one has its own token.
                 Err(error) if error.is_outcome_unknown() => Err(error),
                 Err(error) => return Err(error),
             };
@@ -263,8 +269,8 @@ impl LockRequest {
         }
     }
 
-    /// Waits until another attempt is worth its call. When it is time to stop, the error says why
-    /// the last one was refused: by what was seen then, or as it failed.
+    /// Waits until another attempt is worth its call. If the wait is over, the error is that of the
+    /// last attempt: its failure, or the holder that it found.
     async fn until_worth_trying(
         &self,
         mut last: Result<Vec<RowState>>,
@@ -319,8 +325,8 @@ impl LockRequest {
         LockGuard::new(self.name.clone(), self.location.clone(), claim, term)
     }
 
-    /// Turns an attempt into what its caller gets. A request that can wait releases a lock that it
-    /// took ahead of older tickets.
+    /// Turns the outcome of an attempt into that of the request. A request that can wait releases a
+    /// lock that it took ahead of older tickets.
     async fn settle(&self, attempt: AttemptOutcome, deadline: Instant) -> RequestOutcome {
         match attempt {
             AttemptOutcome::Won(claim) if self.is_out_of_order(&claim) => {
@@ -339,7 +345,7 @@ impl LockRequest {
         !self.wait.is_zero() && !self.ticket.is_next && !claim.awaited_by.is_empty()
     }
 
-    /// Returns the owner to write for one attempt: each has a token of its own.
+    /// Returns the owner to write for one attempt. Each attempt has its own token.
     pub(super) fn held(&self) -> HeldBy {
         HeldBy {
             token: LockToken::unique(),
@@ -365,7 +371,7 @@ impl LockRequest {
         self.location.in_context(&self.name, error)
     }
 
-    /// The error of an attempt that was lost.
+    /// Returns the error of a lost attempt.
     pub(super) fn refused(&self, states: &[RowState]) -> Error {
         self.in_context(self.held_by(states))
     }
@@ -389,14 +395,14 @@ impl LockRequest {
     }
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 pub(super) enum RequestOutcome {
     Won(LockGuard),
     Lost(Vec<RowState>),
 }
 
-/// One attempt to take locks that are in one region, and what else was to be read behind that. It
-/// goes on to its end even if this future is dropped, so that what it wins is never forgotten.
+/// Tries once to take locks that are in one region, and performs another read after that. Runs to
+/// its end even if this future is dropped, so that no lock that it wins is lost track of.
 pub(super) async fn attempt(
     requests: Vec<LockRequest>,
     read_behind: Option<Get>,

@@ -16,10 +16,10 @@ pub(crate) struct RowState {
     owner: Option<CellState>,
     /// The timestamp of the fencing cell.
     pub(crate) fencing: Option<u64>,
-    /// The fencing number of the last hold: that timestamp too, or, where holds share a row, that
-    /// of what they share.
+    /// The fencing number of the last hold: the timestamp of the fencing cell, or of the common
+    /// number where holds share a row.
     pub(crate) number: Option<u64>,
-    /// The tickets of waiting processes; only in the first row of a lock, not among slots.
+    /// The tickets of waiting processes. Only in the first row of a lock, and not in rows of slots.
     pub(super) tickets: Vec<Ticket>,
 }
 
@@ -38,17 +38,17 @@ impl CellState {
     }
 }
 
-/// One row of a lock as a token holds it: what must be unchanged for the hold to continue.
+/// A token's lease on one row of a lock: the cells that must be unchanged for the hold to continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowLease {
-    /// That of marker and owner cell.
+    /// The timestamp of marker and owner cell.
     pub(crate) timestamp: u64,
-    /// The owner cell's value, to the byte.
+    /// The exact value of the owner cell.
     pub(crate) value: Bytes,
     pub(crate) held: HeldBy,
 }
 
-/// The cells that an owner left on a row, or is about to leave there.
+/// The cells that an owner left on a row, or will leave there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Remains {
     pub(crate) timestamp: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
-    /// Until when these cells and what lies under them may live: the horizon.
+    /// Returns the horizon: the time until which these cells and those under them may live.
     pub(crate) fn horizon(self) -> u64 {
         self.timestamp.saturating_add(self.ttl.0)
     }
@@ -67,7 +67,7 @@ impl Remains {
 pub(crate) enum Occupant {
     /// A client of this library.
     Ours { since: u64, held: HeldBy },
-    /// A client that leaves a marker and no owner that we can read.
+    /// A client that writes a marker, but no owner that this library can read.
     Foreign { since: u64, marker: Bytes },
 }
 
@@ -80,10 +80,10 @@ impl Occupant {
     }
 }
 
-/// Returns the read of each row of a lock.
+/// Returns the read of one row of a lock.
 pub(crate) fn get(rows: &LockRows, index: usize) -> Get {
     let columns = rows.columns(index);
-    // With the tickets of those who wait.
+    // Including the tickets of waiting processes.
     if index == 0 && *columns == ALONE {
         return Get::new(rows.rows[index].clone()).family(rows.family.clone());
     }
@@ -97,7 +97,7 @@ pub(crate) fn get(rows: &LockRows, index: usize) -> Get {
     }
 }
 
-/// Returns the read of a row before it is taken: what earlier holders left there.
+/// Returns the read of a row before it is taken, for the cells that earlier holders left there.
 pub(crate) fn get_remains(rows: &LockRows, index: usize) -> Get {
     Get::new(rows.rows[index].clone()).column(rows.family.clone(), rows.columns(index).owner.clone())
 }
@@ -124,7 +124,7 @@ impl RowState {
         number: Option<&Cell>,
     ) -> Self {
         Self {
-            // An empty value counts as absent, for HBase's own "if not exists" too.
+            // An empty value counts as absent, as it does for HBase's own "if not exists".
             marker: marker.map(CellState::of),
             owner: owner.map(CellState::of),
             fencing: fencing.map(|cell| cell.timestamp),
@@ -133,7 +133,7 @@ impl RowState {
         }
     }
 
-    /// A row that is free, and for which these wait.
+    /// Returns the state of a free row for which processes with these tickets wait.
     pub(super) fn awaited_by(tickets: Vec<Ticket>) -> Self {
         Self {
             tickets,
@@ -141,17 +141,17 @@ impl RowState {
         }
     }
 
-    /// Whether a process waits for the lock.
+    /// Returns whether a process waits for the lock.
     pub(super) fn is_awaited(&self) -> bool {
         !self.tickets.is_empty()
     }
 
-    /// The marker that says that the row is taken.
+    /// Returns the marker if the row is taken.
     fn held_marker(&self) -> Option<&CellState> {
         self.marker.as_ref().filter(|marker| !marker.value.is_empty())
     }
 
-    /// Returns the marker that says that the row is taken, and its timestamp.
+    /// Returns the marker and its timestamp if the row is taken.
     #[cfg(feature = "thrift")]
     pub(crate) fn mark(&self) -> Option<(u64, &Bytes)> {
         let marker = self.held_marker()?;
@@ -184,7 +184,7 @@ impl RowState {
     }
 
     /// Returns what this token wrote to the row without acquiring it: the delete marker of a
-    /// release in the same millisecond hides the marker that was written beside it.
+    /// release in the same millisecond hides the marker that was written with it.
     pub(super) fn hidden(&self, token: LockToken) -> Option<RowLease> {
         match self.lease_of(token) {
             Some(_) => None,
@@ -196,7 +196,8 @@ impl RowState {
     pub(crate) fn occupant(&self) -> Option<Occupant> {
         let marker = self.held_marker()?;
         Some(match self.decoded() {
-            // An older owner cell is what was left by the one before a client that writes none.
+            // An older owner cell is from a holder before the client that wrote the marker and no
+            // owner.
             Some((seen, Owner::Held(held))) if seen.timestamp >= marker.timestamp => Occupant::Ours {
                 since: seen.timestamp,
                 held,
@@ -223,7 +224,7 @@ impl RowState {
         let (seen, owner) = self.decoded()?;
         let ttl = match owner {
             Owner::Free { ttl } => ttl,
-            // What lay under it counts from the timestamp before: `RowLease::before`.
+            // The cells under it count from the timestamp before: see `RowLease::before`.
             Owner::Held(held) => held
                 .over
                 .map_or(held.ttl, |over| held.ttl.max(Millis(over.0.saturating_sub(1)))),
@@ -234,15 +235,15 @@ impl RowState {
         })
     }
 
-    /// Whether the row was given back as one that was gripped like this.
+    /// Returns whether this lease on the row was released.
     pub(crate) fn was_given_back(&self, row_lease: &RowLease) -> bool {
         matches!(self.decoded(), Some((seen, Owner::Free { .. })) if seen.timestamp == row_lease.timestamp)
     }
 }
 
 impl RowLease {
-    /// What is known of the row before it was taken, by what the hold was appended to, or was
-    /// written down when what lay there was cleared: the server stamped it later than that.
+    /// Returns the known state of the row before it was taken: the value that the hold was appended
+    /// to, or the record of what was cleared. The server stamped the hold later than that.
     pub(crate) fn before(&self) -> RowState {
         let owner = self.held.over.map(|ttl| CellState {
             timestamp: self.timestamp.saturating_sub(1),
@@ -254,23 +255,24 @@ impl RowLease {
         }
     }
 
-    /// How long from its timestamp on something may live on the row, as far as its owner cell says.
+    /// Returns how long after its timestamp a cell may live on the row, according to its owner
+    /// cell.
     pub(crate) fn whole_depth(&self) -> Millis {
         self.depth(&self.before())
     }
 
-    /// When the server's clock ends it.
+    /// Returns when the lease ends by the server's clock.
     pub(crate) fn end(&self) -> u64 {
         self.timestamp.saturating_add(self.held.ttl.0)
     }
 
-    /// Returns the cells that lay on the row before it was taken, if they may outlive the lease.
+    /// Returns the cells that were on the row before it was taken, if they may outlive the lease.
     pub(crate) fn outlived_by(&self, before: &RowState) -> Option<Remains> {
         before.remains().filter(|remains| self.end() < remains.horizon())
     }
 
-    /// How long from its timestamp on something may live on the row: the grip, or what lay there
-    /// before it was taken.
+    /// Returns how long after the lease's timestamp a cell may live on the row: of the lease, or of
+    /// those before it.
     pub(crate) fn depth(&self, before: &RowState) -> Millis {
         let outlived_by = self.outlived_by(before);
         outlived_by.map_or(self.held.ttl, |remains| {

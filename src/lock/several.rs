@@ -17,9 +17,9 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// Several locks that were acquired together. Each has a lease of its own, and may be lost alone.
+/// Several locks that were acquired together. Each has its own lease and can be lost alone.
 ///
-/// Dropping it gives all of them back, as dropping a [`LockGuard`] does.
+/// Dropping the set releases all of them, as dropping a [`LockGuard`] does.
 ///
 /// # Example
 ///
@@ -35,23 +35,23 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 /// ```
 #[must_use = "locks that are not bound to a name are released at once"]
 pub struct LockSet {
-    /// In the order in which they were asked for.
+    /// In the order of the requests.
     guards: Vec<LockGuard>,
 }
 
 impl LockSet {
     /// Acquires all these locks, or none.
     ///
-    /// First all are tried at once, those of one region in one call. If that does not give all of
-    /// them, they are given back, and acquired one after the other in the order of their rows,
-    /// which is the same for everybody: so two sets never wait for each other. They are waited for
-    /// as long as the request that waits least.
+    /// First, all of them are tried at once, the locks of one region in one call. If one is not
+    /// available, the others are released, and all are acquired one after the other in the order of
+    /// their rows. That order is the same for all clients, so two sets never wait for each other.
+    /// The shortest [wait](LockRequest::wait) of the requests is the wait of the set.
     ///
     /// # Errors
     ///
-    /// As [`LockRequest::acquire`], naming the lock that could not be had; and
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for no locks, and one that is asked for
-    /// twice.
+    /// Returns the errors of [`LockRequest::acquire`], naming the lock that was not available, and
+    /// [`InvalidInput`](ClientErrorKind::InvalidInput) if there are no requests or two for the same
+    /// lock.
     pub async fn acquire(requests: Vec<LockRequest>) -> Result<Self> {
         let Some(wait) = requests.iter().map(|request| request.wait).min() else {
             return Err(Error::invalid("no locks to acquire"));
@@ -63,7 +63,7 @@ impl LockSet {
             .map(|request| request.table().deadline() + wait)
             .min()
             .unwrap_or(until);
-        // By table too: requests may come from several managers.
+        // Requests may come from several managers, so the order includes the table.
         let mut by_order: BTreeMap<_, usize> = BTreeMap::new();
         for (index, request) in requests.iter().enumerate() {
             if by_order.insert(request.order(), index).is_some() {
@@ -104,18 +104,19 @@ impl LockSet {
         self.guards.iter().all(LockGuard::is_held)
     }
 
-    /// Waits until one of them is lost, and tells which.
+    /// Waits until one of them is lost, and returns its name and the loss.
     pub async fn lost(&self) -> (&str, LockLoss) {
         let losses = self.guards.iter().map(|guard| Box::pin(guard.lost()));
         let (loss, index, _) = select_all(losses).await;
         (self.guards[index].name(), loss)
     }
 
-    /// Releases all of them, and returns for each whether it was held until now.
+    /// Releases all of them, and returns for each one whether it was held until now.
     ///
     /// # Errors
     ///
-    /// The first of the calls' errors. The background goes on with what was not given back.
+    /// Returns the first error of the calls. The release of the remaining locks continues in the
+    /// background.
     pub async fn release(self) -> Result<Vec<(String, ReleaseOutcome)>> {
         let releases = self.guards.into_iter().map(|guard| async move {
             let name = guard.name().to_owned();
@@ -125,17 +126,17 @@ impl LockSet {
     }
 }
 
-/// How trying all of them once ended.
+/// The outcome of one try for all locks.
 enum All {
     Won(Vec<LockGuard>),
-    /// None is kept; the error says which was not won.
+    /// No lock is kept. The error names the lock that was not won.
     Refused(Error),
-    /// None is kept: their region was split since it was looked up, and where they are now is known
+    /// No lock is kept: their region was split after it was looked up, and its daughters are known
     /// by now.
     Parted(Error),
 }
 
-/// Tries all of them once; and once more where what was known of their regions was old.
+/// Tries all of them once, and once more if the known regions were outdated.
 async fn try_all(requests: &[&LockRequest], deadline: Instant) -> Result<Result<Vec<LockGuard>>> {
     let outcome = match try_by_region(requests, deadline).await? {
         All::Parted(_) => try_by_region(requests, deadline).await?,
@@ -156,8 +157,7 @@ async fn try_by_region(requests: &[&LockRequest], deadline: Instant) -> Result<A
     let calls = regions
         .into_values()
         .map(|members| try_region(requests, members, deadline));
-    // All of them, also when one fails: an answer that is not taken gives its locks back by being
-    // dropped.
+    // Awaits all of them even if one fails: dropping a guard in an unused answer releases its lock.
     let answers = join_all(calls).await;
     let mut guards: BTreeMap<usize, LockGuard> = BTreeMap::new();
     let mut failed = None;
@@ -176,7 +176,7 @@ async fn try_by_region(requests: &[&LockRequest], deadline: Instant) -> Result<A
                     }
                 }
             }
-            // One that is cut itself can't be had, now or later.
+            // If one lock is cut by a region boundary itself, another try cannot help.
             Err(error) if error.kind() == ClientErrorKind::PartitionCut && error.is_retryable() => {
                 failed.get_or_insert(All::Parted(error));
             }
@@ -195,7 +195,7 @@ async fn try_by_region(requests: &[&LockRequest], deadline: Instant) -> Result<A
     Ok(failed)
 }
 
-/// Tries those of one region once.
+/// Tries the locks of one region once.
 async fn try_region(
     requests: &[&LockRequest],
     members: Vec<usize>,
@@ -206,11 +206,12 @@ async fn try_region(
     Ok(members.into_iter().zip(outcome).collect())
 }
 
-/// Acquires them in order, each when those before it are held.
+/// Acquires them in order, each while those before it are held.
 async fn one_by_one(requests: &[&LockRequest], until: Instant, deadline: Instant) -> Result<Vec<LockGuard>> {
     let mut guards: Vec<LockGuard> = Vec::with_capacity(requests.len());
     for request in requests {
-        // Others may be waited for longer than a lease, so each is renewed until all are there.
+        // The wait for the next lock may be longer than a lease, so each one is renewed until all
+        // are held.
         let kept = (*request).clone().auto_renew();
         let guard = tokio::select! {
             won = kept.compete(until, deadline) => won?,
@@ -222,7 +223,7 @@ async fn one_by_one(requests: &[&LockRequest], until: Instant, deadline: Instant
         if !request.renewed {
             guard.renew_no_more();
         }
-        // The lease is to begin with the set.
+        // The lease begins when the set is returned.
         guard.freshen().await.map_err(|error| match error.kind() {
             ErrorKind::LockLost => guard.lost_early(),
             _ => error,
@@ -234,7 +235,7 @@ async fn one_by_one(requests: &[&LockRequest], until: Instant, deadline: Instant
     }
 }
 
-/// Waits until one of them is lost, and says which.
+/// Waits until one of them is lost, and returns its error.
 async fn first_lost(guards: &[LockGuard]) -> Error {
     let losses = guards.iter().map(|guard| async move {
         guard.lost().await;

@@ -1,10 +1,9 @@
-//! Holds that stand side by side in one row of a lock table, each in columns of its own: what
-//! permits, readers and leaders are made of.
+//! Several independent holds in one row of a lock table, each in its own columns: the basis of
+//! permits, readers and leaders.
 //!
-//! A slot is a lock that is alone in its columns: markers, owner cells, leases, renewals and
-//! releases are those of any lock. What is added is what the row has in common: one counter, which
-//! numbers all holds of the row, and one more look at the whole row, behind an attempt's own writes
-//! in the same call.
+//! A slot is a lock with its own columns. Its marker, owner cell, lease, renewals and releases are
+//! those of any lock. The slots of a row share a counter, which numbers all holds of the row, and
+//! each attempt also reads the whole row after its own writes, in the same call.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -41,7 +40,7 @@ use crate::{
 pub(crate) struct SlotRow {
     local: Arc<LocalLocks>,
     table: Table,
-    /// The row without the byte in front.
+    /// The row key without its leading byte.
     key: String,
     row: Bytes,
 }
@@ -50,7 +49,7 @@ pub(crate) struct SlotRow {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SlotsSeen {
     pub(crate) definition: Option<Definition>,
-    /// The number of the last hold.
+    /// The fencing number of the last hold.
     pub(crate) number: Option<u64>,
     /// The slots that are held.
     pub(crate) held: BTreeMap<String, LockHolder>,
@@ -64,9 +63,9 @@ pub(crate) struct Definition {
 }
 
 impl LockManager {
-    /// The row of this name among those of a kind. The kind is in front of the name of a lock, so
-    /// that no two kinds share a row and none is a lock's; it is no longer than what companions
-    /// have behind theirs, so that what fits there fits here.
+    /// Returns the row of slots with this name and kind. The kind is a prefix of the lock's key, so
+    /// no two kinds share a row, and no row of slots is a lock's. The prefix is no longer than a
+    /// companion's suffix, so a valid lock name fits here too.
     pub(crate) fn slot_row(&self, kind: &'static str, level: Level, id: &str) -> Result<SlotRow> {
         let (name, location) = self.location(level, id)?;
         let key = format!("{kind}#{}", name.key());
@@ -93,8 +92,8 @@ impl SlotRow {
         self.local.cells_live
     }
 
-    /// Asks for these slots, which are one hold. Where they are chosen for each attempt,
-    /// [`attempt`](Self::attempt) names them.
+    /// Creates a request for these slots, which form one hold. If they are chosen for each attempt,
+    /// [`attempt`](Self::attempt) specifies them.
     pub(crate) fn request(&self, slots: &[String]) -> LockRequest {
         LockRequest::new(Arc::clone(&self.local), self.key.clone(), self.location(slots))
     }
@@ -104,12 +103,13 @@ impl SlotRow {
             .location(self.table.clone(), LockRows::slots(&self.row, slots))
     }
 
-    /// The turn among the tasks of this process, or why this one came to none until then.
+    /// Waits for the turn among the tasks of this process. The error is the reason for not getting
+    /// it in time.
     pub(crate) async fn turn(&self, until: Instant) -> Result<Option<Turn>, String> {
         self.local.turn(&self.row, until).await
     }
 
-    /// For a task that has the turn, and begins to ask.
+    /// Registers the task that has the turn as the one that polls.
     pub(crate) fn first_waiter(&self) -> FirstWaiter<'_> {
         self.local.first_waiter(&self.row)
     }
@@ -119,12 +119,12 @@ impl SlotRow {
         self.local.local_claim(&self.row, turn)
     }
 
-    /// Whether a task of this process has the turn.
+    /// Returns whether a task of this process has the turn.
     pub(crate) fn is_awaited(&self) -> bool {
         self.local.is_awaited(&self.row)
     }
 
-    /// Tries once to take these slots, all or none, and tells how the row looked behind that.
+    /// Tries once to take these slots, all or none, and returns the row as it was after that.
     pub(crate) async fn attempt(
         &self,
         request: &LockRequest,
@@ -146,13 +146,12 @@ impl SlotRow {
         Ok((guard, seen))
     }
 
-    /// Reads the row.
     pub(crate) async fn read(&self, deadline: Instant) -> Result<SlotsSeen> {
         let table = self.table_until(deadline);
         Ok(SlotsSeen::of(table.get(self.get()).await?.as_ref()))
     }
 
-    /// The table, for a call that must be over by then.
+    /// Returns the table, for a call that ends by the deadline.
     fn table_until(&self, deadline: Instant) -> Table {
         self.table
             .clone()
@@ -163,8 +162,8 @@ impl SlotRow {
         Get::new(self.row.clone()).family(FAMILY)
     }
 
-    /// Says what the row is for, if it says now what was seen; whether it did. What it says now is
-    /// known only by another look.
+    /// Writes the definition if it is still as it was read. Returns whether it did. A delete marker
+    /// may hide the new definition, so only another read shows the current one.
     pub(crate) async fn define(
         &self,
         seen: Option<&Definition>,
@@ -211,7 +210,7 @@ impl SlotRow {
         ))
     }
 
-    /// Gives back what a token of another process has.
+    /// Releases the hold of another process's token.
     pub(crate) async fn release(&self, token: LockToken) -> Result<ReleaseOutcome> {
         let deadline = self.table.deadline();
         match self.read(deadline).await?.slots_of(token) {
@@ -220,8 +219,8 @@ impl SlotRow {
         }
     }
 
-    /// Renews what a token of another process has. None when it was; why not, when it is not held
-    /// any more.
+    /// Renews the hold of another process's token. Returns `None` if it was renewed, and the loss
+    /// if it is not held any more.
     pub(crate) async fn renew(&self, token: LockToken, lease: Duration) -> Result<Option<LockLoss>> {
         self.local.check_lease(lease)?;
         let deadline = self.table.deadline();
@@ -231,7 +230,8 @@ impl SlotRow {
         }
     }
 
-    /// Revokes what a token has and returns its holder. Returns `None` if the token has nothing.
+    /// Revokes the hold of a token and returns its holder. Returns `None` if the token holds
+    /// nothing.
     pub(crate) async fn evict(&self, token: LockToken) -> Result<Option<LockHolder>> {
         let deadline = self.table.deadline();
         match self.read(deadline).await?.slots_of(token) {
@@ -246,21 +246,21 @@ impl SlotRow {
 }
 
 impl LockRequest {
-    /// Refuses what can't be, and says until when is waited, and when every call must be over.
+    /// Checks the request. Returns the end of the wait, and the deadline of every call.
     pub(crate) fn begin(&self) -> Result<(Instant, Instant)> {
         self.check()?;
         Ok((Instant::now() + self.wait, self.table().deadline() + self.wait))
     }
 
-    /// The longest pause that leaves time to renew what is held meanwhile.
+    /// Returns the longest pause that leaves time to renew a slot that is held meanwhile.
     pub(crate) fn longest_pause(&self) -> Duration {
         self.lease.saturating_sub(self.margin()) / 8
     }
 }
 
 impl SlotsSeen {
-    /// The slots of a token, in the order of their numbers: the first is the one by whose fencing
-    /// cell the holder judges whether anyone else changed the hold.
+    /// Returns the slots of a token, in the order of their numbers. The fencing cell of the first
+    /// one shows the holder whether another client changed the hold.
     fn slots_of(&self, token: LockToken) -> Vec<String> {
         let own = self.held.iter().filter(|(_, holder)| holder.token == Some(token));
         let mut slots: Vec<String> = own.map(|(slot, _)| slot.clone()).collect();
@@ -268,7 +268,7 @@ impl SlotsSeen {
         slots
     }
 
-    /// Forgets slots that an attempt had as a part of what it wanted: they are given back by now.
+    /// Removes the slots that an attempt won only in part: they are released by now.
     fn forget_own(&mut self, slots: &[String], states: &[RowState]) {
         for (slot, state) in slots.iter().zip(states) {
             if state.occupant().is_none() {
@@ -282,7 +282,7 @@ impl SlotsSeen {
         let mut slots: HashMap<&[u8], SlotCells<'_>> = HashMap::new();
         for cell in row.map(Row::cells).unwrap_or_default() {
             match SlotColumn::of(&cell.qualifier) {
-                // An empty value counts as absent, for HBase's own conditions too.
+                // An empty value counts as absent, as it does for HBase's own conditions.
                 Some(SlotColumn::Definition) if cell.value.is_empty() => {}
                 Some(SlotColumn::Definition) => {
                     seen.definition = Some(Definition {

@@ -11,21 +11,22 @@ use super::{
     row_state::{Occupant, RowState},
 };
 
-/// The name of a holder that has none.
+/// The displayed name of a holder without one.
 pub(super) const NAMELESS: &str = "a client that leaves no name";
 
-/// Reads the holder of a lock.
+/// The holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockHolder {
-    /// The name that the holder gave itself; none when the client writes none, as Java clients do.
+    /// The name that the holder specified. `None` if its client writes none, as Java clients do.
     pub name: Option<String>,
-    /// The holder's token; none as above.
+    /// The holder's token. `None` if its client writes none, as Java clients do.
     pub token: Option<LockToken>,
-    /// When it was acquired, by the region server's clock; by its own for a Java client.
+    /// When the lock was acquired, by the region server's clock; by the client's own clock for a
+    /// Java client.
     pub since: SystemTime,
-    /// How long from then on the server keeps it; renewals lengthen it. None when the client does
-    /// not write it down.
+    /// How long the server keeps the lock from `since`; renewals extend it. `None` if the client
+    /// does not record it.
     pub lease: Option<Duration>,
 }
 
@@ -33,18 +34,18 @@ pub struct LockHolder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// Its name; none for a lock in a partition, and for a key that no name has: another client's,
-    /// with a `#` too few or too many.
+    /// Its name. `None` for a lock in a partition, and for a key that is not a valid name, such as
+    /// another program's key with too few `#`.
     pub name: Option<LockName>,
-    /// Its key, as text as HBase's shell writes bytes, without the byte in front; prefix and id,
-    /// with a `#` between them, of a lock in a partition.
+    /// Its key without the leading byte of the row, in the notation of HBase's shell for bytes;
+    /// prefix and id with a `#` between them for a lock in a partition.
     pub key: String,
     /// Its holder; `None` if it is free.
     pub holder: Option<LockHolder>,
-    /// The last fencing number, as long as it is kept; renewals raise it too. None in a list.
+    /// The last fencing number, while it is kept; renewals raise it too. `None` in a list.
     pub fencing: Option<u64>,
-    /// Whether the rows of the lock do not agree: a client that does not know owners removed or
-    /// took the lock row of a holder that does.
+    /// Whether the rows of the lock disagree: a client that writes no owner deleted or took the
+    /// lock row while a client that does held the lock.
     pub at_odds: bool,
 }
 
@@ -52,19 +53,20 @@ pub struct LockInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockLoss {
-    /// Its lease is over.
+    /// The lease expired.
     Expired,
     /// It was revoked before its lease expired: by a Java client's release, or by force.
     Removed,
-    /// Another client has it.
+    /// Another client holds the lock.
     Taken(LockHolder),
-    /// A transaction gave it back.
+    /// A transaction released the lock.
     Released,
-    /// A transaction that releases it was sent, and its answer was lost: it may still be held.
+    /// A transaction that releases the lock was sent, and its answer was lost: the lock may still
+    /// be held.
     Unknown,
 }
 
-/// Why a lock whose rows look so can't be had. None when it is free.
+/// Returns the reason why a lock with these rows is not available. `None` if it is free.
 pub(crate) fn refusal(states: &[RowState]) -> Option<String> {
     let occupant = states.iter().find_map(RowState::occupant)?;
     Some(format!("it is held by {}", LockHolder::of(occupant)))
@@ -88,16 +90,16 @@ impl LockHolder {
         }
     }
 
-    /// Returns the remaining lease by this machine's wall clock, and only as accurate as that
-    /// clock. `None` if the holder's client does not record its lease.
+    /// Returns the remaining lease by this machine's wall clock, and as accurate as that clock.
+    /// `None` if the holder's client does not record its lease.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         let end = self.since.checked_add(self.lease?)?;
         Some(end.duration_since(SystemTime::now()).unwrap_or_default())
     }
 
-    /// Returns how long it has been held by this machine's wall clock, and only as accurate as that
-    /// clock.
+    /// Returns how long the lock has been held, by this machine's wall clock and as accurate as
+    /// that clock.
     #[must_use]
     pub fn age(&self) -> Duration {
         SystemTime::now().duration_since(self.since).unwrap_or_default()
@@ -105,7 +107,8 @@ impl LockHolder {
 }
 
 impl LockInfo {
-    /// Of the rows' sights, in their order: the first is the truth among clients of this library.
+    /// Creates the info from the states of the rows, in their order. The first row decides among
+    /// clients of this library.
     pub(crate) fn of(name: Option<LockName>, key: String, states: &[RowState]) -> Self {
         let occupants: Vec<_> = states.iter().map(RowState::occupant).collect();
         let token = |occupant: &Option<Occupant>| occupant.as_ref().and_then(Occupant::token);
@@ -131,7 +134,7 @@ fn time_of(timestamp: u64) -> SystemTime {
 impl fmt::Display for LockHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
-            // It is another process's word: what a terminal would obey is shown.
+            // The name comes from another process, so control characters are escaped.
             Some(name) => write!(f, "{}", name.escape_debug())?,
             None => f.write_str(NAMELESS)?,
         }

@@ -1,4 +1,4 @@
-//! Tables that locks live in.
+//! Tables for locks.
 
 use bytes::Bytes;
 use hbase_client::{Admin, FamilyDescriptor, IntoTableName, PartitionRule, TableDescriptor, TableName};
@@ -35,16 +35,16 @@ impl From<TableName> for LockTableOptions {
 }
 
 impl LockTableOptions {
-    /// The family that locks are kept in.
+    /// The family of locks.
     pub const FAMILY: &'static str = "D";
-    /// The table attribute that says, as `false`, that locks have no companion row.
+    /// The table attribute that specifies, as `false`, that locks have no companion row.
     pub const COMPANION: &'static str = "hbase-txn.lock-companion";
 
     /// Creates options for the table of this name.
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not a table's name.
+    /// Returns an error if the text is not a valid table name.
     pub fn new(name: impl IntoTableName) -> Result<Self> {
         Ok(Self::from(name.into_table_name()?))
     }
@@ -56,19 +56,18 @@ impl LockTableOptions {
         self
     }
 
-    /// Creates the 257 regions of a table that the Java library creates.
+    /// Sets the number of regions to 257, as the Java library creates.
     pub fn java_layout(self) -> Self {
         self.regions(JAVA_REGIONS)
     }
 
     /// Protects Java clients from each other. Without it, a Java client that acquires a lock in the
-    /// millisecond in which another released it believes that it holds the lock, and so does the
-    /// next one. With or without it, so does a Java client whose request is in flight while a
-    /// client of this library acquires and releases the lock.
+    /// same millisecond in which another client released it believes that it holds the lock, and so
+    /// does the next one. The option does not protect a Java client whose request is in flight
+    /// while a client of this library acquires and releases the lock.
     ///
-    /// It is HBase's `NEW_VERSION_BEHAVIOR` on the family. Locks that are acquired often become
-    /// slower and slower by it, until the next major compaction. Clients of this library do not
-    /// need it.
+    /// It sets HBase's `NEW_VERSION_BEHAVIOR` on the family. Locks that are acquired often then
+    /// become slower until the next major compaction. Clients of this library do not need it.
     pub fn protect_java_clients(mut self) -> Self {
         self.protect_java_clients = true;
         self
@@ -77,8 +76,9 @@ impl LockTableOptions {
     /// Declares that no Java client uses the table. A lock is then one row instead of two, and
     /// costs less to acquire.
     ///
-    /// If one does all the same, its release can delete the lock of a client of this library, and
-    /// the next gets in. The choice is read when a manager is opened.
+    /// If a Java client uses the table nevertheless, its release can delete the lock of a client of
+    /// this library, and the next client can acquire it. The option is read when a manager is
+    /// opened.
     pub fn without_java_clients(mut self) -> Self {
         self.without_java_clients = true;
         self
@@ -113,13 +113,13 @@ impl LockTableOptions {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for no regions, or more than 257.
+    /// Returns [`InvalidInput`](ClientErrorKind::InvalidInput) for zero regions or more than 257.
     pub fn split_keys(&self) -> Result<Vec<Bytes>> {
         bucket_split_keys(self.regions)
     }
 
-    /// Returns whether locks of a table have a companion row, because Java clients may use it too;
-    /// see [`without_java_clients`](Self::without_java_clients).
+    /// Returns whether the locks of a table have a companion row, because Java clients may use it
+    /// too; see [`without_java_clients`](Self::without_java_clients).
     #[must_use]
     pub fn has_companions(descriptor: &TableDescriptor) -> bool {
         !descriptor
@@ -127,12 +127,13 @@ impl LockTableOptions {
             .is_some_and(|value| value.eq_ignore_ascii_case("false"))
     }
 
-    /// Creates the table. A table that exists, or is created by another process, is left as it
-    /// is; false then.
+    /// Creates the table, and returns whether it did. A table that exists, or that another process
+    /// creates meanwhile, is left unchanged.
     ///
     /// # Errors
     ///
-    /// As [`Admin::create_table`], but for [`TableExists`](ClientErrorKind::TableExists).
+    /// Returns the errors of [`Admin::create_table`], except
+    /// [`TableExists`](ClientErrorKind::TableExists).
     pub async fn create(&self, admin: &Admin) -> Result<bool> {
         let split_keys = self.split_keys().map_err(|error| error.at_table(&self.name))?;
         match admin.create_table(&self.descriptor(), &split_keys).await {
@@ -143,7 +144,7 @@ impl LockTableOptions {
     }
 }
 
-/// The family of the locks.
+/// Returns the family of the locks.
 pub(super) fn lock_family(descriptor: &TableDescriptor) -> Result<&FamilyDescriptor> {
     descriptor.family(FAMILY).ok_or_else(|| {
         Error::new(

@@ -15,27 +15,28 @@ use super::{
     state::LockLoss,
 };
 
-/// From when the lock was won until it is released or lost.
+/// The time from acquisition to release or loss of a lock.
 pub(crate) struct Term<T> {
     lease: Duration,
     margin: Duration,
     renewed: AtomicBool,
     status: watch::Sender<Status>,
-    /// What it has among the tasks of this process; given up with the lock.
+    /// The claim among the tasks of this process, dropped when the lock is lost or released.
     local_claim: Mutex<Option<T>>,
 }
 
 #[derive(Clone, Debug)]
 enum Status {
-    /// Until then, by this machine's clock.
+    /// Held until then, by this machine's clock.
     Held(Moment),
     Lost(LockLoss),
-    /// The guard has no more to do with it: released, or left to its token.
+    /// The guard does not manage the lock any more: it was released or detached.
     Released,
 }
 
 impl<T> Term<T> {
-    /// Of a lease that was sent then; counted as over so much earlier than by the server.
+    /// Creates a term for a lease that was sent at `since`. It ends earlier than on the server by
+    /// the margin.
     pub(crate) fn new(since: Moment, lease: Duration, margin: Duration, renewed: bool) -> Self {
         Self::ending(since.after(lease), lease, margin, renewed)
     }
@@ -52,7 +53,7 @@ impl<T> Term<T> {
         }
     }
 
-    /// Keeps this as long as the lock is held.
+    /// Keeps the local claim as long as the lock is held.
     pub(crate) fn keep(&self, local_claim: T) {
         *self.local_claim() = Some(local_claim);
         if self.until().is_none() {
@@ -69,7 +70,7 @@ impl<T> Term<T> {
         self.lease.saturating_sub(self.margin)
     }
 
-    /// Whether it is renewed in the background.
+    /// Returns whether the lock is renewed in the background.
     pub(crate) fn is_renewed(&self) -> bool {
         self.renewed.load(Ordering::Relaxed)
     }
@@ -78,7 +79,8 @@ impl<T> Term<T> {
         self.renewed.store(false, Ordering::Relaxed);
     }
 
-    /// When the lock is lost unless it is renewed; none when it is lost already, or released.
+    /// Returns when the lock is lost unless it is renewed. `None` if it is lost already, or
+    /// released.
     pub(crate) fn until(&self) -> Option<Moment> {
         match &*self.status.borrow() {
             Status::Held(until) => Some(*until),
@@ -86,12 +88,12 @@ impl<T> Term<T> {
         }
     }
 
-    /// How long it is still held.
+    /// Returns how long the lock is still held.
     pub(crate) fn left(&self) -> Duration {
         self.until().map_or(Duration::ZERO, Moment::left)
     }
 
-    /// Why it is not held any more; none as long as it is.
+    /// Returns why the lock is not held any more. `None` while it is held.
     pub(crate) fn loss(&self) -> Option<LockLoss> {
         match &*self.status.borrow() {
             Status::Lost(loss) => Some(loss.clone()),
@@ -100,13 +102,13 @@ impl<T> Term<T> {
         }
     }
 
-    /// Whether the guard has given it back, or left it to its token.
+    /// Returns whether the guard has released or detached the lock.
     pub(crate) fn is_released(&self) -> bool {
         matches!(&*self.status.borrow(), Status::Released)
     }
 
-    /// Waits until it is lost. The timer is the caller's own: the runtime that has the
-    /// keeper may be gone, or stand still.
+    /// Waits until the lock is lost. Uses the caller's own timer, because the keeper's runtime may
+    /// have shut down, or may not be driven.
     pub(crate) async fn lost(&self) -> LockLoss {
         let mut status = self.status.subscribe();
         loop {
@@ -119,7 +121,8 @@ impl<T> Term<T> {
                 self.expire();
                 continue;
             }
-            // It can't be closed: its sender is here. Outside of a runtime there are no timers.
+            // The channel cannot be closed, as its sender is here. Outside a runtime there are no
+            // timers.
             let changed = status.changed();
             match Handle::try_current() {
                 Ok(_) => drop(timeout_at(slice(until), changed).await),
@@ -128,7 +131,7 @@ impl<T> Term<T> {
         }
     }
 
-    /// Its lease is over, unless it was renewed in this moment.
+    /// Marks the lock as expired, unless it was renewed at this moment.
     pub(crate) fn expire(&self) {
         let is_over = |status: &Status| matches!(status, Status::Held(until) if until.left().is_zero());
         self.end_if(is_over, Status::Lost(LockLoss::Expired));
@@ -137,13 +140,13 @@ impl<T> Term<T> {
         }
     }
 
-    /// Notes an answer by which the server keeps the lock until then. That may be sooner than
+    /// Records a renewal by which the server keeps the lock until then. That may be sooner than
     /// before: a renewal may show that the server's clock is ahead.
     ///
     /// # Errors
     ///
-    /// The loss, if the lease was over before the answer came, or is over by it: a lock never comes
-    /// back.
+    /// Returns the loss if the lease expired before the answer arrived, or has expired according to
+    /// the answer. A lost lock never counts as held again.
     pub(crate) fn extend(&self, until: Moment) -> Result<(), LockLoss> {
         let renewed = until.before(self.margin);
         self.status.send_if_modified(|status| match status {
@@ -153,7 +156,7 @@ impl<T> Term<T> {
             }
             _ => false,
         });
-        // Ends it if it is over.
+        // Expires the lock if the new end has passed.
         self.expire();
         self.loss().map_or(Ok(()), Err)
     }
@@ -163,13 +166,13 @@ impl<T> Term<T> {
         self.end_local_claim();
     }
 
-    /// Nobody here has to do with it any more, if it is held; others of this process don't get it
-    /// for that.
+    /// Ends the term of a lock that stays held. The local claim is kept, so other tasks of this
+    /// process do not count it as free.
     pub(crate) fn detach(&self) {
         self.end(Status::Released);
     }
 
-    /// It was given back.
+    /// Ends the term of a lock that was released.
     pub(crate) fn released(&self) {
         self.status.send_replace(Status::Released);
         self.end_local_claim();

@@ -7,11 +7,12 @@ use hbase_client::Cell;
 
 use super::owner::LockToken;
 
-/// The columns for tickets. A process that finds no free one comes after all that have a ticket.
+/// The number of columns for tickets. A process that finds none free comes after all processes with
+/// a ticket.
 pub(super) const SLOTS: u8 = 64;
 /// The first byte of these columns; the slot follows.
 pub(super) const COLUMN: u8 = b'Q';
-/// The TTL of a ticket, and so how long a process that died delays the others.
+/// The TTL of a ticket, and so the longest time by which a process that died delays the others.
 pub(super) const TICKET_TTL: Duration = Duration::from_secs(3);
 
 /// A ticket as it was read.
