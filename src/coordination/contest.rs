@@ -13,27 +13,27 @@ use crate::{
 /// The pauses between two reads of the row.
 pub(super) const MIN_PAUSE: Duration = Duration::from_millis(2);
 pub(super) const MAX_PAUSE: Duration = Duration::from_millis(500);
-/// How often an attempt is repeated without a pause if others came first and there is room.
+/// How often an attempt is repeated without a pause if others came first and there still is room.
 const AT_ONCE: usize = 8;
 
 /// A request for a hold of a row.
 pub(super) trait Contender: Sync {
-    /// Tries once, by the last state of the row, and records the new one. Makes no call if there is
-    /// no room.
+    /// Tries once, based on the last state of the row, and records the new one. Makes no call if
+    /// there is no room.
     fn try_once(
         &self,
         seen: &mut Option<SlotsSeen>,
         times: Times,
     ) -> impl Future<Output = Result<ContestOutcome>> + Send;
 
-    /// Returns why the hold is not available, as the row was last read.
+    /// Returns why the hold is not available, according to the last state of the row.
     fn unavailable(&self, seen: Option<&SlotsSeen>) -> String;
 }
 
 /// The outcome of one try.
 pub(super) enum ContestOutcome {
     Won(LockGuard),
-    /// Others came first, and there is room still.
+    /// Others came first, but there still is room.
     Again,
     /// There is no room.
     Full,
@@ -46,7 +46,7 @@ pub(super) struct Times {
     pub(super) deadline: Instant,
 }
 
-/// Pauses that grow, until the wait is over.
+/// Growing pauses until the wait is over.
 pub(super) struct Waiting {
     pauses: Pauses,
     until: Instant,
@@ -61,7 +61,7 @@ impl Waiting {
         }
     }
 
-    /// Pauses. Returns false at once if the wait is over.
+    /// Pauses. Returns false immediately if the wait is over.
     pub(super) async fn goes_on(&mut self) -> bool {
         let now = Instant::now();
         if now >= self.until {
@@ -75,9 +75,9 @@ impl Waiting {
 /// Competes for a hold: the waiting tasks of this process take turns in their order, and one of
 /// them polls at a time.
 ///
-/// A task that comes when none waits needs no turn for a first try, unless at most one hold is
+/// A task that arrives when none waits needs no turn for its first try, unless at most one hold is
 /// possible (`alone`): then it keeps the turn while it holds, and the tasks behind it make no
-/// calls. A task that does not wait does not queue.
+/// calls. A task that does not wait is not queued.
 pub(super) async fn compete<C: Contender>(
     contender: &C,
     row: &SlotRow,
@@ -104,7 +104,7 @@ pub(super) async fn compete<C: Contender>(
                 continue;
             }
             Ok(ContestOutcome::Again | ContestOutcome::Full) => None,
-            // The attempt, which may have won, is watched, and the next has a token of its own.
+            // The attempt, which may have won, is watched. The next one has its own token.
             Err(error) if error.is_outcome_unknown() => Some(error),
             Err(error) => return Err(error),
         };
@@ -124,10 +124,10 @@ fn unavailable(why: String) -> Error {
     Error::new(ErrorKind::LockUnavailable, why).with_retryable(true)
 }
 
-/// The options of a lease that all requests have.
+/// The lease options of all requests.
 macro_rules! lease_options {
     () => {
-        /// Sets the lease: how long it is held unless it is renewed or released; 30 s unless
+        /// Sets the lease: how long the hold lasts unless it is renewed or released; 30 s unless
         /// specified. Whole milliseconds, from 100 ms to 30 days, and not longer than the TTL of
         /// the table's family.
         pub fn ttl(mut self, lease: std::time::Duration) -> Self {
@@ -144,7 +144,7 @@ macro_rules! lease_options {
     };
 }
 
-/// The wait of requests that do not wait unless it is specified.
+/// The wait option of requests that do not wait by default.
 macro_rules! wait_option {
     () => {
         /// Sets how long to wait; no time unless specified. At least one attempt is made, unless

@@ -25,13 +25,13 @@ use crate::{
 const KIND: &str = "LEAD";
 const SLOT: &str = "leader";
 
-/// A leader election: among all candidates at most one leads at a time, and each leadership has a
-/// higher term than all earlier ones.
+/// A leader election: at most one candidate leads at a time, and each leadership has a higher term
+/// than all earlier ones.
 ///
 /// A leadership is a lock whose lease is renewed in the background, with the limits of a
-/// [`LockGuard`]: a process that is stopped for longer than its lease may still believe for a
-/// moment that it leads. Pass the [term](Leadership::term) with everything that only the leader may
-/// do, and let the receiver refuse lower terms.
+/// [`LockGuard`]: a process that is paused for longer than its lease may believe for a moment that
+/// it still leads. Pass the [term](Leadership::term) with every action that only the leader may
+/// perform, and let the receiver reject lower terms.
 ///
 /// Cheap to clone; clones share everything.
 ///
@@ -88,7 +88,7 @@ pub struct Election {
     row: SlotRow,
 }
 
-/// A candidacy that has not been sent yet.
+/// A request for the leadership of an election.
 #[derive(Clone)]
 #[must_use = "a campaign does nothing until lead is called"]
 pub struct Campaign {
@@ -96,7 +96,7 @@ pub struct Campaign {
     request: LockRequest,
 }
 
-/// A leadership that was won, until it is resigned or lost.
+/// A leadership that this process won.
 ///
 /// Dropping it resigns in the background; if that fails, the leadership ends with its lease.
 #[must_use = "a leadership that is not bound to a name is resigned at once"]
@@ -114,7 +114,7 @@ pub struct Leader {
     pub term: Option<u64>,
 }
 
-/// What [`Election::changes`] yielded last, and its pauses since then.
+/// The last item of [`Election::changes`], and the pauses since then.
 struct Observer {
     election: Election,
     /// The token of the last leader. `None` before the first item.
@@ -272,7 +272,8 @@ impl Campaign {
     ///
     /// # Errors
     ///
-    /// As [`lead`](Self::lead), without [`LockUnavailable`](crate::ErrorKind::LockUnavailable).
+    /// Returns the errors of [`lead`](Self::lead), except
+    /// [`LockUnavailable`](crate::ErrorKind::LockUnavailable).
     ///
     /// # Cancel safety
     ///
@@ -291,7 +292,7 @@ impl Campaign {
     /// end: see [`Leadership::term`].
     ///
     /// A future is dropped at an `.await`. Work that blocks its thread, and tasks that it spawned,
-    /// go on.
+    /// continue.
     ///
     /// # Errors
     ///
@@ -351,7 +352,7 @@ impl Leadership {
     ///
     /// # Errors
     ///
-    /// As [`LockGuard::release`].
+    /// Returns the errors of [`LockGuard::release`].
     pub async fn resign(self) -> Result<ReleaseOutcome> {
         self.guard.release().await
     }

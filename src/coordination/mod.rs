@@ -1,6 +1,6 @@
 //! Semaphores, read/write locks and leader election.
 //!
-//! - A [`Semaphore`] limits how many holders there are at a time, across all processes.
+//! - A [`Semaphore`] limits the number of concurrent holders, across all processes.
 //! - A [`ReadWriteLock`] admits many readers or one writer.
 //! - An [`Election`] chooses one leader, with a term that rises.
 //!
@@ -25,27 +25,26 @@
 //! # Ok(()) }
 //! ```
 //!
-//! All three live in a lock table, beside its locks, and are opened with a
-//! [`LockManager`](crate::lock::LockManager). What is held is a
-//! [`LockGuard`](crate::lock::LockGuard), with the guarantees of [locks](crate::lock#guarantees):
-//! leases, fencing numbers, renewal in the background, no hold left behind by a dropped future. An
-//! operator can revoke a hold by its token (`force_release`). Java clients have none of these.
+//! All three are rows of a lock table, next to its locks, and are opened with a
+//! [`LockManager`](crate::lock::LockManager). A hold is a [`LockGuard`](crate::lock::LockGuard),
+//! with the guarantees of [locks](crate::lock#guarantees): leases, fencing numbers, renewal in the
+//! background, and no hold left behind by a dropped future. An operator can revoke a hold by its
+//! token (`force_release`). Java clients do not have these primitives.
 //!
-//! The guide, `docs/coordination.md`, has what each
-//! guarantees, and the costs.
+//! The guide, `docs/coordination.md`, has the guarantees and the costs of each.
 
 // Inside:
 //
-// | file | what |
+// | file | contents |
 // |---|---|
 // | `semaphore` | `Semaphore`: the number of permits, and its changes |
 // | `permits` | `PermitRequest`: waiting for permits |
 // | `read_write` | `ReadWriteLock`: many readers or one writer |
 // | `election` | `Election`, `Campaign`, `Leadership` |
-// | `contest` | what waiting for any of them has in common |
+// | `contest` | waiting for any of them |
 //
 // Each is one row of a lock table; its holds are slots of that row (`lock::SlotRow`). Invariant: a
-// hold is handed out only if the whole row, read in the same call behind its own write, allows it.
+// hold is returned only if the whole row, read after its own write in the same call, allows it.
 
 mod contest;
 mod election;

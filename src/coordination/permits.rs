@@ -1,4 +1,4 @@
-//! Asking for permits of a semaphore.
+//! Requests for permits of a semaphore.
 
 use std::fmt;
 
@@ -32,29 +32,32 @@ impl PermitRequest {
     lease_options!();
     wait_option!();
 
-    /// Renews the lease in the background, each time a third of it is over, as long as the guard
-    /// lives.
+    /// Renews the lease in the background as long as the guard lives, each time a third of it has
+    /// passed.
     pub fn auto_renew(mut self) -> Self {
         self.request = self.request.auto_renew();
         self
     }
 
-    /// Acquires the permits. The guard is that of a lock: its [number](LockGuard::fencing) is
-    /// higher than that of every permit of this semaphore that was handed out before this one was
-    /// asked for.
+    /// Acquires the permits. The [fencing number](LockGuard::fencing) of the guard is higher than
+    /// that of every permit of this semaphore that was granted before this request.
     ///
-    /// The tasks of one process that have to wait queue up in their order, and the first of them
-    /// alone asks the server. A future that is dropped leaves no permit behind.
+    /// The waiting tasks of one process queue up in their order, and only the first of them polls
+    /// the server.
     ///
     /// # Errors
     ///
-    /// - [`LockUnavailable`](ErrorKind::LockUnavailable) when there were not enough free ones until
-    ///   the time was over;
-    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for no permits, for more than there
-    ///   are, and for a lease out of range;
-    /// - [`SemaphoreAbsent`](ErrorKind::SemaphoreAbsent) when it was deleted meanwhile;
-    /// - those of the calls. When an answer was lost, an attempt that won all the same is given
-    ///   back in the background.
+    /// - [`LockUnavailable`](ErrorKind::LockUnavailable) if there were not enough free permits
+    ///   until the wait was over;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for zero permits, for more permits
+    ///   than the semaphore has, and for a lease out of range;
+    /// - [`SemaphoreAbsent`](ErrorKind::SemaphoreAbsent) if it was deleted meanwhile;
+    /// - the errors of the calls. If an answer was lost, permits that the attempt won are released
+    ///   in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves no permit behind.
     pub async fn acquire(self) -> Result<LockGuard> {
         let won = match self.check(Semaphore::MAX_PERMITS) {
             Ok(()) => compete(&self, self.semaphore.row(), &self.request, false).await,
@@ -63,12 +66,13 @@ impl PermitRequest {
         won.map_err(|error| self.semaphore.in_context(error))
     }
 
-    /// Acquires the permits if they are free; none if they are not. It does not wait for them,
-    /// whatever [`wait`](Self::wait) says.
+    /// Acquires the permits if they are free. Returns `None` if they are not. Does not wait, even
+    /// if [`wait`](Self::wait) is set.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), without [`LockUnavailable`](ErrorKind::LockUnavailable).
+    /// Returns the errors of [`acquire`](Self::acquire), except
+    /// [`LockUnavailable`](ErrorKind::LockUnavailable).
     pub async fn try_acquire(self) -> Result<Option<LockGuard>> {
         match self.wait(std::time::Duration::ZERO).acquire().await {
             Ok(guard) => Ok(Some(guard)),
@@ -87,8 +91,9 @@ impl PermitRequest {
         )))
     }
 
-    /// Free slots by chance, so that those who come at once seldom want the same; none when there
-    /// are not enough. In order, so that of two who do, mostly one gets all.
+    /// Returns free slots at random, so that concurrent requests rarely choose the same ones.
+    /// `None` if there are not enough. The slots are sorted, so if two requests choose the same
+    /// ones, usually one of them gets all.
     fn choose(&self, permits: u32, seen: &SlotsSeen) -> Option<Vec<String>> {
         if taken(seen).saturating_add(self.count) > permits {
             return None;
@@ -106,7 +111,7 @@ impl Contender for PermitRequest {
         let semaphore = &self.semaphore;
         let permits = match seen {
             Some(seen) => semaphore.note(seen)?,
-            // There may be more than it was last seen; that is found out before this is refused.
+            // The semaphore may have been resized since it was last read.
             None if self.count > semaphore.permits() => {
                 semaphore.note(seen.insert(semaphore.row().read(times.deadline).await?))?
             }
@@ -125,8 +130,8 @@ impl Contender for PermitRequest {
             permits?;
             return Ok(ContestOutcome::Again);
         };
-        // There may be fewer permits by now, of which more are held than there are; or none any
-        // more; or the answer took too long.
+        // The semaphore may have been resized to fewer permits than are held, or deleted, or the
+        // answer took longer than the lease.
         let fits = |permits: u32| held <= permits && slots.iter().all(|slot| number(slot) < Some(permits));
         if permits.as_ref().is_ok_and(|permits| fits(*permits)) && guard.is_held() {
             return Ok(ContestOutcome::Won(guard));
@@ -152,13 +157,13 @@ impl Contender for PermitRequest {
     }
 }
 
-/// How many permits are held, those beyond a number that was made smaller too.
+/// Returns the number of held permits, including those beyond a reduced number.
 pub(super) fn taken(seen: &SlotsSeen) -> u32 {
     let slots = seen.held.keys().filter(|slot| number(slot).is_some());
     u32::try_from(slots.count()).unwrap_or(u32::MAX)
 }
 
-/// Which slot it is; none of a stranger's.
+/// Returns the number of a slot, or `None` if another program wrote it.
 fn number(slot: &str) -> Option<u32> {
     let number = slot.parse::<u32>().ok()?;
     (number < Semaphore::MAX_PERMITS).then_some(number)

@@ -13,22 +13,22 @@ use crate::{
 
 const KIND: &str = "RW";
 const WRITER: &str = "w";
-/// In front of a reader's number.
+/// The prefix of a reader's slot.
 const READER: &str = "r";
-/// Readers choose among at least so many slots: few come to the same one at once, and the row stays
-/// short.
+/// The minimum number of slots among which readers choose: large enough that few choose the same
+/// one, and small enough to keep the row short.
 const FEWEST_SLOTS: usize = 16;
 
-/// A cluster-wide lock that many may hold for reading, or one for writing.
+/// A cluster-wide lock that is held by many readers or by one writer.
 ///
-/// Each hold is one of a lock: a lease by the server's clock, a token, a [fencing
-/// number](LockGuard::fencing). A writer's number is higher than those of all who read or wrote
-/// before, a reader's higher than those of all who wrote before. A holder that dies leaves its hold
-/// to its lease.
+/// Each hold is like that of a lock: it has a lease by the server's clock, a token and a [fencing
+/// number](LockGuard::fencing). A writer's number is higher than those of all earlier readers and
+/// writers, a reader's number is higher than those of all earlier writers. The hold of a process
+/// that dies ends with its lease.
 ///
-/// A writer that waits keeps new readers out, so that it comes in when those are gone who are
-/// inside. There is no way from reading to writing, or back, without a release: two readers that
-/// both wanted to write would wait for each other.
+/// A waiting writer excludes new readers, and acquires the lock when the current readers have
+/// released it. A reader cannot become a writer, or a writer a reader, without a release: two
+/// readers that both wanted to write would wait for each other.
 ///
 /// Cheap to clone; clones share everything.
 ///
@@ -57,13 +57,13 @@ pub struct ReadWriteLock {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadWriteInfo {
-    /// Returns its key: `RW#` and the name that a lock of this level, farm, client and id has.
+    /// Its key: `RW#` and the name that a lock of this level, farm, client and id has.
     pub key: String,
     /// The writer, or a process that has the writer's slot and waits until there are no readers.
     pub writer: Option<LockHolder>,
-    /// The readers, the longest first.
+    /// The readers, the longest-held first.
     pub readers: Vec<LockHolder>,
-    /// The highest fencing number so far; attempts that came to nothing raise it too.
+    /// The highest fencing number so far. Failed attempts raise it too.
     pub fencing: Option<u64>,
 }
 
@@ -77,15 +77,15 @@ pub struct ReadWriteRequest {
 }
 
 impl ReadWriteLock {
-    /// The most who may read at a time.
+    /// The maximum number of concurrent readers.
     pub const MAX_READERS: usize = 1_024;
 
     /// Names a lock. Sends nothing; a lock needs no creation.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an id that is empty or too long,
-    /// and for one of one farm where no farm was named.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the id is empty or too
+    /// long, or if the level needs a farm and the manager has none.
     pub fn new(locks: &LockManager, level: Level, id: &str) -> Result<Self> {
         Ok(Self {
             row: locks.slot_row(KIND, level, id)?,
@@ -98,12 +98,12 @@ impl ReadWriteLock {
         self.row.key()
     }
 
-    /// Creates a request to read; sends nothing.
+    /// Creates a request to read. Sends nothing.
     pub fn read(&self) -> ReadWriteRequest {
         self.request(false)
     }
 
-    /// Creates a request to write; sends nothing.
+    /// Creates a request to write. Sends nothing.
     pub fn write(&self) -> ReadWriteRequest {
         self.request(true)
     }
@@ -135,12 +135,12 @@ impl ReadWriteLock {
         })
     }
 
-    /// Revokes the hold of the reader or writer with this token, as seen in [`ReadWriteInfo`], and
+    /// Revokes the hold of the reader or writer with this token, as read in [`ReadWriteInfo`], and
     /// returns the holder. Returns `None`, and changes nothing, if the token does not hold the lock
-    /// anymore.
+    /// any more.
     ///
-    /// A writer that still waits for readers loses its place, and takes it again until its wait is
-    /// over.
+    /// A writer that still waits for readers loses its place, and tries to take it again until its
+    /// wait is over.
     ///
     /// The holder notices at its next renewal or release; its work continues until then. The forced
     /// release is logged as a warning with the holder's name and token.
@@ -158,8 +158,8 @@ impl ReadWriteRequest {
     lease_options!();
     wait_option!();
 
-    /// Renews the lease in the background, each time a third of it is over, as long as the guard
-    /// lives.
+    /// Renews the lease in the background as long as the guard lives, each time a third of it has
+    /// passed.
     pub fn auto_renew(mut self) -> Self {
         self.request = self.request.auto_renew();
         self
@@ -167,28 +167,29 @@ impl ReadWriteRequest {
 
     /// Acquires the lock, for reading or writing.
     ///
-    /// A writer takes its place first, and then waits until those who read are gone; when its time
-    /// is over or its future is dropped before that, it gives the place back. So also an attempt
-    /// that does not wait may keep readers out for a moment.
+    /// A writer takes its place first, which excludes new readers, and then waits until the current
+    /// readers have released the lock. If its wait is over or its future is dropped before that, it
+    /// gives up the place. So even an attempt that does not wait may exclude readers for a moment.
     ///
     /// # Errors
     ///
-    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming who holds it, when it was not to
-    ///   be had until the time was over, or 1,024 read already;
+    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming a holder, if the lock was not
+    ///   available until the wait was over, or has 1,024 readers;
     /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a lease out of range;
-    /// - those of the calls. When an answer was lost, an attempt that won all the same is given
-    ///   back in the background.
+    /// - the errors of the calls. If an answer was lost, a hold that the attempt won is released in
+    ///   the background.
     pub async fn acquire(self) -> Result<LockGuard> {
         let won = compete(&self, &self.row, &self.request, self.writes).await;
         won.map_err(|error| in_context(&self.row, error))
     }
 
-    /// Acquires the lock if it is free for that; none if it is not. It does not wait, whatever
-    /// [`wait`](Self::wait) says.
+    /// Acquires the lock if it is available. Returns `None` if it is not. Does not wait, even if
+    /// [`wait`](Self::wait) is set.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), without [`LockUnavailable`](ErrorKind::LockUnavailable).
+    /// Returns the errors of [`acquire`](Self::acquire), except
+    /// [`LockUnavailable`](ErrorKind::LockUnavailable).
     pub async fn try_acquire(self) -> Result<Option<LockGuard>> {
         match self.wait(std::time::Duration::ZERO).acquire().await {
             Ok(guard) => Ok(Some(guard)),
@@ -213,7 +214,7 @@ impl ReadWriteRequest {
         let writer = has_writer(&behind);
         *seen = Some(behind);
         match guard {
-            // A writer that comes later sees this reader; one that is there may not have.
+            // A later writer sees this reader; a writer that is there already may not have seen it.
             Some(guard) if !writer && guard.is_held() => return Ok(ContestOutcome::Won(guard)),
             Some(guard) => drop(guard.release().await?),
             None => {}
@@ -252,7 +253,7 @@ impl ReadWriteRequest {
                 return Ok(ContestOutcome::Again);
             }
         }
-        // The lease is to begin now, or nearly.
+        // The lease begins about now.
         Ok(match keep(&guard).await? {
             true => ContestOutcome::Won(guard),
             false => ContestOutcome::Again,
@@ -260,7 +261,8 @@ impl ReadWriteRequest {
     }
 }
 
-/// Renews a hold that is not handed out yet, when that is due; whether it is still held.
+/// Renews a hold that is not returned to the caller yet, if that is due. Returns whether it is
+/// still held.
 async fn keep(guard: &LockGuard) -> Result<bool> {
     match guard.freshen().await {
         Ok(()) => Ok(guard.is_held()),
@@ -296,8 +298,8 @@ fn has_writer(seen: &SlotsSeen) -> bool {
     seen.held.contains_key(WRITER)
 }
 
-/// Whether there is a reader: a slot other than the writer's is held, also one of a program that
-/// we do not know.
+/// Returns whether there is a reader: any held slot except the writer's, even one that another
+/// program wrote.
 fn has_readers(seen: &SlotsSeen) -> bool {
     seen.held.keys().any(|slot| slot != WRITER)
 }

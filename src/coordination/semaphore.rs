@@ -1,4 +1,4 @@
-//! Semaphores: so many permits for all processes together.
+//! Semaphores: a number of permits for all processes together.
 
 use std::{
     collections::HashMap,
@@ -25,17 +25,18 @@ use crate::{
 };
 
 const KIND: &str = "SEM";
-/// The longest pause before a look whether a definition is in sight.
+/// The longest pause before the next check whether a definition is visible.
 const LOOKS: Duration = Duration::from_millis(100);
 
 /// A cluster-wide semaphore: a number of permits for all processes together.
 ///
-/// A permit is held like a lock: with a lease by the server's clock, a token, and a fencing number
-/// that is higher than that of every permit that was handed out before. A process that dies leaves
-/// its permits to their leases. At no time more permits are held than there are.
+/// A permit is held like a lock: it has a lease by the server's clock, a token, and a fencing
+/// number that is higher than that of every permit that was granted before. The permits of a
+/// process that dies are free when their leases expire. No permit is granted beyond the number of
+/// permits.
 ///
-/// Permits are not handed out in the order in which processes ask; the tasks of one process queue
-/// up in order. See `docs/coordination.md`.
+/// Permits are not granted to processes in the order of their requests; the tasks of one process
+/// queue up in order. See `docs/coordination.md`.
 ///
 /// Cheap to clone; clones share everything.
 ///
@@ -61,7 +62,7 @@ const LOOKS: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub struct Semaphore {
     row: SlotRow,
-    /// As they were last seen.
+    /// The number of permits, as it was last read.
     permits: Arc<AtomicU32>,
 }
 
@@ -69,16 +70,16 @@ pub struct Semaphore {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SemaphoreInfo {
-    /// Returns its key: `SEM#` and the name that a lock of this level, farm, client and id has.
+    /// Its key: `SEM#` and the name that a lock of this level, farm, client and id has.
     pub key: String,
-    /// How many permits there are.
+    /// The number of permits.
     pub permits: u32,
-    /// How many of them are free.
+    /// The number of free permits.
     pub available: u32,
-    /// The holders of permits, the longest first. After a [`resize`](Semaphore::resize) to fewer
-    /// they may be more than there are.
+    /// The holders of permits, the longest-held first. After a [`resize`](Semaphore::resize) to
+    /// fewer permits they may hold more than there are.
     pub holders: Vec<PermitHolder>,
-    /// The highest fencing number so far; attempts that came to nothing raise it too.
+    /// The highest fencing number so far. Failed attempts raise it too.
     pub fencing: Option<u64>,
 }
 
@@ -86,26 +87,26 @@ pub struct SemaphoreInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PermitHolder {
-    /// How many.
+    /// The number of permits that it holds.
     pub permits: u32,
-    /// Who, since when, for how long.
+    /// The holder, the start of its hold, and its lease.
     pub holder: LockHolder,
 }
 
 impl Semaphore {
-    /// The most permits a semaphore may have.
+    /// The maximum number of permits of a semaphore.
     pub const MAX_PERMITS: u32 = 1_024;
 
-    /// Creates a semaphore with so many permits, 1 to 1,024. One that is there with as many is
-    /// taken as it is.
+    /// Creates a semaphore with this number of permits, 1 to 1,024. An existing semaphore with the
+    /// same number is used unchanged.
     ///
     /// # Errors
     ///
-    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for an id or a number that can't be, and
-    ///   in a table whose family has a TTL, which would forget the number;
-    /// - [`DefinitionMismatch`](ErrorKind::DefinitionMismatch), naming both numbers, when it is
-    ///   there with another one;
-    /// - those of the calls.
+    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for an invalid id or number, and for a
+    ///   table whose family has a TTL, after which the number would be lost;
+    /// - [`DefinitionMismatch`](ErrorKind::DefinitionMismatch), naming both numbers, if it exists
+    ///   with another number;
+    /// - the errors of the calls.
     pub async fn create(locks: &LockManager, level: Level, id: &str, permits: u32) -> Result<Self> {
         let semaphore = Self::named(locks, level, id)?;
         let created = semaphore.define(permits).await;
@@ -113,14 +114,15 @@ impl Semaphore {
         Ok(semaphore)
     }
 
-    /// Opens a semaphore that was created before.
+    /// Opens an existing semaphore.
     ///
     /// # Errors
     ///
-    /// [`SemaphoreAbsent`](ErrorKind::SemaphoreAbsent);
-    /// [`DefinitionMismatch`](ErrorKind::DefinitionMismatch) when its number of permits can't be
-    /// read; [`InvalidInput`](ClientErrorKind::InvalidInput) for an id that can't be; those of the
-    /// call.
+    /// - [`SemaphoreAbsent`](ErrorKind::SemaphoreAbsent) if it does not exist;
+    /// - [`DefinitionMismatch`](ErrorKind::DefinitionMismatch) if its number of permits can't be
+    ///   read;
+    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for an invalid id;
+    /// - the errors of the call.
     pub async fn open(locks: &LockManager, level: Level, id: &str) -> Result<Self> {
         let semaphore = Self::named(locks, level, id)?;
         let seen = semaphore.read().await?;
@@ -143,22 +145,21 @@ impl Semaphore {
         self.row.key()
     }
 
-    /// Returns the number of permits, as it was last read.
+    /// Returns the number of permits as it was last read.
     #[must_use]
     pub fn permits(&self) -> u32 {
         self.permits.load(Ordering::Relaxed)
     }
 
-    /// Creates a request for one permit; sends nothing.
+    /// Creates a request for one permit. Sends nothing.
     pub fn permit(&self) -> PermitRequest {
         self.acquire_many(1)
     }
 
-    /// Creates a request for several permits, all or none; sends nothing. They are one hold:
-    /// acquired, renewed and released together.
+    /// Creates a request for several permits, all or none. Sends nothing. The permits form one
+    /// hold: they are acquired, renewed and released together.
     ///
-    /// A request for many permits can be overtaken by requests for few: permits are not set aside
-    /// for it.
+    /// Requests for few permits can overtake a request for many: no permits are reserved for it.
     pub fn acquire_many(&self, count: u32) -> PermitRequest {
         PermitRequest::new(self.clone(), self.row.request(&[]), count)
     }
@@ -167,7 +168,7 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Returns the errors of [`open`](Self::open).
     pub async fn show(&self) -> Result<SemaphoreInfo> {
         let seen = self.read().await?;
         let permits = self.note(&seen).map_err(|error| self.in_context(error))?;
@@ -189,30 +190,31 @@ impl Semaphore {
         })
     }
 
-    /// Changes the number of permits: 1 to 1,024.
+    /// Changes the number of permits, 1 to 1,024.
     ///
-    /// Permits that are held stay held, also those beyond a smaller number. As long as there are
-    /// more of them than the new number, no other is granted.
+    /// Held permits stay held, even those beyond a smaller number. While more permits are held than
+    /// the new number, no other is granted.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and [`InvalidInput`](ClientErrorKind::InvalidInput) for another
-    /// number. An error whose [outcome is unknown](Error::is_outcome_unknown) leaves the old number
-    /// or the new one.
+    /// Returns the errors of [`open`](Self::open), and
+    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for a number out of range. After an error
+    /// whose [outcome is unknown](Error::is_outcome_unknown), the semaphore has the old number or
+    /// the new one.
     pub async fn resize(&self, permits: u32) -> Result<()> {
         self.redefine(permits)
             .await
             .map_err(|error| self.in_context(error))
     }
 
-    /// Deletes the semaphore, and returns whether it existed. No permit is granted any more.
-    /// Permits that are held stay held until they are released or their leases are over, also when
-    /// it is created again meanwhile. One that is created again is not deleted.
+    /// Deletes the semaphore, and returns whether it existed. No permit is granted after that. Held
+    /// permits stay held until they are released or their leases expire, even if the semaphore is
+    /// created again meanwhile. A semaphore that was created again is not deleted.
     ///
     /// # Errors
     ///
-    /// Those of the calls; [`Conflict`](ErrorKind::Conflict) when it was [resized](Self::resize)
-    /// each time it was to be deleted.
+    /// Returns the errors of the calls, and [`Conflict`](ErrorKind::Conflict) if it was
+    /// [resized](Self::resize) or created again at each attempt to delete it.
     pub async fn delete(&self) -> Result<bool> {
         self.undefine().await.map_err(|error| self.in_context(error))
     }
@@ -230,22 +232,22 @@ impl Semaphore {
             .map_err(|error| self.in_context(error))
     }
 
-    /// Renews permits of another process, by the token that it was told: they are held this long
-    /// from now on, or as long as before if that is longer. Returns `None` if they were renewed and
-    /// the new lease was not over when the answer came, and why they are lost otherwise.
+    /// Renews permits by their token, from any process: they are held for `lease` from now on, or
+    /// as long as before if that is longer. Returns `None` if they were renewed and the new lease
+    /// had not expired when the answer arrived, and the loss otherwise.
     ///
     /// # Errors
     ///
-    /// Those of the calls, within the operation timeout;
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for a lease out of range.
+    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for a lease out of range;
+    /// - the errors of the calls, within the operation timeout.
     pub async fn renew(&self, token: LockToken, lease: Duration) -> Result<Option<LockLoss>> {
         let renewed = self.row.renew(token, lease).await;
         renewed.map_err(|error| self.in_context(error))
     }
 
-    /// Revokes all permits of the holder with this token, as seen in [`SemaphoreInfo::holders`],
+    /// Revokes all permits of the holder with this token, as read in [`SemaphoreInfo::holders`],
     /// and returns the holder. Returns `None`, and changes nothing, if the token does not hold
-    /// permits anymore.
+    /// permits any more.
     ///
     /// The holder notices at its next renewal or release; its work continues until then. The forced
     /// release is logged as a warning with the holder's name and token.
@@ -284,8 +286,8 @@ impl Semaphore {
                     .with_hint("open it as it is, or resize it")),
                 };
             }
-            // One that lies under the delete marker of an earlier semaphore is not seen, and is put
-            // again later.
+            // The delete marker of an earlier semaphore may hide this definition. It is then
+            // written again later.
             self.row
                 .define(None, permits.to_string().as_bytes(), deadline)
                 .await?;
@@ -307,7 +309,7 @@ impl Semaphore {
                 .row
                 .define(seen.definition.as_ref(), permits.to_string().as_bytes(), deadline)
                 .await?;
-            // Another client may have changed it since: then ours was the number for a while.
+            // Another client may have changed the number again since.
             if changed && self.is_seen(&seen, deadline).await? {
                 return Ok(());
             }
@@ -339,7 +341,7 @@ impl Semaphore {
         (deadline, Waiting::new(deadline, LOOKS))
     }
 
-    /// Whether a change is in sight: it does not say any more what it said.
+    /// Returns whether a change is visible: the definition is not the one before.
     async fn is_seen(&self, before: &SlotsSeen, deadline: Instant) -> Result<bool> {
         let seen = self.row.read(deadline).await?;
         if seen.definition.is_some() {
@@ -348,7 +350,7 @@ impl Semaphore {
         Ok(seen.definition != before.definition)
     }
 
-    /// How many permits there are by what was seen.
+    /// Records and returns the number of permits.
     pub(super) fn note(&self, seen: &SlotsSeen) -> Result<u32> {
         let permits = match &seen.definition {
             Some(definition) => decode(&definition.value)?,
@@ -379,7 +381,7 @@ fn check(permits: u32) -> Result<()> {
     )))
 }
 
-/// The number of permits, as text of digits, which people can read in HBase's shell.
+/// Decodes the number of permits: decimal digits, readable in HBase's shell.
 fn decode(definition: &Bytes) -> Result<u32> {
     let text = std::str::from_utf8(definition).ok();
     let permits = text.filter(|text| text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit()));
