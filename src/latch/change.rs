@@ -1,5 +1,5 @@
-//! Changing a latch: plan on what was seen, write if nothing has changed, judge by what is seen
-//! then.
+//! Changes of a latch: plan on the observed row, write if it is unchanged, and judge by the row as
+//! it was read after that.
 
 use hbase_client::{Effect, low_level::Pauses};
 use tokio::time::{Instant, sleep_until};
@@ -17,26 +17,26 @@ use crate::{
     java_layout::Level,
 };
 
-/// What is known of a change that was sent.
+/// What is known about a change that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Applied,
-    /// It was not, and no copy of it that is still on its way can be.
+    /// It was not applied, and no copy of it in flight can be.
     NotApplied,
-    /// Nothing was changed yet since it was planned, so it may be sent again: of all copies one at
-    /// most is made.
+    /// The row is unchanged since the change was planned, so it may be sent again: at most one of
+    /// all copies is applied.
     Open,
-    /// Too much has happened since.
+    /// Too many changes followed.
     Unknown,
 }
 
 impl LatchLocation {
-    /// Makes the change that is wished for.
+    /// Applies an operation.
     ///
     /// # Errors
     ///
-    /// When what is there does not allow it, and those of the calls. If the outcome is unknown, it
-    /// may have been made.
+    /// Returns an error if the state of the latch does not allow the operation, and the errors of
+    /// the calls. If the outcome is unknown, the change may have been applied.
     pub(super) async fn change(&self, operation: &LatchOperation, deadline: Instant) -> Result<LatchCount> {
         let participants = operation.participants();
         let change = ChangeId::unique();
@@ -58,7 +58,7 @@ impl LatchLocation {
                 .carry_out(&plan, &observation, participants, &mut lost, deadline)
                 .await?;
             if matches!(verdict, Verdict::Applied) {
-                // What is left of a latch that is over by now tells nothing.
+                // The remaining count of a latch that has ended meanwhile is meaningless.
                 return match after.deadline(self.cells.level) {
                     Some(_) => counted(&after, true),
                     None => Ok(LatchCount {
@@ -76,18 +76,18 @@ impl LatchLocation {
         }
     }
 
-    /// Makes the latch.
+    /// Creates the latch.
     ///
     /// # Errors
     ///
-    /// As [`change`](Self::change).
+    /// Returns the errors of [`change`](Self::change).
     pub(super) async fn init(&self, operation: &LatchOperation, deadline: Instant) -> Result<()> {
         self.change(operation, deadline).await?;
         if self.cells.level == Level::Dc || self.cells.note.is_some() {
             return Ok(());
         }
-        // Nothing that both write tells one farm of another that begins at the same moment. Each
-        // writes and then looks, so one of them at least sees the other.
+        // Two farms that create the latch at the same moment write no common cell. Each writes and
+        // then reads, so at least one of them sees the other.
         let observation = self.read(Participants::None, deadline).await?;
         let is_contested = |count: &Count| count.qualifier != self.cells.own && count.value >= 0;
         match (
@@ -106,7 +106,8 @@ impl LatchLocation {
         }
     }
 
-    /// Writes what another client has noted, if that is still so, and reads the latch behind it.
+    /// Writes a count that another client has noted, if it is still waiting, and reads the latch
+    /// after that.
     async fn settle(
         &self,
         step: Step,
@@ -115,13 +116,13 @@ impl LatchLocation {
     ) -> Result<LatchObservation> {
         match self.make(&[step], participants, deadline).await {
             Ok(made) => Ok(made.after),
-            // It does not matter which client clears it: nothing of this change was written yet.
+            // It does not matter which client writes it: nothing of this change was written yet.
             Err(error) => Err(error.with_effect(Effect::None)),
         }
     }
 
-    /// Applies one planned change, and sends it again while its outcome is unknown;
-    /// and what was seen last.
+    /// Applies one planned change, and sends it again while its outcome is unknown. Returns the
+    /// verdict and the last observation.
     async fn carry_out(
         &self,
         plan: &Plan,
@@ -135,8 +136,8 @@ impl LatchLocation {
             let error = match self.make(&plan.steps, participants, deadline).await {
                 Ok(LatchChangeOutcome { processed, after }) => {
                     let verdict = match (judge(&self.cells, plan, base, &after), &*lost) {
-                        // No other copy was made before this one, and none can be behind it; but
-                        // what was written may be hidden.
+                        // No other copy was applied before this one, and none can be applied after
+                        // it, but the cells may be hidden.
                         (Verdict::Open | Verdict::Unknown, _) if processed => {
                             match is_visible(&self.cells, plan, &after) {
                                 true => Verdict::Applied,
@@ -167,8 +168,8 @@ impl LatchLocation {
     }
 }
 
-/// Whether the count is there that this change has written, or one that was written on it; or the
-/// latch that it has changed is over. A delete marker of the same moment may hide it.
+/// Returns whether the count that this change wrote is visible, or a later one, or the latch has
+/// ended since. A delete marker of the same moment may hide the count.
 fn is_visible(cells: &Cells, plan: &Plan, seen: &LatchObservation) -> bool {
     match (plan.leaves, seen.own(cells)) {
         (Leaves::Nothing, _) | (Leaves::Count, Some(_)) => true,
@@ -178,7 +179,7 @@ fn is_visible(cells: &Cells, plan: &Plan, seen: &LatchObservation) -> bool {
     }
 }
 
-/// Judges a change by what was seen behind it; copies of it may be on their way.
+/// Judges a change by what was read after it. Copies of it may be in flight.
 fn judge(cells: &Cells, plan: &Plan, base: &LatchObservation, seen: &LatchObservation) -> Verdict {
     let before = base.note.as_ref().map(|(note, _)| note);
     let now = seen.note.as_ref().map(|(note, _)| note);
@@ -193,7 +194,8 @@ fn judge(cells: &Cells, plan: &Plan, base: &LatchObservation, seen: &LatchObserv
         Some(true) if is_visible(cells, plan, seen) => Verdict::Applied,
         Some(false) if before == Some(now) => Verdict::Open,
         Some(false) => Verdict::NotApplied,
-        // What was made may have been hidden at once, or have been over before this look.
+        // The applied change may have been hidden immediately, or the latch may have ended before
+        // this read.
         Some(true) | None => Verdict::Unknown,
     }
 }
@@ -274,19 +276,19 @@ mod tests {
         let other = note.next(ChangeId::unique(), 0);
         assert_eq!(judged(&[count(BEGAN, 2)], Some(&mine)), Verdict::Applied);
         assert_eq!(judged(&[count(BEGAN, 2)], Some(&other)), Verdict::NotApplied);
-        // A Java client has counted on it since.
+        // A Java client has counted since.
         assert_eq!(judged(&[count(BEGAN + 9, 1)], Some(&mine)), Verdict::Applied);
         assert_eq!(
             judged(&[count(BEGAN + 9, 1)], Some(&note)),
             Verdict::Open,
             "the note alone changes with ours"
         );
-        // The latch has ended since: by its time, or because it was deleted.
+        // The latch has ended since: it expired, or was deleted.
         assert_eq!(judged(&[], Some(&mine)), Verdict::Applied);
         let deleted = mine.next(ChangeId::unique(), 0).of_deleted();
         assert_eq!(judged(&[], Some(&deleted)), Verdict::Applied);
         assert_eq!(judged(&[], Some(&other)), Verdict::NotApplied);
-        // Too many others, another note, none.
+        // Too many other changes, an unrelated note, and no note.
         let mut many = mine;
         for _ in 0..20 {
             many = many.next(ChangeId::unique(), 0);
@@ -339,7 +341,7 @@ mod tests {
         assert_eq!(judged(&[count(BEGAN, 3)], Some(&other)), Verdict::NotApplied);
         let stranger = Note::first(ChangeId::unique());
         assert_eq!(judged(&[count(BEGAN, 3)], Some(&stranger)), Verdict::Unknown);
-        // One that was there before and has expired is gone on from.
+        // A latch that existed before and has expired is continued from its note.
         let base = observation(&[], Some(&stranger));
         let plan = plan_of(&cells, &operation, &base);
         assert!(plan.steps.len() == 1 && plan.begun.is_none());

@@ -1,4 +1,4 @@
-//! One latch, and what can be done with it.
+//! The operations on one latch.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -22,18 +22,18 @@ use crate::{
     java_layout::Level,
 };
 
-/// The longest name of a participant, in bytes.
+/// The maximum length of a participant's name, in bytes.
 const MAX_PARTICIPANT: usize = 256;
 
 /// A countdown latch. Returned by [`LatchManager::latch`](super::LatchManager::latch); cheap to
 /// clone.
 ///
-/// A latch lives from [`init`](Self::init) until its time is over, by the clock of its region
-/// server, or until it is deleted. Counting does not prolong it. For a week it is recorded that it
-/// has expired; no other cell remains.
+/// A latch lives from [`init`](Self::init) until its time to live has passed, by the clock of its
+/// region server, or until it is deleted. Counting does not prolong it. For a week after that, a
+/// record remains that it has expired; no other cell does.
 ///
 /// Every future ends within the operation timeout of its table ([`wait`](Self::wait): within its
-/// limit and that timeout), and may be dropped at any point; a change in flight may still be
+/// own timeout and that one), and may be dropped at any point; a change in flight may still be
 /// applied.
 #[derive(Clone)]
 pub struct Latch {
@@ -58,24 +58,25 @@ impl Latch {
         &self.key
     }
 
-    /// Returns whether it counts one farm or all.
+    /// Returns whether the latch counts one farm or all.
     #[must_use]
     pub fn level(&self) -> Level {
         self.location.cells.level
     }
 
-    /// Creates the latch with this count and time to live. With a count of zero it is reached at
-    /// once, until it is counted up.
+    /// Creates the latch with this count and time to live. A latch with a count of zero is reached
+    /// immediately, until it is counted up.
     ///
-    /// What a Java client left that counted down too late is cleared away, not added to.
+    /// Counts of Java clients that counted down too late are deleted, not added.
     ///
     /// # Errors
     ///
-    /// [`LatchExists`](crate::ErrorKind::LatchExists) when it is there, open or reached;
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a count over `i64::MAX`, and a
-    /// life under [`MIN_LATCH_TTL`], over [`MAX_LATCH_TTL`] or over the TTL of one of the table's
-    /// families. When an answer was lost and it can't be found out any more whether the latch is
-    /// this one, its [outcome is unknown](Error::is_outcome_unknown).
+    /// - [`LatchExists`](crate::ErrorKind::LatchExists) if the latch exists, open or reached;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a count over `i64::MAX`, and
+    ///   for a time to live under [`MIN_LATCH_TTL`], over [`MAX_LATCH_TTL`] or over the TTL of one
+    ///   of the table's families;
+    /// - the errors of the calls. If an answer was lost and it is not possible any more to find out
+    ///   whether this call created the latch, the [outcome is unknown](Error::is_outcome_unknown).
     pub async fn init(&self, count: u64, ttl: Duration) -> Result<()> {
         let count = self.whole(count)?;
         self.check_ttl(ttl)?;
@@ -88,17 +89,17 @@ impl Latch {
         made.map_err(|error| self.in_context(error))
     }
 
-    /// Counts down by this much, in the column of this farm.
+    /// Counts down by this number, in the column of this farm.
     ///
     /// # Errors
     ///
-    /// [`LatchAbsent`](crate::ErrorKind::LatchAbsent),
-    /// [`LatchExpired`](crate::ErrorKind::LatchExpired);
-    /// [`LimitExceeded`](crate::ClientErrorKind::LimitExceeded) when less is left. When an answer
-    /// was lost it is found out whether this counted, as far as that is possible: not if so many
-    /// others have counted since that it is forgotten, and not in a table without the state family;
-    /// then its [outcome is unknown](Error::is_outcome_unknown). [`arrive`](Self::arrive) may be
-    /// called again.
+    /// - [`LatchAbsent`](crate::ErrorKind::LatchAbsent) or
+    ///   [`LatchExpired`](crate::ErrorKind::LatchExpired) if there is no live latch;
+    /// - [`LimitExceeded`](crate::ClientErrorKind::LimitExceeded) if less is left;
+    /// - the errors of the calls. If an answer was lost, the client finds out whether the call
+    ///   counted. That is not possible after too many other changes, or in a table without the
+    ///   state family; the [outcome is then unknown](Error::is_outcome_unknown).
+    ///   [`arrive`](Self::arrive) may be called again in that case.
     pub async fn count_down(&self, by: u64) -> Result<LatchCount> {
         let by = self.whole(by)?;
         self.change(&LatchOperation::CountDown(by)).await
@@ -109,25 +110,27 @@ impl Latch {
     ///
     /// # Errors
     ///
-    /// As [`count_down`](Self::count_down); [`InvalidInput`](crate::ClientErrorKind::InvalidInput)
-    /// for more than a count can be.
+    /// Returns the errors of [`count_down`](Self::count_down), and
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the sum exceeds the maximum of a
+    /// count.
     pub async fn count_up(&self, by: u64) -> Result<LatchCount> {
         let by = self.whole(by)?;
         self.change(&LatchOperation::CountUp(by)).await
     }
 
-    /// Counts down by one for a participant, once for each: a participant that has arrived may
-    /// arrive again, and nothing is counted. So it may be tried again after any error.
+    /// Counts down by one for a participant, once for each participant: if a participant that has
+    /// arrived arrives again, nothing is counted. So the call may be repeated after any error.
     ///
     /// A participant's name is remembered until the latch ends.
     ///
     /// # Errors
     ///
-    /// As [`count_down`](Self::count_down); [`InvalidInput`](crate::ClientErrorKind::InvalidInput)
-    /// for a name that is empty or has more than 256 bytes;
-    /// [`LimitExceeded`](crate::ClientErrorKind::LimitExceeded) when 1,000 others have arrived;
-    /// [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) in a table without the state
-    /// family, which has no place for names.
+    /// - The errors of [`count_down`](Self::count_down);
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a name that is empty or has
+    ///   more than 256 bytes;
+    /// - [`LimitExceeded`](crate::ClientErrorKind::LimitExceeded) if 1,000 others have arrived;
+    /// - [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) in a table without the state
+    ///   family, which stores the names.
     pub async fn arrive(&self, participant: &str) -> Result<LatchCount> {
         let column = self.column_of(participant)?;
         self.change(&LatchOperation::Arrive(column)).await
@@ -137,8 +140,8 @@ impl Latch {
     ///
     /// # Errors
     ///
-    /// [`LatchCorrupt`](crate::ErrorKind::LatchCorrupt) for a row that no client of a latch writes;
-    /// those of the call.
+    /// Returns [`LatchCorrupt`](crate::ErrorKind::LatchCorrupt) for a row that another program
+    /// wrote, and the errors of the call.
     pub async fn show(&self) -> Result<LatchInfo> {
         let observation = self
             .location
@@ -149,28 +152,27 @@ impl Latch {
             .map_err(|error| self.in_context(error))
     }
 
-    /// Waits until the latch is reached, has ended otherwise, or the time is over.
+    /// Waits until the latch is reached or has ended otherwise, or until the timeout.
     ///
-    /// All that wait through the clones of one manager are served by one task, which ends with the
-    /// last of them. It asks for a few latches every 25 to 60 ms, and for at most 20,000 latches a
-    /// second.
+    /// One task polls for all waiters of the clones of one manager, and stops with the last waiter.
+    /// It polls a small number of latches every 25 to 60 ms, and at most 20,000 latches per second.
     ///
     /// # Errors
     ///
-    /// Those of the calls that can't be fixed by trying again;
-    /// [`DeadlineExceeded`](crate::ClientErrorKind::DeadlineExceeded) when the time is over and the
-    /// latch could not be read.
+    /// - The errors of calls that cannot succeed on a retry;
+    /// - [`DeadlineExceeded`](crate::ClientErrorKind::DeadlineExceeded) on timeout if the latch
+    ///   could not be read.
     pub async fn wait(&self, timeout: Duration) -> Result<WaitOutcome> {
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
         let waited = self.shared.watch.wait(&self.location.cells, until).await;
         waited.map_err(|error| self.in_context(error))
     }
 
-    /// Deletes the latch, and what was known of it. Whether there was anything.
+    /// Deletes the latch and its recorded state. Returns whether there was anything to delete.
     ///
     /// # Errors
     ///
-    /// Those of the calls. When it is not known whether the latch was deleted, call it again.
+    /// Returns the errors of the calls. If the outcome is unknown, call it again.
     pub async fn delete(&self) -> Result<bool> {
         self.change(&LatchOperation::Delete)
             .await
@@ -185,7 +187,7 @@ impl Latch {
         changed.map_err(|error| self.in_context(error))
     }
 
-    /// The column that says that a participant has arrived.
+    /// Returns the column that records the arrival of a participant.
     pub(super) fn column_of(&self, participant: &str) -> Result<Bytes> {
         if participant.is_empty() || participant.len() > MAX_PARTICIPANT {
             return Err(self.in_context(Error::invalid(format!(
@@ -199,7 +201,7 @@ impl Latch {
         Ok(self.location.cells.arrived(participant))
     }
 
-    /// The turn among the tasks of this process.
+    /// Waits for the turn among the tasks of this process.
     async fn turn(&self, deadline: Instant) -> Result<KeyedGuard<'_, Bytes>> {
         let row = self.location.cells.row.clone();
         let turn = self.shared.turns.lock(row).until(deadline.into_std()).await;
@@ -229,13 +231,13 @@ impl Latch {
     }
 }
 
-/// A count that eight bytes can say.
+/// Converts a count to the eight-byte number of its cell.
 pub(crate) fn whole(count: u64) -> Result<i64> {
     i64::try_from(count)
         .map_err(|_| Error::invalid(format!("a count of {count}; it is {} at most", i64::MAX)))
 }
 
-/// Refuses a life that no latch may have, where cells live for so long.
+/// Refuses an invalid time to live; `cells_live` is the TTL of the table's cells.
 pub(crate) fn check_life(ttl: Duration, cells_live: Option<Duration>) -> Result<()> {
     let longest = cells_live.unwrap_or(MAX_LATCH_TTL).min(MAX_LATCH_TTL);
     if (MIN_LATCH_TTL..=longest).contains(&ttl) {
@@ -246,8 +248,8 @@ pub(crate) fn check_life(ttl: Duration, cells_live: Option<Duration>) -> Result<
     )))
 }
 
-/// A name in the counts' family would be added up by Java clients, and without it a participant who
-/// tries again counts twice.
+/// Returns the error of a table without the state family. Java clients would add up a name in the
+/// counts' family, and without names a participant that arrives again would count twice.
 pub(super) fn no_place_for_participants() -> Error {
     let family = LatchTableOptions::STATE_FAMILY;
     Error::new(

@@ -1,4 +1,4 @@
-//! Latches that live beside the data of a partition, so that transactions can count them down.
+//! Latches next to the data of a partition, which transactions can count down.
 
 use std::{fmt, sync::Arc};
 
@@ -7,22 +7,22 @@ use hbase_client::{BytesBinary, IntoBytes};
 use super::{handle::Latch, layout::Cells, manager::Shared, table::Families};
 use crate::{error::Result, txn::PartitionedTable};
 
-/// Begins the name of a latch's row, among the rows that are reserved in a partition.
+/// The first byte of a latch's name among the reserved rows of a partition.
 const LATCH: u8 = b'c';
-/// Between prefix and id, in a latch's name for people.
+/// Separates prefix and id in the displayed name of a latch.
 const SEPARATOR: char = '#';
 
-/// Latches in the partitions of a table: each in the partition of its data.
+/// Latches in the partitions of a table, each in the partition of its data.
 ///
-/// They are made, counted, waited for and deleted as others are. And as they live where the data
-/// lives, a transaction can [count one down](crate::Transaction::count_down), or
-/// [arrive](crate::Transaction::arrive) at it, together with the data: who is told that the latch
-/// is reached finds all results written.
+/// They are created, counted, waited for and deleted like other latches. Because a latch is stored
+/// with the data, a transaction can [count it down](crate::Transaction::count_down), or
+/// [arrive](crate::Transaction::arrive) at it, together with the data: a client that finds the
+/// latch reached also finds all results written.
 ///
-/// There are no farms and no levels here, and Java clients of the latch library know nothing of
-/// these latches.
+/// These latches have no farms and no levels, and Java clients of the latch library do not see
+/// them.
 ///
-/// Cheap to clone; clones share everything. Make one per process and table.
+/// Cheap to clone; clones share everything. Create one per process and table.
 ///
 /// # Example
 ///
@@ -59,8 +59,8 @@ impl PartitionLatches {
     ///
     /// # Errors
     ///
-    /// [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) without the family; those of
-    /// reading the table's descriptor.
+    /// Returns [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) if the table does not
+    /// have the family, and the errors of reading the table's descriptor.
     pub async fn open(table: &PartitionedTable) -> Result<Self> {
         let family = table.lock_family("latches").await?;
         let expiring = table.table().clone().with_expiry();
@@ -75,13 +75,13 @@ impl PartitionLatches {
         })
     }
 
-    /// Returns the latch of this id in the partition of a bare prefix. Sends nothing; the latch
+    /// Returns the latch with this id in the partition of a bare prefix. Sends nothing; the latch
     /// need not exist.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for what is no prefix under the
-    /// table's rule, and for an id that is empty or too long for a row.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the prefix is invalid
+    /// under the table's rule, or if the id is empty or too long for a row.
     pub fn latch(&self, prefix: impl IntoBytes, id: &str) -> Result<Latch> {
         let prefix = prefix.into_bytes();
         let key = format!("{}{SEPARATOR}{id}", BytesBinary(&prefix));

@@ -1,4 +1,4 @@
-//! What a transaction does with the latches of its partition: it counts them down.
+//! Count-downs of latches as part of a transaction in their partition.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -20,30 +20,31 @@ use crate::{
 /// Latches of the transaction's own partition, from
 /// [`PartitionLatches`](crate::latch::PartitionLatches).
 impl Transaction {
-    /// Counts a latch down with the transaction, by this much: if it is committed, all is written
-    /// and counted; if there is no such latch, it has expired or less is left, the transaction is
-    /// [`Rejected`](Outcome::Rejected), names the latch, and nothing is applied. The server judges
-    /// that at the moment at which it applies the transaction.
+    /// Counts a latch down with the transaction. If the transaction is committed, all of it is
+    /// written and counted. If the latch does not exist, has expired or has less than `by` left,
+    /// the transaction is [`Rejected`](Outcome::Rejected) and names the latch, and nothing is
+    /// applied. The server checks this when it applies the transaction.
     ///
     /// A transaction with an [id](Transaction::id) counts once, however often it is committed.
-    /// Without one, and without [`recorded`](Transaction::recorded), the outcome of a lost answer
-    /// is unknown as that of any transaction.
+    /// Without an id, and without [`recorded`](Transaction::recorded), the outcome of a lost answer
+    /// is unknown, as for any transaction.
     ///
-    /// Each attempt reads the latch first, and is computed again if another client has counted in
+    /// Each attempt reads the latch first, and is planned again if another client counted in
     /// between.
     ///
-    /// A latch of another partition or another table, one that is in the transaction already, and
-    /// a number that is 0 or more than `i64::MAX` make the transaction [invalid](Transaction).
-    /// Tables of latches are other tables.
+    /// A latch of another partition or table makes the transaction [invalid](Transaction); a latch
+    /// table is another table. So do a latch that is already part of the transaction, and a `by`
+    /// that is 0 or more than `i64::MAX`.
     pub fn count_down(self, latch: &Latch, by: u64) -> Self {
         self.add_part(|table| Ok(Arc::new(Counting::down(table, latch, by)?)))
     }
 
-    /// Counts a latch down by one for a participant with the transaction, once for each: when the
-    /// participant has arrived before, all else is applied and nothing is counted. So a transaction
-    /// whose outcome is unknown can be committed again as far as the latch is concerned.
+    /// Counts a latch down by one for a participant with the transaction, once for each
+    /// participant: if the participant has arrived before, the rest is applied and nothing is
+    /// counted. So as far as the latch is concerned, a transaction whose outcome is unknown can be
+    /// committed again.
     ///
-    /// The transaction becomes invalid for the same latches as by
+    /// The transaction becomes invalid for the same latches as with
     /// [`count_down`](Self::count_down), and for a name that is empty or has more than 256 bytes.
     /// If 1,000 others have arrived, the commit fails with
     /// [`LimitExceeded`](crate::ClientErrorKind::LimitExceeded).
@@ -55,15 +56,15 @@ impl Transaction {
 /// Latches of the update's own partition, from
 /// [`PartitionLatches`](crate::latch::PartitionLatches).
 impl UpdateView<'_> {
-    /// Counts a latch down with the update, by this much; see [`Transaction::count_down`]. When
-    /// there is no such latch, it has expired or less is left, nothing is applied, and the update
-    /// ends with [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet).
+    /// Counts a latch down with the update; see [`Transaction::count_down`]. If the latch does not
+    /// exist, has expired or has less than `by` left, nothing is applied, and the update fails with
+    /// [`ConditionNotMet`](crate::ErrorKind::ConditionNotMet).
     ///
     /// # Errors
     ///
     /// - [`OtherPartition`](ErrorKind::OtherPartition) for a latch of another partition;
-    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a latch of another table, one
-    ///   that is in the update already, and for 0 or more than `i64::MAX`;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a latch of another table, for a
+    ///   latch that is in the update already, and for a `by` that is 0 or more than `i64::MAX`;
     /// - [`DeadlineExceeded`](crate::ClientErrorKind::DeadlineExceeded) once the operation timeout
     ///   is over.
     pub fn count_down(&mut self, latch: &Latch, by: u64) -> Result<&mut Self> {
@@ -72,12 +73,12 @@ impl UpdateView<'_> {
         Ok(self)
     }
 
-    /// Counts a latch down by one for a participant with the update, once for each; see
+    /// Counts a latch down by one for a participant with the update, once for each participant; see
     /// [`Transaction::arrive`].
     ///
     /// # Errors
     ///
-    /// As [`count_down`](Self::count_down), and
+    /// Returns the errors of [`count_down`](Self::count_down), and
     /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a name that is empty or has more
     /// than 256 bytes.
     pub fn arrive(&mut self, latch: &Latch, participant: &str) -> Result<&mut Self> {
@@ -87,8 +88,8 @@ impl UpdateView<'_> {
     }
 }
 
-/// Refuses a latch that does not live where a transaction of this table is applied; its partition
-/// is looked at later.
+/// Refuses a latch that is not in the table to which the transaction is applied. The partition is
+/// checked later.
 fn check_latch(here: &TableName, latch: &Latch) -> Result<()> {
     let there = latch.location.table.name();
     let why = if latch.location.cells.counts != PARTITION_FAMILY {
@@ -106,11 +107,11 @@ fn check_latch(here: &TableName, latch: &Latch) -> Result<()> {
     .at_table(here))
 }
 
-/// That a latch is counted down, if there is enough left.
+/// The count-down of a latch, if enough is left.
 struct Counting {
     latch: Latch,
     operation: LatchOperation,
-    /// What must be left of it.
+    /// What must be left of the count.
     least: u64,
     condition: Condition,
     deed: String,
@@ -124,7 +125,7 @@ impl Counting {
             return Err(latch.in_context(Error::invalid("nothing to count down")));
         }
         let cells = &latch.location.cells;
-        // No count here is negative, so their bytes are in the order of the numbers.
+        // No count is negative here, so the bytes sort like the numbers.
         let condition = Condition::compare(
             cells.row.clone(),
             cells.counts.clone(),
@@ -176,7 +177,7 @@ impl Counting {
             .read(self.operation.participants(), location.table.deadline())
             .await?;
         if observation.own(cells).is_some_and(|own| own.value < 0) {
-            // Its bytes would be taken for a great number.
+            // The server would compare its bytes as a large number.
             return Err(
                 Error::new(ErrorKind::LatchCorrupt, "the latch has a negative count")
                     .with_hint("another program writes to this row; delete the latch"),
@@ -185,20 +186,20 @@ impl Counting {
         let seen = plan::as_seen(cells, &observation);
         match plan::plan(cells, &self.operation, ChangeId::unique(), &observation) {
             Ok(Some(plan)) => {
-                // One step: only a latch that is made takes more.
+                // Only the creation of a latch has more than one step.
                 let step = plan.steps.into_iter().next_back();
                 Ok(step.map_or_else(Changes::default, |step| Changes {
                     mutations: step.mutations,
                     seen: Some(step.condition),
                 }))
             }
-            // It has arrived, in this very latch.
+            // The participant has arrived at this latch already.
             Ok(None) => Ok(Changes {
                 mutations: Vec::new(),
                 seen: Some(seen),
             }),
-            // As long as it is so, the condition of the transaction does not hold, and the
-            // rejection names it.
+            // In this state the condition of the transaction does not hold, so the rejection names
+            // the latch.
             Err(_) if observation.deadline(cells.level).is_none() || observation.left()? < self.least => {
                 Ok(Changes {
                     mutations: Vec::new(),

@@ -1,10 +1,9 @@
-//! Planning for a client that can put one cell on one condition, and other cells on none: through a
-//! Thrift gateway. No I/O.
+//! Plans for a client that can write one cell conditionally, and other cells only unconditionally:
+//! through a Thrift gateway. No I/O.
 //!
-//! The condition is that the note is as it was seen. The new note says which count is to be
-//! written, and so locks the latch for all who look at notes. The count is put then, where nothing
-//! else is ever written: at a timestamp of its own. A native client has what is planned here and
-//! what it does itself in one call.
+//! The condition is that the note is as it was read. The new note specifies the count to be
+//! written, and so locks the latch for all clients that read notes. The count is then put at a
+//! timestamp that no other cell has. A native client does both in one call.
 
 use std::time::Duration;
 
@@ -27,13 +26,13 @@ use crate::{
 /// A note that replaces the one that was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Intent {
-    /// The value that it replaces; none when there is none.
+    /// The value that it replaces. `None` if there is no note.
     pub(crate) expected: Option<Bytes>,
     pub(crate) value: Bytes,
     pub(crate) ttl: Duration,
-    /// What is left to count down then.
+    /// The remaining count after the change.
     pub(crate) left: u64,
-    /// When the latch ends; none when it begins, or is deleted.
+    /// When the latch ends. `None` if the latch is created or deleted.
     pub(crate) ends: Option<u64>,
     note: Note,
     change: ChangeId,
@@ -41,15 +40,15 @@ pub(crate) struct Intent {
     planned_on: Option<u64>,
 }
 
-/// What is known of a change whose note was sent.
+/// What is known about a change whose note was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Applied,
-    /// It was not, and no copy of it that is still on its way can be.
+    /// It was not applied, and no copy of it in flight can be.
     NotApplied,
-    /// Nothing was changed yet, so it may be sent again: of all copies one at most is made.
+    /// Nothing was changed yet, so it may be sent again: at most one of all copies is applied.
     Open,
-    /// It is noted, and its count is not there.
+    /// It is noted, but its count is not written.
     Noted,
     Unknown,
 }
@@ -58,7 +57,7 @@ pub(crate) enum Verdict {
 ///
 /// # Errors
 ///
-/// When what was seen does not allow it.
+/// Returns an error if the observed state does not allow the operation.
 pub(crate) fn intend(
     cells: &Cells,
     operation: &LatchOperation,
@@ -80,7 +79,7 @@ pub(crate) fn intend(
     let (Some((note, seen)), Some(ends)) = (&observation.note, deadline.expires) else {
         return Err(end_not_known());
     };
-    // One that could not be written any more: the latch ended while that was tried.
+    // The pending count cannot be written any more: the latch ended before that.
     let (base, at) = match own {
         _ if observation.resolution() == Some(Resolution::Waiting) => {
             return Err(plan::gone(LatchState::Expired));
@@ -114,8 +113,8 @@ pub(crate) fn intend(
     })
 }
 
-/// The note that the latch was deleted. None when it says so already, or nothing is to be said of
-/// it.
+/// Returns the note of a deleted latch. `None` if the note says so already, or if there is nothing
+/// to delete.
 pub(crate) fn intend_to_delete(change: ChangeId, observation: &LatchObservation) -> Option<Intent> {
     let (note, rest) = match &observation.note {
         Some((note, _)) if note.deleted => return None,
@@ -142,8 +141,8 @@ pub(crate) fn intend_to_delete(change: ChangeId, observation: &LatchObservation)
     })
 }
 
-/// The note of a latch whose beginning is there: that it had one is known from now on. None when
-/// another client has noted it.
+/// Returns the note of a latch whose first count is written, which records that the latch existed.
+/// `None` if another client has noted it.
 pub(crate) fn begun(observation: &LatchObservation) -> Option<Intent> {
     let (note, seen) = observation.note.as_ref()?;
     let pending = note.pending.as_ref()?;
@@ -170,8 +169,8 @@ impl Intent {
         observation: &LatchObservation,
     ) -> Self {
         let note = match &observation.note {
-            // One that was written and is not there is hidden for ever, by a delete marker of its
-            // own timestamp.
+            // If it was written and is not visible, a delete marker of the same timestamp hides it
+            // without limit.
             Some((note, seen)) if observation.waiting().is_some() => note
                 .clone()
                 .read(seen.timestamp, Some(Resolution::Void))
@@ -187,7 +186,7 @@ impl Intent {
             value: count,
             ttl: life,
         };
-        // There is no latch as long as its count is not there.
+        // The latch does not exist until its count is written.
         let note = note.ending(Ends::In(life)).with_pending(pending).of_deleted();
         Self {
             expected: expected(observation),
@@ -201,7 +200,7 @@ impl Intent {
         }
     }
 
-    /// Judges the change by what was seen behind its note; copies of that may be on their way.
+    /// Judges the change by what was read after its note was sent. Copies of it may be in flight.
     pub(crate) fn judge(&self, seen: &LatchObservation) -> Verdict {
         let Some((note, there)) = &seen.note else {
             return match self.expected {
@@ -224,15 +223,15 @@ impl Intent {
         match note.has(self.change, Some(&self.note.base())) {
             Some(true) => Verdict::Applied,
             Some(false) => Verdict::NotApplied,
-            // Notes that other clients began have nothing to do with ours.
+            // Notes that other clients started are unrelated to this change.
             None if self.expected.is_none() && !note.follows(&self.note) => Verdict::NotApplied,
             None => Verdict::Unknown,
         }
     }
 
-    /// Whether the count that is there was written before this change was noted, by the server's
-    /// clock: then the one that was noted lies under it, whenever it comes. A note that is not
-    /// later than the one before it says nothing of the clock.
+    /// Returns whether the existing count was written before this change was noted, by the server's
+    /// clock. The noted count then lies under it, whenever it is written. A note that is not later
+    /// than the one before it does not show the time.
     fn came_too_late(&self, seen: &LatchObservation) -> bool {
         let (Some(pending), Some((_, note))) = (seen.pending(), &seen.note) else {
             return false;
@@ -245,8 +244,8 @@ impl Intent {
 }
 
 impl LatchObservation {
-    /// The same, with the ends of the counts as the note has them: a gateway does not show when a
-    /// cell expires. One of which the note says nothing seems to have no end.
+    /// Sets the ends of the counts from the note, because a gateway does not return when a cell
+    /// expires. A count that the note does not cover has no end.
     pub(crate) fn with_noted_ends(mut self) -> Self {
         let ends = match &self.note {
             Some((note, _)) if !note.deleted => note.ends,
@@ -254,27 +253,27 @@ impl LatchObservation {
         };
         if let Ends::At(ends) = ends {
             for count in &mut self.counts {
-                // What was written later belongs to another latch, or to none.
+                // A later count belongs to another latch, or to none.
                 count.seen.expires = Some(ends).filter(|ends| count.seen.timestamp < *ends);
             }
         }
         self
     }
 
-    /// The count that the last change has noted.
+    /// Returns the count that the last change noted.
     pub(crate) fn pending(&self) -> Option<&Pending> {
         self.note.as_ref()?.0.pending.as_ref()
     }
 
-    /// The same, if it is still to be written.
+    /// Returns the noted count if it is still to be written.
     pub(crate) fn waiting(&self) -> Option<&Pending> {
         self.pending()
             .filter(|_| self.resolution() == Some(Resolution::Waiting))
     }
 }
 
-/// Refuses a count below nothing of one farm that nobody can tell from what a late count-down of a
-/// Java client leaves.
+/// Refuses a negative count of one farm that cannot be told apart from what a Java client left that
+/// counted down too late.
 pub(crate) fn check_leftover(cells: &Cells, observation: &LatchObservation) -> Result<()> {
     let is_leftover = |count: &Count| match &observation.note {
         Some((note, _)) => {
@@ -331,7 +330,7 @@ mod tests {
         }
     }
 
-    /// What a gateway shows of one count, and of a note.
+    /// Returns what a gateway shows of one count and of a note.
     fn observation(count: Option<(u64, i64)>, note: Option<(u64, &Note)>) -> LatchObservation {
         let mut observation = LatchObservation {
             counts: count
@@ -379,7 +378,7 @@ mod tests {
         for timestamp in [LATEST_TIMESTAMP - 1, u64::MAX - 1] {
             assert_eq!(counted(timestamp).kind(), ClientErrorKind::InvalidInput);
         }
-        // It would be over at its own timestamp.
+        // It would expire at its own timestamp.
         assert_eq!(counted(u64::MAX).kind(), ErrorKind::LatchCorrupt);
     }
 
@@ -393,14 +392,14 @@ mod tests {
         assert_eq!(intent.judge(&base), Verdict::Open);
         assert_eq!(judged(Some((BEGAN, 3)), mine), Verdict::Noted);
         assert_eq!(judged(Some((BEGAN + 1, 2)), mine), Verdict::Applied);
-        // Java clients counted: before it was noted, or behind it.
+        // Java clients counted before the change was noted, or after it.
         assert_eq!(judged(Some((NOTED - 1, 2)), mine), Verdict::NotApplied);
         assert_eq!(judged(Some((NOTED + 1, 2)), mine), Verdict::Unknown);
         assert_eq!(judged(None, mine), Verdict::Unknown);
-        // Too early for any to be told from a Java client's.
+        // Too early to tell the count apart from a Java client's.
         let early = observation(Some((BEGAN, 3)), Some((BEGAN + 1, mine)));
         assert_eq!(intent.judge(&early), Verdict::NotApplied);
-        // Others went on.
+        // Other clients made further changes.
         let other = note.next(ChangeId::unique(), 0);
         assert_eq!(judged(Some((BEGAN, 2)), &other), Verdict::NotApplied);
         let after = mine.clone().settled().next(ChangeId::unique(), 0);
@@ -424,7 +423,7 @@ mod tests {
         assert_eq!(judged(Some((NOTED, 4)), &intent.note), Verdict::Applied);
         let theirs = Note::first(ChangeId::unique());
         assert_eq!(judged(Some((NOTED, 4)), &theirs), Verdict::NotApplied);
-        // Until its count is there, there is no latch; then it is noted that there was one.
+        // Until its count is written, the latch does not exist; then its existence is noted.
         let waiting = observation(None, Some((NOTED, &intent.note)));
         assert_eq!(waiting.state(Level::Dc).unwrap(), LatchState::Absent);
         assert!(begun(&waiting).is_none());
@@ -433,7 +432,7 @@ mod tests {
         let after = observation(None, Some((NOTED, &noted.note)));
         assert_eq!(after.state(Level::Dc).unwrap(), LatchState::Expired);
         assert_eq!(there.counts[0].seen.expires, Some(NOTED + 60_000));
-        // Of one over which another has begun nobody knows whether it was there in between.
+        // If another latch was begun over it, it is unknown whether it existed in between.
         let next = intend(&cells(), &operation, ChangeId::unique(), &waiting).unwrap();
         assert_eq!(judged(Some((NOTED + 9, 4)), &next.note), Verdict::Unknown);
     }

@@ -1,7 +1,7 @@
 //! The columns of a latch.
 //!
-//! Row, family and count columns are those of the Java library, which adds up whatever it finds in
-//! that family. The second family is ours.
+//! Row, family and count columns are those of the Java library, which adds up all cells in that
+//! family. The second family is specific to this library.
 
 use std::time::Duration;
 
@@ -11,38 +11,38 @@ use hbase_client::{Comparator, TableDescriptor};
 use super::table::LatchTableOptions;
 use crate::{java_layout::Level, table_descriptor::TableDescriptorExt};
 
-/// The shortest life of a latch.
+/// The shortest time to live of a latch.
 pub const MIN_LATCH_TTL: Duration = Duration::from_millis(100);
-/// The longest life of a latch.
+/// The longest time to live of a latch.
 pub const MAX_LATCH_TTL: Duration = Duration::from_secs(366 * 24 * 3_600);
 /// The family of the counts in a latch table.
 const COUNTS: Bytes = Bytes::from_static(LatchTableOptions::FAMILY.as_bytes());
-/// The family of what is known there of a latch beside its counts.
+/// The family of the state beyond the counts in a latch table.
 pub(super) const STATE: Bytes = Bytes::from_static(LatchTableOptions::STATE_FAMILY.as_bytes());
 /// The family of latches in partitions, which they share with locks.
 pub(super) const PARTITION_FAMILY: Bytes = Bytes::from_static(TableDescriptor::LOCK_FAMILY.as_bytes());
-/// The longest name of a farm, in bytes.
+/// The maximum length of a farm's name, in bytes.
 pub(super) const MAX_FARM: usize = 255;
-/// What count columns begin with; the farm follows.
+/// The prefix of count columns; the farm follows.
 const COUNT: &[u8] = b"count_";
-/// What the column of the note begins with; the farm follows, of a latch of one farm.
+/// The prefix of the note's column. The farm follows if the latch is of one farm.
 const NOTE: u8 = b'n';
-/// What columns of participants begin with.
+/// The prefix of participants' columns.
 const ARRIVED: u8 = b'a';
 
-/// A latch in its row: which cells are its own.
+/// The cells of a latch in its row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cells {
     pub(crate) row: Bytes,
     pub(crate) level: Level,
     /// The family of the counts.
     pub(crate) counts: Bytes,
-    /// The family of what is known beside them. In a partition it is the same.
+    /// The family of the state beyond the counts. In a partition it is the same family.
     pub(crate) state: Bytes,
-    /// The count column of the farm that counts here.
+    /// The count column of this process's farm.
     pub(crate) own: Bytes,
-    /// The column of the note; none in a table without a family for it, as the Java library makes
-    /// it.
+    /// The column of the note. `None` in a table without the state family, as the Java library
+    /// creates it.
     pub(crate) note: Option<Bytes>,
     farm: String,
 }
@@ -62,7 +62,7 @@ impl Cells {
         }
     }
 
-    /// What the qualifiers of the counts that make the latch are like, and no others.
+    /// Returns the comparator for the qualifiers of the latch's counts.
     pub(super) fn count_columns(&self) -> Comparator {
         match self.level {
             Level::Dc => Comparator::binary(self.own.clone()),
@@ -70,7 +70,7 @@ impl Cells {
         }
     }
 
-    /// A latch in a row of a partition, where there are no farms.
+    /// Returns the cells of a latch in a row of a partition, which has no farms.
     pub(super) fn in_partition(row: Bytes) -> Self {
         Self {
             counts: PARTITION_FAMILY,
@@ -79,19 +79,19 @@ impl Cells {
         }
     }
 
-    /// Whether a cell must be a count.
+    /// Returns whether a cell must be a count.
     pub(super) fn is_count(&self, family: &[u8], qualifier: &[u8]) -> bool {
         family == self.counts && (self.counts != self.state || qualifier == self.own)
     }
 
-    /// The column that says that a participant has arrived.
+    /// Returns the column that records the arrival of a participant.
     pub(super) fn arrived(&self, participant: &str) -> Bytes {
         let mut qualifier = self.arrivals_begin();
         qualifier.put_slice(participant.as_bytes());
         qualifier.freeze()
     }
 
-    /// What the columns of all its participants begin with, and no other.
+    /// Returns the prefix of the columns of all its participants, and of no other column.
     pub(super) fn arrivals(&self) -> Bytes {
         self.arrivals_begin().freeze()
     }
@@ -100,14 +100,15 @@ impl Cells {
         let whose = farm_of(self.level, &self.farm).as_bytes();
         let mut qualifier = BytesMut::with_capacity(2 + whose.len());
         qualifier.put_u8(ARRIVED);
-        // The length tells where the farm ends and the participant begins.
+        // The length separates the farm from the participant.
         qualifier.put_u8(u8::try_from(whose.len()).unwrap_or(u8::MAX));
         qualifier.put_slice(whose);
         qualifier
     }
 }
 
-/// What tells latches of a row apart: the farm, or nothing for that of all farms.
+/// Returns what distinguishes the latches of a row: the farm, or nothing for the latch of all
+/// farms.
 fn farm_of(level: Level, farm: &str) -> &str {
     match level {
         Level::Dc => farm,
@@ -115,7 +116,8 @@ fn farm_of(level: Level, farm: &str) -> &str {
     }
 }
 
-/// The farm of a count column, empty in a partition; none for a column that is no count.
+/// Returns the farm of a count column, which is empty in a partition. `None` if the column is not a
+/// count.
 pub(super) fn farm(qualifier: &[u8]) -> Option<&[u8]> {
     qualifier.strip_prefix(COUNT)
 }

@@ -1,7 +1,7 @@
 //! The row of one latch, and the calls that read and change it.
 //!
-//! Each call is one `Multi`: the server does its actions in their order. What a change did is
-//! judged by the read behind it.
+//! Each call is one `Multi`: the server applies its actions in order. The read at its end decides
+//! what a change did.
 
 use hbase_client::{
     Effect, Table,
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 /// One latch in its table.
 #[derive(Clone, Debug)]
 pub(super) struct LatchLocation {
-    /// Its cells say when they expire.
+    /// Its reads return when cells expire.
     pub(super) table: Table,
     pub(super) cells: Cells,
 }
@@ -27,13 +27,12 @@ pub(super) struct LatchLocation {
 /// The outcome of a change.
 #[derive(Debug)]
 pub(super) struct LatchChangeOutcome {
-    /// What the server reported. The cells that it wrote may be hidden.
+    /// What the server reported. The cells that were written may be hidden nevertheless.
     pub(super) processed: bool,
     pub(super) after: LatchObservation,
 }
 
 impl LatchLocation {
-    /// Reads the latch.
     pub(super) async fn read(
         &self,
         participants: Participants<'_>,
@@ -51,8 +50,8 @@ impl LatchLocation {
         self.observation(answers)
     }
 
-    /// Makes a change, if nothing has changed of what it was planned on, and reads the latch behind
-    /// it.
+    /// Applies a change if the row is unchanged since the change was planned, and reads the latch
+    /// after it.
     pub(super) async fn make(
         &self,
         steps: &[Step],
@@ -81,7 +80,7 @@ impl LatchLocation {
         Ok(LatchChangeOutcome { processed, after })
     }
 
-    /// Deletes one count as it was seen, and nothing later.
+    /// Deletes one count as it was read, and no later one.
     pub(super) async fn forget(&self, count: &Count, deadline: Instant) -> Result<()> {
         let delete = RegionAction::Atomic(vec![plan::forget(&self.cells, count)]);
         self.send("giving way", vec![delete], CallKind::IdempotentWrite, deadline)
@@ -99,7 +98,7 @@ impl LatchLocation {
         let call = MultiCall {
             row: self.cells.row.clone(),
             actions,
-            // A count that a crash forgets would be counted twice.
+            // If a crash lost a count, it would be counted twice.
             durability: self.table.durable(),
             kind,
         };

@@ -22,9 +22,9 @@ use crate::{
 
 /// The latches of one client (a service, say) in one table.
 ///
-/// Cheap to clone; clones share everything. Make one per process, client and table: all that wait
-/// for latches through the clones of one manager are served by one task, in one call per region
-/// server at a time as long as they are no more than 1,250.
+/// Cheap to clone; clones share everything. Create one per process, client and table: one task
+/// polls for all waiters of the clones of one manager, with one call per region server at a time
+/// for up to 1,250 latches.
 ///
 /// # Example
 ///
@@ -52,20 +52,21 @@ pub struct LatchManager {
     pub(super) shared: Arc<Shared>,
 }
 
-/// What all latches of one client in one table have in common.
+/// The state that all latches of one client and table share within this process.
 pub(super) struct Shared {
-    /// Its cells say when they expire.
+    /// Its reads return when cells expire.
     pub(super) table: Table,
     client: String,
     farm: String,
     pub(super) families: Families,
-    /// One task of this process changes a latch at a time; others would only be in its way.
+    /// One task of this process changes a latch at a time, because concurrent changes would
+    /// conflict.
     pub(super) turns: KeyedLock<Bytes>,
     pub(super) watch: Watch<Table>,
 }
 
 impl Shared {
-    /// Of a table whose cells say when they expire.
+    /// Creates the state for a table whose reads return when cells expire.
     pub(super) fn new(table: Table, client: String, farm: String, families: Families) -> Arc<Self> {
         Arc::new(Self {
             watch: Watch::new(table.clone()),
@@ -91,8 +92,8 @@ pub struct LatchManagerOptions {
 }
 
 impl LatchManagerOptions {
-    /// Creates options for the latches of this client id, a part of every latch's name. This
-    /// process counts in the column of this farm (data centre), at either level.
+    /// Creates options for the latches of this client id, which is a part of every latch's name.
+    /// This process counts in the column of this farm (data centre), at either level.
     pub fn new(client: impl Into<String>, farm: impl Into<String>) -> Self {
         Self {
             client: client.into(),
@@ -111,21 +112,22 @@ impl LatchManagerOptions {
         self
     }
 
-    /// Opens a latch table: looks at its descriptor and takes it as it is.
+    /// Opens a latch table. Reads its descriptor, and uses the table unchanged.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a client or farm that can't be;
-    /// [`TableNotFound`](crate::ClientErrorKind::TableNotFound),
-    /// [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
-    /// [`FeatureUnknown`](crate::ErrorKind::FeatureUnknown) for a table that only newer releases
-    /// may use; [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) when the table has no
-    /// family `C`; those of [`LatchTableOptions::create`](super::LatchTableOptions::create) if it
-    /// creates the table.
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an invalid client or farm;
+    /// - [`TableNotFound`](crate::ClientErrorKind::TableNotFound) or
+    ///   [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
+    /// - [`FeatureUnknown`](crate::ErrorKind::FeatureUnknown) for a table that only newer releases
+    ///   may use;
+    /// - [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) if the table has no family `C`;
+    /// - the errors of [`LatchTableOptions::create`](super::LatchTableOptions::create) if it
+    ///   creates the table.
     pub async fn open(self, connection: &Connection, name: impl IntoTableName) -> Result<LatchManager> {
         let name = name.into_table_name()?;
         let in_context = |error: Error| error.at_operation("opening for latches").at_table(&name);
-        // A name that is good for one id is good for all that fit.
+        // Whether a client is valid does not depend on the id.
         LatchName::new(&self.client, "-").map_err(in_context)?;
         check_farm(&self.farm).map_err(in_context)?;
         let admin = connection.admin();
@@ -151,7 +153,8 @@ impl LatchManager {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an id that is empty or too long.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the id is empty or too
+    /// long.
     pub fn latch(&self, level: Level, id: &str) -> Result<Latch> {
         let Shared {
             client,
@@ -165,14 +168,14 @@ impl LatchManager {
         Ok(Latch::new(Arc::clone(&self.shared), name.key(), cells))
     }
 
-    /// Returns a barrier of this client. Sends nothing; the barrier need not exist. It has no farm:
-    /// the parties may be anywhere.
+    /// Returns a barrier of this client. Sends nothing; the barrier need not exist. A barrier has
+    /// no farm: its parties may be in any data centre.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an id that is empty or too long;
-    /// [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) in a table without the state
-    /// family.
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the id is empty or too long;
+    /// - [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) if the table does not have the
+    ///   state family.
     pub fn barrier(&self, id: &str) -> Result<Barrier> {
         let Shared {
             table,
@@ -199,8 +202,8 @@ impl LatchManager {
         self.shared.table.name()
     }
 
-    /// Returns whether the table has the family for what Java's layout cannot record; see
-    /// [`LatchTableOptions::no_state_family`](super::LatchTableOptions::no_state_family).
+    /// Returns whether the table has the family for the state that Java's layout cannot express;
+    /// see [`LatchTableOptions::no_state_family`](super::LatchTableOptions::no_state_family).
     #[must_use]
     pub fn has_state_family(&self) -> bool {
         self.shared.families.state

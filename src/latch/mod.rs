@@ -1,8 +1,8 @@
 //! Latches and barriers: wait until other processes have done their parts.
 //!
 //! A [`Latch`] is a countdown in HBase: created with a count, counted down by workers, and awaited
-//! by any number of processes. A [`Barrier`] lets a fixed number of parties wait for each other,
-//! again and again.
+//! by any number of processes. A [`Barrier`] lets a fixed number of parties wait for each other, in
+//! repeated generations.
 //!
 //! ```no_run
 //! # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
@@ -37,8 +37,9 @@
 //!
 //! - **A change is applied once.** If an answer is lost, the client finds out whether the change
 //!   was applied, and applies it if it was not.
-//! - **A latch ends.** It lives for the time with which it was created, by the clock of its region
-//!   server. Counting does not prolong it. A waiter learns that it expired or was deleted.
+//! - **A latch ends.** It lives for the time to live with which it was created, by the clock of its
+//!   region server. Counting does not prolong it. Waiters are notified when it has expired or was
+//!   deleted.
 //! - **Waiting is cheap.** One task of a process polls for all of its waiters, with one call to
 //!   each region server at a time.
 //! - **Compatibility.** The cells are those of a widely used Java library. Its clients and this
@@ -48,26 +49,26 @@
 
 // Inside:
 //
-// | file | what |
+// | file | contents |
 // |---|---|
-// | `name` | `LatchName`: client, id, and the row that follows from them |
+// | `name` | `LatchName`: client, id, and the row derived from them |
 // | `table` | `LatchTableOptions`: tables for latches |
 // | `manager` | `LatchManager`: the latches of one client in one table |
 // | `handle` | `Latch`: the operations on one latch |
 // | `in_partition` | `PartitionLatches`: latches in the partition of the data |
 // | `in_transaction` | a count-down as part of a transaction |
-// | `barrier` | `Barrier`: parties that wait for each other, again and again |
+// | `barrier` | `Barrier`: parties that wait for each other in generations |
 // | `watch` | waiting for latches |
 // | `change` | plans a change, writes it if the row is unchanged, reads the result |
 // | `plan` | what to write, given what was read. No I/O |
 // | `intent` | the same for a client whose conditions cover one cell |
 // | `location` | the row of one latch, and the calls that read and change it |
 // | `observation` `note` `pending` `layout` | the cells of the row |
-// | `state` | what a caller learns of a latch |
+// | `state` | the state of a latch, for callers |
 //
-// Invariants: every write is conditional on the row as it was read when the write was planned; all
-// cells of a latch expire with it, to the millisecond, and none that lies under them later; a
-// change has one id, under which it is applied once, however often it is planned and sent.
+// Invariants: every write has the condition that the row is as it was read when the write was
+// planned; all cells of a latch expire with it, to the millisecond, and no cell under them expires
+// later; a change has one id, under which it is applied once, however often it is planned and sent.
 
 mod barrier;
 mod change;

@@ -1,4 +1,4 @@
-//! What a latch is called, and the row that follows from it.
+//! The name of a latch, and its row.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use crate::{
     java_layout::distributed_row,
 };
 
-/// Between the parts of a latch's key.
+/// Separates the parts of a latch's key.
 const SEPARATOR: char = '_';
-/// HBase's longest row key.
+/// The longest row key of HBase.
 const MAX_ROW: usize = i16::MAX as usize;
 
 /// A latch's full name: `client_id`, the key of the Java library.
 ///
-/// Neither part is empty, and the client has no `_`, so no two names have one key.
+/// Neither part is empty, and the client contains no `_`, so no two names have the same key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct LatchName {
     key: String,
@@ -28,8 +28,8 @@ impl LatchName {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an empty part, a `_` in the
-    /// client, and a name that is too long for a row key.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if a part is empty, the
+    /// client contains a `_`, or the name is too long for a row key.
     pub fn new(client: &str, id: &str) -> Result<Self> {
         if client.is_empty() {
             return Err(Error::invalid("an empty client"));
@@ -60,7 +60,7 @@ impl LatchName {
         &self.key
     }
 
-    /// Returns the client id: the service that the latch belongs to.
+    /// Returns the client id: the service to which the latch belongs.
     #[must_use]
     pub fn client(&self) -> &str {
         self.key.split_once(SEPARATOR).map_or("", |(client, _)| client)
@@ -77,7 +77,7 @@ impl LatchName {
     }
 }
 
-/// Refuses what can't be the name of a farm.
+/// Refuses an invalid farm name.
 pub(crate) fn check_farm(farm: &str) -> Result<()> {
     if farm.is_empty() {
         return Err(Error::invalid("an empty farm"));

@@ -1,32 +1,32 @@
-//! The value of the note: the state of a latch beside its counts.
+//! The value of the note: the state of a latch beyond its counts.
 //!
-//! Each change of ours rewrites it, under the condition that it is as it was seen. So of all
-//! changes that were planned on one sight only one is made, however often each is sent; and for a
-//! while it can be told which ones were.
+//! Each change of this library rewrites the note, on the condition that it is as it was read. So of
+//! all changes planned on the same note, only one is applied, however often each is sent; and for a
+//! while a read shows which changes were applied.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::pending::{Pending, Resolution};
 use crate::random;
 
-/// The form of the value, of a latch that is or was, and of one that was deleted.
+/// The form of the value: of a latch that exists or existed, and of one that was deleted.
 const OF_LATCH: u8 = 1;
 const OF_DELETED: u8 = 2;
-/// How it says when the latch ends; and, beside that, that there is a count to be written.
+/// How the value encodes the end of the latch, and whether it has a pending count.
 const ENDS_AT: u8 = 1;
 const ENDS_IN: u8 = 2;
 const PENDING: u8 = 4;
 /// How many changes are remembered.
 pub(super) const REMEMBERED: usize = 16;
 
-/// Identifies one change of a latch.
+/// The id of one change of a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChangeId(u64);
 
 impl ChangeId {
-    /// In place of a change whose outcome is unknown.
+    /// Replaces a change whose outcome is unknown.
     const DOUBTFUL: Self = Self(0);
-    /// In place of one that was not made.
+    /// Replaces a change that was not applied.
     const VOID: Self = Self(1);
 
     pub(crate) fn unique() -> Self {
@@ -34,13 +34,13 @@ impl ChangeId {
     }
 }
 
-/// When a latch ends, as its note has it.
+/// The end of a latch, as its note records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
-    /// It never does, or that was unknown.
+    /// The latch never ends, or its end was unknown.
     Unknown,
     At(u64),
-    /// So long after the note's own timestamp.
+    /// This long after the note's own timestamp.
     In(u64),
 }
 
@@ -52,24 +52,24 @@ impl From<Option<u64>> for Ends {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// That there is no latch: it was deleted, or is about to be made. Copies of what was planned
-    /// before then find no latch without a note.
+    /// Whether there is no latch: it was deleted, or is about to be created. With this note, a
+    /// delayed copy of an earlier change never finds a row without a note.
     pub(super) deleted: bool,
-    /// Counts the changes. It begins by chance, so that a latch that was deleted and made again has
-    /// no number of before.
+    /// Counts the changes. It starts at a random number, so that a latch that was deleted and
+    /// created again has no number of the earlier one.
     pub(super) sequence: u64,
-    /// How many participants have arrived.
+    /// The number of participants that have arrived.
     pub(super) arrived: u32,
-    /// When the latch ends. Its cells say it too, but not to everybody: a gateway leaves it out.
+    /// When the latch ends. Its cells have the same end, but a gateway does not return it.
     pub(super) ends: Ends,
-    /// What the last change has still to write, or has written since.
+    /// The count that the last change has still to write, or has written since.
     pub(super) pending: Option<Pending>,
     /// The last changes, the newest last.
     changes: Vec<ChangeId>,
 }
 
 impl Note {
-    /// That of a latch of which nothing was noted.
+    /// Returns the first note of a latch, by this change.
     pub(super) fn first(change: ChangeId) -> Self {
         Self {
             deleted: false,
@@ -78,7 +78,7 @@ impl Note {
         }
     }
 
-    /// That nothing was ever noted of the row, from now on.
+    /// Returns the note of a row for which nothing was ever noted.
     pub(super) fn of_nothing() -> Self {
         Self {
             deleted: true,
@@ -90,7 +90,7 @@ impl Note {
         }
     }
 
-    /// The note after another change.
+    /// Returns the note after another change.
     pub(super) fn next(&self, change: ChangeId, arrivals: u32) -> Self {
         let forgotten = (self.changes.len() + 1).saturating_sub(REMEMBERED);
         let mut changes = self.changes[forgotten..].to_vec();
@@ -105,7 +105,7 @@ impl Note {
         }
     }
 
-    /// The note when a latch is made where one was before.
+    /// Returns the note of a latch that is created after an earlier one.
     pub(super) fn of_next_latch(&self, change: ChangeId) -> Self {
         Self {
             arrived: 0,
@@ -113,7 +113,7 @@ impl Note {
         }
     }
 
-    /// The note when the latch is deleted.
+    /// Returns the note of the deleted latch.
     pub(super) fn of_deleted(self) -> Self {
         Self {
             deleted: true,
@@ -126,7 +126,7 @@ impl Note {
         Self { ends, ..self }
     }
 
-    /// The note of a change that is to write this.
+    /// Returns the note of a change that is to write this count.
     #[cfg(feature = "thrift")]
     pub(super) fn with_pending(self, pending: Pending) -> Self {
         Self {
@@ -135,7 +135,7 @@ impl Note {
         }
     }
 
-    /// One that is a change earlier.
+    /// Returns a note that is one change earlier.
     #[cfg(feature = "thrift")]
     pub(super) fn base(&self) -> Self {
         Self {
@@ -144,14 +144,14 @@ impl Note {
         }
     }
 
-    /// Whether this note may have come of that one, however many changes later: others begin by
-    /// chance.
+    /// Returns whether this note may follow from the earlier one, after any number of changes:
+    /// unrelated notes start at random numbers.
     #[cfg(feature = "thrift")]
     pub(super) fn follows(&self, earlier: &Self) -> bool {
         self.sequence.wrapping_sub(earlier.sequence) < u64::from(u32::MAX)
     }
 
-    /// The note when what was to be written is there.
+    /// Returns the note after the pending count was written.
     pub(super) fn settled(self) -> Self {
         Self {
             deleted: false,
@@ -160,7 +160,8 @@ impl Note {
         }
     }
 
-    /// What a note says that was written at that time, when this became of what it had to write.
+    /// Returns the note as read: `noted` is its timestamp, `resolution` the outcome of its pending
+    /// count.
     pub(super) fn read(mut self, noted: u64, resolution: Option<Resolution>) -> Self {
         if let Ends::In(life) = self.ends {
             self.ends = Ends::At(noted.saturating_add(life));
@@ -175,10 +176,11 @@ impl Note {
         self
     }
 
-    /// Whether this change was made; none if it may have been before what is remembered here, or
-    /// nobody knows.
+    /// Returns whether this change was applied. `None` if it may be older than the remembered
+    /// changes, or its outcome is unknown.
     ///
-    /// `base` is the note on which the change was planned; it is made directly on it or never.
+    /// `base` is the note on which the change was planned. The change is applied directly on it or
+    /// never.
     pub(super) fn has(&self, change: ChangeId, base: Option<&Self>) -> Option<bool> {
         if self.changes.contains(&change) {
             return Some(true);
@@ -211,7 +213,7 @@ impl Note {
         value.freeze()
     }
 
-    /// None for what no version of this library writes.
+    /// Returns `None` for a value that no version of this library writes.
     pub(super) fn decode(mut value: &[u8]) -> Option<Self> {
         let deleted = match value.try_get_u8().ok()? {
             OF_LATCH => false,
@@ -272,7 +274,7 @@ mod tests {
         let forgotten = with.next(ChangeId::unique(), 0);
         assert_eq!(forgotten.has(mine, Some(&base)), None);
         assert_eq!(without.arrived, 16);
-        // Created again: nothing is known of what was planned on the one before, or on none.
+        // Created again: changes that were planned on the earlier note, or on none, are unknown.
         assert_eq!(Note::first(ChangeId::unique()).has(mine, Some(&base)), None);
         assert_eq!(base.has(mine, None), None);
     }
@@ -291,7 +293,7 @@ mod tests {
             assert_eq!(seen.has(mine, Some(&base)), told, "{resolution:?}");
             let later = seen.next(ChangeId::unique(), 0);
             assert_eq!(later.has(mine, Some(&base)), told, "{resolution:?}");
-            // A change that was planned on it is known.
+            // A change that was planned on this note has a known outcome.
             assert_eq!(later.has(ChangeId::unique(), Some(&seen)), Some(false));
         }
         assert_eq!(base.ending(Ends::In(5)).read(7, None).ends, Ends::At(12));

@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct ObservedCell {
     pub(crate) value: Bytes,
     pub(crate) timestamp: u64,
-    /// When the server forgets it, by its clock; none when it never does.
+    /// When the cell expires, by the server's clock. `None` if never.
     pub(crate) expires: Option<u64>,
 }
 
@@ -44,8 +44,8 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// What a late count-down of a Java client leaves, when it counts down from nothing: it never
-    /// ends, and belongs to no latch.
+    /// Returns whether the count is left by a Java client that counted down after the end of the
+    /// latch: such a count has no end, and belongs to no latch.
     pub(super) fn is_leftover(&self) -> bool {
         self.value < 0 && self.seen.expires.is_none()
     }
@@ -54,15 +54,14 @@ impl Count {
 /// A latch at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LatchObservation {
-    /// Its counts: of its farm, or of all.
+    /// The counts of the latch: of its farm, or of all farms.
     pub(crate) counts: Vec<Count>,
     pub(crate) note: Option<(Note, ObservedCell)>,
-    /// The columns of the participants that have arrived, of those that were asked for, and their
-    /// timestamps.
+    /// The columns of the requested participants that have arrived, and their timestamps.
     pub(crate) arrived: Vec<(Bytes, u64)>,
 }
 
-/// Which participants are read with a latch.
+/// The participants that are read with a latch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Participants<'a> {
     None,
@@ -70,7 +69,7 @@ pub(crate) enum Participants<'a> {
     All,
 }
 
-/// What is read of a latch that is expected to be there.
+/// Returns the read of a latch that is expected to exist.
 pub(super) fn get_counts(cells: &Cells) -> Get {
     let get = Get::new(cells.row.clone());
     match cells.level {
@@ -79,7 +78,7 @@ pub(super) fn get_counts(cells: &Cells) -> Get {
     }
 }
 
-/// What is read of a latch.
+/// Returns the read of a latch.
 pub(super) fn get(cells: &Cells, participants: Participants<'_>) -> Get {
     let get = get_counts(cells);
     match (&cells.note, participants) {
@@ -96,11 +95,11 @@ pub(super) fn get(cells: &Cells, participants: Participants<'_>) -> Get {
 }
 
 impl LatchObservation {
-    /// Reads a row.
+    /// Decodes a row.
     ///
     /// # Errors
     ///
-    /// [`LatchCorrupt`](ErrorKind::LatchCorrupt) for what no client of a latch writes.
+    /// Returns [`LatchCorrupt`](ErrorKind::LatchCorrupt) for a row that another program wrote.
     pub(crate) fn of(cells: &Cells, row: Option<&Row>) -> Result<Self> {
         let mut observation = Self::default();
         let arrivals = cells.arrivals();
@@ -123,8 +122,7 @@ impl LatchObservation {
         Ok(observation)
     }
 
-    /// What became of the count that the last change had noted to be written; none when there is no
-    /// such.
+    /// Returns the outcome of the count that the last change noted. `None` if it noted none.
     pub(super) fn resolution(&self) -> Option<Resolution> {
         let (note, seen) = self.note.as_ref()?;
         let pending = note.pending.as_ref()?;
@@ -135,16 +133,16 @@ impl LatchObservation {
         Some(pending.resolution(seen.timestamp, count, is_live))
     }
 
-    /// The count of the farm that counts here.
+    /// Returns the count of this process's farm.
     pub(super) fn own(&self, cells: &Cells) -> Option<&Count> {
         self.counts.iter().find(|count| count.qualifier == cells.own)
     }
 
-    /// The column of a live latch by whose end the latch ends: the last of those that began one.
-    /// None when there is no latch.
+    /// Returns the cell whose end is the end of the latch: the latest end of the counts that began
+    /// it. `None` if there is no latch.
     ///
-    /// Of all farms' counts some one is not negative as long as none has expired, because what is
-    /// counted down was counted up.
+    /// While no count has expired, at least one count of all farms is not negative, because only
+    /// what was counted up can be counted down.
     pub(crate) fn deadline(&self, level: Level) -> Option<&ObservedCell> {
         let live = self.counts.iter().filter(|count| match level {
             Level::Dc => !count.is_leftover(),
@@ -154,11 +152,11 @@ impl LatchObservation {
             .max_by_key(|seen| seen.expires.unwrap_or(u64::MAX))
     }
 
-    /// What is left to count down, of a live latch; never less than nothing.
+    /// Returns the remaining count of a live latch, at least zero.
     ///
     /// # Errors
     ///
-    /// [`LatchCorrupt`](ErrorKind::LatchCorrupt) when the counts have no sum.
+    /// Returns [`LatchCorrupt`](ErrorKind::LatchCorrupt) if the sum of the counts is out of range.
     pub(crate) fn left(&self) -> Result<u64> {
         let sum = self
             .counts

@@ -1,25 +1,26 @@
-//! A count that is noted before it is written, by a client that can't do both at once: through a
-//! Thrift gateway, a condition goes with one cell.
+//! A count that is noted before it is written, by a client that cannot do both at once: through a
+//! Thrift gateway, a condition covers one cell.
 //!
-//! The note says what is to be written, and where: later than the count on which it was planned.
-//! However often and however late it is written there, it is the same cell, and lies under whatever
-//! is counted next. The next client that changes the latch writes it first, if it is missing.
+//! The note specifies the count and its timestamp, which is later than that of the count on which
+//! it was planned. However often and however late the count is written there, it is the same cell,
+//! and lies under any later count. If it is missing, the next client that changes the latch writes
+//! it first.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// The most bytes of a count column.
+/// The maximum length of a count column, in bytes.
 const MAX_COLUMN: usize = 1_024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
     /// The count's column.
     pub(crate) column: Bytes,
-    /// The timestamp of the count on which it was planned; none when there was none.
+    /// The timestamp of the count on which it was planned. `None` if there was no count.
     pub(crate) base: Option<u64>,
-    /// Its timestamp; none when that is the note's own: a latch begins.
+    /// Its timestamp. `None` if it is the note's own, because the latch begins.
     pub(crate) at: Option<u64>,
     pub(crate) value: i64,
-    /// How long it lives from its timestamp on, in milliseconds.
+    /// How long it lives after its timestamp, in milliseconds.
     pub(crate) ttl: u64,
 }
 
@@ -28,18 +29,18 @@ pub(crate) struct Pending {
 pub(crate) enum Resolution {
     /// It is to be written.
     Waiting,
-    /// It is there.
+    /// It is written.
     Landed,
-    /// It is not to be written, and was not: there might be a count of that very timestamp that
-    /// another client wrote.
+    /// It was not and must not be written: another client may have written a count with the same
+    /// timestamp.
     Void,
-    /// Unknown: a Java client has counted since, or the latch has ended, before or after it was
-    /// written.
+    /// Unknown: a Java client has counted since, or the latch has ended, and either may have
+    /// happened before or after it was written.
     Doubtful,
 }
 
 impl Pending {
-    /// Where it is written, as its note was at that time.
+    /// Returns its timestamp, given that of its note.
     pub(crate) fn timestamp(&self, noted: u64) -> u64 {
         self.at.unwrap_or(noted)
     }
@@ -50,12 +51,12 @@ impl Pending {
         let begins = self.at.is_none();
         let at = self.timestamp(noted);
         if !begins && noted <= at {
-            // Only later than this can a Java client's count not have the same timestamp.
+            // Only a Java client's count from after this time has another timestamp for certain.
             return Resolution::Void;
         }
         match count {
             Some((timestamp, value)) if timestamp == at && value == self.value => Resolution::Landed,
-            // What a latch begins over is cleared away first.
+            // A count over which a latch begins is deleted first.
             None if begins || (self.base.is_none() && is_live) => Resolution::Waiting,
             Some((timestamp, _)) if Some(timestamp) == self.base => Resolution::Waiting,
             _ => Resolution::Doubtful,
@@ -72,7 +73,7 @@ impl Pending {
         value.put_u64(self.ttl);
     }
 
-    /// None for what no version of this library writes.
+    /// Returns `None` for a value that no version of this library writes.
     pub(super) fn decode(value: &mut &[u8]) -> Option<Self> {
         let length = usize::from(value.try_get_u16().ok()?);
         if length > MAX_COLUMN {

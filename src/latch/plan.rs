@@ -1,17 +1,17 @@
 //! What to write, given what was read. No I/O.
 //!
-//! All cells that are written expire when the latch does, to the millisecond: at the timestamp of a
-//! cell that was seen, and with what is left from there as their TTL. So no clock is asked, a
-//! change does not prolong the latch, no cell expires before what lies under it, and the sum of
-//! several farms does not change because one of them is forgotten earlier.
+//! All cells that are written expire with the latch, to the millisecond: they are written at the
+//! timestamp of a cell that was read, with its remaining life from there as their TTL. So no clock
+//! is read, a change does not prolong the latch, no cell expires before the cells under it, and the
+//! sum of several farms does not change because one of them expires earlier.
 //!
-//! Of two versions of a count a flush keeps the newer one, and drops what lies under the older:
-//! also the delete marker of an earlier latch, or of what a Java client left, which then show again
-//! when this latch ends. So a count is written at the timestamp that it has; or, where that can't
-//! be, above a marker of its own.
+//! Of two versions of a count, a flush keeps the newer one and drops what lies under the older one.
+//! That includes the delete marker of an earlier latch, or of a Java client's leftover, whose cells
+//! would become visible again when this latch ends. So a count is written at its existing
+//! timestamp, or, where that is not possible, above its own delete marker.
 //!
-//! The condition of a change names all cells of the counts by their timestamps, too. A Java client
-//! that counts up and down again leaves the value as it was, and its cell would lie over ours.
+//! The condition of a change also names the timestamps of all counts. A Java client that counts up
+//! and down again leaves the value unchanged, and its newer cell would hide the one written here.
 
 use std::time::Duration;
 
@@ -30,12 +30,11 @@ use super::{
 };
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// How long it is known of a latch that it has expired.
+/// How long it is recorded that a latch has expired.
 pub(crate) const KNOWN_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// The value of a participant's column.
 pub(super) const ARRIVED: Bytes = Bytes::from_static(&[1]);
-/// The most participants that may arrive at one latch: the server reads all of them with each
-/// change.
+/// The maximum number of participants of one latch: the server reads all of them with each change.
 pub(super) const MAX_PARTICIPANTS: u32 = 1_000;
 
 /// An operation on a latch.
@@ -47,14 +46,14 @@ pub(crate) enum LatchOperation {
     },
     CountUp(i64),
     CountDown(i64),
-    /// Counts one down for the participant of this column.
+    /// Counts down by one for the participant of this column.
     Arrive(Bytes),
-    /// Deletes the latch, and what is known of it.
+    /// Deletes the latch and its recorded state.
     Delete,
 }
 
 impl LatchOperation {
-    /// The participants that must be seen for it.
+    /// Returns the participants that the operation must read.
     pub(super) fn participants(&self) -> Participants<'_> {
         match self {
             Self::Arrive(column) => Participants::One(column),
@@ -63,7 +62,7 @@ impl LatchOperation {
         }
     }
 
-    /// The column of the participant who arrives.
+    /// Returns the column of the arriving participant.
     fn arriving(&self) -> Option<&Bytes> {
         match self {
             Self::Arrive(column) => Some(column),
@@ -72,30 +71,30 @@ impl LatchOperation {
     }
 }
 
-/// A change that is to be made of a row.
+/// A planned change of a row.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Done in one call, in this order. The last one makes the change; the others go before it.
+    /// Applied in one call, in order. The last step is the change itself; the others prepare it.
     pub(super) steps: Vec<Step>,
     pub(super) change: ChangeId,
     pub(super) leaves: Leaves,
-    /// What is left to count down then.
+    /// The remaining count after the change.
     pub(super) left: u64,
-    /// The note of the first step, on which the last one is made; none when it is made on what was
-    /// seen.
+    /// The note that the first step writes, on which the last step is conditional. `None` if the
+    /// change is conditional on the observed row.
     pub(super) begun: Option<Note>,
 }
 
-/// What is seen of this farm's count when a plan was carried out.
+/// What a read shows of this farm's count after a plan was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaves {
     Nothing,
     Count,
-    /// One of this timestamp, or a later one.
+    /// A count with this timestamp or a later one.
     CountFrom(u64),
 }
 
-/// What is written under a condition, or not at all.
+/// Mutations that are applied together on a condition, or not at all.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) mutations: Vec<Mutation>,
@@ -107,7 +106,7 @@ pub(super) struct Step {
 ///
 /// # Errors
 ///
-/// When what was seen does not allow it.
+/// Returns an error if the observed state does not allow the operation.
 pub(super) fn plan(
     cells: &Cells,
     operation: &LatchOperation,
@@ -132,7 +131,7 @@ pub(super) fn plan(
     }
     let Tally { value, left } = tally(cells, operation, state, observation)?;
     let (written, mut mutations) = match observation.own(cells) {
-        // All who count with notes write at one timestamp.
+        // All clients that write notes count at one timestamp.
         Some(own) if !own.is_leftover() && is_of_note(own, observation) => {
             (Written::over(own, own.seen.timestamp, deadline), Vec::new())
         }
@@ -167,17 +166,17 @@ pub(super) fn plan(
     }))
 }
 
-/// What a change makes of a live latch.
+/// The result of a change of a live latch.
 pub(super) struct Tally {
     /// The count of this farm.
     pub(super) value: i64,
-    /// What is left to count down.
+    /// The remaining count.
     pub(super) left: u64,
 }
 
 /// # Errors
 ///
-/// When more would be counted than there is, or than a count can say.
+/// Returns an error if the change counts down more than is left, or exceeds the maximum of a count.
 pub(super) fn tally(
     cells: &Cells,
     operation: &LatchOperation,
@@ -199,8 +198,8 @@ pub(super) fn tally(
     }
 }
 
-/// What must be done first: a count that was noted is written where it was to be. None when there
-/// is no such.
+/// Returns the step that must come first: it writes a noted count at its timestamp. `None` if no
+/// count is waiting to be written.
 pub(super) fn settle(cells: &Cells, observation: &LatchObservation) -> Option<Step> {
     let (note, seen) = observation.note.as_ref()?;
     let pending = note
@@ -238,19 +237,19 @@ pub(super) fn settle(cells: &Cells, observation: &LatchObservation) -> Option<St
     })
 }
 
-/// Whether the count was last written together with the note, at one timestamp.
-/// What was noted before it was written may be written there again.
+/// Returns whether the count was last written together with the note, at one timestamp. A count
+/// that was noted before it was written may be written at that timestamp again.
 fn is_of_note(count: &Count, observation: &LatchObservation) -> bool {
     let note = observation.note.as_ref();
     note.is_some_and(|(note, seen)| note.pending.is_none() && seen.timestamp == count.seen.timestamp)
 }
 
-/// The later of two ends; none is never.
+/// Returns the later of two ends; `None` is never.
 fn later(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.zip(other).map(|(one, other)| one.max(other))
 }
 
-/// Where cells of a live latch are written.
+/// The timestamp and end of cells that are written to a live latch.
 #[derive(Clone, Copy)]
 struct Written {
     timestamp: u64,
@@ -265,7 +264,7 @@ impl Written {
         }
     }
 
-    /// At or behind a count that was seen.
+    /// At or after the timestamp of an observed count.
     fn over(count: &Count, timestamp: u64, deadline: &ObservedCell) -> Self {
         let own = match count.is_leftover() {
             true => deadline.expires,
@@ -278,7 +277,7 @@ impl Written {
         }
     }
 
-    /// A put that is forgotten so long after the latch.
+    /// Returns a put that expires at this end, plus `later`.
     fn put(
         self,
         cells: &Cells,
@@ -298,7 +297,7 @@ impl Written {
     }
 }
 
-/// The note after a change of a live latch. It is forgotten when it would have been.
+/// Returns the note after a change of a live latch. It expires with the note before it.
 fn next_note(
     cells: &Cells,
     column: &Bytes,
@@ -321,7 +320,7 @@ fn next_note(
                 Duration::ZERO,
             )
         }
-        // A Java client made the latch.
+        // A Java client created the latch.
         None => {
             let mut note = Note::first(change).ending(written.expires.into());
             note.arrived = arrivals;
@@ -331,27 +330,28 @@ fn next_note(
 }
 
 fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, observation: &LatchObservation) -> Plan {
-    // What lies under a cell with a shorter life would show again.
+    // Cells under a cell with a shorter life would become visible again.
     let forgotten = observation.counts.iter().map(|leftover| forget(cells, leftover));
     let made = Put::new(cells.row.clone())
         .cell(cells.counts.clone(), cells.own.clone(), encode(count))
         .ttl(ttl);
     let mut mutations: Vec<Mutation> = forgotten.chain([made.into()]).collect();
     let known = ttl + KNOWN_AFTER;
-    // Latch and note begin at one timestamp, which the server gives them.
+    // Latch and note begin at the same timestamp, which the server sets.
     let ends = Ends::In(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
     let (mut steps, mut begun) = (Vec::new(), None);
     let condition = match (&cells.note, &observation.note) {
         (None, _) => as_seen(cells, observation),
         (Some(column), Some((note, seen))) => {
-            // A note is written later than the one under it, so this is enough to outlive it.
+            // A note is written later than the one under it, so the same life is enough to outlive
+            // it.
             let known = known.max(life(seen));
             let note = note.of_next_latch(change).ending(ends);
             mutations.push(put_note(cells, column, &note, known));
             as_seen(cells, observation)
         }
-        // Of a row without cells no filter is true. A copy that arrives when the latch is over must
-        // find that it was there.
+        // No filter matches a row without cells. A copy that arrives after the end of the latch
+        // must find that the latch existed.
         (Some(column), None) => {
             let nothing = Note::of_nothing();
             let note = nothing.next(change, 0).ending(ends);
@@ -383,7 +383,7 @@ fn delete(cells: &Cells, change: ChangeId, observation: &LatchObservation) -> Op
         let note = match &observation.note {
             None if mutations.is_empty() => return None,
             Some((note, _)) if mutations.is_empty() && note.deleted => return None,
-            // It is forgotten when it would have been, and so is the one under it.
+            // The new note expires with the one under it.
             Some((note, seen)) => Put::new(row())
                 .cell_at(
                     cells.state.clone(),
@@ -396,7 +396,7 @@ fn delete(cells: &Cells, change: ChangeId, observation: &LatchObservation) -> Op
             None => put_note(cells, column, &Note::first(change).of_deleted(), KNOWN_AFTER),
         };
         mutations.push(note);
-        // Only what was seen: a participant of the next latch may arrive in this millisecond.
+        // Only the observed ones: a participant of the next latch may arrive in this millisecond.
         if let Some(last) = observation.arrived.iter().map(|(_, timestamp)| *timestamp).max() {
             let columns = observation.arrived.iter().map(|(column, _)| column.clone());
             let delete = columns.fold(Delete::new(row()), |delete, column| {
@@ -424,7 +424,7 @@ fn put_note(cells: &Cells, column: &Bytes, note: &Note, ttl: Duration) -> Mutati
         .into()
 }
 
-/// Deletes all of a count that was seen, and what lies under it.
+/// Returns the delete of an observed count, and of the cells under it.
 pub(super) fn forget(cells: &Cells, count: &Count) -> Mutation {
     Delete::new(cells.row.clone())
         .column(cells.counts.clone(), count.qualifier.clone())
@@ -432,7 +432,7 @@ pub(super) fn forget(cells: &Cells, count: &Count) -> Mutation {
         .into()
 }
 
-/// How long a cell lives from its timestamp on.
+/// Returns how long a cell lives after its timestamp.
 fn life(seen: &ObservedCell) -> Duration {
     let millis = seen
         .expires
@@ -440,11 +440,11 @@ fn life(seen: &ObservedCell) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// That nothing has changed of what the plan was made on.
+/// Returns the condition that the row is unchanged since it was observed.
 pub(super) fn as_seen(cells: &Cells, observation: &LatchObservation) -> pb::Condition {
     let note = observation.note.as_ref().map(|(_, seen)| seen.value.clone());
     match (&cells.note, &note) {
-        // Of a row without cells no filter is true.
+        // No filter matches a row without cells.
         (None, _) if observation.counts.is_empty() => {
             condition::cell_equals(&cells.row, &cells.counts, &cells.own, None)
         }
@@ -484,7 +484,7 @@ fn check_participants(observation: &LatchObservation) -> Result<()> {
     }
 }
 
-/// The error of a change of a latch that is not there.
+/// Returns the error of a change of a latch that does not exist.
 pub(crate) fn gone(state: LatchState) -> Error {
     match state {
         LatchState::Expired => Error::new(ErrorKind::LatchExpired, "the latch has expired")

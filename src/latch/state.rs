@@ -1,4 +1,4 @@
-//! What is told of a latch.
+//! The state of a latch, for callers.
 
 use std::{
     collections::BTreeMap,
@@ -12,14 +12,14 @@ use crate::java_layout::Level;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LatchState {
-    /// There is none: it was never made, or it was deleted. In a table without the state family, as
-    /// the Java library makes it, also one that has expired.
+    /// The latch does not exist: it was never created, or it was deleted. In a table without the
+    /// state family, as the Java library creates it, also a latch that has expired.
     Absent,
-    /// There is something left to count down.
+    /// The remaining count is above zero.
     Open,
-    /// All is counted down.
+    /// The remaining count is zero.
     Reached,
-    /// Its time was over, reached or not. This is known for a week.
+    /// Its time to live has passed, reached or not. This is recorded for a week.
     Expired,
 }
 
@@ -38,21 +38,22 @@ impl fmt::Display for LatchState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LatchInfo {
-    /// Its key: that of its [`LatchName`](super::LatchName); or prefix and id, with a `#` between
-    /// them, of one in a partition.
+    /// Its key: that of its [`LatchName`](super::LatchName), or prefix and id with a `#` between
+    /// them for a latch in a partition.
     pub key: String,
-    /// Whose counts were looked at.
+    /// Whether the counts are those of one farm or of all.
     pub level: Level,
-    /// What became of it.
+    /// The state of the latch.
     pub state: LatchState,
-    /// What is left to count down; none unless it is open or reached.
+    /// The remaining count. `None` unless the latch is open or reached.
     pub count: Option<u64>,
-    /// The counts of the farms that were looked at. One of them may be negative: a farm counts down
-    /// its own column, also what another farm has counted up.
+    /// The counts of the farms that were read. One of them may be negative: a farm counts down in
+    /// its own column, including what another farm has counted up.
     pub farms: BTreeMap<String, i64>,
-    /// When it expires, by the region server's clock; none when it has no end, or is no more.
+    /// When it expires, by the region server's clock. `None` if it has no end, or has ended.
     pub ends: Option<SystemTime>,
-    /// How many participants have [arrived](super::Latch::arrive), or `None` if that is unknown.
+    /// The number of participants that have [arrived](super::Latch::arrive), or `None` if that is
+    /// unknown.
     pub arrived: Option<u32>,
 }
 
@@ -68,9 +69,8 @@ impl LatchInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LatchCount {
-    /// What is left to count down, as it was seen behind the change: others may have counted in
-    /// between.
+    /// The remaining count, as read after the change: others may have counted in between.
     pub left: u64,
-    /// Whether this call counted. False for a participant that had arrived before.
+    /// Whether this call counted. False for a participant that has arrived before.
     pub counted: bool,
 }

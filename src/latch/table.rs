@@ -1,4 +1,4 @@
-//! Tables that latches live in.
+//! Tables for latches.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, bucket_split_keys},
 };
 
-/// What the Java library puts before the suffix that it is given.
+/// The prefix that the Java library adds to a table's suffix.
 const PREFIX: &str = "D_LTCH_";
 
 /// The options of a latch table to create.
@@ -37,26 +37,27 @@ impl From<TableName> for LatchTableOptions {
 }
 
 impl LatchTableOptions {
-    /// The family of the counts, to which nothing may be added but counts.
+    /// The family of the counts, which may contain nothing else.
     pub const FAMILY: &'static str = "C";
-    /// The family of what is known beside the counts: that a latch has expired, who has arrived,
-    /// which changes were made.
+    /// The family of the state beyond the counts: that a latch has expired, the participants that
+    /// have arrived, and the latest changes.
     pub const STATE_FAMILY: &'static str = "S";
 
     /// Creates options for the table of this name.
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not a table's name.
+    /// Returns an error if the text is not a valid table name.
     pub fn new(name: impl IntoTableName) -> Result<Self> {
         Ok(Self::from(name.into_table_name()?))
     }
 
-    /// Creates options for the table of Java clients with this suffix: `D_LTCH_` and the suffix.
+    /// Creates options for the table with this suffix of Java clients: `D_LTCH_` and the suffix.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for a suffix that no table's name can have.
+    /// Returns [`InvalidInput`](ClientErrorKind::InvalidInput) if the suffix is not valid in a
+    /// table name.
     pub fn with_suffix(suffix: &str) -> Result<Self> {
         Self::new(format!("{PREFIX}{suffix}"))
     }
@@ -68,8 +69,8 @@ impl LatchTableOptions {
         self
     }
 
-    /// Creates the 257 regions of a table that the Java library creates. The second
-    /// family stays unless [`no_state_family`](Self::no_state_family) leaves it out.
+    /// Sets the number of regions to 257, as the Java library creates. The second family stays
+    /// unless [`no_state_family`](Self::no_state_family) leaves it out.
     pub fn java_layout(self) -> Self {
         self.regions(JAVA_REGIONS)
     }
@@ -77,7 +78,7 @@ impl LatchTableOptions {
     /// Leaves out the second family: the table is exactly what the Java library creates.
     ///
     /// A latch that has expired then reads as absent, a change whose answer was lost has an unknown
-    /// outcome, and participants are refused: there is no place for their names.
+    /// outcome, and participants cannot arrive, because their names are not stored.
     pub fn no_state_family(mut self) -> Self {
         self.state_family = false;
         self
@@ -111,17 +112,18 @@ impl LatchTableOptions {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for no regions, or more than 257.
+    /// Returns [`InvalidInput`](ClientErrorKind::InvalidInput) for zero regions or more than 257.
     pub fn split_keys(&self) -> Result<Vec<Bytes>> {
         bucket_split_keys(self.regions)
     }
 
-    /// Creates the table. A table that exists, or is created by another process, is left as it
-    /// is; false then.
+    /// Creates the table, and returns whether it did. A table that exists, or that another process
+    /// creates meanwhile, is left unchanged.
     ///
     /// # Errors
     ///
-    /// As [`Admin::create_table`], but for [`TableExists`](ClientErrorKind::TableExists).
+    /// Returns the errors of [`Admin::create_table`], except
+    /// [`TableExists`](ClientErrorKind::TableExists).
     pub async fn create(&self, admin: &Admin) -> Result<bool> {
         let split_keys = self.split_keys().map_err(|error| error.at_table(&self.name))?;
         match admin.create_table(&self.descriptor(), &split_keys).await {
@@ -132,18 +134,17 @@ impl LatchTableOptions {
     }
 }
 
-/// What a table says of the latches in it.
+/// The families of a latch table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Families {
-    /// Whether it has the second one.
+    /// Whether the table has the state family.
     pub(super) state: bool,
-    /// How long cells live at most, in that of the two where it is shorter; none when that is for
-    /// ever.
+    /// The shorter TTL of the two families. `None` if both are without limit.
     pub(super) cells_live: Option<Duration>,
 }
 
 impl Families {
-    /// Those of a partition: one, for all.
+    /// Returns those of a partition: one family for everything.
     pub(super) fn in_partition(family: &FamilyDescriptor) -> Self {
         Self {
             state: true,
@@ -160,7 +161,7 @@ impl Families {
             .with_hint("name a latch table")
         })?;
         let state = descriptor.family(LatchTableOptions::STATE_FAMILY);
-        // Participants must be remembered as long as what they have counted.
+        // Participants must be remembered as long as their counts.
         let lives = [Some(counts), state].into_iter().flatten();
         Ok(Self {
             state: state.is_some(),

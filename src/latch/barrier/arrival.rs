@@ -2,7 +2,8 @@
 
 use crate::error::{Error, ErrorKind};
 
-/// The most parties of a barrier: each arrival rewrites the names of all that have arrived.
+/// The maximum number of parties of a barrier: each arrival rewrites the names of all that have
+/// arrived.
 pub const MAX_PARTIES: u32 = 1_000;
 /// The arrival of a participant in a generation of a barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,10 +28,10 @@ impl Arrival {
 pub enum BarrierOutcome {
     /// All parties have arrived.
     Opened,
-    /// Its time was over before.
+    /// Its time was over before all parties had arrived.
     Broken,
-    /// The time to wait was over, and the generation is neither. The participant has arrived all
-    /// the same.
+    /// The timeout has passed, and the generation has neither opened nor broken. The arrival counts
+    /// nevertheless.
     TimedOut,
 }
 

@@ -11,7 +11,7 @@ pub(super) const BARRIER: Bytes = Bytes::from_static(b"b");
 /// The column of the arrivals.
 pub(super) const ARRIVALS: Bytes = Bytes::from_static(b"g");
 const FORM: u8 = 1;
-/// How many generations are remembered that have ended.
+/// How many ended generations are remembered.
 const REMEMBERED: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) struct State {
     pub(super) generation: u64,
     /// Whether a party has arrived in it.
     pub(super) is_filling: bool,
-    /// Which generations before it were opened; the lowest bit is the last one's.
+    /// Which earlier generations opened; the lowest bit is the last generation.
     pub(super) opened: u64,
     pub(super) note: Note,
 }
@@ -44,7 +44,7 @@ impl State {
         value.freeze()
     }
 
-    /// None for what no version of this library writes.
+    /// Returns `None` for a value that no version of this library writes.
     pub(super) fn decode(mut value: &[u8]) -> Option<Self> {
         if value.try_get_u8().ok()? != FORM {
             return None;
@@ -64,7 +64,7 @@ impl State {
         })
     }
 
-    /// An arrival in the present generation.
+    /// Returns an arrival in the current generation.
     pub(super) fn arrival(&self) -> Arrival {
         Arrival {
             barrier: self.barrier,
@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    /// The state when its generation has ended.
+    /// Returns the state after the end of its generation.
     pub(super) fn after(self, opened: bool) -> Self {
         Self {
             generation: self.generation.saturating_add(1),
@@ -82,7 +82,7 @@ impl State {
         }
     }
 
-    /// How a generation ended; none when it has not, or is forgotten.
+    /// Returns how a generation ended. `None` if it has not, or is not remembered.
     pub(super) fn ended(&self, generation: u64) -> Option<BarrierOutcome> {
         let since = self.generation.checked_sub(generation)?.checked_sub(1)?;
         (since < REMEMBERED).then(|| match self.opened >> since & 1 {
@@ -100,7 +100,7 @@ pub(super) struct Arrivals {
     pub(super) names: Vec<Name>,
 }
 
-/// What stands for a participant: the first bytes of its name's digest.
+/// Identifies a participant: the first bytes of its name's digest.
 pub(super) type Name = [u8; 16];
 
 pub(super) fn name(participant: &str) -> Name {

@@ -1,5 +1,5 @@
-//! Changing a barrier: plan on what was seen, write if nothing has changed, judge by what is seen
-//! then.
+//! Changes of a barrier: plan on the observed cells, write if they are unchanged, and judge by the
+//! cells as they were read after that.
 
 use hbase_client::{
     Row,
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Barrier {
-    /// Plans on what is seen and makes that, until it is made or nothing is to be done.
+    /// Plans a change and applies it, again until it is applied or there is nothing to do.
     pub(super) async fn change<T>(
         &self,
         planned: impl Fn(ChangeId, &BarrierObservation) -> Result<(T, Option<Plan>)>,
@@ -55,16 +55,17 @@ impl Barrier {
                 Err(error) => return Err(lost.unwrap_or(error)),
             };
             let before = observation.state.as_ref().map(|(state, _)| &state.note);
-            // None when that is forgotten, or a delete marker of the same moment hides what was
-            // created.
+            // `None` if the note does not remember it, or if a delete marker of the same moment
+            // hides the created cell.
             let made = match &seen.state {
                 Some(_) if processed => Some(true),
                 Some((state, _)) => state.note.has(change, before),
                 None => None,
             };
             match made {
-                // No other party is in a generation whose first arrival is hidden: by the cell of
-                // an earlier one, or the marker of a delete in its millisecond.
+                // If the first arrival of a generation is hidden, no other party is in that
+                // generation. Either the cell of an earlier generation hides it, or a delete marker
+                // of the same millisecond.
                 Some(true) if begins.is_some_and(|arrival| seen.is_broken(&arrival)) => {
                     (change, lost) = (ChangeId::unique(), None);
                     seen.hides = seen.arrivals.is_some();
@@ -82,8 +83,8 @@ impl Barrier {
         }
     }
 
-    /// Makes a change, if nothing has changed of what it was planned on: whether the server did,
-    /// and what is seen behind it.
+    /// Applies a change if the cells are unchanged since it was planned. Returns whether the server
+    /// applied it, and the barrier as it was read after that.
     async fn make(&self, plan: Plan, deadline: Instant) -> Result<(bool, BarrierObservation)> {
         let change = RegionAction::Conditional {
             mutations: plan.mutations,
@@ -130,7 +131,7 @@ impl Barrier {
     }
 }
 
-/// The row that was read, if one was and it is there.
+/// Returns the row that was read, if it exists.
 fn row_of(answers: Vec<ActionAnswer>) -> Option<Row> {
     answers.into_iter().find_map(|answer| match answer {
         ActionAnswer::Row(row) => row,

@@ -1,10 +1,10 @@
-//! Barriers: parties that wait for each other, again and again.
+//! Barriers: parties that wait for each other, in repeated generations.
 
 // Two cells in the row of the latch of the same name: the state, which never expires, and the
-// arrivals in the present generation, which expire when its time is over. Every change is made
-// under the condition that both are as they were read.
+// arrivals in the current generation, which expire with its time. Every change has the condition
+// that both are as they were read.
 //
-// | file | what |
+// | file | contents |
 // |---|---|
 // | `arrival` | arrivals, and outcomes of generations |
 // | `cells` | the two cells |
@@ -35,25 +35,25 @@ use crate::{
     random,
 };
 
-/// The pauses between two looks of one who waits.
+/// The first and the longest pause between two polls of a waiter.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(80));
 
-/// A barrier: a number of parties wait until all of them have arrived, again and again. Returned by
-/// [`LatchManager::barrier`](super::LatchManager::barrier); cheap to clone.
+/// A barrier: a fixed number of parties wait until all of them have arrived, in repeated
+/// generations. Returned by [`LatchManager::barrier`](super::LatchManager::barrier); cheap to
+/// clone.
 ///
-/// A generation begins with the first who arrives and opens, once, with the last. If it is not full
-/// when its time is over, by the clock of the region server, it is broken: those who wait are told,
-/// and who arrives then begins the next one. Generation numbers rise.
+/// A generation begins with its first arrival, and opens once, with the last. If it is not full
+/// when its time is over, by the region server's clock, it is broken: its waiters are notified, and
+/// the next arrival begins the next generation. Generation numbers rise.
 ///
-/// Every future ends within the operation timeout of its table (waits: of the time that they are
-/// given and that timeout), and may be dropped at any point; an arrival that was on its way then
-/// may still count.
+/// Every future ends within the operation timeout of its table (waits: within their own timeout and
+/// that one), and may be dropped at any point; an arrival in flight may still count.
 #[derive(Clone)]
 pub struct Barrier {
     table: Table,
     key: String,
     row: Bytes,
-    /// How long the cells of the family live; none when that is for ever.
+    /// The TTL of the family's cells. `None` if without limit.
     cells_live: Option<Duration>,
 }
 
@@ -61,14 +61,14 @@ pub struct Barrier {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BarrierInfo {
-    /// Returns its key: client and id, with a `_` between them.
+    /// Its key: client and id, with a `_` between them.
     pub key: String,
-    /// How many must arrive.
+    /// The number of parties.
     pub parties: u32,
-    /// The generation in which the next arrives; the one behind it, if the present one's time is
-    /// over.
+    /// The generation of the next arrival: the one after the current generation if the time of that
+    /// is over.
     pub generation: u64,
-    /// How many have arrived in it.
+    /// The number of arrivals in it.
     pub arrived: u32,
 }
 
@@ -88,15 +88,16 @@ impl Barrier {
         &self.key
     }
 
-    /// Creates the barrier, for a number of parties, with a time limit for each generation. It
+    /// Creates the barrier for a number of parties, with a time limit for each generation. It
     /// exists until it is deleted.
     ///
     /// # Errors
     ///
-    /// [`LatchExists`](crate::ErrorKind::LatchExists) when it is there;
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for no parties or more than
-    /// [`MAX_PARTIES`], a time under [`MIN_LATCH_TTL`] or over [`MAX_LATCH_TTL`], and a table whose
-    /// family forgets.
+    /// - [`LatchExists`](crate::ErrorKind::LatchExists) if the barrier exists;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for zero parties or more than
+    ///   [`MAX_PARTIES`], a time under [`MIN_LATCH_TTL`] or over [`MAX_LATCH_TTL`], and a table
+    ///   whose families have a TTL;
+    /// - the errors of the calls.
     pub async fn create(&self, parties: u32, time: Duration) -> Result<()> {
         self.check(parties, time)
             .map_err(|error| self.in_context(error))?;
@@ -108,15 +109,16 @@ impl Barrier {
     }
 
     /// Arrives, and returns the generation. A participant counts once in a generation, however
-    /// often it arrives. Called again after an unknown outcome, it may count in the next
-    /// generation, if this one has opened meanwhile.
+    /// often it arrives. If it arrives again after an unknown outcome, it may count in the next
+    /// generation, because this one may have opened meanwhile.
     ///
     /// # Errors
     ///
-    /// [`LatchAbsent`](crate::ErrorKind::LatchAbsent);
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an empty name. When an answer was
-    /// lost it is found out whether it counted, as long as fewer than 16 others have changed the
-    /// barrier since; then its [outcome is unknown](Error::is_outcome_unknown).
+    /// - [`LatchAbsent`](crate::ErrorKind::LatchAbsent) if the barrier does not exist;
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an empty name;
+    /// - the errors of the calls. If an answer was lost, the client finds out whether the arrival
+    ///   counted, as long as fewer than 16 other changes of the barrier followed; after more, the
+    ///   [outcome is unknown](Error::is_outcome_unknown).
     pub async fn arrive(&self, participant: &str) -> Result<Arrival> {
         if participant.is_empty() {
             return Err(self.in_context(Error::invalid("an empty participant")));
@@ -126,13 +128,13 @@ impl Barrier {
             .await
     }
 
-    /// Waits until a generation has ended, or the time is over. Looks every 10 to 80 ms.
+    /// Waits until a generation has ended, or until the timeout. Polls every 10 to 80 ms.
     ///
     /// # Errors
     ///
-    /// [`LatchAbsent`](crate::ErrorKind::LatchAbsent) when the barrier was deleted;
-    /// [`LatchExpired`](crate::ErrorKind::LatchExpired) when 64 others have ended since; those of
-    /// the calls.
+    /// - [`LatchAbsent`](crate::ErrorKind::LatchAbsent) if the barrier was deleted;
+    /// - [`LatchExpired`](crate::ErrorKind::LatchExpired) if 64 other generations have ended since;
+    /// - the errors of the calls.
     pub async fn wait(&self, arrival: &Arrival, timeout: Duration) -> Result<BarrierOutcome> {
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
         let mut pauses = Pauses::growing(PAUSES.0, PAUSES.1);
@@ -150,11 +152,11 @@ impl Barrier {
         }
     }
 
-    /// Arrives, and waits until the generation has ended or the time is over.
+    /// Arrives, and waits until the generation has ended, or until the timeout.
     ///
     /// # Errors
     ///
-    /// Those of [`arrive`](Self::arrive) and [`wait`](Self::wait).
+    /// Returns the errors of [`arrive`](Self::arrive) and [`wait`](Self::wait).
     pub async fn arrive_and_wait(
         &self,
         participant: &str,
@@ -172,8 +174,8 @@ impl Barrier {
     ///
     /// # Errors
     ///
-    /// [`LatchCorrupt`](crate::ErrorKind::LatchCorrupt) for what no version of this library writes;
-    /// those of the call.
+    /// Returns [`LatchCorrupt`](crate::ErrorKind::LatchCorrupt) for cells that no version of this
+    /// library writes, and the errors of the call.
     pub async fn show(&self) -> Result<Option<BarrierInfo>> {
         let observation = self
             .read(self.table.deadline())

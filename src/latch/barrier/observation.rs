@@ -12,21 +12,21 @@ use crate::{
     latch::{layout::STATE, observation::ObservedCell},
 };
 
-/// What a cell says, and the cell.
+/// A decoded cell, and the cell itself.
 type Decoded<T> = (T, ObservedCell);
 
 /// A barrier at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BarrierObservation {
     pub(super) state: Option<Decoded<State>>,
-    /// The cell of who has arrived; it may be that of a generation before.
+    /// The cell of the arrivals, which may be from an earlier generation.
     pub(super) arrivals: Option<Decoded<Arrivals>>,
-    /// Whether that cell hid one that was written after it: the clock of the server that stamped it
-    /// was ahead.
+    /// Whether that cell hid a cell that was written after it, because the clock of the server that
+    /// stamped it was ahead.
     pub(super) hides: bool,
 }
 
-/// What is read of a barrier.
+/// Returns the read of a barrier.
 pub(super) fn get(row: &Bytes) -> Get {
     Get::new(row.clone())
         .column(STATE, BARRIER)
@@ -34,11 +34,12 @@ pub(super) fn get(row: &Bytes) -> Get {
 }
 
 impl BarrierObservation {
-    /// Reads a row.
+    /// Decodes a row.
     ///
     /// # Errors
     ///
-    /// [`LatchCorrupt`](ErrorKind::LatchCorrupt) for what no version of this library writes.
+    /// Returns [`LatchCorrupt`](ErrorKind::LatchCorrupt) for cells that no version of this library
+    /// writes.
     pub(super) fn of(row: Option<&Row>) -> Result<Self> {
         Ok(Self {
             state: decoded(row, &BARRIER, State::decode)?,
@@ -47,7 +48,7 @@ impl BarrierObservation {
         })
     }
 
-    /// Returns the arrivals in the present generation. `None` if there are none, or its time is
+    /// Returns the arrivals in the current generation. `None` if there are none, or its time is
     /// over.
     pub(super) fn present(&self) -> Option<&Decoded<Arrivals>> {
         let (state, _) = self.state.as_ref()?;
@@ -57,17 +58,17 @@ impl BarrierObservation {
         self.arrivals.as_ref().filter(is_present)
     }
 
-    /// Whether the present generation was not full when its time was over.
+    /// Returns whether the current generation was not full when its time was over.
     pub(super) fn is_over(&self) -> bool {
         self.state.as_ref().is_some_and(|(state, _)| state.is_filling) && self.present().is_none()
     }
 
-    /// How the generation of an arrival ended; none as long as it has not.
+    /// Returns how the generation of an arrival ended. `None` if it has not ended.
     ///
     /// # Errors
     ///
-    /// [`LatchAbsent`](ErrorKind::LatchAbsent) when there is no such barrier any more;
-    /// [`LatchExpired`](ErrorKind::LatchExpired) when too many others have ended since.
+    /// - [`LatchAbsent`](ErrorKind::LatchAbsent) if the barrier does not exist any more;
+    /// - [`LatchExpired`](ErrorKind::LatchExpired) if too many other generations have ended since.
     pub(super) fn ended(&self, arrival: &Arrival) -> Result<Option<BarrierOutcome>> {
         let state = match &self.state {
             Some((state, _)) if state.barrier == arrival.barrier => state,
@@ -86,8 +87,8 @@ impl BarrierObservation {
         }
     }
 
-    /// Whether the generation of an arrival was not full when its time was over, or looks so
-    /// because its cell is hidden.
+    /// Returns whether the generation of an arrival was not full when its time was over, or appears
+    /// so because its cell is hidden.
     pub(super) fn is_broken(&self, arrival: &Arrival) -> bool {
         matches!(self.ended(arrival), Ok(Some(BarrierOutcome::Broken)))
     }

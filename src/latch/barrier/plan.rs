@@ -1,4 +1,4 @@
-//! What to write, given what was seen. No I/O.
+//! What to write, given what was read. No I/O.
 
 use std::time::Duration;
 
@@ -22,19 +22,19 @@ use crate::{
     },
 };
 
-/// A change of both cells, to be made if they are as they were seen.
+/// A change of both cells, on the condition that they are as they were read.
 pub(super) struct Plan {
     pub(super) mutations: Vec<Mutation>,
     pub(super) condition: pb::Condition,
-    /// The generation that begins with it, whose cell may be hidden.
+    /// The generation that begins with it. Its cell may be hidden.
     pub(super) begins: Option<Arrival>,
 }
 
-/// Plans to make a barrier of this number. None when it is made.
+/// Plans the creation of a barrier with this number. Returns `None` if it is created already.
 ///
 /// # Errors
 ///
-/// [`LatchExists`](ErrorKind::LatchExists) when another is there.
+/// Returns [`LatchExists`](ErrorKind::LatchExists) if there is another barrier.
 pub(super) fn create(
     row: &Bytes,
     (barrier, parties, time): (u64, u32, Duration),
@@ -42,7 +42,7 @@ pub(super) fn create(
     observation: &BarrierObservation,
 ) -> Result<Option<Plan>> {
     if let Some((state, _)) = &observation.state {
-        // A copy of this very change was before.
+        // A copy of this change was applied before.
         return match state.barrier == barrier {
             true => Ok(None),
             false => Err(Error::new(
@@ -69,12 +69,12 @@ pub(super) fn create(
     }))
 }
 
-/// Plans the arrival of a participant, and in which generation that is. None when it has arrived
-/// there.
+/// Plans the arrival of a participant, and returns its generation. The plan is `None` if the
+/// participant has arrived in it already.
 ///
 /// # Errors
 ///
-/// [`LatchAbsent`](ErrorKind::LatchAbsent).
+/// Returns [`LatchAbsent`](ErrorKind::LatchAbsent) if the barrier does not exist.
 pub(super) fn arrive(
     row: &Bytes,
     name: Name,
@@ -105,7 +105,7 @@ pub(super) fn arrive(
         },
     };
     let next = State { note, ..next };
-    // At its own timestamp, so that no clock decides what is seen.
+    // At the cell's own timestamp, so that no clock decides what is visible.
     let put = Put::new(row.clone()).cell_at(STATE, BARRIER, cell.timestamp, next.encode());
     let mut mutations = vec![put.into()];
     let arrivals = |names| Arrivals {
@@ -138,7 +138,7 @@ pub(super) fn arrive(
     Ok((arrival, Some(plan)))
 }
 
-/// Writes who has arrived, so that it expires when the time of the generation is over.
+/// Returns the put of the arrivals, which expires when the time of the generation is over.
 fn write_arrivals(row: &Bytes, arrivals: &Arrivals, time: u64, observation: &BarrierObservation) -> Mutation {
     let put = Put::new(row.clone());
     if let Some((
@@ -150,7 +150,7 @@ fn write_arrivals(row: &Bytes, arrivals: &Arrivals, time: u64, observation: &Bar
         },
     )) = observation.present()
     {
-        // It expires when it would have.
+        // Keeps the end of the existing cell.
         let life = Duration::from_millis(expires.saturating_sub(*timestamp));
         let put = put.cell_at(STATE, ARRIVALS, *timestamp, arrivals.encode());
         return put.ttl(life).into();
@@ -159,16 +159,16 @@ fn write_arrivals(row: &Bytes, arrivals: &Arrivals, time: u64, observation: &Bar
         .cell(STATE, ARRIVALS, arrivals.encode())
         .ttl(Duration::from_millis(time));
     let put = match &observation.arrivals {
-        // It expires later than it should by as much as that server is ahead.
+        // This cell expires late by as much as that server's clock is ahead.
         Some((_, ahead)) if observation.hides => put.timestamp(ahead.timestamp + 1),
         _ => put,
     };
     put.into()
 }
 
-/// Keeps the cell of a generation that opens, without names and without a TTL: a read ends at the
-/// newest cell that has not expired, and would look through those of all generations before
-/// otherwise. The cell of the next one lies over it.
+/// Returns the put that keeps the cell of an opened generation, without names and without a TTL. A
+/// read ends at the newest cell that has not expired, and would otherwise go through the expired
+/// cells of all earlier generations. The next generation's cell lies over it.
 fn keep_arrivals(row: &Bytes, arrivals: &Arrivals, observation: &BarrierObservation) -> Option<Mutation> {
     let (_, cell) = observation.present()?;
     let put = Put::new(row.clone()).cell_at(STATE, ARRIVALS, cell.timestamp, arrivals.encode());

@@ -35,8 +35,8 @@ fn observation(counts: &[Count], note: Option<Note>) -> LatchObservation {
     }
 }
 
-/// What the last step puts into a column: timestamp, TTL, value; and what it deletes of it, up to
-/// which timestamp.
+/// The last step's put to a column (timestamp, TTL, value), and the timestamp up to which it
+/// deletes the column.
 type Written = (Option<(Option<u64>, Option<Duration>, i64)>, Option<u64>);
 
 fn written(plan: &Plan, column: &str) -> Written {
@@ -85,20 +85,20 @@ fn cells_end_with_the_latch_and_uncover_nothing_after_a_flush() {
     let noted = || Some(Note::first(ChangeId::unique()));
     let own = |timestamp| count("fra", timestamp, 3, Some(ENDS));
     let dc = |has_state| cells(Level::Dc, has_state);
-    // At the timestamp that all share who count with notes.
+    // At the common timestamp of all clients that write notes.
     let plan = planned(&dc(true), &down, &observation(&[own(BEGAN)], noted()));
     assert_eq!(
         written(&plan, "count_fra"),
         (Some((Some(BEGAN), ttl(ENDS - BEGAN), 2)), None)
     );
     assert_eq!((plan.left, plan.leaves), (2, Leaves::CountFrom(BEGAN)));
-    // On a Java client's, and where there are no notes: later, above a marker.
+    // On a Java client's count, and without notes: later, above a delete marker.
     let later = (Some((Some(BEGAN + 6), ttl(ENDS - BEGAN - 6), 2)), Some(BEGAN + 5));
     let plan = planned(&dc(true), &down, &observation(&[own(BEGAN + 5)], noted()));
     assert_eq!(written(&plan, "count_fra"), later);
     let plan = planned(&dc(false), &down, &observation(&[own(BEGAN + 5)], None));
     assert_eq!(written(&plan, "count_fra"), later);
-    // A farm's first count lies beside that by which the latch ends.
+    // A farm's first count has the timestamp of the count that ends the latch.
     let far = count("sgp", BEGAN, 3, Some(ENDS));
     let plan = planned(
         &cells(Level::Xdc, false),
@@ -109,7 +109,7 @@ fn cells_end_with_the_latch_and_uncover_nothing_after_a_flush() {
         written(&plan, "count_fra"),
         (Some((Some(BEGAN), ttl(ENDS - BEGAN), -1)), None)
     );
-    // One that would end earlier ends with the latch, and so does one that would not end.
+    // A count that would end earlier ends with the latch, and so does one without an end.
     for expires in [Some(ENDS - 9), None] {
         let mine = count("fra", BEGAN, -1, expires);
         let plan = planned(
@@ -120,7 +120,7 @@ fn cells_end_with_the_latch_and_uncover_nothing_after_a_flush() {
         let put = Some((Some(BEGAN + 1), ttl(ENDS - BEGAN - 1), -2));
         assert_eq!(written(&plan, "count_fra"), (put, Some(BEGAN)), "{expires:?}");
     }
-    // A latch without an end keeps none.
+    // A latch without an end still has none.
     let plan = planned(
         &dc(false),
         &down,
@@ -198,13 +198,13 @@ fn counts_stay_between_nothing_and_all_that_eight_bytes_say() {
         refused(&cells, &up(2), &of(i64::MAX - 1, 0)),
         ClientErrorKind::InvalidInput
     );
-    // The sum has room, the farm's own count has none.
+    // The sum is in range, but the farm's own count is not.
     assert_eq!(
         refused(&cells, &up(1), &of(i64::MAX, -5)),
         ClientErrorKind::InvalidInput
     );
     assert_eq!(refused(&cells, &up(1), &of(i64::MAX, 1)), ErrorKind::LatchCorrupt);
-    // A Java client went below nothing.
+    // A Java client counted below zero.
     assert_eq!(
         refused(&cells, &down(1), &of(0, -2)),
         ClientErrorKind::LimitExceeded
@@ -237,7 +237,7 @@ fn nothing_is_counted_where_there_is_no_latch() {
             assert_eq!(refused(&cells, &operation, &seen), kind, "{operation:?}");
         }
     }
-    // Nothing is deleted twice.
+    // A deleted latch is not deleted again.
     let deleted = observation(&[], note().map(Note::of_deleted));
     let nothing = plan(
         &cells(Level::Dc, true),

@@ -27,10 +27,10 @@ use crate::error::{ClientErrorKind, Error, Result};
 
 /// The pause of a waiter after it has read the latch itself.
 const PAUSE: Duration = Duration::from_millis(60);
-/// After so long without a poll a latch is not reported as open.
+/// A latch that has not been polled for this long is not reported as open.
 const FRESH: Duration = Duration::from_secs(1);
-/// How often the polling task shows that it runs, and after how long without that another task
-/// replaces it.
+/// How often the polling task records that it runs, and after how long without such a record
+/// another task replaces it.
 const BEATS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
 /// The outcome of waiting for a latch.
@@ -38,14 +38,14 @@ const BEATS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 #[non_exhaustive]
 #[must_use = "only one of these says that the latch was reached"]
 pub enum WaitOutcome {
-    /// All was counted down.
+    /// The remaining count was zero.
     Reached,
-    /// The latch's own time was over. In a table without the state family it may have been deleted
-    /// instead.
+    /// The latch's time to live has passed. In a table without the state family it may have been
+    /// deleted instead.
     Expired,
-    /// There is no such latch, or it was deleted.
+    /// The latch does not exist, or was deleted.
     Absent,
-    /// The time to wait was over, and the latch is open.
+    /// The timeout has passed, and the latch is open.
     TimedOut,
 }
 
@@ -72,13 +72,13 @@ struct Waiters {
     task: Option<PollTask>,
 }
 
-/// The polling task. It runs on the runtime of a waiter, present or past, and stands still when
-/// that runtime is not driven.
+/// The polling task. It runs on the runtime of a present or past waiter, and stalls if that runtime
+/// is not driven.
 struct PollTask {
     number: u64,
     task: AbortHandle,
     runtime: runtime::Id,
-    /// When it last showed that it runs.
+    /// When it last recorded that it runs.
     beat: Instant,
 }
 
@@ -89,7 +89,7 @@ struct Awaited {
     waiters: usize,
     /// The poll in flight that includes it.
     pending: Option<PendingPoll>,
-    /// When the poll began that last returned it.
+    /// When the last poll that returned it began.
     notified: Option<Instant>,
 }
 
@@ -105,7 +105,7 @@ struct Progress {
     /// The remaining count; `None` until a poll has seen the latch live.
     left: Option<u64>,
     ended: Option<(u64, Ended)>,
-    /// Why it could not be read, the last time that was tried.
+    /// Why the last attempt to read it failed.
     failed: Option<Arc<str>>,
 }
 
@@ -113,7 +113,7 @@ struct Progress {
 #[derive(Clone, Copy, Debug)]
 enum Ended {
     Outcome(WaitOutcome),
-    /// Each waiter reads the latch itself, to get the error.
+    /// Each waiter reads the latch itself for the error.
     Failed,
 }
 
@@ -128,12 +128,11 @@ impl<S: Source> Watch<S> {
         }
     }
 
-    /// Polls at once: a latch was changed in this process.
+    /// Polls immediately: a latch was changed in this process.
     pub(crate) fn poll_now(&self) {
         self.shared.now.notify_one();
     }
 
-    /// Waits for a latch.
     pub(crate) async fn wait(&self, cells: &Cells, until: Instant) -> Result<WaitOutcome> {
         loop {
             let mut waiter = self.shared.join(cells);
@@ -154,7 +153,7 @@ impl<S: Source> Watch<S> {
     }
 }
 
-/// A waiter for one latch. Leaves when it is dropped.
+/// A waiter for one latch. It leaves when it is dropped.
 struct LatchWaiter<S: Source> {
     shared: Arc<Shared<S>>,
     cells: Cells,
@@ -169,7 +168,7 @@ impl<S: Source> LatchWaiter<S> {
     async fn wait(&mut self, until: Instant) -> Result<Option<WaitOutcome>> {
         let has_ended = |progress: &Progress| progress.ended.is_some();
         loop {
-            // A waiter on the runtime of the polling task runs only when that task does.
+            // A waiter on the runtime of the polling task only runs if that task can run too.
             let check = match self.shared.is_polled_here() {
                 true => until,
                 false => until.min(Instant::now() + BEATS.1),
@@ -193,7 +192,7 @@ impl<S: Source> LatchWaiter<S> {
     }
 
     fn timed_out(&self) -> Result<Option<WaitOutcome>> {
-        // Cloned, so that it is not locked together with the waiters.
+        // Cloned, so that it is not locked while the waiters are locked.
         let Progress { left, failed, ended } = self.progress.borrow().clone();
         if ended.is_some() {
             return Ok(self.outcome(ended));
@@ -205,7 +204,7 @@ impl<S: Source> LatchWaiter<S> {
             )
             .with_retryable(true)),
             (None, Some(_)) if self.shared.is_fresh(&self.cells) => Ok(Some(WaitOutcome::TimedOut)),
-            // However short the wait: one read is due.
+            // However short the wait, it includes one read.
             (None, _) => Ok(None),
         }
     }
@@ -257,19 +256,19 @@ impl<S: Source> Shared<S> {
             .is_some_and(|poll_task| poll_task.runtime == here)
     }
 
-    /// Starts another polling task, on this runtime, if the present one stands still.
+    /// Starts another polling task, on this runtime, if the current one has stalled.
     fn replace_stalled_poll(self: &Arc<Self>) {
         self.ensure_polling(&mut self.waiting());
     }
 
-    /// Makes sure that a task polls.
+    /// Ensures that a task polls.
     fn ensure_polling(self: &Arc<Self>, waiting: &mut Waiters) {
         if let Some(poll_task) = &waiting.task {
             if !poll_task.task.is_finished() && poll_task.beat.elapsed() < BEATS.1 {
                 return;
             }
             poll_task.task.abort();
-            // It notifies no waiter any more.
+            // The aborted task does not notify any waiter.
             for awaited in waiting.latches.values_mut() {
                 awaited.pending = None;
             }
@@ -377,14 +376,14 @@ impl<S: Source> Shared<S> {
         let Some(awaited) = waiting.latches.get_mut(cells) else {
             return false;
         };
-        // Otherwise these are other waiters, which a later poll includes.
+        // Otherwise these are newer waiters, which a later poll includes.
         let Some(pending) = awaited.pending.take_if(|pending| pending.poll == poll) else {
             return false;
         };
         awaited.notified = Some(pending.since);
         let changed = awaited.progress.send_if_modified(see);
         if awaited.progress.borrow().ended.is_some() {
-            // A waiter that comes now waits for another latch of this name.
+            // A waiter that arrives from now on waits for another latch of this name.
             waiting.latches.remove(cells);
         }
         changed
@@ -402,7 +401,7 @@ impl Progress {
                 self.left = Some(*left);
                 None
             }
-            // Without a note it is only known that the latch existed.
+            // Without a note, only the existence of the latch is known.
             Ok((LatchState::Absent, _)) if cells.note.is_none() && before.is_some() => {
                 Some(Ended::Outcome(WaitOutcome::Expired))
             }

@@ -1,6 +1,6 @@
 //! The task that polls all awaited latches.
 //!
-//! A latch whose server does not answer does not delay the others: they are polled meanwhile.
+//! A latch whose server does not answer does not delay the others, which are polled meanwhile.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,11 +23,11 @@ use crate::{
     },
 };
 
-/// The pause between two polls: at first, and the longest while nothing changes.
+/// The first pause between two polls, and the longest one while nothing changes.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(60));
-/// The least pause for each polled latch.
+/// The minimum pause per polled latch.
 const EACH: Duration = Duration::from_micros(50);
-/// The deadline of a poll; then its waiters are notified of the failure.
+/// The deadline of a poll, after which its waiters are notified of the failure.
 pub(super) const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Latches that are polled together.
@@ -36,29 +36,29 @@ pub(super) struct PollBatch {
     pub(super) cells: Vec<(Arc<Cells>, Extent)>,
 }
 
-/// What is read of a latch.
+/// The cells that are read of a latch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Enough of one that has been seen live, and still is. It is half of the server's work.
+    /// Sufficient for a latch that was read live, and is still live. Half the work for the server.
     Counts,
     All,
 }
 
-/// The reads of latches: of a table, or through a gateway.
+/// The source of reads of latches: a table, or a gateway.
 pub(crate) trait Source: Clone + Send + Sync + 'static {
-    /// When a call that begins now must be over.
+    /// Returns the deadline of a call that begins now.
     fn deadline(&self) -> Instant;
 
     /// Reads all of one latch.
     fn read(&self, cells: &Cells, deadline: Instant)
     -> impl Future<Output = Result<LatchObservation>> + Send;
 
-    /// Reads many latches. Each is yielded once, by its index, as soon as it is known; more than
+    /// Reads many latches. Each is yielded once, by its index, as soon as it was read; more than
     /// the extent may be read.
     fn read_each(&self, latches: &[(Arc<Cells>, Extent)], deadline: Instant) -> BoxStream<'_, PollResult>;
 }
 
-/// The states of some latches, by their indexes.
+/// The states of some latches, by index.
 pub(crate) enum PollResult {
     Found(Vec<(usize, Result<LatchObservation>)>),
     Failed(Vec<usize>, Error),
@@ -103,7 +103,7 @@ pub(super) async fn poll_until_replaced<S: Source>(shared: Arc<Shared<S>>, task:
     let source = shared.source.clone();
     let mut polls = PollStream::new();
     let (mut pause, mut changed) = (PAUSES.0, true);
-    // Whether a poll in flight may be too early to read a change of this process.
+    // Whether a poll in flight may have read before a change of this process.
     let mut outdated = false;
     let mut beats = interval(BEATS.0);
     while let Some(poll) = shared.begin_poll(task) {
@@ -114,7 +114,8 @@ pub(super) async fn poll_until_replaced<S: Source>(shared: Arc<Shared<S>>, task:
         };
         let mut pausing = sleep_until(Instant::now() + pause.max(least)).boxed();
         begin(&source, &mut polls, poll);
-        // Changes in this process wake this task. Many latches are not polled again for that.
+        // A change in this process wakes this task, but a large number of latches is not polled
+        // early.
         let mut may_hurry = least < PAUSES.1;
         let mut has_paused = false;
         loop {
@@ -132,7 +133,7 @@ pub(super) async fn poll_until_replaced<S: Source>(shared: Arc<Shared<S>>, task:
                     if shared.is_any_due() {
                         break;
                     }
-                    // All are being polled.
+                    // All latches are in polls in flight.
                     (has_paused, may_hurry) = (true, true);
                 }
                 () = shared.now.notified(), if may_hurry => {
@@ -190,7 +191,7 @@ impl<S: Source> Shared<S> {
         (changed, unclear)
     }
 
-    /// Returns whether it was new; `None` if only the note has the latch's outcome.
+    /// Returns whether the observation was new. `None` if only the note has the state of the latch.
     fn record_observation(
         &self,
         poll: &PollBatch,
