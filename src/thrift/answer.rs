@@ -1,7 +1,7 @@
-//! Thrift's binary protocol, as far as answers have it, from a peer that may be anything.
+//! Thrift's binary protocol as far as answers use it, from a peer that is not trusted.
 //!
-//! The `thrift` crate's own reader allocates what a peer announces. This one believes no length
-//! that the rest of the answer can't have.
+//! The reader of the `thrift` crate allocates whatever length a peer announces. This one refuses a
+//! length that exceeds the rest of the answer.
 
 use std::io::Read;
 
@@ -15,9 +15,9 @@ use thrift::{
 
 use super::socket::Socket;
 
-/// The most elements of a list, a set or a map.
+/// The maximum number of elements of a list, a set or a map.
 const MAX_ELEMENTS: usize = 10_000;
-/// What every message begins with.
+/// The first bytes of every message.
 const VERSION: [u8; 2] = [0x80, 0x01];
 
 /// Reads answers.
@@ -50,7 +50,7 @@ impl Answers {
         })
     }
 
-    /// A length in bytes.
+    /// Reads a length in bytes.
     fn length(&mut self) -> thrift::Result<usize> {
         let length = self.read_i32()?;
         let left = self.0.left();
@@ -64,7 +64,7 @@ impl Answers {
             })
     }
 
-    /// A number of elements, each of one byte at least.
+    /// Reads a number of elements, each of at least one byte.
     fn elements(&mut self) -> thrift::Result<i32> {
         let number = self.read_i32()?;
         let most = MAX_ELEMENTS.min(self.0.left());
@@ -156,7 +156,7 @@ impl TInputProtocol for Answers {
 
     fn read_string(&mut self) -> thrift::Result<String> {
         let bytes = self.read_bytes()?;
-        // A message for people is shown as well as can be.
+        // Invalid bytes in a message for humans are replaced.
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 

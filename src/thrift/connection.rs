@@ -1,5 +1,5 @@
-//! A gateway as its clients see it: a few connections, each for one call at a time, and threads
-//! that wait for the answers.
+//! A connection to a gateway: a few sockets, each for one call at a time, and threads that wait for
+//! the answers.
 
 use std::{
     fmt,
@@ -19,46 +19,44 @@ use tokio::{
 use super::{Framing, answer::Answers, failure, socket::Socket};
 use crate::error::{ClientErrorKind, Error, Result};
 
-/// HBase's own port for it.
+/// HBase's default port of the gateway.
 const DEFAULT_PORT: u16 = 9_090;
-/// A table that there is always.
+/// A table that always exists.
 const META: &[u8] = b"hbase:meta";
-/// A gateway closes a connection that was not used for a minute, and a call that is sent at that
-/// moment is lost.
+/// A gateway closes a connection that was idle for a minute, and a call that is sent at that moment
+/// is lost.
 const MAX_IDLE: Duration = Duration::from_secs(20);
 /// Sequence numbers have 31 bits.
 const MAX_CALLS: u32 = 1_000_000;
-/// How long one call may take unless said otherwise.
+/// The default timeout of one call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// The thread that waits for an answer knows better than the clock what went wrong, and is let say
-/// so.
+/// Extra time in which the thread that waits for an answer can report a more specific error than
+/// the timeout.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// The calls of the gateway.
 pub(super) type Client = HbaseSyncClient<Answers, TBinaryOutputProtocol<Socket>>;
 
-/// HBase behind a Thrift gateway (`hbase thrift`: the first API, binary protocol).
+/// A connection to HBase through a Thrift gateway (`hbase thrift`: the first API, binary protocol).
 ///
-/// For processes that can't reach HBase itself. What a gateway can't do is not there: no
-/// transactions, no batches, no fences. See [`ThriftLockManager`](super::ThriftLockManager) for
-/// what it can.
+/// For processes that cannot reach HBase itself. A gateway does not support transactions, batches
+/// or fencing. See [`ThriftLockManager`](super::ThriftLockManager) for locks.
 ///
-/// Cheap to clone; clones share their connections. Each call has a connection and a thread of
-/// tokio's blocking pool to itself. There are at most
+/// Cheap to clone; clones share their connections. Each call has its own connection and its own
+/// thread of tokio's blocking pool. There are at most
 /// [`connections`](ThriftConnectionBuilder::connections) of both for calls in general, as many more
-/// for renewals and as many more for releases: up to three times that number.
+/// for renewals, and as many more for releases: up to three times that number.
 ///
 /// A call that is not answered within the [call timeout](ThriftConnectionBuilder::call_timeout)
-/// fails, however much longer its operation may take. Calls of different regions do not hold up
-/// renewals and releases, which have connections of their own.
+/// fails, however much longer its operation may take. Renewals and releases have reserved
+/// connections, so calls that wait for one region do not delay them.
 ///
-/// A connection serves one call at a time, and none any more after a call that failed on it or had
-/// no answer in time: a late answer is dropped, and is never taken for that to
-/// another call. A future that is dropped leaves its call to its thread, which ends by the call's
-/// deadline; a runtime that ends waits for such threads (`Runtime::shutdown_timeout` does not).
+/// A connection serves one call at a time, and is not used again after a call without a valid
+/// answer in time: a late answer is dropped, and never counts as that to another call. If a future
+/// is dropped, its call continues in its thread, which ends by the call's deadline. A runtime that
+/// shuts down waits for such threads (`Runtime::shutdown_timeout` does not).
 ///
-/// Neither TLS, nor SASL, nor Thrift over HTTP is spoken: the gateway is to be reached over a
-/// network that may be trusted.
+/// TLS, SASL and Thrift over HTTP are not supported: use a trusted network to the gateway.
 ///
 /// # Example
 ///
@@ -70,7 +68,7 @@ pub(super) type Client = HbaseSyncClient<Answers, TBinaryOutputProtocol<Socket>>
 /// # Ok(()) }
 /// ```
 ///
-/// There is no transaction over a gateway. What compiles with a connection to HBase itself,
+/// There are no transactions over a gateway. This compiles with a connection to HBase itself:
 ///
 /// ```no_run
 /// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
@@ -78,7 +76,7 @@ pub(super) type Client = HbaseSyncClient<Answers, TBinaryOutputProtocol<Socket>>
 /// # Ok(()) }
 /// ```
 ///
-/// does not with this:
+/// A [`ThriftConnection`] in its place does not compile:
 ///
 /// ```compile_fail,E0308
 /// # async fn example(gateway: hbase_txn::thrift::ThriftConnection) -> hbase_txn::Result<()> {
@@ -91,14 +89,14 @@ pub struct ThriftConnection {
     lane: Lane,
 }
 
-/// What calls are for: which connections they may use.
+/// The connections that a call may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// Those for all calls.
+    /// The connections for all calls.
     Common,
-    /// Those, and when all are in use the ones reserved for renewals.
+    /// The connections for all calls and, if these are in use, those reserved for renewals.
     Renewals,
-    /// The same for releases.
+    /// The connections for all calls and, if these are in use, those reserved for releases.
     Releases,
 }
 
@@ -118,7 +116,7 @@ struct Shared {
     framing: Framing,
     timeout: Duration,
     call_timeout: Duration,
-    /// One for each connection that may be there.
+    /// One for each connection that may be open.
     permits: Arc<Semaphore>,
     for_renewals: Arc<Semaphore>,
     for_releases: Arc<Semaphore>,
@@ -135,35 +133,35 @@ struct Wire {
 }
 
 impl ThriftConnectionBuilder {
-    /// The most connections that there can be.
+    /// The maximum number of connections.
     const MAX_CONNECTIONS: usize = 1_000;
 
-    /// Uses framed transport, for `hbase thrift --framed` and all non-blocking servers. Neither
-    /// side uses it by default.
+    /// Uses framed transport, for `hbase thrift --framed` and all non-blocking servers. By default,
+    /// neither the gateway nor this client uses it.
     pub fn framed(mut self) -> Self {
         self.framing = Framing::Framed;
         self
     }
 
-    /// Sets the maximum number of connections, and so of calls at a time: 1 to 1,000, 8 unless
-    /// specified. The gateway has a thread for each.
+    /// Sets the maximum number of connections, and so of concurrent calls: 1 to 1,000, 8 unless
+    /// specified. The gateway has a thread for each connection.
     ///
-    /// Renewals of locks can open as many more while all are in use, and so can releases: calls
-    /// that wait for one region do not hold them up.
+    /// While all are in use, renewals of locks can open as many more, and so can releases: calls
+    /// that wait for one region do not delay them.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
     }
 
-    /// Sets the timeout of an operation, with all of its calls and the wait for free connections;
-    /// 60 s unless specified.
+    /// Sets the timeout of an operation, including all of its calls and the wait for free
+    /// connections; 60 s unless specified.
     pub fn operation_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sets the timeout of one call, from when it has a connection or begins to dial; 10 s unless
-    /// specified. It limits how long a silent connection or region delays an operation. The
+    /// Sets the timeout of one call, from when it has a connection or starts to open one; 10 s
+    /// unless specified. It limits how long a silent connection or region delays an operation. The
     /// operation timeout ends a call too.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
@@ -174,11 +172,12 @@ impl ThriftConnectionBuilder {
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`](ClientErrorKind::InvalidConfig) or
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for an address or a number that can't be;
-    /// [`Unreachable`](ClientErrorKind::Unreachable); [`Protocol`](ClientErrorKind::Protocol) for
-    /// what is no gateway of the first API, or talks in frames where none were named, or none where
-    /// they were; [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) when nothing answers.
+    /// - [`InvalidConfig`](ClientErrorKind::InvalidConfig) or
+    ///   [`InvalidInput`](ClientErrorKind::InvalidInput) for an invalid address or number;
+    /// - [`Unreachable`](ClientErrorKind::Unreachable) if the gateway cannot be reached;
+    /// - [`Protocol`](ClientErrorKind::Protocol) if the peer is not a gateway of the first API, or
+    ///   its framing differs from that of this builder;
+    /// - [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) if nothing answers.
     pub async fn connect(self) -> Result<ThriftConnection> {
         if !(1..=Self::MAX_CONNECTIONS).contains(&self.connections) {
             return Err(Error::invalid(format!(
@@ -219,27 +218,27 @@ impl ThriftConnection {
         }
     }
 
-    /// Connects to a gateway that is as they are unless told otherwise.
+    /// Connects to a gateway with the default options.
     ///
     /// # Errors
     ///
-    /// As [`ThriftConnectionBuilder::connect`].
+    /// Returns the errors of [`ThriftConnectionBuilder::connect`].
     pub async fn connect(gateway: impl Into<String>) -> Result<Self> {
         Self::builder(gateway).connect().await
     }
 
-    /// Returns its address.
+    /// Returns the gateway's address.
     #[must_use]
     pub fn gateway(&self) -> &HostPort {
         &self.shared.gateway
     }
 
-    /// The same connection, for calls of this lane.
+    /// Returns the same connection, for calls of this lane.
     pub(super) fn in_lane(&self, lane: Lane) -> Self {
         Self { lane, ..self.clone() }
     }
 
-    /// When an operation that begins now must be over.
+    /// Returns the deadline of an operation that begins now.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.shared.timeout
     }
@@ -249,7 +248,7 @@ impl ThriftConnection {
         let server = self
             .call("asking what the gateway is", CallKind::Read, deadline, |client| {
                 match client.get_thrift_server_type() {
-                    // Of a release that does not know the question: there was only this one.
+                    // An older release does not have this method, and has only the first API.
                     Err(thrift::Error::Application(error))
                         if error.kind == ApplicationErrorKind::UnknownMethod =>
                     {
@@ -272,11 +271,10 @@ impl ThriftConnection {
         .at_server(self.gateway()))
     }
 
-    /// Makes one call. It ends within the call timeout, and by the deadline; the thread that waits
-    /// for its answer does so too.
+    /// Makes one call. The call, and the thread that waits for its answer, end within the call
+    /// timeout and by the deadline.
     ///
-    /// What changes nothing, or the same twice, is sent again by itself when a connection that had
-    /// been waiting for work turns out to be dead.
+    /// A read or an idempotent write is sent again if an idle connection turns out to be closed.
     pub(super) async fn call<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -305,7 +303,7 @@ impl ThriftConnection {
         let shared = Arc::clone(&self.shared);
         let until = deadline.min(Instant::now() + self.shared.call_timeout);
         let answer = spawn_blocking(move || {
-            // Until the thread has ended, awaited or not.
+            // Held until the thread ends, even if its answer is not awaited.
             let _permit = permit;
             shared.run(kind, until.into_std(), work)
         });
@@ -326,7 +324,7 @@ impl ThriftConnection {
 }
 
 impl ThriftConnection {
-    /// Waits for a connection that may be used.
+    /// Waits for permission to use a connection.
     async fn permit(&self) -> std::result::Result<OwnedSemaphorePermit, AcquireError> {
         let of = |permits: &Arc<Semaphore>| Arc::clone(permits).acquire_owned();
         let Shared {
@@ -348,7 +346,7 @@ impl ThriftConnection {
     }
 }
 
-/// What a call of this kind may leave behind.
+/// Returns the effect that a failed call of this kind may have had.
 fn effect_of(kind: CallKind) -> Effect {
     match kind {
         CallKind::Read => Effect::None,
@@ -385,8 +383,8 @@ impl Shared {
                         && !is_new
                         && (!sent || kind != CallKind::Write)
                     {
-                        // It died while it was idle. The next is another one, and in the end a
-                        // new one.
+                        // The connection was closed while it was idle. Another one is used, and in
+                        // the end a new one.
                         continue;
                     } else if failure::is_late(&error) {
                         self.drop_silent();
@@ -398,7 +396,7 @@ impl Shared {
         }
     }
 
-    /// A connection that waits for work, and can do some.
+    /// Takes an idle connection that is still usable.
     fn waiting(&self) -> Option<Wire> {
         loop {
             let wire = self.idle().pop()?;
@@ -413,8 +411,8 @@ impl Shared {
         self.idle().push(wire);
     }
 
-    /// Drops idle connections after a call that was not answered: what made its connection silent
-    /// may have silenced them too.
+    /// Drops idle connections after a call that was not answered: the same failure may have
+    /// silenced them too.
     fn drop_silent(&self) {
         self.idle().clear();
     }

@@ -1,4 +1,4 @@
-//! What a call that failed means.
+//! The meaning of a failed call.
 
 use hbase_client::{Effect, HostPort, RemoteException, low_level::Ruling};
 use hbase_thrift::hbase::IOError;
@@ -10,7 +10,7 @@ const NO_ANSWER: &str = "this is no answer of a Thrift gateway";
 const NO_GATEWAY: &str = "is it HBase's Thrift gateway of the first API (hbase thrift, not thrift2), with the binary \
                           protocol and the framing that was named?";
 
-/// The error of a gateway that can't be reached.
+/// Returns the error of a gateway that cannot be reached.
 pub(super) fn unreachable(gateway: &HostPort, error: std::io::Error) -> Error {
     let kind = match error.kind() {
         std::io::ErrorKind::TimedOut => ClientErrorKind::DeadlineExceeded,
@@ -23,7 +23,7 @@ pub(super) fn unreachable(gateway: &HostPort, error: std::io::Error) -> Error {
         .with_source(error)
 }
 
-/// The error of a call whose answer did not come in time.
+/// Returns the error of a call that was not answered in time.
 pub(super) fn late(gateway: &HostPort, effect: Effect) -> Error {
     Error::new(
         ClientErrorKind::DeadlineExceeded,
@@ -37,22 +37,22 @@ pub(super) fn late(gateway: &HostPort, effect: Effect) -> Error {
     .at_server(gateway)
 }
 
-/// Whether the answer was read to its end, so that the connection can serve the next call.
+/// Returns whether the answer was read to its end, so that the connection can serve the next call.
 pub(super) fn was_answered(error: &thrift::Error) -> bool {
     matches!(error, thrift::Error::User(_))
 }
 
-/// Whether the connection ended.
+/// Returns whether the connection ended.
 pub(super) fn is_lost(error: &thrift::Error) -> bool {
     matches!(error, thrift::Error::Transport(error) if error.kind != TransportErrorKind::TimedOut)
 }
 
-/// Whether the answer did not come in time.
+/// Returns whether the answer did not arrive in time.
 pub(super) fn is_late(error: &thrift::Error) -> bool {
     matches!(error, thrift::Error::Transport(error) if error.kind == TransportErrorKind::TimedOut)
 }
 
-/// Whether the same call may succeed a moment later: the gateway or the region is silent, restarts
+/// Returns whether the same call may succeed later: the gateway or the region is silent, restarts
 /// or moves.
 pub(super) fn is_transient(error: &Error) -> bool {
     let may_pass = matches!(
@@ -66,8 +66,7 @@ pub(super) fn is_transient(error: &Error) -> bool {
     may_pass && error.is_retryable()
 }
 
-/// The public error of a call that failed, which left this behind unless the gateway says
-/// otherwise.
+/// Translates the error of a failed call, with this effect unless the gateway reports another.
 pub(super) fn translate(
     gateway: &HostPort,
     error: thrift::Error,
@@ -126,7 +125,7 @@ pub(super) fn translate(
     .at_server(gateway)
 }
 
-/// The error of an exception of HBase, whose trace the gateway hands on as text.
+/// Translates an HBase exception. The gateway passes its stack trace on as text.
 fn of_hbase(error: IOError, effect: Effect) -> Error {
     let trace = error.message.unwrap_or_default();
     let exception = |line: &str| -> Option<(String, String)> {
@@ -141,7 +140,7 @@ fn of_hbase(error: IOError, effect: Effect) -> Error {
     let (class, message) = first
         .clone()
         .unwrap_or_else(|| ("java.io.IOException".to_owned(), trace.clone()));
-    // The gateway's client tries again by itself, and says so in front of what it failed of.
+    // The gateway's client retries by itself, and puts its own exception before the cause.
     let rulings = first
         .into_iter()
         .chain(causes)

@@ -19,15 +19,14 @@ use crate::{
 /// A latch accessed through a gateway. Returned by
 /// [`ThriftLatchManager::latch`](super::ThriftLatchManager::latch); cheap to clone.
 ///
-/// It lives and ends as a [`Latch`](crate::latch::Latch) does: nothing that is counted makes it
-/// live longer.
+/// It lives and ends like a [`Latch`](crate::latch::Latch): counting does not prolong it.
 ///
-/// Every future ends within the gateway's operation timeout ([`wait`](Self::wait): of the time that
-/// it is given and that timeout), and may be dropped at any point; a change that was begun then
-/// comes to its end in the background.
+/// Every future ends within the gateway's operation timeout ([`wait`](Self::wait): within its own
+/// timeout and that one), and may be dropped at any point; a change that has begun then completes
+/// in the background.
 ///
-/// No participant arrives through a gateway, and no transaction counts its latches. What compiles
-/// with a [`Latch`](crate::latch::Latch),
+/// Participants cannot arrive through a gateway, and transactions cannot count its latches. This
+/// compiles with a [`Latch`](crate::latch::Latch):
 ///
 /// ```no_run
 /// # async fn example(latch: hbase_txn::latch::Latch) {
@@ -41,7 +40,7 @@ use crate::{
 /// # }
 /// ```
 ///
-/// does not with this:
+/// A [`ThriftLatch`] in its place does not compile:
 ///
 /// ```compile_fail,E0599
 /// # async fn example(latch: hbase_txn::thrift::ThriftLatch) {
@@ -76,44 +75,46 @@ impl ThriftLatch {
         &self.key
     }
 
-    /// Returns whether it counts one farm or all.
+    /// Returns whether the latch counts one farm or all.
     #[must_use]
     pub fn level(&self) -> Level {
         self.location.cells.level
     }
 
-    /// Creates the latch with this count and time to live, by the region server's clock. With a
-    /// count of zero it is reached at once, until it is counted up. Counts that a late Java client
-    /// left are deleted.
+    /// Creates the latch with this count and time to live, by the region server's clock. A latch
+    /// with a count of zero is reached immediately, until it is counted up. Counts of Java clients
+    /// that counted down too late are deleted.
     ///
     /// # Errors
     ///
-    /// [`LatchExists`](crate::ErrorKind::LatchExists) when it is there, open or reached;
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) for a count over `i64::MAX`, and a life
-    /// under [`MIN_LATCH_TTL`](crate::latch::MIN_LATCH_TTL), over [`MAX_LATCH_TTL`] or over the TTL
-    /// of one of the table's families; [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) in a
-    /// table without the state family; [`LatchCorrupt`](crate::ErrorKind::LatchCorrupt) when there
-    /// is a count below nothing that may belong to a latch or not. When an answer was lost and it
-    /// can't be found out any more whether the latch is this one, its [outcome is
-    /// unknown](Error::is_outcome_unknown).
+    /// - [`LatchExists`](crate::ErrorKind::LatchExists) if the latch exists, open or reached;
+    /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for a count over `i64::MAX`, and for a
+    ///   time to live under [`MIN_LATCH_TTL`](crate::latch::MIN_LATCH_TTL), over [`MAX_LATCH_TTL`]
+    ///   or over the TTL of one of the table's families;
+    /// - [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) in a table without the state family;
+    /// - [`LatchCorrupt`](crate::ErrorKind::LatchCorrupt) for a negative count that may or may not
+    ///   belong to a latch;
+    /// - the errors of the calls. If an answer was lost and it is not possible any more to find out
+    ///   whether this call created the latch, the [outcome is unknown](Error::is_outcome_unknown).
     pub async fn init(&self, count: u64, ttl: Duration) -> Result<()> {
         let check = || check_life(ttl, self.shared.cells_live).and_then(|()| whole(count));
         let count = check().map_err(|error| self.in_context(error))?;
         self.change(LatchOperation::Init { count, ttl }).await.map(drop)
     }
 
-    /// Counts down by this much, in the column of this farm.
+    /// Counts down by this number, in the column of this farm.
     ///
     /// # Errors
     ///
-    /// [`LatchAbsent`](crate::ErrorKind::LatchAbsent),
-    /// [`LatchExpired`](crate::ErrorKind::LatchExpired);
-    /// [`LimitExceeded`](ClientErrorKind::LimitExceeded) when less is left;
-    /// [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) in a table without the state family;
-    /// [`LatchCorrupt`](crate::ErrorKind::LatchCorrupt) when it is not noted when the latch ends,
-    /// because a Java client made it. The [outcome is unknown](Error::is_outcome_unknown) when an
-    /// answer was lost and so many others have counted since that it is forgotten whether this did,
-    /// and when a Java client counted at the same moment.
+    /// - [`LatchAbsent`](crate::ErrorKind::LatchAbsent) or
+    ///   [`LatchExpired`](crate::ErrorKind::LatchExpired) if there is no live latch;
+    /// - [`LimitExceeded`](ClientErrorKind::LimitExceeded) if less is left;
+    /// - [`FamilyNotFound`](ClientErrorKind::FamilyNotFound) in a table without the state family;
+    /// - [`LatchCorrupt`](crate::ErrorKind::LatchCorrupt) if no note records the end of the latch,
+    ///   because a Java client created it;
+    /// - the errors of the calls. The [outcome is unknown](Error::is_outcome_unknown) if an answer
+    ///   was lost and too many other changes followed, or if a Java client counted at the same
+    ///   moment.
     pub async fn count_down(&self, by: u64) -> Result<LatchCount> {
         let by = whole(by).map_err(|error| self.in_context(error))?;
         self.change(LatchOperation::CountDown(by)).await
@@ -124,8 +125,8 @@ impl ThriftLatch {
     ///
     /// # Errors
     ///
-    /// As [`count_down`](Self::count_down); [`InvalidInput`](ClientErrorKind::InvalidInput) for
-    /// more than a count can be.
+    /// Returns the errors of [`count_down`](Self::count_down), and
+    /// [`InvalidInput`](ClientErrorKind::InvalidInput) if the sum exceeds the maximum of a count.
     pub async fn count_up(&self, by: u64) -> Result<LatchCount> {
         let by = whole(by).map_err(|error| self.in_context(error))?;
         self.change(LatchOperation::CountUp(by)).await
@@ -135,8 +136,9 @@ impl ThriftLatch {
     ///
     /// # Errors
     ///
-    /// [`LatchCorrupt`](crate::ErrorKind::LatchCorrupt) for a row that no client of a latch writes,
-    /// and for a count below nothing that may belong to a latch or not; those of the call.
+    /// Returns [`LatchCorrupt`](crate::ErrorKind::LatchCorrupt) for a row that another program
+    /// wrote, and for a negative count that may or may not belong to a latch, and the errors of the
+    /// call.
     pub async fn show(&self) -> Result<LatchInfo> {
         let deadline = self.shared.rows.counts.connection.deadline();
         let observation = self.location.read(Participants::None, deadline).await;
@@ -147,27 +149,27 @@ impl ThriftLatch {
         info.map_err(|error| self.in_context(error))
     }
 
-    /// Waits until the latch is reached, has ended otherwise, or the time is over.
+    /// Waits until the latch is reached or has ended otherwise, or until the timeout.
     ///
-    /// All that wait through the clones of one manager are served by one task, which ends with the
-    /// last of them. It asks for a few latches every 25 to 60 ms, 500 of them a call.
+    /// One task polls for all waiters of the clones of one manager, and stops with the last waiter.
+    /// It polls a small number of latches every 25 to 60 ms, 500 of them per call.
     ///
     /// # Errors
     ///
-    /// As [`show`](Self::show), but for what can be fixed by trying again;
-    /// [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) when the time is over and the latch
-    /// could not be read.
+    /// - The errors of [`show`](Self::show), except those that a retry can resolve;
+    /// - [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) on timeout if the latch could not
+    ///   be read.
     pub async fn wait(&self, timeout: Duration) -> Result<WaitOutcome> {
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
         let waited = self.shared.watch.wait(&self.location.cells, until).await;
         waited.map_err(|error| self.in_context(error))
     }
 
-    /// Deletes the latch, and what was known of it. Whether there was anything.
+    /// Deletes the latch and its recorded state. Returns whether there was anything to delete.
     ///
     /// # Errors
     ///
-    /// Those of the calls. When it is not known whether the latch was deleted, call it again.
+    /// Returns the errors of the calls. If the outcome is unknown, call it again.
     pub async fn delete(&self) -> Result<bool> {
         let location = self.location.clone();
         self.in_turn(move |deadline| async move { location.delete(deadline).await })
@@ -191,8 +193,8 @@ impl ThriftLatch {
             .await
     }
 
-    /// Runs an operation to its end, also if it is not awaited any more, when it is its turn among
-    /// the tasks of this process.
+    /// Runs an operation in its turn among the tasks of this process, and to its end even if it is
+    /// not awaited any more.
     async fn in_turn<T, F>(&self, change: impl FnOnce(Instant) -> F + Send + 'static) -> Result<T>
     where
         T: Send + 'static,

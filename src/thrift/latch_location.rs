@@ -1,8 +1,8 @@
-//! The latch protocol, out of what a gateway can do: the note on a condition, then the count that
-//! it names, on none.
+//! The latch protocol with the calls of a gateway: the note is put conditionally, then the count
+//! that it specifies unconditionally.
 //!
-//! Nothing that is put without a condition can do harm, however late or often it arrives: it is one
-//! cell, which only this change writes, and all that is counted next lies over it.
+//! An unconditional put is harmless, however late or often it arrives: it writes one cell, which
+//! only this change writes, and any later count lies over it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// The most latches that are read in one call: an answer is bounded.
+/// The maximum number of latches per call, because the size of an answer is limited.
 const MAX_ROWS: usize = 500;
 
 /// The latches of a table, in its two families.
@@ -50,7 +50,7 @@ fn unknown(error: Error) -> Error {
 }
 
 impl ThriftLatchLocation {
-    /// Reads the latch, with the ends that are noted.
+    /// Reads the latch, with the ends from its note.
     pub(super) async fn read(
         &self,
         participants: Participants<'_>,
@@ -63,12 +63,12 @@ impl ThriftLatchLocation {
         Ok(LatchObservation::of(&self.cells, row.as_ref())?.with_noted_ends())
     }
 
-    /// Makes the change that is wished for.
+    /// Applies an operation.
     ///
     /// # Errors
     ///
-    /// When what is there does not allow it, and those of the calls. If the outcome is unknown, it
-    /// may have been made.
+    /// Returns an error if the state of the latch does not allow the operation, and the errors of
+    /// the calls. If the outcome is unknown, the change may have been applied.
     pub(super) async fn change(&self, operation: &LatchOperation, deadline: Instant) -> Result<LatchCount> {
         let change = ChangeId::unique();
         let mut pauses = Pauses::after_conflicts();
@@ -76,7 +76,7 @@ impl ThriftLatchLocation {
             let observation = self.read_and_settle(Participants::None, deadline).await?;
             let intent = intend(&self.cells, operation, change, &observation)?;
             if let Some(after) = self.carry_out(&intent, &observation, deadline).await? {
-                // What is left of a latch that is over by now tells nothing.
+                // The remaining count of a latch that has ended meanwhile is meaningless.
                 let left = match after.deadline(self.cells.level) {
                     Some(_) => after.left()?,
                     None => intent.left,
@@ -89,11 +89,12 @@ impl ThriftLatchLocation {
         }
     }
 
-    /// Deletes the latch, and what is known of it. Whether there was anything.
+    /// Deletes the latch and its recorded state. Returns whether there was anything to delete.
     ///
     /// # Errors
     ///
-    /// Those of the calls. Some of it may be deleted, and the rest by calling it again.
+    /// Returns the errors of the calls. After an error, a part of it may be deleted; another call
+    /// deletes the rest.
     pub(super) async fn delete(&self, deadline: Instant) -> Result<bool> {
         let change = ChangeId::unique();
         let mut pauses = Pauses::after_conflicts();
@@ -120,13 +121,13 @@ impl ThriftLatchLocation {
         }
     }
 
-    /// Deletes all that was seen, and what lies under it.
+    /// Deletes the observed cells, and those under them.
     async fn forget(&self, observation: &LatchObservation, deadline: Instant) -> Result<()> {
         for count in &observation.counts {
             self.forget_up_to(&count.qualifier, count.seen.timestamp, deadline)
                 .await?;
         }
-        // Only what was seen: a participant of the next latch may arrive in this millisecond.
+        // Only the observed ones: a participant of the next latch may arrive in this millisecond.
         let last = observation.arrived.iter().map(|(_, timestamp)| *timestamp).max();
         if let Some(last) = last {
             let columns: Vec<Bytes> = observation
@@ -144,8 +145,8 @@ impl ThriftLatchLocation {
         Ok(())
     }
 
-    /// Makes the change that was planned on this sight; what was seen behind it, or none when it
-    /// was not made and can't be.
+    /// Applies the change that was planned on this observation. Returns the last observation, or
+    /// `None` if the change was not applied and cannot be any more.
     async fn carry_out(
         &self,
         intent: &Intent,
@@ -153,8 +154,8 @@ impl ThriftLatchLocation {
         deadline: Instant,
     ) -> Result<Option<LatchObservation>> {
         if intent.ends.is_none() {
-            // What was left over would be in the sum, and what lies under a count with a shorter
-            // life shows again. There is no latch, so the count is not missed.
+            // Leftover counts would be added up, and cells under a count with a shorter life would
+            // become visible again. There is no latch, so these counts are not needed.
             self.forget(base, deadline).await?;
         }
         let (verdict, noted) = self.note(intent, deadline).await?;
@@ -173,7 +174,7 @@ impl ThriftLatchLocation {
         }
         let landed = self.land(&noted, deadline).await;
         landed.map_err(unknown)?;
-        // At once: until it is seen, a Java client's count may hide it or be in it.
+        // Immediately: until it is read, a Java client's count may hide or include it.
         let after = self.read(Participants::None, deadline).await.map_err(unknown)?;
         match intent.judge(&after) {
             Verdict::Applied => {
@@ -181,7 +182,7 @@ impl ThriftLatchLocation {
                 Ok(Some(after))
             }
             Verdict::NotApplied => Ok(None),
-            // A delete marker of that very millisecond hides it, or it is over already.
+            // A delete marker of the same millisecond hides it, or the latch has ended already.
             Verdict::Noted if begins => Ok(None),
             Verdict::Noted | Verdict::Open | Verdict::Unknown => {
                 Err(unknown(match after.deadline(self.cells.level) {
@@ -192,7 +193,7 @@ impl ThriftLatchLocation {
         }
     }
 
-    /// Puts the note of a change, again while its outcome is unknown.
+    /// Puts the note of a change, and again while its outcome is unknown.
     async fn note(&self, intent: &Intent, deadline: Instant) -> Result<(Verdict, LatchObservation)> {
         let mut pauses = Pauses::after_conflicts();
         let mut lost = None;
@@ -200,7 +201,7 @@ impl ThriftLatchLocation {
             match self.put_note(intent, deadline).await {
                 Ok(_) => {}
                 Err(error) if error.is_outcome_unknown() => lost = lost.or(Some(error)),
-                // One that was sent before is still to be found out.
+                // The outcome of an earlier put is still to be determined.
                 Err(error) if is_transient(&error) && lost.is_some() => {}
                 Err(error) => return Err(lost.unwrap_or(error)),
             }
@@ -237,9 +238,9 @@ impl ThriftLatchLocation {
             .await
     }
 
-    /// Clears away what lies under the new count; and notes that a latch has begun, by which it is
-    /// known that it had ended when its count is gone. The change is made without that, and the
-    /// next one does it.
+    /// Deletes what lies under the new count, and notes that the latch has begun, which shows later
+    /// that it has ended. The change is complete without that, and the next change does it if this
+    /// fails.
     async fn tidy_up(&self, noted: &LatchObservation, after: &LatchObservation, deadline: Instant) {
         let tidied = async {
             self.forget_base(noted, deadline).await?;
@@ -253,8 +254,8 @@ impl ThriftLatchLocation {
         }
     }
 
-    /// Reads the latch, and writes first what another client has noted. What still waits then was
-    /// written in vain.
+    /// Reads the latch, after writing a count that another client has noted. A count that still
+    /// waits after that was written without effect.
     async fn read_and_settle(
         &self,
         participants: Participants<'_>,
@@ -270,7 +271,7 @@ impl ThriftLatchLocation {
             else {
                 return Ok(observation);
             };
-            // It does not matter which client clears it: nothing of this change was written yet.
+            // It does not matter which client writes it: nothing of this change was written yet.
             let written = async {
                 self.land(&observation, deadline).await?;
                 self.forget_base(&observation, deadline).await
@@ -280,7 +281,7 @@ impl ThriftLatchLocation {
         }
     }
 
-    /// Writes the count that is noted.
+    /// Writes the noted count.
     async fn land(&self, observation: &LatchObservation, deadline: Instant) -> Result<()> {
         let (Some(pending), Some((_, note))) = (observation.waiting(), &observation.note) else {
             return Ok(());
@@ -297,8 +298,8 @@ impl ThriftLatchLocation {
         .await
     }
 
-    /// Deletes the count on which the one that is noted was planned: it is one version too many,
-    /// and a delete marker under it could be dropped.
+    /// Deletes the count on which the noted one was planned: it is a superfluous version, and a
+    /// flush could drop a delete marker under it.
     async fn forget_base(&self, observation: &LatchObservation, deadline: Instant) -> Result<()> {
         let (Some(pending), Some((_, note))) = (observation.pending(), &observation.note) else {
             return Ok(());
@@ -311,7 +312,7 @@ impl ThriftLatchLocation {
         }
     }
 
-    /// Deletes a count up to a timestamp. Twice is the same as once.
+    /// Deletes a count up to a timestamp. Idempotent.
     async fn forget_up_to(&self, column: &Bytes, timestamp: u64, deadline: Instant) -> Result<()> {
         let columns = [column.clone()];
         let counts = &self.rows.counts;
@@ -322,13 +323,13 @@ impl ThriftLatchLocation {
     }
 }
 
-/// Whether the latch had ended when its change was noted, by the server's clock.
+/// Returns whether the latch had ended when its change was noted, by the server's clock.
 fn is_over(intent: &Intent, noted: &LatchObservation, level: Level) -> bool {
     let now = noted.note.as_ref().map(|(_, seen)| seen.timestamp);
     noted.deadline(level).is_none() || intent.ends.zip(now).is_some_and(|(ends, now)| ends <= now)
 }
 
-/// A latch of which a Java client keeps the count alive may still get the one that was noted.
+/// If a Java client keeps the count of a latch alive, the noted count may still be written.
 fn effect_of_over(noted: &LatchObservation, level: Level) -> Effect {
     match noted.deadline(level) {
         Some(_) => Effect::Unknown,
@@ -336,7 +337,7 @@ fn effect_of_over(noted: &LatchObservation, level: Level) -> Effect {
     }
 }
 
-/// What is read of a latch.
+/// Returns the columns that are read of a latch.
 fn columns(cells: &Cells, participants: Participants<'_>) -> Vec<Vec<u8>> {
     let column = |family: &Bytes, qualifier: &Bytes| [&family[..], b":", &qualifier[..]].concat();
     let mut columns = vec![match cells.level {
@@ -368,7 +369,7 @@ impl Source for LatchRows {
 
     fn read_each(&self, latches: &[(Arc<Cells>, Extent)], deadline: Instant) -> BoxStream<'_, PollResult> {
         let placed = latches.iter().map(|(cells, _)| Arc::clone(cells)).enumerate();
-        // Of one level they have the same columns: all are of one farm.
+        // The latches of one level have the same columns, because all are of one farm.
         let (own, all): (Vec<_>, Vec<_>) = placed.partition(|(_, cells)| cells.level == Level::Dc);
         let chunks =
             [own, all].map(|latches| latches.chunks(MAX_ROWS).map(<[_]>::to_vec).collect::<Vec<_>>());
@@ -379,7 +380,7 @@ impl Source for LatchRows {
 }
 
 impl LatchRows {
-    /// Polls at some of one level, in one call.
+    /// Reads latches of one level in one call.
     async fn look_at_some(&self, latches: Vec<(usize, Arc<Cells>)>, deadline: Instant) -> PollResult {
         let keys: Vec<Bytes> = latches.iter().map(|(_, cells)| cells.row.clone()).collect();
         let pending = latches

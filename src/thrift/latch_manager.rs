@@ -25,16 +25,19 @@ const NO_TABLE: &str = "check its name; a gateway cannot create it, LatchManager
 /// The latches of one client (a service, say) in one table, through a Thrift gateway.
 ///
 /// They are the latches of a [`LatchManager`](crate::latch::LatchManager), in the same rows and
-/// cells: native clients, Java's and ours, and those of a gateway count and wait for the same
-/// latch. A count is six calls through a gateway where it is two natively, a look one.
+/// cells: native clients, Java clients and clients of a gateway count and await the same latches. A
+/// count takes six calls through a gateway and two natively; a read takes one.
 ///
-/// What differs: participants do not arrive through a gateway, and there are no barriers; a latch
-/// is counted only if a note says when it ends, which is so of all latches but those that a Java
-/// client made and none of ours has counted since; and a count at the very moment of a Java
-/// client's may have an [unknown outcome](Error::is_outcome_unknown).
+/// The differences are:
 ///
-/// Cheap to clone; clones share everything. Make one per process, client and table: all that wait
-/// for latches through the clones of one manager are served by one task.
+/// - participants cannot arrive through a gateway, and there are no barriers;
+/// - a latch can be counted only if a note records its end. That is so for all latches except those
+///   that a Java client created and that no client of this library has counted since;
+/// - a count at the same moment as a Java client's may have an [unknown
+///   outcome](Error::is_outcome_unknown).
+///
+/// Cheap to clone; clones share everything. Create one per process, client and table: one task
+/// polls for all waiters of the clones of one manager.
 ///
 /// # Example
 ///
@@ -65,16 +68,17 @@ pub struct ThriftLatchManager {
     shared: Arc<Shared>,
 }
 
-/// What all latches of one client in one table have in common.
+/// The state that all latches of one client and table share within this process.
 pub(super) struct Shared {
     pub(super) rows: LatchRows,
     client: String,
     farm: String,
-    /// Whether there is a family for notes.
+    /// Whether the table has a family for notes.
     has_state: bool,
-    /// How long cells live at most; none when that is for ever.
+    /// The shorter TTL of the two families. `None` if both are without limit.
     pub(super) cells_live: Option<Duration>,
-    /// One task of this process changes a latch at a time; others would only be in its way.
+    /// One task of this process changes a latch at a time, because concurrent changes would
+    /// conflict.
     pub(super) turns: KeyedLock<Bytes>,
     pub(super) watch: Watch<LatchRows>,
 }
@@ -88,8 +92,8 @@ pub struct ThriftLatchManagerOptions {
 }
 
 impl ThriftLatchManagerOptions {
-    /// Creates options for the latches of this client id, a part of every latch's name. This
-    /// process counts in the column of this farm (data centre), at either level.
+    /// Creates options for the latches of this client id, which is a part of every latch's name.
+    /// This process counts in the column of this farm (data centre), at either level.
     pub fn new(client: impl Into<String>, farm: impl Into<String>) -> Self {
         Self {
             client: client.into(),
@@ -97,14 +101,15 @@ impl ThriftLatchManagerOptions {
         }
     }
 
-    /// Opens a latch table: takes it as it is. Two calls.
+    /// Opens a latch table, and uses it unchanged. Sends two calls.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a client or farm that can't be;
-    /// [`TableNotFound`](crate::ClientErrorKind::TableNotFound),
-    /// [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
-    /// [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) when the table has no family `C`.
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an invalid client or farm;
+    /// - [`TableNotFound`](crate::ClientErrorKind::TableNotFound) or
+    ///   [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
+    /// - [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) if the table has no family `C`;
+    /// - the errors of the calls.
     pub async fn open(
         self,
         gateway: &ThriftConnection,
@@ -112,7 +117,7 @@ impl ThriftLatchManagerOptions {
     ) -> Result<ThriftLatchManager> {
         let name = name.into_table_name()?;
         let in_context = |error: Error| error.at_operation("opening for latches").at_table(&name);
-        // A name that is good for one id is good for all that fit.
+        // Whether a client is valid does not depend on the id.
         LatchName::new(&self.client, "-").map_err(in_context)?;
         check_farm(&self.farm).map_err(in_context)?;
         let of_family = |family| Rows {
@@ -152,7 +157,8 @@ impl ThriftLatchManager {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an id that is empty or too long.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the id is empty or too
+    /// long.
     pub fn latch(&self, level: Level, id: &str) -> Result<ThriftLatch> {
         let Shared {
             rows,

@@ -20,17 +20,17 @@ const NO_TABLE: &str = "check its name; a gateway cannot create it, LockManagerO
 
 /// The locks of one client (a service, say) in one table, through a Thrift gateway.
 ///
-/// They are the locks of a [`LockManager`](crate::lock::LockManager), in the same rows: who reaches
-/// HBase itself and who goes through a gateway exclude each other, and Java clients as well as
-/// those natively do. What is promised is the same, at a price: where one call does it natively, a
-/// lock that is free costs five calls through a gateway, seven with a companion row (one more when
-/// it was free for a week); a renewal four or seven, a release three or four, a look one.
+/// They are the locks of a [`LockManager`](crate::lock::LockManager), in the same rows: native
+/// clients, Java clients and clients of a gateway exclude each other. The guarantees are the same,
+/// but the operations take more calls. Where a native client sends one call, acquiring a free lock
+/// takes five calls through a gateway, seven with a companion row, and one more if the lock was
+/// free for a week. A renewal takes four or seven calls, a release three or four, a read one.
 ///
-/// What a gateway can't do is not offered: several locks at once, locks in partitions, transactions
-/// that are fenced by a lock, taking a lock away, lists.
+/// A gateway does not support sets of locks, locks in partitions, transactions that are fenced by a
+/// lock, forced releases or lists.
 ///
-/// Cheap to clone; clones share everything. Make one per process, client and table: the tasks of a
-/// process queue up for a lock only among the clones of one manager.
+/// Cheap to clone; clones share everything. Create one per process, client and table: the tasks of
+/// a process queue up for a lock only among the clones of one manager.
 ///
 /// # Example
 ///
@@ -50,8 +50,8 @@ const NO_TABLE: &str = "check its name; a gateway cannot create it, LockManagerO
 /// # Ok(()) }
 /// ```
 ///
-/// A transaction can't be fenced by a lock that is held through a gateway. What compiles with a
-/// [`LockGuard`](crate::lock::LockGuard),
+/// A transaction cannot be fenced by a lock that is held through a gateway. This compiles with a
+/// [`LockGuard`](crate::lock::LockGuard):
 ///
 /// ```no_run
 /// # fn example(transaction: hbase_txn::Transaction, guard: hbase_txn::lock::LockGuard) {
@@ -59,7 +59,7 @@ const NO_TABLE: &str = "check its name; a gateway cannot create it, LockManagerO
 /// # }
 /// ```
 ///
-/// does not with a guard of this:
+/// A [`ThriftLockGuard`](super::ThriftLockGuard) in its place does not compile:
 ///
 /// ```compile_fail,E0308
 /// # fn example(transaction: hbase_txn::Transaction, guard: hbase_txn::thrift::ThriftLockGuard) {
@@ -103,7 +103,7 @@ impl ThriftLockManagerOptions {
         self
     }
 
-    /// Sets the name of this process as a holder, for people; `user@host:pid` unless specified.
+    /// Sets the name of this process as a holder, for humans; `user@host:pid` unless specified.
     pub fn holder(mut self, name: impl Into<String>) -> Self {
         self.holder = Some(name.into());
         self
@@ -112,21 +112,23 @@ impl ThriftLockManagerOptions {
     /// Declares that the table was created with
     /// [`LockTableOptions::without_java_clients`](crate::lock::LockTableOptions::without_java_clients),
     /// so that locks have no companion row. A gateway does not return that attribute of the table.
-    /// If the declaration is wrong, locks still exclude each other, but fencing numbers are counted
-    /// in two places.
+    /// If the declaration is wrong, locks still exclude each other, but there are two separate
+    /// sequences of fencing numbers.
     pub fn without_java_clients(mut self) -> Self {
         self.companion = false;
         self
     }
 
-    /// Opens a lock table: takes it as it is, and refuses what no lock can live in. Two calls.
+    /// Opens a lock table, and uses it unchanged if it is fit for locks. Sends two calls.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a client, farm or holder that
-    /// can't be; [`TableNotFound`](crate::ClientErrorKind::TableNotFound),
-    /// [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
-    /// [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) when the table has no family `D`.
+    /// - [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an invalid client, farm or
+    ///   holder;
+    /// - [`TableNotFound`](crate::ClientErrorKind::TableNotFound) or
+    ///   [`TableDisabled`](crate::ClientErrorKind::TableDisabled);
+    /// - [`FamilyNotFound`](crate::ClientErrorKind::FamilyNotFound) if the table has no family `D`;
+    /// - the errors of the calls.
     pub async fn open(
         self,
         gateway: &ThriftConnection,
@@ -134,7 +136,7 @@ impl ThriftLockManagerOptions {
     ) -> Result<ThriftLockManager> {
         let name = name.into_table_name()?;
         let in_context = |error: Error| error.at_operation("opening for locks").at_table(&name);
-        // A name that is good for one id is good for all that fit.
+        // Whether a client or farm is valid does not depend on the id.
         LockName::xdc(&self.client, "-").map_err(in_context)?;
         if let Some(farm) = &self.farm {
             LockName::dc(farm, &self.client, "-").map_err(in_context)?;
@@ -164,12 +166,12 @@ impl ThriftLockManagerOptions {
 }
 
 impl ThriftLockManager {
-    /// Creates a request for a lock; sends nothing.
+    /// Creates a request for a lock. Sends nothing.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for an id that is empty or too long,
-    /// and for a lock of one farm where no farm was named.
+    /// Returns [`InvalidInput`](crate::ClientErrorKind::InvalidInput) if the id is empty or too
+    /// long, or if the lock is of one farm and no farm was specified.
     pub fn lock(&self, level: Level, id: &str) -> Result<ThriftLockRequest> {
         let (name, location) = self.location(level, id)?;
         Ok(ThriftLockRequest::new(
@@ -179,11 +181,11 @@ impl ThriftLockManager {
         ))
     }
 
-    /// Reads who holds a lock. One call, which reads each of its rows separately.
+    /// Reads the holder of a lock. Sends one call, which reads each of its rows separately.
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), and those of the call.
+    /// Returns the errors of [`lock`](Self::lock), and those of the call.
     pub async fn show(&self, level: Level, id: &str) -> Result<LockInfo> {
         let (name, location) = self.location(level, id)?;
         let states = location.read(self.rows.connection.deadline()).await?;

@@ -1,8 +1,8 @@
 //! Locks and latches through an HBase Thrift gateway.
 //!
 //! For processes that cannot reach region servers: behind a firewall, or in a network that exposes
-//! only the gateway (`hbase thrift2`). A gateway changes single rows, and has no conditions over
-//! several cells; locks and latches work through it, transactions do not.
+//! only the gateway (`hbase thrift`, the first API). A gateway changes single rows, and has no
+//! conditions over several cells; locks and latches work through it, transactions do not.
 //!
 //! ```no_run
 //! # async fn example() -> hbase_txn::Result<()> {
@@ -29,14 +29,14 @@
 //!
 //! - Native clients, Java clients and clients of a gateway exclude each other, and count down the
 //!   same latches.
-//! - Every call has a deadline, and every answer a size limit. A connection on which a call failed
-//!   or timed out is not used again.
+//! - Every call has a deadline, and every answer a size limit. After a call without a valid answer
+//!   in time, its connection is not used again.
 //! - A [`ThriftLockGuard`] cannot fence a transaction: see
 //!   [`LockGuard`](crate::lock::LockGuard) for that.
 
 // Inside:
 //
-// | file | what |
+// | file | contents |
 // |---|---|
 // | `connection` | `ThriftConnection`: connections to a gateway, and the threads that wait for it |
 // | `socket` | one connection: a deadline for each call, a limit for each answer |
@@ -48,8 +48,8 @@
 // | `latch_manager` `latch` | `ThriftLatchManager`, `ThriftLatch` |
 // | `latch_location` | the latch protocol with the calls of a gateway |
 //
-// Invariants: a connection on which a call failed, or was not answered in time, is never used
-// again; a read decides wherever it can, not the gateway's answer.
+// Invariants: after a call without a valid answer in time, its connection is never used again; the
+// outcome is decided by a read wherever possible, not by the gateway's answer.
 
 mod answer;
 mod connection;
@@ -71,11 +71,11 @@ pub use latch_manager::{ThriftLatchManager, ThriftLatchManagerOptions};
 pub use lock_manager::{ThriftLockManager, ThriftLockManagerOptions};
 pub use request::ThriftLockRequest;
 
-/// How messages follow each other on a connection.
+/// The framing of messages on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
-    /// One behind the other.
+    /// Messages follow each other directly.
     Buffered,
-    /// Each with its length in front.
+    /// Each message is preceded by its length.
     Framed,
 }

@@ -1,4 +1,4 @@
-//! Asking for a lock through a gateway.
+//! Requests for locks through a gateway.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The pauses between two looks at a lock that is held.
+/// The pauses between two reads of a held lock.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 
@@ -78,8 +78,8 @@ impl ThriftLockRequest {
     /// specified. Whole milliseconds, from 100 ms to 30 days, and not longer than the TTL of the
     /// table's family.
     ///
-    /// It counts from the first call of an attempt on, and there are five or more (see
-    /// [`ThriftLockManager`](super::ThriftLockManager)): make it many times what they take.
+    /// The lease counts from the first call of an attempt, which has five or more calls (see
+    /// [`ThriftLockManager`](super::ThriftLockManager)): make it many times as long as these take.
     pub fn ttl(mut self, lease: Duration) -> Self {
         self.lease = Millis::floor(lease).into();
         self
@@ -88,16 +88,16 @@ impl ThriftLockRequest {
     /// Sets how long to wait for a held lock; no time unless specified. At least one attempt is
     /// made, unless other tasks of this process come first.
     ///
-    /// The time for the calls themselves comes on top: the operation timeout at most. A gateway
-    /// that can't be reached meanwhile, and a region that does not answer, are waited for like a
-    /// holder; only an error that will not pass ends the wait.
+    /// The calls themselves may take the operation timeout in addition. An unreachable gateway, and
+    /// a region that does not answer, are waited for like a holder; only a permanent error ends the
+    /// wait.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait.min(lock::MAX_LEASE);
         self
     }
 
-    /// Renews the lease in the background, each time a third of it is over, as long as the guard
-    /// lives.
+    /// Renews the lease in the background as long as the guard lives, each time a third of it has
+    /// passed.
     pub fn auto_renew(mut self) -> Self {
         self.renewed = true;
         self
@@ -113,17 +113,21 @@ impl ThriftLockRequest {
 
     /// Acquires the lock.
     ///
-    /// The tasks of one process queue up for a lock, in their order, and the first of them alone
-    /// asks the gateway. A future that is dropped leaves no lock behind: what an attempt on its way
-    /// wins is given back in the background.
+    /// The tasks of one process queue up for a lock in their order, and only the first of them
+    /// polls the gateway.
     ///
     /// # Errors
     ///
-    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming the holder, when it was held until
-    ///   the time was over;
+    /// - [`LockUnavailable`](ErrorKind::LockUnavailable), naming the holder, if the lock was held
+    ///   until the wait was over;
     /// - [`InvalidInput`](ClientErrorKind::InvalidInput) for a lease out of range;
-    /// - those of the calls; of one that may pass, the last one when the time is over. When an
-    ///   answer was lost, an attempt that won all the same is given back in the background.
+    /// - the errors of the calls. A transient error is retried until the wait is over. If an answer
+    ///   was lost, a lock that the attempt won is released in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves no lock behind: a lock that an attempt in flight wins is released in
+    /// the background.
     pub async fn acquire(self) -> Result<ThriftLockGuard> {
         let in_context = |error| self.in_context(error);
         self.check().map_err(in_context)?;
@@ -138,12 +142,13 @@ impl ThriftLockRequest {
         Ok(guard.with_local_claim(self.local.local_claim(row, turn)))
     }
 
-    /// Acquires the lock if it is free; none if it is held. It does not wait for it, whatever
-    /// [`wait`](Self::wait) says.
+    /// Acquires the lock if it is free. Returns `None` if it is held. Does not wait, even if
+    /// [`wait`](Self::wait) is set.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), without [`LockUnavailable`](ErrorKind::LockUnavailable).
+    /// Returns the errors of [`acquire`](Self::acquire), except
+    /// [`LockUnavailable`](ErrorKind::LockUnavailable).
     pub async fn try_acquire(self) -> Result<Option<ThriftLockGuard>> {
         match self.wait(Duration::ZERO).acquire().await {
             Ok(guard) => Ok(Some(guard)),
@@ -164,7 +169,7 @@ impl ThriftLockRequest {
                 Ok(ThriftRequestOutcome::Won(guard)) if guard.is_held() => return Ok(guard),
                 Ok(ThriftRequestOutcome::Won(_)) => Err(over()),
                 Ok(ThriftRequestOutcome::Lost(states)) => Ok(states),
-                // The attempt that may have won is watched, and the next has a token of its own.
+                // The attempt that may have won is watched, and the next one has its own token.
                 Err(error) if error.is_outcome_unknown() || is_transient(&error) => Err(error),
                 Err(error) => return Err(error),
             };
@@ -178,7 +183,7 @@ impl ThriftLockRequest {
                     return Err(last.map_or_else(|error| error, |states| held_by(&states)));
                 }
                 sleep_until(until.min(now + pauses.next_pause())).await;
-                // An attempt may take a row and give it back again; a look is cheaper.
+                // An attempt may take a row and release it again; a read is cheaper.
                 last = match self.location.read(deadline).await {
                     Ok(states) if states.iter().all(|state| state.occupant().is_none()) => break,
                     Err(error) if !is_transient(&error) => return Err(error),
@@ -188,12 +193,12 @@ impl ThriftLockRequest {
         }
     }
 
-    /// One attempt. It goes on to its end even if this future is dropped, so that what it wins is
-    /// never forgotten.
+    /// Makes one attempt. It runs to its end even if this future is dropped, so that no lock that
+    /// it wins is lost track of.
     async fn attempt(&self, deadline: Instant) -> Result<ThriftRequestOutcome> {
         let request = self.clone();
         BackgroundTask::new(async move {
-            // Each attempt has a token of its own.
+            // Each attempt has its own token.
             let held = HeldBy {
                 token: LockToken::unique(),
                 renewal: 0,
@@ -248,7 +253,7 @@ impl ThriftLockRequest {
     }
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 enum ThriftRequestOutcome {
     Won(ThriftLockGuard),
     Lost(Vec<RowState>),

@@ -16,13 +16,13 @@ use tokio::time::Instant;
 use super::connection::{Client, ThriftConnection};
 use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 
-/// The attribute by which a gateway's put gets a TTL: milliseconds, eight bytes.
+/// The attribute that sets the TTL of a gateway's put: milliseconds, in eight bytes.
 const TTL: &[u8] = b"_ttl";
 
 type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// One family of a table behind a gateway. Every call is durable: the gateway writes to the log, as
-/// long as the table does.
+/// One family of a table behind a gateway. Every write is durable if the table writes to the log,
+/// because the gateway then does too.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     pub(super) connection: ThriftConnection,
@@ -34,7 +34,7 @@ pub(super) struct Rows {
 pub(super) type NewCell = (Bytes, Bytes);
 
 impl Rows {
-    /// Reads columns of rows, in one call; each row for itself. None for a row that has none of
+    /// Reads columns of rows in one call, each row separately. `None` for a row without any of
     /// them.
     pub(super) async fn get(
         &self,
@@ -46,7 +46,7 @@ impl Rows {
         self.read(keys, columns.collect(), deadline).await
     }
 
-    /// Reads columns of rows, of any family; a family's name alone is all of its columns.
+    /// Reads columns of rows, of any family; the name of a family alone means all of its columns.
     pub(super) async fn read(
         &self,
         keys: &[Bytes],
@@ -77,7 +77,7 @@ impl Rows {
             .collect::<Result<HashMap<Vec<u8>, Row>>>()?;
         let rows = keys.iter().map(|key| found.remove(&key[..])).collect();
         match found.into_values().next() {
-            // The rows that were asked for may be in it under other names.
+            // The requested rows may be in the answer under other names.
             Some(row) => Err(self.absurd(
                 row.key(),
                 "the Thrift gateway answered with a row that was not requested",
@@ -86,11 +86,11 @@ impl Rows {
         }
     }
 
-    /// Puts one cell, stamped by the server not before the one that it depends on, if a column has
-    /// this value, or none (an empty one counts as none).
+    /// Puts one cell if a column has this value, or none (an empty value counts as none). The
+    /// server stamps the cell not before the one in the condition.
     ///
-    /// False says no more than that the last try of the gateway did not put it: it tries again by
-    /// itself, and an earlier one may have.
+    /// If it returns false, the last try of the gateway did not put the cell: the gateway retries
+    /// by itself, and an earlier try may have put it.
     pub(super) async fn check_and_put(
         &self,
         key: &Bytes,
@@ -124,7 +124,7 @@ impl Rows {
         .await
     }
 
-    /// Puts cells of a row at a timestamp, all or none. Twice is the same as once.
+    /// Puts cells of a row at a timestamp, all or none. Idempotent.
     pub(super) async fn put_at(
         &self,
         key: &Bytes,
@@ -138,7 +138,7 @@ impl Rows {
             .await
     }
 
-    /// Deletes columns of a row, up to a timestamp. Twice is the same as once.
+    /// Deletes columns of a row, up to a timestamp. Idempotent.
     pub(super) async fn delete_up_to(
         &self,
         key: &Bytes,
@@ -153,8 +153,8 @@ impl Rows {
             .await
     }
 
-    /// Adds to a counter; the server stamps it later than it was, and not before now. It keeps the
-    /// TTL that it had.
+    /// Adds to a counter, which keeps its TTL. Its new timestamp is later than the old one, and not
+    /// before the server's current time.
     pub(super) async fn increment(
         &self,
         key: &Bytes,
@@ -169,11 +169,11 @@ impl Rows {
         .await
     }
 
-    /// The table's families, and how long each keeps its cells.
+    /// Returns the table's families, and the TTL of each.
     ///
     /// # Errors
     ///
-    /// [`TableNotFound`](ClientErrorKind::TableNotFound), with this hint;
+    /// Returns [`TableNotFound`](ClientErrorKind::TableNotFound), with this hint, and
     /// [`TableDisabled`](ClientErrorKind::TableDisabled).
     pub(super) async fn families(
         &self,
@@ -205,9 +205,9 @@ impl Rows {
                 "the table is disabled".to_owned(),
             )
         })?;
-        // A family's name comes with a colon behind it.
+        // The gateway adds a colon to a family's name.
         let name = |name: Vec<u8>| Bytes::copy_from_slice(name.strip_suffix(b":").unwrap_or(&name));
-        // For ever is the greatest number there is.
+        // `i32::MAX` is HBase's `FOREVER`.
         let life = |seconds: Option<i32>| match seconds {
             None | Some(i32::MAX) => None,
             Some(seconds) => Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
@@ -218,7 +218,7 @@ impl Rows {
             .collect())
     }
 
-    /// The error of a table without a family.
+    /// Returns the error of a table without a family.
     pub(super) fn no_family(&self, family: &[u8], what_for: &str) -> Error {
         let what = format!("the table has no family {}{what_for}", BytesBinary(family));
         self.refused("looking at the table", ClientErrorKind::FamilyNotFound, what)
@@ -231,7 +231,7 @@ impl Rows {
             .at_server(self.connection.gateway())
     }
 
-    /// The error of an answer to a read that no gateway gives.
+    /// Returns the error of an invalid answer to a read.
     fn absurd(&self, row: &[u8], what: &'static str) -> Error {
         Error::new(ClientErrorKind::Protocol, what)
             .with_hint("nothing between here and the gateway may mix up answers; is it HBase's own?")
@@ -294,7 +294,7 @@ impl Rows {
         [&self.family[..], b":", qualifier].concat()
     }
 
-    /// The cells of a row, of which these columns were asked for.
+    /// Decodes a row, of which these columns were requested.
     fn row(&self, row: TRowResult, asked: &[Vec<u8>]) -> Result<Row> {
         let key = Bytes::from(row.row.unwrap_or_default());
         let refuse = |what| self.absurd(&key, what);
@@ -318,7 +318,7 @@ impl Rows {
     }
 }
 
-/// Makes a change that is the same twice, again as long as its answer is lost.
+/// Makes an idempotent change, and again while its answer is lost.
 pub(super) async fn resend<F: Future<Output = Result<()>> + Send>(
     deadline: Instant,
     change: impl Fn() -> F + Send + Sync,
@@ -332,7 +332,7 @@ pub(super) async fn resend<F: Future<Output = Result<()>> + Send>(
     }
 }
 
-/// Family and qualifier of a column's name.
+/// Splits a column's name into family and qualifier.
 fn split(column: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = column.iter().position(|byte| *byte == b':')?;
     Some((&column[..colon], &column[colon + 1..]))

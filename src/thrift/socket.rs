@@ -1,4 +1,4 @@
-//! The bytes of one connection to a gateway: a deadline for each call, and a bound for each answer.
+//! One connection to a gateway, with a deadline for each call and a size limit for each answer.
 
 use std::{
     io::{self, Read, Write},
@@ -12,15 +12,15 @@ use hbase_client::HostPort;
 
 use super::Framing;
 
-/// The most bytes of one answer: rows of locks and latches are small, and a peer may be anything.
+/// The maximum size of an answer: rows of locks and latches are small, and the peer is not trusted.
 pub(super) const MAX_ANSWER: usize = 4 << 20;
 const TOO_LONG: &str = "it is longer than 4 MiB";
-/// A socket does not know a time of zero.
+/// A socket does not accept a timeout of zero.
 const MIN_SHARE: Duration = Duration::from_millis(1);
-/// What is read from the socket at once.
+/// The size of the read buffer.
 const CHUNK: usize = 8 << 10;
 
-/// A connection. Clones are the same one: the client reads by one and writes by another.
+/// A connection. Clones share it: the client reads by one and writes by another.
 #[derive(Clone, Debug)]
 pub(super) struct Socket {
     stream: Arc<TcpStream>,
@@ -28,26 +28,25 @@ pub(super) struct Socket {
     framing: Framing,
 }
 
-/// The call that is on its way.
+/// The call in flight.
 #[derive(Debug)]
 struct Call {
     deadline: Instant,
-    /// Whether a byte of it may have left.
+    /// Whether a byte of it may have been sent.
     sent: bool,
     request: Vec<u8>,
-    /// What was read of the answer and not used yet, from `used` on.
+    /// The bytes of the answer that were read; those from `used` on are not consumed yet.
     answer: Vec<u8>,
     used: usize,
-    /// How much of the answer may still be used.
+    /// How many bytes of the answer may still be consumed.
     left: usize,
-    /// How much of the frame is still to be used; none when none was begun.
+    /// How many bytes of the frame are not consumed yet. `None` before its beginning.
     frame: Option<usize>,
-    /// What no answer can be like, and this one was.
+    /// Why the answer is invalid, if it is.
     absurd: Option<&'static str>,
 }
 
 impl Socket {
-    /// Dials the gateway.
     pub(super) fn dial(gateway: &HostPort, framing: Framing, deadline: Instant) -> io::Result<Self> {
         let addresses = resolve(gateway, deadline)?;
         let stream = first_of(&addresses, deadline, TcpStream::connect_timeout)?;
@@ -73,7 +72,7 @@ impl Socket {
         }
     }
 
-    /// A call begins, and must be over by then.
+    /// Begins a call with this deadline.
     pub(super) fn begin(&self, deadline: Instant) {
         let mut call = self.call();
         call.deadline = deadline;
@@ -84,23 +83,23 @@ impl Socket {
         call.absurd = None;
     }
 
-    /// Whether a byte of the call may have left.
+    /// Returns whether a byte of the call may have been sent.
     pub(super) fn was_sent(&self) -> bool {
         self.call().sent
     }
 
-    /// What was wrong with the answer, if no answer can be like that.
+    /// Returns why the answer is invalid, if it is.
     pub(super) fn absurdity(&self) -> Option<&'static str> {
         self.call().absurd
     }
 
-    /// How many bytes the rest of the answer can have at most.
+    /// Returns the maximum size of the rest of the answer.
     pub(super) fn left(&self) -> usize {
         self.call().left
     }
 
-    /// Returns whether another call may be made: the peer is there, and sent nothing unrequested.
-    /// It would be taken for the answer to the next call.
+    /// Returns whether another call may be made: the connection is open, and the peer sent no
+    /// unrequested bytes, which would count as the answer to that call.
     pub(super) fn is_usable(&self) -> bool {
         let call = self.call();
         if call.used < call.answer.len() || call.frame.is_some_and(|left| left > 0) {
@@ -119,7 +118,7 @@ impl Socket {
         self.call.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads into an empty buffer what is there, or waits for it.
+    /// Reads available bytes into an empty buffer, or waits for them.
     fn fill(&self, call: &mut Call) -> io::Result<()> {
         self.stream.set_read_timeout(Some(left_until(call.deadline)?))?;
         call.answer.resize(CHUNK, 0);
@@ -146,7 +145,7 @@ impl Socket {
         Ok(taken)
     }
 
-    /// The length of the frame that begins.
+    /// Reads the length of the frame that begins.
     fn begin_frame(&self, call: &mut Call) -> io::Result<usize> {
         let mut length = [0; 4];
         let mut read = 0;
@@ -203,7 +202,7 @@ impl Write for Socket {
     fn flush(&mut self) -> io::Result<()> {
         let mut call = self.call();
         let mut request = std::mem::take(&mut call.request);
-        // Of an earlier question of the same call the answer was read.
+        // The answer to an earlier request of the same call was read.
         call.frame = None;
         if self.framing == Framing::Framed {
             let length = u32::try_from(request.len())
@@ -223,8 +222,8 @@ impl Write for Socket {
     }
 }
 
-/// The gateway's addresses. The system's resolver knows no deadline, so a thread waits for it that
-/// is left behind if need be.
+/// Resolves the gateway's addresses. The system's resolver has no timeout, so it runs in a separate
+/// thread, which is abandoned at the deadline.
 fn resolve(gateway: &HostPort, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = gateway.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, gateway.port)]);
@@ -242,8 +241,8 @@ fn resolve(gateway: &HostPort, deadline: Instant) -> io::Result<Vec<SocketAddr>>
     })
 }
 
-/// What the first address that answers gives. Each gets its share of the time that is left: one
-/// that says nothing leaves the others theirs.
+/// Returns the result of the first address that answers. Each address gets its share of the
+/// remaining time, so a silent one leaves time for the others.
 fn first_of<T>(
     addresses: &[SocketAddr],
     deadline: Instant,
@@ -260,7 +259,8 @@ fn first_of<T>(
     Err(failed)
 }
 
-/// The time until then; a socket does not know one of zero.
+/// Returns the time until the deadline, which is never zero, because a socket does not accept that
+/// as a timeout.
 fn left_until(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     match left.is_zero() {
@@ -269,7 +269,7 @@ fn left_until(deadline: Instant) -> io::Result<Duration> {
     }
 }
 
-/// A socket whose time is over says that it would block.
+/// Maps the error of a socket timeout, which is `WouldBlock` on some systems.
 fn timed_out(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
