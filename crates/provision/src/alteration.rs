@@ -6,10 +6,10 @@ use hbase_txn::{Error, Result, TableDescriptorExt};
 
 use super::attribute::RULE_ATTRIBUTES;
 
-/// HBase's "for ever", in seconds.
+/// The number of seconds that HBase treats as an unlimited TTL.
 const FOREVER: &str = "2147483647";
 
-/// Changes of single settings of a table; all other settings stay as they are.
+/// Changes of single settings of a table; all other settings stay unchanged.
 /// [`Plan::read_for`](super::Plan::read_for) plans and applies them.
 ///
 /// # Example
@@ -46,8 +46,9 @@ impl TableAlteration {
         Self::default()
     }
 
-    /// Sets this partition rule, and removes others: the split restriction, and the older policy
-    /// for servers without it, unless the table has a split policy of its own.
+    /// Sets this partition rule and removes the attributes of other rules. Sets the split
+    /// restriction and the older split policy, for servers without the restriction; a split policy
+    /// of the table's own is kept.
     #[must_use]
     pub fn rule(mut self, rule: PartitionRule) -> Self {
         self.rule = Some(rule);
@@ -61,14 +62,14 @@ impl TableAlteration {
         self
     }
 
-    /// Adds the family for records of transactions, or corrects its settings.
+    /// Adds the column family for transaction records, or corrects its settings.
     #[must_use]
     pub fn record_family(mut self) -> Self {
         self.record_family = true;
         self
     }
 
-    /// Adds the version of partitions; see [`TableDescriptor::with_partition_version`].
+    /// Adds the family for partition versions; see [`TableDescriptor::with_partition_version`].
     #[must_use]
     pub fn partition_version(mut self) -> Self {
         self.partition_version = true;
@@ -82,26 +83,26 @@ impl TableAlteration {
         self
     }
 
-    /// Adds a column family, unless the table has it.
+    /// Adds a column family. An existing family stays unchanged.
     #[must_use]
     pub fn family(mut self, name: impl IntoBytes) -> Self {
         self.families.push(name.into_bytes());
         self
     }
 
-    /// Allows or forbids that HBase splits the table's regions.
+    /// Allows or forbids region splits by HBase (`SPLIT_ENABLED`).
     #[must_use]
     pub fn splits(self, on: bool) -> Self {
         self.attribute("SPLIT_ENABLED", on.to_string())
     }
 
-    /// Allows or forbids that HBase merges the table's regions.
+    /// Allows or forbids region merges by HBase (`MERGE_ENABLED`).
     #[must_use]
     pub fn merges(self, on: bool) -> Self {
         self.attribute("MERGE_ENABLED", on.to_string())
     }
 
-    /// Sets an attribute of the table, as HBase keeps it.
+    /// Sets an attribute of the table, in HBase's spelling.
     #[must_use]
     pub fn attribute(mut self, key: impl IntoBytes, value: impl IntoBytes) -> Self {
         self.attributes.push((key.into_bytes(), Some(value.into_bytes())));
@@ -115,7 +116,7 @@ impl TableAlteration {
         self
     }
 
-    /// Sets an attribute of a family, as HBase stores it; `FOREVER` for a `TTL` is accepted as in
+    /// Sets an attribute of a family, in HBase's spelling. `FOREVER` is accepted for a `TTL`, as in
     /// HBase's shell.
     #[must_use]
     pub fn family_attribute(
@@ -133,18 +134,18 @@ impl TableAlteration {
         self
     }
 
-    /// Returns whether there are no changes.
+    /// Returns whether the alteration has no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns the changed descriptor of a table.
+    /// Returns the descriptor of `found` with the changes.
     ///
     /// # Errors
     ///
-    /// Returns an error for an attribute of a family that the table does not have
-    /// ([`InvalidInput`](hbase_txn::ClientErrorKind::InvalidInput)).
+    /// Returns [`InvalidInput`](hbase_txn::ClientErrorKind::InvalidInput) if an attribute is set on
+    /// a family that the table does not have.
     pub fn of(&self, found: &TableDescriptor) -> Result<TableDescriptor> {
         let mut wanted = found.clone();
         if let Some(rule) = &self.rule {
@@ -185,7 +186,7 @@ impl TableAlteration {
     }
 }
 
-/// Sets the rule without attributes of other rules, which would contradict it, or seem to.
+/// Sets the rule and removes the attributes of other rules, which would contradict it.
 fn with_rule(mut table: TableDescriptor, rule: &PartitionRule) -> TableDescriptor {
     const POLICY: &str = "SPLIT_POLICY";
     let policy = table.attribute(POLICY).map(str::to_owned);

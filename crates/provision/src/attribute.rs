@@ -1,6 +1,6 @@
 //! The names and defaults of HBase's attributes.
 
-/// The attributes that state a partition rule, in all their forms, but for `SPLIT_POLICY`.
+/// The attributes that state a partition rule, in all their forms, except `SPLIT_POLICY`.
 pub(super) const RULE_ATTRIBUTES: [&str; 6] = [
     "hbase.regionserver.region.split_restriction.type",
     "hbase.regionserver.region.split_restriction.prefix_length",
@@ -10,7 +10,7 @@ pub(super) const RULE_ATTRIBUTES: [&str; 6] = [
     "DelimitedKeyPrefixRegionSplitPolicy.delimiter",
 ];
 
-/// The attributes of tables that HBase has a meaning for.
+/// The table attributes that HBase interprets.
 pub(super) const TABLE_ATTRIBUTES: [&str; 16] = [
     "SPLIT_POLICY",
     "SPLIT_ENABLED",
@@ -63,7 +63,7 @@ const FAMILY_DEFAULTS: [(&str, &str); 16] = [
     ("DFS_REPLICATION", "0"),
 ];
 
-/// Whether an attribute is one of a table, or of a family.
+/// The owner of an attribute: a table or a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Table,
@@ -81,7 +81,7 @@ impl Of {
         default.map(|(_, value)| *value)
     }
 
-    /// Whether two values of an attribute, or their absence, mean the same to HBase.
+    /// Whether HBase treats two values of an attribute as equal; `None` is an absent attribute.
     pub(super) fn is_same(self, name: &str, one: Option<&str>, other: Option<&str>) -> bool {
         let default = self.default(name);
         match (one.or(default), other.or(default)) {
@@ -95,7 +95,7 @@ impl Of {
     }
 }
 
-/// A TTL; `FOREVER` is the greatest.
+/// Parses a TTL in seconds; `FOREVER` is the greatest.
 pub(super) fn seconds(ttl: &str) -> Option<u64> {
     match ttl.eq_ignore_ascii_case("forever") {
         true => Some(i32::MAX as u64),

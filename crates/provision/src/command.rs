@@ -48,7 +48,7 @@ pub(super) fn switch_on(switch: &str) -> String {
     format!("hbase-txn {switch}-switch on")
 }
 
-/// `hbase-txn table repair TABLE`, by a rule that the table does not state yet.
+/// `hbase-txn table repair TABLE` with the option for a rule that the table does not state yet.
 pub(super) fn repair_by(table: &TableName, rule: &PartitionRule) -> String {
     let (option, value) = match rule {
         PartitionRule::PrefixLength(length) => ("--prefix-length", length.to_string()),
@@ -57,7 +57,7 @@ pub(super) fn repair_by(table: &TableName, rule: &PartitionRule) -> String {
     format!("{} {option} {}", of_table("repair", table), word(&value))
 }
 
-/// A string of HBase's shell.
+/// Quotes a string for HBase's shell.
 fn ruby(text: &str) -> String {
     format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }

@@ -1,7 +1,7 @@
 //! Regions that HBase should have split and did not.
 //!
-//! It splits where a partition begins. Where the middle of a region lies in its first partition
-//! there is no such place, and the region only grows.
+//! HBase splits only at the beginning of a partition. If the middle of a region lies in its first
+//! partition, there is no such split point, and the region keeps growing.
 
 use std::collections::HashMap;
 
@@ -13,35 +13,35 @@ use hbase_client::{
 use hbase_txn::Result;
 use tokio::time::Instant;
 
-/// HBase's limit for the files of a region where a table has none of its own: 10 GiB.
+/// HBase's default limit for the store files of a region (`hbase.hregion.max.filesize`): 10 GiB.
 const LIMIT_MIB: u64 = 10 * 1_024;
-/// How far above its limit a region must be: one that was just split, or is about to be, does not
-/// count.
+/// The multiple of the limit from which a region counts: a region that was just split, or is about
+/// to be, is below it.
 const ABOVE: u64 = 2;
 
-/// What regions have and were asked for, by their full names.
+/// The servers' load reports, by full region name.
 pub(super) type RegionLoads = HashMap<Bytes, RegionLoad>;
 
 pub(super) fn by_region(regions: impl Iterator<Item = RegionLoad>) -> RegionLoads {
     regions.map(|load| (load.name.clone(), load)).collect()
 }
 
-/// A region that is much larger than those that HBase splits.
+/// A region that is much larger than the limit at which HBase splits.
 #[derive(Debug)]
 pub(super) struct Giant {
     pub(super) region: RegionInfo,
-    /// What its files take.
+    /// The size of its store files.
     pub(super) mib: u64,
-    /// The size from which HBase splits by default.
+    /// The size at which HBase splits by default.
     pub(super) limit_mib: u64,
-    /// The first partition that it has rows of.
+    /// The first partition with rows in the region.
     pub(super) partition: Partition,
-    /// Whether it has rows of others.
+    /// Whether other partitions have rows in the region.
     pub(super) others: bool,
 }
 
-/// The giants among a table's regions. One that HBase can split is none: it may be below a limit
-/// that its servers have, or splits are off.
+/// Returns the giants among a table's regions. A region that HBase can split is left out: its
+/// servers may have a higher limit, or splits may be switched off.
 pub(super) async fn giants(
     loads: &RegionLoads,
     admin: &Admin,
@@ -81,8 +81,8 @@ pub(super) async fn giants(
     Ok(giants)
 }
 
-/// Whether a region's middle, which the server has moved back to the beginning of a partition, lies
-/// in its first one.
+/// Whether the split point of a region lies in its first partition. The server has already moved
+/// the split point back to the beginning of a partition.
 fn is_first(first: &Partition, middle: &Bytes) -> bool {
     middle <= first.first_key()
 }
@@ -94,8 +94,8 @@ fn limit_mib(descriptor: &TableDescriptor) -> u64 {
     limit.map_or(LIMIT_MIB, |bytes| bytes >> 20)
 }
 
-/// The first partition that a region has rows of, and whether it has any of others. None of an
-/// empty region.
+/// Returns the first partition with rows in the region, and whether other partitions have rows
+/// there. Returns `None` for an empty region.
 async fn partitions(
     region: &RegionInfo,
     table: &Table,
@@ -128,7 +128,7 @@ mod tests {
     fn middle_moved_back_is_in_or_after_the_first_partition() {
         let delimited = PartitionRule::delimiter("/").unwrap();
         let first = delimited.partition_of("b/1");
-        // The server takes the delimiter off.
+        // The server removes the delimiter from the split point.
         for (middle, is) in [
             ("b", true),
             ("b/", true),

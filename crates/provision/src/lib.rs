@@ -1,16 +1,16 @@
-//! Tables for an operator: planned from files, applied, audited, measured, repaired.
+//! Tools for operators of HBase tables: plan and apply files, audit, measure, repair.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `file` | [`TableFile`]: a table as a file describes it |
 //! | `alteration` | [`TableAlteration`]: changes of single settings of a table |
-//! | `plan` | [`Plan`]: the changes between a cluster and the table that is wanted |
-//! | `apply` | [`Plan::apply`], [`alter_table`]: the changes, step by step, and their verification |
+//! | `plan` | [`Plan`]: the changes that turn the table on a cluster into the wanted one |
+//! | `apply` | [`Plan::apply`], [`alter_table`]: applies and verifies the changes, step by step |
 //! | `audit` | [`audit_table`], [`audit_cluster`]: problems with transactions, locks and latches, and their fixes |
-//! | `repair` | [`Repair`]: moving region boundaries out of partitions |
+//! | `repair` | [`Repair`]: moves region boundaries out of partitions |
 //! | `skew` | [`Skew`]: the distribution of rows over partitions and regions |
 //! | `attribute` | the names and defaults of HBase's attributes |
-//! | `probe` `giant` | querying regions for the endpoint; regions that HBase should have split |
+//! | `probe` `giant` | queries for the endpoint; regions that HBase should have split |
 //! | `command` | commands of this toolkit, for findings |
 
 mod alteration;

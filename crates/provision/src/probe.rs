@@ -1,5 +1,5 @@
-//! Querying regions for the endpoint of transactions. It takes a call, because a descriptor proves
-//! nothing.
+//! Queries regions for the endpoint of transactions. Only a call proves that a region has loaded
+//! it; a descriptor does not.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use hbase_client::{RegionInfo, Table, TableDescriptor, TableRegion};
 use hbase_txn::{Result, honours_conditions};
 use tokio::time::Instant;
 
-/// The number of concurrent queries of one server. Servers are queried independently: one that
-/// hangs delays no other.
+/// The maximum number of concurrent queries to one server. Servers are queried independently, so a
+/// server that hangs does not delay the others.
 const AT_ONCE: usize = 8;
 
-/// Queries each region with conditions without changes, and returns whether it honours them, in the
-/// order of the regions. One without the endpoint answers with
-/// [`EndpointMissing`](hbase_txn::ErrorKind::EndpointMissing).
+/// Queries each region with conditions but no mutations. Returns, in the order of the regions,
+/// whether each one honours conditions. A region without the endpoint answers
+/// [`EndpointMissing`](hbase_txn::ClientErrorKind::EndpointMissing).
 pub(super) async fn ask<'r>(
     table: &Table,
     descriptor: &TableDescriptor,
@@ -46,7 +46,7 @@ async fn probe(table: Table, row: Bytes, family: Bytes, deadline: Instant) -> Re
     honours_conditions(&table.with_operation_timeout(left), &row, &family).await
 }
 
-/// The first row that a region can have: no row is empty.
+/// The first row that a region can have. A row key is never empty.
 fn first_row(region: &RegionInfo) -> Bytes {
     match region.start_key.is_empty() {
         true => Bytes::from_static(&[0]),

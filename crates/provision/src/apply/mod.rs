@@ -1,9 +1,9 @@
-//! Application of a plan, step by step. Each step is applied on the cluster as a whole or not at
-//! all, so the next application completes one that was stopped anywhere.
+//! Applies a plan step by step. The cluster applies each step completely or not at all, so applying
+//! again completes an interrupted application.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `step` | the steps, and their watcher |
+//! | `step` | the steps, and their observer |
 
 mod step;
 
@@ -18,9 +18,9 @@ use super::{
     probe,
 };
 
-/// How often another client may create the table first before that is an error.
+/// The number of attempts to create the table if another client creates it first.
 const ATTEMPTS: usize = 3;
-/// The maximum number of regions in a sentence.
+/// The maximum number of regions named in a message.
 const NAMED: usize = 5;
 
 /// The result of an application.
@@ -31,20 +31,20 @@ pub struct Applied {
     pub changed: bool,
     /// The number of regions that were queried and answered; 0 if the table is disabled.
     pub regions: usize,
-    /// Whether the table is disabled, so that the result could not be verified.
+    /// Whether the table is disabled, in which case its regions could not be queried.
     pub disabled: bool,
 }
 
-/// Gives an existing table another descriptor, reads it back, and queries each region: for the
+/// Changes the descriptor of an existing table, reads it back, and queries each region: for the
 /// endpoint, if the descriptor names it. If the table already has this descriptor, only queries the
 /// regions.
 ///
-/// The descriptor is complete: attributes and families that it does not name are removed. Take that
-/// of [`Admin::descriptor`](hbase_client::Admin::descriptor) and change it.
+/// The descriptor is complete: attributes and families that it does not name are removed. Start
+/// from the result of [`Admin::descriptor`](hbase_client::Admin::descriptor).
 ///
 /// # Errors
 ///
-/// As [`Plan::read_for`] and [`Plan::apply`].
+/// Returns the errors of [`Plan::read_for`] and [`Plan::apply`].
 pub async fn alter_table(
     connection: &Connection,
     wanted: &TableDescriptor,
@@ -55,32 +55,44 @@ pub async fn alter_table(
 }
 
 impl Plan {
-    /// Makes the changes: creates the namespace and the table, or changes the table and waits until
-    /// its regions are reopened; reads it back; queries each region for the endpoint, or, in tables
-    /// for locks and latches, whether it answers.
+    /// Applies the changes: creates the namespace and the table, or changes the table and waits
+    /// until its regions are reopened. Then reads the table back and queries each region: for the
+    /// endpoint, or, in tables for locks and latches, whether it answers.
     ///
-    /// Each step has the connection's operation timeout: allow for the time that reopening all
-    /// regions takes.
+    /// Each step has the connection's operation timeout, which must cover the time for reopening
+    /// all regions.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped, or a process that is killed, leaves whole steps; the master
-    /// completes the step that it has begun. Plan and apply again for the rest.
+    /// If the future is dropped or the process is killed, each step is applied completely or not at
+    /// all; the master completes a step that it has begun. Plan and apply again for the rest.
     ///
     /// # Errors
     ///
-    /// Before any change: [`PartitionCut`](ClientErrorKind::PartitionCut.into()),
-    /// [`NamespaceNotFound`](ClientErrorKind::NamespaceNotFound) and
-    /// [`DataLoss`](ClientErrorKind::InvalidInput) for the [`refusals`](Self::refusals);
-    /// [`Conflict`](ErrorKind::Conflict) if the table was changed since it was planned.
-    /// [`EndpointMissing`](ClientErrorKind::EndpointMissing) if a region does not load the
-    /// endpoint, [`ConditionsUnsupported`](ClientErrorKind::ConditionsUnsupported) if one ignores
-    /// conditions. After all changes, if the table still does not fit its purpose:
-    /// [`PartitionCut`](ClientErrorKind::PartitionCut) by a boundary that was added meanwhile,
-    /// [`WeakDurability`](ErrorKind::WeakDurability),
-    /// [`RecordFamilyMissing`](ErrorKind::RecordFamilyMissing) for a setting by which records would
-    /// be lost; [`InvalidInput`](ClientErrorKind::InvalidInput) for any other problem. Errors
-    /// of the calls, which name the completed steps.
+    /// Before any change:
+    ///
+    /// - [`PartitionCut`](ClientErrorKind::PartitionCut),
+    ///   [`NamespaceNotFound`](ClientErrorKind::NamespaceNotFound) and, for data loss,
+    ///   [`InvalidInput`](ClientErrorKind::InvalidInput), if there are
+    ///   [`refusals`](Self::refusals);
+    /// - [`Conflict`](ErrorKind::Conflict) if the table was changed after it was planned.
+    ///
+    /// After the changes:
+    ///
+    /// - [`Conflict`](ErrorKind::Conflict) if the table does not have the planned form;
+    /// - [`EndpointMissing`](ClientErrorKind::EndpointMissing) if a region does not load the
+    ///   endpoint;
+    /// - [`ConditionsUnsupported`](ClientErrorKind::ConditionsUnsupported) if a region ignores
+    ///   conditions;
+    /// - [`PartitionCut`](ClientErrorKind::PartitionCut) if a region boundary that was added
+    ///   meanwhile splits a partition;
+    /// - for a table file, the error of any other problem that prevents the table's use, such as
+    ///   [`WeakDurability`](ErrorKind::WeakDurability),
+    ///   [`RecordFamilyMissing`](ErrorKind::RecordFamilyMissing) for a setting that would lose
+    ///   records, or [`InvalidInput`](ClientErrorKind::InvalidInput) if it has no kind of its own.
+    ///
+    /// Also returns the errors of the calls. An error after the first step names the completed
+    /// steps.
     pub async fn apply(self, connection: &Connection, watcher: &dyn ApplyWatcher) -> Result<Applied> {
         if let Some(error) = refusal::error(self.table(), &self.refusals()) {
             return Err(error);
@@ -111,7 +123,7 @@ impl Application<'_> {
                 if self.create().await? {
                     return self.prove().await;
                 }
-                // Another process created it meanwhile, perhaps an earlier run that was stopped.
+                // Another process created the table meanwhile, perhaps an earlier, interrupted run.
                 self.plan_again().await?;
                 continue;
             };
@@ -126,7 +138,7 @@ impl Application<'_> {
         ))
     }
 
-    /// Returns `false` if the table exists.
+    /// Returns `false` if the table already exists.
     async fn create(&mut self) -> Result<bool> {
         let admin = self.connection.admin();
         let Goal::File(file) = &self.plan.goal else {
@@ -182,7 +194,7 @@ impl Application<'_> {
         Ok(())
     }
 
-    /// Reads the table back, and queries its regions.
+    /// Reads the table back and queries its regions.
     async fn prove(&mut self) -> Result<Applied> {
         let admin = self.connection.admin();
         let table = self.plan.table().clone();
@@ -246,8 +258,7 @@ impl Application<'_> {
         }
     }
 
-    /// Audits the table, now that the rule is in effect: earlier or new problems may still prevent
-    /// its use.
+    /// Audits the table with the rule in effect, because other problems may still prevent its use.
     async fn judge(&self) -> Result<()> {
         let admin = self.connection.admin();
         let table = self.plan.table();
@@ -269,8 +280,9 @@ impl Application<'_> {
         Err(error.with_hint("audit the table: each finding names its fix"))
     }
 
-    /// A file says what a table is for. Of one that has another descriptor only what was not asked
-    /// for is wrong with it.
+    /// Whether a finding fails the application. A file specifies the purpose of a table, so all
+    /// problems count except disabled splits and merges; for a descriptor, only new cuts of
+    /// partitions count.
     fn answers_for(&self, finding: &Finding) -> bool {
         let wanted_so = [Name::SplitsDisabled, Name::MergesDisabled];
         match &self.plan.goal {
@@ -318,7 +330,7 @@ impl Application<'_> {
     }
 }
 
-/// The error of opening a table with this finding.
+/// The kind of the error that opening a table with this finding returns.
 fn kind_of(finding: &Finding) -> ErrorKind {
     let kinds = [
         (
@@ -351,7 +363,7 @@ fn conditions_ignored(deaf: &[&TableRegion], of: usize) -> Error {
     .with_hint("upgrade the servers of these regions to HBase 2.4.5 or later")
 }
 
-/// The first of so many regions.
+/// The names of the first regions.
 fn named(regions: &[&TableRegion]) -> String {
     let names: Vec<String> = regions
         .iter()

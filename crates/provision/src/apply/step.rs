@@ -1,4 +1,4 @@
-//! The steps of an application, and their watcher.
+//! The steps of an application, and their observer.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ pub enum ApplyStep {
         /// The number of its regions.
         regions: usize,
     },
-    /// Change of the table's descriptor, with its regions reopened one by one.
+    /// Change of the table's descriptor; its regions are reopened one by one.
     ModifyTable {
         /// The number of regions to reopen; 0 if the table is disabled.
         regions: usize,
     },
-    /// Reading the table back, and comparison with the plan.
+    /// Readback of the table, and comparison with the plan.
     ReadBack,
     /// Querying each region for the endpoint.
     Probe {
@@ -33,7 +33,7 @@ pub enum ApplyStep {
 pub trait ApplyWatcher: Send + Sync {
     /// Called when a step begins.
     fn begins(&self, table: &TableName, step: ApplyStep);
-    /// Called when a step is complete: its result on the cluster is independent of this process.
+    /// Called when a step is complete. Its result on the cluster no longer depends on this process.
     fn done(&self, table: &TableName, step: ApplyStep);
 }
 
@@ -67,7 +67,7 @@ impl ApplyStep {
     }
 }
 
-/// The text of a completed step.
+/// Describes a completed step.
 impl fmt::Display for ApplyStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counted = |regions: usize| match regions {

@@ -1,9 +1,10 @@
-//! How far the clocks of region servers are apart.
+//! Differences between the clocks of region servers.
 //!
-//! A region server reports to the master every few seconds (`HRegionServer.run`): with its time
-//! before the report, and with its time when the master had answered the one before. So its clock
-//! showed something between these two when the master received a report; and that was between the
-//! call that did not show the report yet, and the one that did.
+//! A region server reports to the master every few seconds (`HRegionServer.run`). A report has the
+//! server's time before the report, and its time when the master had answered the previous report.
+//! So two consecutive reports bound the server's clock at the time when the master received the
+//! first one. That time lies between the start of the last call that did not show the report and
+//! the first answer that did.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,25 +14,26 @@ use tokio::time::{Instant, sleep};
 
 use super::{finding::Finding, name::Name};
 
-/// Two reports of each server are waited for, at their usual interval of 3 s.
+/// Long enough for two reports of each server at the usual interval of 3 s.
 const LONGEST: Duration = Duration::from_secs(10);
-/// A server that has not reported for this long hangs, and is not waited for.
+/// A server that has not reported for this long hangs; the audit does not wait for it.
 const QUIET: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(200);
-/// A large cluster's answer is large: calls take no more than this part of the time.
+/// The pause after a call is at least this multiple of the call's duration, because the answer of a
+/// large cluster is large.
 const PART_OF_TIME: u32 = 10;
 
-/// One server's clock, against this machine's.
+/// The clock of one server, compared with this machine's.
 #[derive(Debug)]
 struct Clock {
     server: ServerName,
-    /// The last report that was seen.
+    /// The time in the last report.
     reported: u64,
-    /// When a call began that did not show that report.
+    /// The start of the last call that did not show that report.
     unseen: Option<u64>,
-    /// When the last report was seen, or the first call made.
+    /// The time when the last report, or else the server, was first seen.
     heard: Instant,
-    /// How far it is ahead in milliseconds, at least and at most; negative where it is behind.
+    /// The bounds of its lead in milliseconds; negative if the clock is behind.
     least: i64,
     most: Option<i64>,
 }
@@ -48,10 +50,10 @@ impl Clock {
         }
     }
 
-    /// Learns from a report that an answer showed, and no call that began before `unseen`.
+    /// Narrows the bounds by a report that was received after `unseen` and before `answered`.
     fn learn(&mut self, load: &ServerLoad, unseen: Option<u64>, answered: u64) {
-        // A server without a report before this one may have made none yet: then the time is the
-        // master's own (`ServerMetricsBuilder`).
+        // Without a previous report, this server may not have reported at all yet. The time is then
+        // the master's own (`ServerMetricsBuilder`).
         let (Some(reported), Some(before)) = (load.reported.map(millis), load.reported_before.map(millis))
         else {
             return;
@@ -72,14 +74,14 @@ impl Clock {
     }
 }
 
-/// Watches the reports of all region servers, and tells which clocks are apart by more than any
-/// lease allows for. Reports certain differences only, and none if reports are too rare.
+/// Watches the reports of all region servers, and returns a finding if two clocks differ by more
+/// than any lease allows. Reports only certain differences, and none if the reports are too rare.
 pub(super) async fn compare(admin: &Admin, deadline: Instant) -> Option<Finding> {
     let began = Instant::now();
     let began_at = millis(SystemTime::now());
-    // The wall clock may be set meanwhile.
+    // The wall clock may be changed meanwhile.
     let now = || began_at + u64::try_from(began.elapsed().as_millis()).unwrap_or(0);
-    // The audit is over before its deadline, also where servers hang.
+    // Leaves time for the rest of the audit, even if servers hang.
     let end = began + LONGEST.min(deadline.saturating_duration_since(began) / 5 * 4);
     let mut clocks: Vec<Clock> = Vec::new();
     let mut unseen = None;
@@ -99,7 +101,7 @@ pub(super) async fn compare(admin: &Admin, deadline: Instant) -> Option<Finding>
             if known.is_none() {
                 clocks.push(Clock::new(load.server.clone()));
             }
-            // One that comes up meanwhile was not there at all before.
+            // A server that starts meanwhile was absent from all earlier answers.
             clocks[at].learn(load, unseen, answered);
         }
         if loads.len() < 2 || clocks.iter().all(Clock::is_done) {
@@ -112,7 +114,7 @@ pub(super) async fn compare(admin: &Admin, deadline: Instant) -> Option<Finding>
     apart(&clocks)
 }
 
-/// The finding for the two clocks that are surely furthest apart, if that is too far.
+/// Returns a finding for the two clocks that certainly differ most, if they differ too much.
 fn apart(clocks: &[Clock]) -> Option<Finding> {
     let fast = clocks.iter().max_by_key(|clock| clock.least)?;
     let slow = clocks
@@ -194,7 +196,7 @@ mod tests {
         assert_eq!(found.finding, "clocks-apart");
         let what = "the clock of region server rs:2:1 is at least 4.6 s ahead of that of rs:1:1";
         assert_eq!(found.what.replace(',', ":"), what);
-        // Of one server nothing is known but that it is not further behind.
+        // Nothing is known about the first clock.
         let unknown = Clock {
             most: None,
             ..clock(1, i64::MIN, 0)
@@ -203,8 +205,8 @@ mod tests {
     }
 
     proptest! {
-        /// A server whose clock is ahead reports every 3 s, and its reports take their time; the
-        /// master is asked meanwhile.
+        /// A server whose clock is ahead reports every 3 s, with varying delays, while the master
+        /// is queried.
         #[test]
         fn bounds_hold_the_truth(
             ahead in -60_000_i64..60_000,
@@ -212,8 +214,8 @@ mod tests {
             pauses in proptest::collection::vec((0_u64..400, 0_u64..300, 0_u64..300), 80),
         ) {
             let by_server = |time: u64| time.checked_add_signed(ahead).unwrap();
-            // When each came to the master, its time, and the server's time at the answer to the
-            // one before.
+            // For each report: the time when the master received it, the time in it, and the
+            // server's time at the answer to the previous report.
             let mut time = EPOCH;
             let mut before = by_server(EPOCH);
             let mut received = Vec::new();

@@ -1,4 +1,4 @@
-//! What a cluster says of itself that would stop transactions on any of its tables.
+//! Problems of a cluster that affect transactions on all of its tables.
 
 use std::{
     mem,
@@ -15,14 +15,15 @@ use crate::{
     giant::{RegionLoads, by_region},
 };
 
-/// How far a server's clock may be ahead of ours without a finding.
+/// The tolerated lead of a server's clock over this machine's.
 const AHEAD: Duration = Duration::from_secs(2);
-/// How far behind: a server tells its time every 3 s, and the master passes on what it heard last.
+/// The tolerated lag: a server reports every 3 s, and the master returns the time of the last
+/// report.
 const BEHIND: Duration = Duration::from_secs(15);
-/// Servers before this version take conditions without a word and apply what stands under them.
+/// Servers before this version silently ignore conditions and apply the conditional mutations.
 const CONDITIONS: [u32; 3] = [2, 4, 5];
 
-/// What is known of a cluster as a whole.
+/// The state of the cluster.
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) info: ClusterInfo,
@@ -31,7 +32,7 @@ pub(super) struct Cluster {
     pub(super) loads: RegionLoads,
     splits: bool,
     merges: bool,
-    /// The loads were reported between these two moments of our clock.
+    /// The loads were reported between these two times of this machine's clock.
     asked: SystemTime,
     answered: SystemTime,
 }
@@ -60,7 +61,7 @@ impl Cluster {
         })
     }
 
-    /// What stops a transaction on any table.
+    /// Returns the problems that affect transactions on any table.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut findings = self.switched_off();
         findings.extend(self.version());
@@ -132,7 +133,7 @@ impl Cluster {
         )
     }
 
-    /// Clocks that are far from this machine's.
+    /// Returns notes on clocks that differ too much from this machine's.
     pub(super) fn clocks(&self) -> Vec<Finding> {
         let distant = self.servers.iter().filter_map(|load| {
             let distance = self.distance(load.reported?)?;
@@ -153,7 +154,7 @@ impl Cluster {
             .collect()
     }
 
-    /// How far a clock is off that showed this, if that is far.
+    /// Describes how far a clock with this time is ahead or behind; `None` if that is tolerated.
     fn distance(&self, shown: SystemTime) -> Option<String> {
         match (
             shown.duration_since(self.answered),
@@ -165,7 +166,7 @@ impl Cluster {
         }
     }
 
-    /// Regions of a table that are on their way.
+    /// Returns a finding for the table's regions in transition.
     pub(super) fn in_transition(&self, table: &TableName) -> Option<Finding> {
         let regions = self.info.regions_in_transition.iter();
         let ours: Vec<_> = regions

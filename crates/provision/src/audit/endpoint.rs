@@ -1,4 +1,4 @@
-//! What the regions of a table answer when they are asked for the endpoint.
+//! The answers of a table's regions to queries for the endpoint.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -9,28 +9,28 @@ use tokio::time::Instant;
 use super::{finding::Finding, name::Name};
 use crate::{command, probe};
 
-/// How many regions a sentence names; a finding has them all.
+/// The maximum number of regions named in a text; the finding lists all.
 const NAMED: usize = 5;
 
-/// How long the regions of a table may take to answer.
+/// The maximum time for the regions of a table to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the regions of a table answered.
+/// The answers of a table's regions.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// Those without the endpoint.
+    /// Regions without the endpoint.
     without: Vec<String>,
-    /// Those that take conditions that can't hold for true.
+    /// Regions that accept a condition that can't hold.
     deaf: Vec<String>,
-    /// Those that refused the user, and what one said.
+    /// Regions that refused the user, and one of the refusals.
     refused: Vec<String>,
     refusal: Option<Error>,
-    /// Those that did not answer, and why.
+    /// Regions that did not answer, and the reasons.
     silent: Vec<(String, String, Error)>,
 }
 
 impl Answers {
-    /// Asks each region for the endpoint, by conditions with nothing under them.
+    /// Queries each region for the endpoint, with conditions but no mutations.
     pub(super) async fn ask(
         table: &Table,
         descriptor: &TableDescriptor,
@@ -60,7 +60,7 @@ impl Answers {
         !self.silent.is_empty()
     }
 
-    /// Regions whose rows are unreachable.
+    /// Returns findings for regions whose rows are unreachable.
     pub(super) fn unavailable(&self, descriptor: &TableDescriptor) -> Vec<Finding> {
         let silent = self.silent.iter();
         silent
@@ -80,7 +80,7 @@ impl Answers {
             .collect()
     }
 
-    /// What keeps the endpoint from serving transactions.
+    /// Returns the problems that keep the endpoint from serving transactions.
     pub(super) fn findings(
         &self,
         descriptor: &TableDescriptor,
@@ -131,14 +131,14 @@ impl Answers {
     }
 }
 
-/// Until when regions are waited for: a server that hangs must leave time for the rest.
+/// Returns the deadline for answers of regions; leaves time for the rest if a server hangs.
 pub(super) fn patience(deadline: Instant) -> Instant {
     let left = deadline.saturating_duration_since(Instant::now());
     Instant::now() + PATIENCE.min(left / 2)
 }
 
-/// Of a table that is disabled no region answers; whether the endpoint is asked for is all that can
-/// be seen.
+/// The regions of a disabled table do not answer, so only its descriptor can be checked for the
+/// endpoint.
 pub(super) fn unnamed(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Option<Finding> {
     let missed = !descriptor.names_multi_row_mutation_endpoint();
     missed.then(|| missing(descriptor, regions.len(), &[]))
@@ -166,7 +166,7 @@ fn missing(descriptor: &TableDescriptor, regions: usize, without: &[String]) -> 
     }
 }
 
-/// All of a table's regions, or those named.
+/// Names these regions, or the table if they are all of its regions.
 fn place(regions: usize, concerned: &[String]) -> String {
     match concerned.iter().collect::<HashSet<_>>().len() {
         count if count == regions || count == 0 => "the table".to_owned(),

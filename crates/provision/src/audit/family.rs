@@ -1,4 +1,4 @@
-//! The settings of one family, as a check reads and fixes them.
+//! The settings of one family, for checks and fixes.
 
 use hbase_client::{FamilyDescriptor, TableDescriptor};
 
@@ -22,7 +22,7 @@ impl Family<'_> {
         value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    /// Its TTL in seconds, unless that is for ever.
+    /// Its TTL in seconds; `None` if unlimited.
     pub(super) fn ttl(&self) -> Option<u64> {
         self.family.time_to_live().map(|life| life.as_secs())
     }
@@ -93,7 +93,7 @@ impl Family<'_> {
         ))
     }
 
-    /// A note, and the command that sets an attribute.
+    /// Returns a note, fixed by the command that sets an attribute.
     pub(super) fn note(
         &self,
         name: Name,

@@ -11,9 +11,9 @@ use super::name::Name;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It stops some or all transactions, locks or latches of the table.
+    /// It prevents some or all transactions, locks or latches of the table.
     Broken,
-    /// It stops no operation today.
+    /// It prevents no operation at present.
     Note,
 }
 
@@ -39,11 +39,11 @@ pub struct Finding {
     pub what: String,
     /// Why it matters.
     pub why: String,
-    /// The fix, in words.
+    /// A description of the fix.
     pub fix: String,
-    /// The command of the fix, for a shell, with placeholders in capitals (`--prefix-length N`). If
-    /// no command fixes it, the one that shows details. It may be HBase's own, to be run where
-    /// `fix` specifies.
+    /// The shell command that fixes it, with placeholders in capitals (`--prefix-length N`). If no
+    /// command fixes it, a command that shows details. It may be one of HBase's own commands, to be
+    /// run where `fix` specifies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
@@ -89,7 +89,7 @@ impl Finding {
         self
     }
 
-    /// Adds a fix in words, if no command fixes it, and the command that shows details.
+    /// Adds the description of a fix that is not a command, and a command that shows details.
     #[must_use]
     pub(super) fn looked_into_by(mut self, command: &str, how: &str) -> Self {
         self.fix = format!("{how}; {command} shows more");
@@ -97,7 +97,7 @@ impl Finding {
         self
     }
 
-    /// Adds the command that fixes it, with its description.
+    /// Adds the command that fixes the problem, and a remark on it.
     #[must_use]
     pub(super) fn fixed_by(mut self, command: String, remark: &str) -> Self {
         self.fix = match remark.is_empty() {

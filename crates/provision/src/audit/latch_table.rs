@@ -1,4 +1,4 @@
-//! What would let the latches of a table down.
+//! Problems of latch tables.
 
 use hbase_client::{PartitionRule, TableDescriptor};
 use hbase_txn::latch::LatchTableOptions;
@@ -6,8 +6,7 @@ use hbase_txn::latch::LatchTableOptions;
 use super::{family::Family, finding::Finding, name::Name};
 use crate::command;
 
-/// Whether a table is one for latches: it has their families alone, and nothing that transactions
-/// need.
+/// Whether a table is for latches: it has only their families, and nothing that transactions need.
 pub(super) fn is_one(descriptor: &TableDescriptor) -> bool {
     let families = [LatchTableOptions::FAMILY, LatchTableOptions::STATE_FAMILY];
     let alone = descriptor.family(LatchTableOptions::FAMILY).is_some()
@@ -23,7 +22,7 @@ pub(super) fn is_one(descriptor: &TableDescriptor) -> bool {
     alone && rule && !descriptor.names_multi_row_mutation_endpoint()
 }
 
-/// What its descriptor tells.
+/// Returns the findings from its descriptor.
 pub(super) fn findings(descriptor: &TableDescriptor) -> Vec<Finding> {
     let mut findings: Vec<_> = state_family_missing(descriptor).into_iter().collect();
     for family in &descriptor.families {

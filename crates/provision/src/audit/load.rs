@@ -10,12 +10,12 @@ use crate::{
     giant::{Giant, RegionLoads, giants},
 };
 
-/// Fewer requests than these say nothing of a table's life.
+/// The minimum number of requests for a finding; fewer say nothing about a table's usual load.
 const REQUESTS: u64 = 100_000;
-/// Fewer regions than these always have most of the requests.
+/// The minimum number of regions for a finding; among fewer, one easily has most of the requests.
 const REGIONS: usize = 4;
 
-/// The regions of a table that should be split, or served by themselves.
+/// Returns findings for regions that should be split, or moved to a server of their own.
 pub(super) async fn findings(
     loads: &RegionLoads,
     admin: &Admin,
@@ -79,8 +79,8 @@ fn told(giant: &Giant, table: &Table, own_limit: bool) -> Finding {
         .in_regions(vec![name])
 }
 
-/// A region that has most of the table's requests, as far as servers have counted them: each counts
-/// from the opening of the region on, row by row.
+/// Returns a finding for a region with most of the table's requests. Servers count requests by row,
+/// from the opening of a region.
 fn hot(loads: &RegionLoads, regions: &[TableRegion]) -> Option<Finding> {
     let requests = |load: &RegionLoad| load.reads.saturating_add(load.writes);
     let loaded: Vec<(&RegionInfo, u64)> = regions
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::Severity;
 
-    /// What is found of regions that were asked for so many rows.
+    /// Returns the finding for regions with these numbers of requests.
     fn found(requests: &[u64]) -> Option<Finding> {
         let mut loads = RegionLoads::new();
         let mut regions = Vec::new();
@@ -152,9 +152,9 @@ mod tests {
         for cool in [
             // Half is not more than half.
             &[50_000, 50_000, 0, 0][..],
-            // Too few to tell.
+            // Too few requests.
             &[99_999, 0, 0, 0],
-            // Of three regions one easily has the most.
+            // Too few regions.
             &[100_000, 0, 0],
             &[0, 0, 0, 0],
             &[],

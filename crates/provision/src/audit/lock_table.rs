@@ -1,4 +1,4 @@
-//! What would stop the locks of a table, or let them down.
+//! Problems of lock tables.
 
 use hbase_client::{BytesBinary, PartitionRule, TableDescriptor, TableRegion};
 use hbase_txn::lock::{LockName, LockTableOptions};
@@ -13,7 +13,7 @@ use crate::command;
 /// The default lease of Java clients, in seconds.
 const JAVA_LEASE: u64 = 90;
 
-/// Whether a table is one for locks: it has their family alone, and nothing that transactions need.
+/// Whether a table is for locks: it has only their family, and nothing that transactions need.
 pub(crate) fn is_one(descriptor: &TableDescriptor) -> bool {
     let alone = matches!(&descriptor.families[..], [family] if family.name == LockTableOptions::FAMILY);
     let rule = match PartitionRule::from_descriptor(descriptor) {
@@ -24,7 +24,7 @@ pub(crate) fn is_one(descriptor: &TableDescriptor) -> bool {
     alone && rule && !descriptor.names_multi_row_mutation_endpoint()
 }
 
-/// What its descriptor and its regions tell.
+/// Returns the findings from its descriptor and its regions.
 pub(super) fn findings(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let companions = LockTableOptions::has_companions(descriptor);
@@ -98,7 +98,7 @@ fn restriction_missing(descriptor: &TableDescriptor) -> Option<Finding> {
     Some(finding.of_table(&descriptor.name).fixed_by(command, ""))
 }
 
-/// The settings of the family, one by one.
+/// The checks of the family's settings.
 struct Audit<'a> {
     family: Family<'a>,
     companions: bool,

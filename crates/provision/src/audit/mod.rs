@@ -2,18 +2,18 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `finding` | [`Finding`]: a problem, and its text |
+//! | `finding` | [`Finding`]: a problem and its text |
 //! | `name` | the names of findings |
-//! | `cluster` | versions, servers, clocks, switches: problems of every table |
+//! | `cluster` | versions, servers, clocks, switches: problems that affect every table |
 //! | `clocks` | differences between clocks of region servers |
-//! | `table` | everything about one table |
-//! | `rule` | its partition rule, and boundaries that contradict it |
+//! | `table` | all problems of one table |
+//! | `rule` | its partition rule, and boundaries that violate it |
 //! | `endpoint` | the answers of its regions |
 //! | `settings` | its attributes and families |
-//! | `load` | regions that are too large, or get too many requests |
+//! | `load` | regions that are too large, or receive too many requests |
 //! | `rights` | the user's permissions |
-//! | `lock_table` `latch_table` | problems of tables for locks and for latches |
-//! | `family` | settings of a family, as findings name them |
+//! | `lock_table` `latch_table` | problems of lock tables and latch tables |
+//! | `family` | settings of one family |
 
 mod clocks;
 mod cluster;
@@ -45,23 +45,23 @@ pub(super) use self::{
     lock_table::is_one as is_lock_table, name::Name, rule::cut_text, table::of_descriptor,
 };
 
-/// Tables that are audited at a time.
+/// The number of tables that are audited concurrently.
 const AT_ONCE: usize = 4;
 
 /// The findings of a cluster and its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClusterAudit {
-    /// HBase's version: the master's.
+    /// The HBase version of the master.
     pub version: String,
-    /// The region servers that are up.
+    /// The live region servers.
     pub servers: Vec<ServerName>,
     /// The tables that were audited.
     pub tables: Vec<TableName>,
     /// The number of tables that were skipped, because they are not for transactions, locks or
     /// latches.
     pub left_out: usize,
-    /// The findings: of the cluster first, then of its tables.
+    /// The findings: first those of the cluster, then those of its tables.
     pub findings: Vec<Finding>,
 }
 
@@ -72,24 +72,25 @@ pub(super) fn is_for_locks_or_latches(descriptor: &TableDescriptor) -> bool {
 
 /// Finds all problems of a table with transactions, locks and latches. Changes nothing.
 ///
-/// A table without the endpoint, and with no rule or one of a single byte, is checked as a lock
-/// table if it has the family `D` alone, and as a latch table if it has `C` alone or `C` and `S`.
+/// A table without the endpoint, and without a rule or with a rule of a single byte, is checked as
+/// a lock table if `D` is its only family, and as a latch table if its families are `C` or `C` and
+/// `S`.
 ///
-/// Queries each region for the endpoint, and whether it honours conditions. Problems of the cluster
-/// that concern the table are among the findings: the master's version, switches, clocks, servers
-/// that are down. Servers do not report their versions to clients: one that is too old for
+/// Queries each region for the endpoint, and whether it honours conditions. The findings include
+/// problems of the cluster that concern the table: the master's version, switches, clocks, servers
+/// that are down. Servers do not report their versions to clients, so a server that is too old for
 /// conditions is detected by the answers of its regions.
 ///
-/// Two settings can't be read by a client. A rule in the servers' own configuration is not used
+/// A client can't read two settings. A partition rule in the servers' own configuration is not used
 /// unless it is verified. A server that sets `hbase.hregion.keyvalue.timestamp.slop.millisecs` may
-/// refuse transactions with an id, because their records are stamped ahead by the table's replay
-/// window.
+/// refuse transactions with an id, because the timestamps of their records are ahead by the table's
+/// replay window.
 ///
 /// # Errors
 ///
-/// Returns an error if there is no such table ([`TableNotFound`](ClientErrorKind::TableNotFound)),
-/// or if the master or `hbase:meta` does not answer. A region that does not answer is a finding,
-/// and so is any other failed check.
+/// Returns [`TableNotFound`](ClientErrorKind::TableNotFound) if the table does not exist, or an
+/// error if the master or `hbase:meta` does not answer. A region that does not answer is a finding,
+/// and so is any other check that fails.
 pub async fn audit_table(connection: &Connection, name: impl IntoTableName) -> Result<Vec<Finding>> {
     let name = &name.into_table_name()?;
     let deadline = Instant::now() + connection.config().operation_timeout();
@@ -109,15 +110,17 @@ pub async fn audit_table(connection: &Connection, name: impl IntoTableName) -> R
     Ok(findings)
 }
 
-/// Finds all problems of a cluster with transactions, locks and latches: of the cluster itself, and
-/// of these tables, or of all tables for this purpose that the user may see. Changes nothing.
+/// Finds all problems of a cluster with transactions, locks and latches: problems of the cluster
+/// itself, and of these tables, or, if `tables` is empty, of all tables for this purpose that the
+/// user can see. Changes nothing.
 ///
-/// With several region servers it takes up to ten seconds: their clocks are compared by the reports
-/// that they send every few seconds.
+/// With several region servers this takes up to ten seconds, because their clocks are compared by
+/// the reports that they send every few seconds.
 ///
 /// # Errors
 ///
-/// As [`audit_table`]. A table that is deleted meanwhile is skipped.
+/// Returns the errors of [`audit_table`]. If `tables` is empty, a table that is deleted meanwhile
+/// is skipped.
 pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Result<ClusterAudit> {
     let deadline = Instant::now() + connection.config().operation_timeout();
     let admin = connection.admin();

@@ -1,9 +1,8 @@
-//! The names of findings: they stay the same from version to version, and docs/auditing.md has them
-//! all.
+//! The names of findings. They are the same in all versions, and docs/auditing.md lists them.
 
 macro_rules! names {
     ($($name:ident $text:literal)*) => {
-        /// What is found, by name.
+        /// The name of a finding.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(in crate) enum Name {
             $($name,)*
@@ -68,7 +67,7 @@ mod tests {
 
     use super::Name;
 
-    /// People look names up, and programs know them.
+    /// docs/auditing.md has all names.
     #[test]
     fn findings_are_called_as_the_page_on_auditing_has_them() {
         let page = Path::new(env!("REPOSITORY")).join("docs/auditing.md");

@@ -1,4 +1,4 @@
-//! What the connection's user may do with a table.
+//! The permissions of the connection's user on a table.
 
 use hbase_client::{Connection, Permission, TableName, low_level::AdminCalls};
 use hbase_txn::Result;
@@ -7,10 +7,11 @@ use tokio::time::Instant;
 use super::{finding::Finding, name::Name};
 use crate::command;
 
-/// What a transaction, a lock or a latch needs.
+/// The permissions that transactions, locks and latches need.
 const NEEDED: [(Permission, &str); 2] = [(Permission::Read, "read"), (Permission::Write, "write")];
 
-/// Rights that the user lacks. Where the cluster checks none, none are lacking.
+/// Returns findings for permissions that the user lacks; none if the cluster does not check
+/// permissions.
 pub(super) async fn findings(
     connection: &Connection,
     table: &TableName,
@@ -37,7 +38,7 @@ pub(super) async fn findings(
     )))
 }
 
-/// Of a table whose descriptor the user may not even read, which is all that can be found of it.
+/// The only finding of a table whose descriptor the user may not read.
 pub(super) fn unreadable(connection: &Connection, table: &TableName) -> Finding {
     let what =
         "may not read the table's descriptor, which takes the right to create (C) or to administer it (A)";

@@ -1,4 +1,4 @@
-//! Whether a table states a partition rule, and its boundaries follow it.
+//! A table's partition rule, and boundaries that violate it.
 
 use bytes::Bytes;
 use hbase_client::{BytesBinary, Partition, PartitionRule, TableDescriptor, TableName, TableRegion};
@@ -7,7 +7,7 @@ use hbase_txn::Error;
 use super::{finding::Finding, name::Name};
 use crate::command;
 
-/// No rule at all, or one that HBase takes without a word and does not follow.
+/// The finding for a missing rule, or for one that HBase silently accepts and does not follow.
 pub(super) fn missing(descriptor: &TableDescriptor, error: &Error) -> Finding {
     let name = if is_attempted(descriptor) {
         Name::RuleInvalid
@@ -32,7 +32,7 @@ pub(super) fn missing(descriptor: &TableDescriptor, error: &Error) -> Finding {
     }
 }
 
-/// Whether its attributes say anything of a rule.
+/// Whether any attribute belongs to a partition rule.
 pub(super) fn is_attempted(descriptor: &TableDescriptor) -> bool {
     let rules = [PartitionRule::prefix_length(1), PartitionRule::delimiter("/")];
     let mut attributes = rules.iter().flatten().flat_map(PartitionRule::attributes);
@@ -41,14 +41,14 @@ pub(super) fn is_attempted(descriptor: &TableDescriptor) -> bool {
             .attribute(key)
             .or_else(|| descriptor.configuration.get(key).map(String::as_str));
         match key {
-            // Other split policies are no attempt at a rule.
+            // Other split policies do not belong to a partition rule.
             "SPLIT_POLICY" => set.is_some_and(|set| value.ends_with(set)),
             _ => set.is_some_and(|set| set != "None"),
         }
     })
 }
 
-/// What its attributes may mean: a length under some name, or a delimiter.
+/// Guesses the intended rule from the attributes: a prefix length or a delimiter.
 fn meant(descriptor: &TableDescriptor) -> Option<(&'static str, String)> {
     let text = |bytes| std::str::from_utf8(bytes).ok();
     let attributes = descriptor.attributes.iter();
@@ -69,7 +69,7 @@ fn meant(descriptor: &TableDescriptor) -> Option<(&'static str, String)> {
     meant.all(|other| other == first).then_some(first)
 }
 
-/// Says which boundary cuts which partition.
+/// Describes a boundary that cuts a partition.
 pub(crate) fn cut_text(boundary: &Bytes, partition: &Partition) -> String {
     format!(
         "the region boundary {} cuts partition {partition} in two",
@@ -77,7 +77,7 @@ pub(crate) fn cut_text(boundary: &Bytes, partition: &Partition) -> String {
     )
 }
 
-/// Boundaries between regions that cut a partition in two.
+/// Returns findings for region boundaries that cut a partition in two.
 pub(super) fn boundaries(name: &TableName, rule: &PartitionRule, regions: &[TableRegion]) -> Vec<Finding> {
     let names = |region: &TableRegion| region.region.encoded_text();
     let neighbours = regions.iter().zip(regions.iter().skip(1));

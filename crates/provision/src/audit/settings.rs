@@ -1,4 +1,4 @@
-//! Attributes and families of a table that stop transactions, or some of them.
+//! Attributes and families that prevent some or all transactions on a table.
 
 use hbase_client::{Durability, TableDescriptor};
 use hbase_txn::TableDescriptorExt;
@@ -6,7 +6,7 @@ use hbase_txn::TableDescriptorExt;
 use super::{finding::Finding, name::Name};
 use crate::command;
 
-/// What its descriptor tells.
+/// Returns the findings from its descriptor.
 pub(super) fn findings(descriptor: &TableDescriptor) -> Vec<Finding> {
     let mut findings: Vec<_> = feature_unknown(descriptor).into_iter().collect();
     findings.extend(switched_off(descriptor, "SPLIT_ENABLED", "splits"));
@@ -18,7 +18,7 @@ pub(super) fn findings(descriptor: &TableDescriptor) -> Vec<Finding> {
     findings
 }
 
-/// What a newer release has done to the table, and this one would not respect.
+/// Returns a finding for a feature of a newer release that this release would not respect.
 pub(super) fn feature_unknown(descriptor: &TableDescriptor) -> Option<Finding> {
     let unknown: Vec<_> = descriptor.unknown_features().collect();
     if unknown.is_empty() {
@@ -90,7 +90,7 @@ fn record_family_missing(descriptor: &TableDescriptor) -> Option<Finding> {
     Some(finding.of_table(&descriptor.name).fixed_by(command, ""))
 }
 
-/// Settings by which records would be lost: the table is not opened with them.
+/// Returns a finding for settings that would lose records; the table is not opened with them.
 fn records_unusable(descriptor: &TableDescriptor) -> Option<Finding> {
     let error = descriptor.replay_window().err()?;
     let attribute = TableDescriptor::REPLAY_WINDOW;

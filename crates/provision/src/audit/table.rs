@@ -1,4 +1,4 @@
-//! Everything about one table that would stop what it is for, not only the first.
+//! All problems of one table, not only the first.
 
 use hbase_client::{
     Admin, Connection, PartitionRule, TableDescriptor, TableName, TableRegion, TableState,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::command;
 
-/// What a table is for.
+/// The purpose of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Transactions,
@@ -41,12 +41,13 @@ impl Found {
         })
     }
 
-    /// What it is for: what is neither for locks nor for latches is taken to be for transactions.
+    /// Returns the purpose. A table that is neither for locks nor for latches counts as one for
+    /// transactions.
     pub(super) fn purpose(&self) -> Purpose {
         purpose(&self.descriptor)
     }
 
-    /// Whether anything of it says that it is for what this toolkit does.
+    /// Whether any property of the table shows that it is for this toolkit.
     pub(super) fn is_ours(&self) -> bool {
         self.purpose() != Purpose::Transactions
             || self.descriptor.names_multi_row_mutation_endpoint()
@@ -58,11 +59,13 @@ impl Found {
                 .any(|family| TableDescriptor::reserves_family(&family.name))
     }
 
-    /// What stops what it is for. What can't be looked at is a finding, and the rest is looked at.
+    /// Returns all problems for the table's purpose. A check that fails is a finding, and the other
+    /// checks continue.
     ///
     /// # Errors
     ///
-    /// [`TableNotFound`](ClientErrorKind::TableNotFound) when it has gone away meanwhile.
+    /// Returns [`TableNotFound`](ClientErrorKind::TableNotFound) if the table was dropped
+    /// meanwhile.
     pub(super) async fn findings(
         &self,
         connection: &Connection,
@@ -114,7 +117,7 @@ impl Found {
         let doubtful = answers.any_silent() || !failed.is_empty();
         findings.extend(failed);
         if doubtful {
-            // Nothing answers for a table that was dropped.
+            // The regions of a dropped table do not answer either.
             match admin.until(deadline).descriptor(name).await {
                 Err(error) if error.kind() == ClientErrorKind::TableNotFound => return Err(error.into()),
                 _ => {}
@@ -145,7 +148,7 @@ fn purpose(descriptor: &TableDescriptor) -> Purpose {
     }
 }
 
-/// The findings from a table's descriptor and boundaries, without further calls.
+/// Returns the findings from a table's descriptor and boundaries, without further calls.
 pub(crate) fn of_descriptor(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Finding> {
     match purpose(descriptor) {
         Purpose::Locks => {
@@ -173,7 +176,7 @@ fn rule_or_cuts(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Fi
     }
 }
 
-/// Of what could not be looked at.
+/// The finding for a check that failed.
 pub(super) fn incomplete(table: &TableName, what: &str, error: &Error) -> Finding {
     Finding::broken(
         Name::AuditIncomplete,

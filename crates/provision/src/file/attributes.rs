@@ -1,4 +1,4 @@
-//! Attributes that a file gives as HBase has them.
+//! Attributes of a file in HBase's own spelling.
 
 use hbase_client::TableDescriptor;
 use hbase_txn::{TableDescriptorExt, lock::LockTableOptions};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::attribute::{RULE_ATTRIBUTES, TABLE_ATTRIBUTES, names_endpoint};
 
-/// Attributes of a table that keys of the file stand for.
+/// Table attributes that are set by keys of the file.
 const BY_KEY: [(&str, &str); 5] = [
     ("SPLIT_ENABLED", "split_enabled"),
     ("MERGE_ENABLED", "merge_enabled"),
@@ -31,7 +31,7 @@ pub(super) fn of_table(section: Section<'_>, faults: &mut Faults<'_>) -> Vec<(St
     attributes
 }
 
-/// The attributes of a family, of which `by_key` are given by keys of the file.
+/// The attributes of a family; those in `by_key` are set by keys of the file.
 pub(super) fn of_family(
     section: Section<'_>,
     by_key: &[(&str, &str)],
@@ -52,7 +52,7 @@ pub(super) fn of_family(
     attributes
 }
 
-/// HBase takes an attribute that it does not know without a word.
+/// HBase silently accepts an attribute that it does not know.
 fn misspelt(name: &Placed<&str>, known: &[&str]) -> Option<String> {
     if name.value.is_empty() {
         return Some("an attribute without a name".to_owned());
@@ -67,7 +67,7 @@ fn refusal_in_table(name: &str, value: &str) -> Option<String> {
     if let Some((_, key)) = BY_KEY.iter().find(|(by_key, _)| *by_key == name) {
         return Some(format!("attribute {name} is set by the key {key}"));
     }
-    // Which split policy decides when to split is the user's choice.
+    // The choice of a split policy (when to split) is left to the user.
     if RULE_ATTRIBUTES.contains(&name) {
         return Some(format!("attribute {name} is set by [partition]"));
     }

@@ -10,7 +10,7 @@ use super::{
     section::{Placed, Section},
 };
 
-/// Attributes that keys of the file stand for.
+/// Family attributes that are set by keys of the file.
 const BY_KEY: [(&str, &str); 12] = [
     ("VERSIONS", "versions"),
     ("MIN_VERSIONS", "min_versions"),
@@ -32,7 +32,7 @@ const BLOOM_FILTERS: [&str; 4] = ["NONE", "ROW", "ROWCOL", "ROWPREFIX_FIXED_LENG
 const KEEP_DELETED: [&str; 3] = ["FALSE", "TRUE", "TTL"];
 const MOST: u64 = i32::MAX as u64;
 
-/// Reads a family. None where it has no name that a family can have.
+/// Reads a family. Returns `None` if the family has no valid name.
 pub(super) fn read(mut section: Section<'_>, faults: &mut Faults<'_>) -> Option<Placed<FamilyDescriptor>> {
     let place = section.place();
     let name = name(&mut section, faults);
@@ -129,7 +129,7 @@ fn name(section: &mut Section<'_>, faults: &mut Faults<'_>) -> Option<Bytes> {
     Some(name.value)
 }
 
-/// Refuses families of one name; in the order of the file.
+/// Refuses families with the same name, in the order of the file.
 pub(super) fn refuse_twins(families: &[Placed<FamilyDescriptor>], faults: &mut Faults<'_>) {
     for (at, family) in families.iter().enumerate() {
         let first = families[..at]

@@ -1,10 +1,10 @@
-//! What is wrong with a table file, and where.
+//! Errors in a table file, with their positions.
 
 use std::ops::Range;
 
 use hbase_txn::Error;
 
-/// What was found wrong with a file so far.
+/// The errors found in a file so far.
 #[derive(Debug)]
 pub(super) struct Faults<'t> {
     origin: &'t str,
@@ -21,23 +21,24 @@ impl<'t> Faults<'t> {
         }
     }
 
-    /// Notes a reason at a place of the text.
+    /// Adds an error at a position of the text.
     pub(super) fn add(&mut self, place: Range<usize>, reason: impl Into<String>) {
         self.found.push((place.start, reason.into()));
     }
 
-    /// `FILE:LINE:COLUMN` of a place.
+    /// Returns a position as `FILE:LINE:COLUMN`.
     pub(super) fn told(&self, place: &Range<usize>) -> String {
         let (line, column) = self.line_and_column(place.start);
         format!("{}:{line}:{column}", self.origin)
     }
 
-    /// The line of a place, from 1.
+    /// Returns the line of a position, from 1.
     pub(super) fn line(&self, place: &Range<usize>) -> usize {
         self.line_and_column(place.start).0
     }
 
-    /// Whether a value in double quotes has a backslash there, which TOML itself interprets.
+    /// Whether a value is a basic string (in double quotes) with a backslash, which TOML itself
+    /// interprets.
     pub(super) fn is_escaped(&self, place: &Range<usize>) -> bool {
         let raw = self.text.get(place.clone()).unwrap_or_default();
         raw.starts_with('"') && raw.contains('\\')
@@ -47,7 +48,7 @@ impl<'t> Faults<'t> {
         self.found.is_empty()
     }
 
-    /// One line of text for each, in the order of their places.
+    /// Returns one error with one line for each fault, in the order of their positions.
     pub(super) fn into_error(mut self) -> Error {
         self.found.sort();
         let lines: Vec<String> = self
@@ -58,7 +59,7 @@ impl<'t> Faults<'t> {
         Error::invalid(lines.join("\n"))
     }
 
-    /// Both from 1, the column in characters.
+    /// Returns the line and the column, both from 1; the column is in characters.
     fn line_and_column(&self, at: usize) -> (usize, usize) {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

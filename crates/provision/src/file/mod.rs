@@ -1,13 +1,13 @@
-//! Tables as files of TOML.
+//! Tables as TOML files.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `table` | statements about the table as a whole, by kind |
+//! | `table` | keys for the table as a whole, by kind |
 //! | `family` | a column family |
-//! | `split` | split keys, given or generated |
-//! | `attributes` | attributes as HBase has them |
-//! | `section` | a table of TOML whose keys are known |
-//! | `faults` | errors in a file, with their places |
+//! | `split` | split keys, listed or generated |
+//! | `attributes` | attributes in HBase's own spelling |
+//! | `section` | a TOML table with known keys |
+//! | `faults` | errors in a file, with their positions |
 
 mod attributes;
 mod family;
@@ -27,7 +27,7 @@ use toml::de::DeTable;
 
 use self::{faults::Faults, section::Section};
 
-/// A table as a file describes it. `schemas/tables` has examples with all keys.
+/// A table as described by a file. `schemas/tables` has examples with all keys.
 ///
 /// # Example
 ///
@@ -52,10 +52,10 @@ use self::{faults::Faults, section::Section};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableFile {
     pub(super) kind: TableKind,
-    /// What the file states, without the endpoint.
+    /// The statements of the file, without the endpoint.
     pub(super) stated: TableDescriptor,
     pub(super) rule: Option<PartitionRule>,
-    /// Whether the table itself is to name the endpoint.
+    /// Whether the table's own descriptor names the endpoint.
     pub(super) endpoint: bool,
     pub(super) split_keys: Vec<Bytes>,
     pub(super) create_namespace: bool,
@@ -68,10 +68,10 @@ pub struct TableFile {
 pub enum TableKind {
     /// Transactions.
     Transactions,
-    /// Locks, as [`LockTableOptions`](hbase_txn::lock::LockTableOptions) creates a table for them.
+    /// Locks, in a table as [`LockTableOptions`](hbase_txn::lock::LockTableOptions) creates it.
     Locks,
-    /// Latches, as [`LatchTableOptions`](hbase_txn::latch::LatchTableOptions) creates a table
-    /// for them.
+    /// Latches, in a table as [`LatchTableOptions`](hbase_txn::latch::LatchTableOptions) creates
+    /// it.
     Latches,
 }
 
@@ -83,8 +83,8 @@ impl TableFile {
     ///
     /// # Errors
     ///
-    /// Returns an error as [`parse`](Self::parse), and if the file can't be read
-    /// ([`InvalidConfig`](ClientErrorKind::InvalidConfig)).
+    /// Returns the errors of [`parse`](Self::parse), or
+    /// [`InvalidConfig`](ClientErrorKind::InvalidConfig) if the file can't be read.
     pub fn read(path: &Path) -> Result<Self> {
         let unreadable = |why: String| {
             Error::new(
@@ -104,9 +104,9 @@ impl TableFile {
     ///
     /// # Errors
     ///
-    /// Returns an error of the kind [`InvalidInput`](ClientErrorKind::InvalidInput), with a line
-    /// `ORIGIN:LINE:COLUMN: REASON` for each mistake. If the text is no UTF-8 or no TOML, further
-    /// mistakes may not be listed.
+    /// Returns [`InvalidInput`](ClientErrorKind::InvalidInput) with a line
+    /// `ORIGIN:LINE:COLUMN: REASON` for each mistake. If the text is not valid UTF-8 or TOML,
+    /// further mistakes may not be listed.
     pub fn parse(origin: &str, contents: impl AsRef<[u8]>) -> Result<Self> {
         let contents = contents.as_ref();
         if contents.len() > Self::LONGEST {
@@ -132,7 +132,7 @@ impl TableFile {
         }
     }
 
-    /// Returns the place of the table's name, as `FILE:LINE:COLUMN`.
+    /// Returns the position of the table's name, as `FILE:LINE:COLUMN`.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
@@ -156,7 +156,7 @@ impl TableFile {
         self.rule.as_ref()
     }
 
-    /// Returns the descriptor of a new table.
+    /// Returns the descriptor for creating the table.
     #[must_use]
     pub fn descriptor(&self) -> TableDescriptor {
         match self.endpoint {
@@ -165,15 +165,15 @@ impl TableFile {
         }
     }
 
-    /// Returns the first keys of the regions of a new table; the boundaries of an existing table
-    /// stay as they are.
+    /// Returns the split keys for creating the table. The boundaries of an existing table stay
+    /// unchanged.
     #[must_use]
     pub fn split_keys(&self) -> &[Bytes] {
         &self.split_keys
     }
 }
 
-/// Reports the first byte that is no UTF-8, with its place.
+/// Reports the position of the first byte that is not valid UTF-8.
 fn no_text(origin: &str, contents: &[u8], error: Utf8Error) -> Error {
     let (before, behind) = contents.split_at(error.valid_up_to());
     let before = String::from_utf8_lossy(before);

@@ -1,4 +1,4 @@
-//! A table of TOML whose keys are known: each is taken once, and what is left over is not known.
+//! A TOML table with known keys: each key is taken once, and the keys left over are unknown.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use toml::{
 
 use super::faults::Faults;
 
-/// HBase's "for ever", in seconds.
+/// The number of seconds that HBase treats as an unlimited TTL.
 pub(super) const FOREVER: u64 = i32::MAX as u64;
 
-/// A value that was read, and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Placed<T> {
     pub(super) value: T,
@@ -24,7 +24,7 @@ pub(super) struct Placed<T> {
 
 /// A table that is being read.
 pub(super) struct Section<'d> {
-    /// What a person calls it.
+    /// The name of the table in error messages.
     what: &'static str,
     table: &'d DeTable<'d>,
     place: Range<usize>,
@@ -41,12 +41,12 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// Where it stands as a whole.
+    /// The position of the whole table.
     pub(super) fn place(&self) -> Range<usize> {
         self.place.clone()
     }
 
-    /// Where a key stands, if it is there.
+    /// The position of a key, if it is present.
     pub(super) fn place_of(&self, key: &str) -> Option<Range<usize>> {
         self.table.get_key_value(key).map(|(key, _)| key.span())
     }
@@ -56,7 +56,7 @@ impl<'d> Section<'d> {
         self.table.get(key)
     }
 
-    /// Text.
+    /// Takes a string.
     pub(super) fn text(&mut self, key: &'static str, faults: &mut Faults<'_>) -> Option<Placed<&'d str>> {
         let value = self.take(key)?;
         let text = value.get_ref().as_str();
@@ -66,13 +66,13 @@ impl<'d> Section<'d> {
         text.map(|text| placed(text, value))
     }
 
-    /// Bytes, as HBase's shell writes them.
+    /// Takes bytes, in the notation of HBase's shell.
     pub(super) fn bytes(&mut self, key: &'static str, faults: &mut Faults<'_>) -> Option<Placed<Bytes>> {
         let value = self.take(key)?;
         bytes(key, value, faults)
     }
 
-    /// A list of bytes.
+    /// Takes a list of bytes.
     pub(super) fn byte_list(
         &mut self,
         key: &'static str,
@@ -87,7 +87,7 @@ impl<'d> Section<'d> {
         Some(placed(items, value))
     }
 
-    /// Yes or no.
+    /// Takes a boolean.
     pub(super) fn flag(&mut self, key: &'static str, faults: &mut Faults<'_>) -> Option<Placed<bool>> {
         let value = self.take(key)?;
         let flag = value.get_ref().as_bool();
@@ -97,7 +97,7 @@ impl<'d> Section<'d> {
         flag.map(|flag| placed(flag, value))
     }
 
-    /// A whole number within these bounds.
+    /// Takes an integer from `least` to `most`.
     pub(super) fn number(
         &mut self,
         key: &'static str,
@@ -122,7 +122,7 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// One of these words, in any case; as HBase writes it.
+    /// Takes one of these words, in upper or lower case. Returns it in HBase's spelling.
     pub(super) fn word(
         &mut self,
         key: &'static str,
@@ -141,7 +141,7 @@ impl<'d> Section<'d> {
         })
     }
 
-    /// A time in whole seconds, `30s`, `5m`, `12h`, `90d`, or for ever.
+    /// Takes a duration in whole seconds, such as `30s`, `5m`, `12h` or `90d`, or `forever`.
     pub(super) fn seconds(&mut self, key: &'static str, faults: &mut Faults<'_>) -> Option<Placed<u64>> {
         let text = self.text(key, faults)?;
         match seconds(text.value) {
@@ -161,7 +161,7 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// A table below this one.
+    /// Takes a subtable.
     pub(super) fn section(&mut self, key: &'static str, faults: &mut Faults<'_>) -> Option<Self> {
         let value = self.take(key)?;
         let table = value.get_ref().as_table();
@@ -171,7 +171,7 @@ impl<'d> Section<'d> {
         table.map(|table| Self::of(key, table, value.span()))
     }
 
-    /// Tables below this one, each under `[[key]]`.
+    /// Takes an array of subtables, each under `[[key]]`.
     pub(super) fn sections(&mut self, key: &'static str, faults: &mut Faults<'_>) -> Vec<Self> {
         let Some(value) = self.take(key) else {
             return Vec::new();
@@ -197,7 +197,7 @@ impl<'d> Section<'d> {
         sections
     }
 
-    /// All keys, of a table whose keys are the user's, with their values as text.
+    /// Returns all keys of a table with free keys, and their values as text.
     pub(super) fn entries(self, faults: &mut Faults<'_>) -> Vec<(Placed<&'d str>, String)> {
         let mut entries = Vec::new();
         for (key, value) in self.table {

@@ -1,4 +1,4 @@
-//! Where the regions of a table begin that is made from a file.
+//! The initial split keys of a table.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use super::{
     section::{Placed, Section},
 };
 
-/// No table is made with more regions at once.
+/// The maximum number of regions of a new table.
 const MAX_REGIONS: u64 = 65_536;
-/// No row key is longer.
+/// The maximum length of a row key (`HConstants.MAX_ROW_LENGTH`).
 const MAX_KEY: usize = i16::MAX as usize;
 
-/// How keys are spread that are made evenly, and the digits they are made of.
+/// The keys for evenly spread split keys, and the digits that generated split keys consist of.
 const EVENLY: [(&str, Digits); 3] = [
     ("hex", Digits::Of(b"0123456789abcdef")),
     ("decimal", Digits::Of(b"0123456789")),
@@ -28,7 +28,7 @@ enum Digits {
     Bytes,
 }
 
-/// Reads the split keys: those that are given, or as many as are to be made.
+/// Reads the split keys: listed in the file, or generated for a number of regions.
 pub(super) fn read(
     mut section: Section<'_>,
     rule: Option<&PartitionRule>,
@@ -94,8 +94,7 @@ fn refuse_disorder(keys: &[Placed<Bytes>], faults: &mut Faults<'_>) {
     }
 }
 
-/// Refuses boundaries that would part rows of one partition. Of keys that are made together, the
-/// first is named.
+/// Refuses boundaries that split a partition. Of generated keys, only the first is reported.
 fn refuse_cuts(keys: &[Placed<Bytes>], rule: &PartitionRule, faults: &mut Faults<'_>) {
     let mut last: Option<&Range<usize>> = None;
     for key in keys {
@@ -125,7 +124,7 @@ impl Digits {
         }
     }
 
-    /// The boundaries of so many regions, each as short as the number of regions allows.
+    /// Generates the boundaries for a number of regions, each as short as that number allows.
     fn boundaries(self, regions: u64) -> Vec<Bytes> {
         let base = self.count();
         let (mut width, mut all) = (1, base);

@@ -1,5 +1,4 @@
-//! What a file says of its table as a whole. Keys that are only for tables of another kind are
-//! refused.
+//! The keys for a table as a whole. A key for tables of another kind is refused.
 
 use std::ops::Range;
 
@@ -15,7 +14,7 @@ use super::{
     split,
 };
 
-/// The kinds that a file may have, and the keys that only files of these kinds have.
+/// The kinds of table files; below, the keys that only some kinds have.
 const KINDS: [(&str, TableKind); 3] = [
     ("transactions", TableKind::Transactions),
     ("locks", TableKind::Locks),
@@ -38,10 +37,10 @@ const ONLY_FOR: [(&str, &[TableKind]); 14] = [
     ("state_family", &[TableKind::Latches]),
 ];
 
-/// Everything that a file may say.
+/// The values of all keys.
 struct Keys {
     name: Option<TableName>,
-    /// Where the name stands.
+    /// The position of the name.
     place: String,
     kind: TableKind,
     create_namespace: bool,
@@ -63,7 +62,7 @@ struct Keys {
     attributes: Vec<(String, String)>,
 }
 
-/// Reads a file. None where something is wrong that leaves no table to describe.
+/// Reads a file. Returns `None` if its mistakes leave no table to describe.
 pub(super) fn read(section: Section<'_>, faults: &mut Faults<'_>) -> Option<TableFile> {
     let keys = Keys::read(section, faults);
     match keys.kind {
@@ -275,7 +274,7 @@ fn refuse_keys_of_others(section: &Section<'_>, kind: TableKind, faults: &mut Fa
     }
 }
 
-/// Reads the partition rule. None where it is wrong.
+/// Reads the partition rule. Returns `None` if it is invalid.
 fn rule(mut section: Section<'_>, faults: &mut Faults<'_>) -> Option<PartitionRule> {
     let length = section.number("prefix_length", 1, i16::MAX as u64, faults);
     let delimiter = section.bytes("delimiter", faults);

@@ -7,7 +7,7 @@ use super::*;
 mod examples;
 mod schema;
 
-/// A table that lacks nothing; what a case is about is put in front of it, or behind.
+/// A complete table; a test case adds its own lines before or after it.
 const SOUND: &str = "table = 'orders'\npartition = {prefix_length = 3}\nfamily = [{name = 'f'}]\n";
 
 fn parse(text: &str) -> Result<TableFile> {
@@ -251,7 +251,7 @@ fn a_file_knows_where_its_table_is_named() {
     assert_eq!(behind.place(), "t.toml:3:11");
 }
 
-/// The list of what must be refused, each with file, line and column.
+/// The mistakes that must be refused, each with file, line and column.
 #[rstest]
 #[case::unknown_key("table = 'o'\ncolour = 'red'", "t.toml:2:1: unknown key \"colour\"")]
 #[case::type_error("table = 'o'\nkind = 1", "t.toml:2:8: kind is a whole number")]

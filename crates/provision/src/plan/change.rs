@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 
-/// The kind of a [`Change`]. Its name in JSON, in words with dashes, is the same in all versions.
+/// The kind of a [`Change`]. Its kebab-case name in JSON is the same in all versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -19,7 +19,7 @@ pub enum ChangeKind {
     DropFamily,
     /// Sets an attribute of a family.
     SetFamilyAttribute,
-    /// Changes the partition rule; the attributes of the rule are changes of their own.
+    /// Changes the partition rule; the attributes of the rule are separate changes.
     SetRule,
     /// Attaches `MultiRowMutationEndpoint`.
     AttachEndpoint,
@@ -66,15 +66,15 @@ pub struct Change {
 pub struct Refusal {
     /// The table.
     pub table: String,
-    /// The place in the file that names it, as `FILE:LINE:COLUMN`; `None` without a file.
+    /// The position of the table's name in the file, as `FILE:LINE:COLUMN`; `None` without a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The refusal's name: `boundary-inside-partition`, `namespace-missing` or `data-loss`.
+    /// The name of the refusal: `boundary-inside-partition`, `namespace-missing` or `data-loss`.
     pub refused: &'static str,
-    /// The region boundary that is in the way.
+    /// The region boundary that prevents the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boundary: Option<String>,
-    /// The partition that it cuts.
+    /// The partition that the boundary splits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
     /// The reason.
@@ -83,16 +83,16 @@ pub struct Refusal {
     pub fix: String,
 }
 
-/// A note on a setting that stays as it is. In JSON the keys and their order are fixed.
+/// A note on a setting that stays unchanged. In JSON the keys and their order are fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PlanNote {
     /// The table.
     pub table: String,
-    /// The note's name: `left-alone`, `splits-differ`, `boundary-inside-bucket` or
+    /// The name of the note: `left-alone`, `splits-differ`, `boundary-inside-bucket` or
     /// `table-disabled`.
     pub note: &'static str,
-    /// The note.
+    /// The text of the note.
     pub what: String,
 }
 
@@ -125,7 +125,7 @@ impl Change {
         }
     }
 
-    /// The change of a value.
+    /// The text of a change from one value to another.
     fn becomes(&self) -> String {
         let to = self.to.as_deref().unwrap_or_default();
         match &self.from {

@@ -8,7 +8,7 @@ use hbase_client::{BytesBinary, FamilyDescriptor, PartitionRule, TableDescriptor
 use super::change::{Change, ChangeKind};
 use crate::attribute::{Of, names_endpoint};
 
-/// Returns the changes from `found` to `wanted`, without values that mean the same to HBase.
+/// Returns the changes from `found` to `wanted`, without values that HBase treats as equal.
 pub(super) fn difference(found: &TableDescriptor, wanted: &TableDescriptor) -> Vec<Change> {
     let mut changes: Vec<Change> = rule(found, wanted).into_iter().collect();
     changes.extend(attributes(found, wanted));
@@ -83,7 +83,7 @@ fn family_attributes(
         .collect()
 }
 
-/// The names whose values differ, with both values.
+/// Returns the names with different values, and both values.
 fn changed<'a>(
     of: Of,
     before: &'a BTreeMap<String, String>,

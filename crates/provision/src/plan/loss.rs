@@ -6,7 +6,8 @@ use hbase_txn::{TableDescriptorExt, lock::LockTableOptions};
 use super::change::{Change, ChangeKind};
 use crate::attribute::{Of, seconds};
 
-/// Returns the data that a change of an existing table loses. `found` is the table before it.
+/// Describes the data that a change of an existing table loses. `found` is the table before the
+/// change.
 pub(super) fn of(change: &Change, found: &TableDescriptor) -> Option<String> {
     match change.change {
         ChangeKind::DropFamily => Some(of_family(change.family.as_deref().unwrap_or_default())),
@@ -55,12 +56,12 @@ fn of_family_attribute(change: &Change) -> Option<String> {
         "TTL" => seconds(value),
         _ => value.parse().ok(),
     };
-    // What HBase itself can't read counts for as much as can be.
+    // A value that HBase can't parse counts as the worst case: a loss.
     let lowered = rank(&to).unwrap_or(0) < rank(&from).unwrap_or(u64::MAX);
     lowered.then(|| what.to_owned())
 }
 
-/// Records, and locks in partitions, are found by the prefix that the rule cuts.
+/// Records, and locks in partitions, are found by the prefix that the rule defines.
 fn of_rule(change: &Change, found: &TableDescriptor) -> Option<String> {
     change.from.as_ref()?;
     let kept = [TableDescriptor::RECORD_FAMILY, TableDescriptor::LOCK_FAMILY];
@@ -100,7 +101,7 @@ fn of_attribute(change: &Change, found: &TableDescriptor) -> Option<String> {
             .then(|| "a crash loses what was written last, and transactions are refused".to_owned());
     }
     if name == TableDescriptor::REPLAY_WINDOW && found.family(TableDescriptor::RECORD_FAMILY).is_some() {
-        // A day, where none is set.
+        // The default is one day.
         let window = |text: &Option<String>| text.as_deref().map_or(Some(86_400), seconds);
         let shorter = window(&change.to).unwrap_or(0) < window(&change.from).unwrap_or(u64::MAX);
         return shorter.then(|| {

@@ -1,4 +1,4 @@
-//! An existing table with the statements of a file: all other settings stay as they are.
+//! Merges the statements of a file into an existing table; all other settings stay unchanged.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::{
     file::TableFile,
 };
 
-/// The descriptor that a table gets. Families that the file does not name are dropped; attributes
-/// that it does not name are left alone, but for those that its keys stand for.
+/// Returns the descriptor that the table gets. Families that the file does not name are dropped;
+/// other attributes are left alone, except those that keys of the file control.
 pub(super) fn merged(found: &TableDescriptor, file: &TableFile) -> TableDescriptor {
     let mut wanted = TableDescriptor::from(found.name.clone());
     wanted.attributes = found.attributes.clone();
@@ -40,15 +40,15 @@ pub(super) fn merged(found: &TableDescriptor, file: &TableFile) -> TableDescript
     }
 }
 
-/// Whether an attribute is one that the file's keys stand for, and that the file does not want.
+/// Whether keys of the file control the attribute, and the file does not want it.
 fn is_over(name: &Bytes, file: &TableFile) -> bool {
     let of_keys = [TableDescriptor::PARTITION_VERSION, LockTableOptions::COMPANION];
     let stands_for = RULE_ATTRIBUTES.iter().chain(&of_keys).any(|key| name == key);
     stands_for && !file.stated.attributes.contains_key(name)
 }
 
-/// Whether the table decides by another policy than those of prefixes when it splits, and the file
-/// by none: the restriction alone keeps prefixes together.
+/// Whether the table has a split policy other than HBase's prefix policies, and the file sets only
+/// a prefix policy. The split restriction alone keeps prefixes together.
 fn has_split_policy_of_its_own(found: &TableDescriptor, file: &TableFile) -> bool {
     let of_prefixes = |policy: &str| policy.ends_with("KeyPrefixRegionSplitPolicy");
     let stated = file.stated.attribute("SPLIT_POLICY");
@@ -64,7 +64,8 @@ fn set(attributes: &mut BTreeMap<Bytes, Bytes>, of: Of, name: &Bytes, value: &By
     }
 }
 
-/// Settings of the table that the file does not state, and that are not HBase's defaults.
+/// Returns the settings of the table that differ from HBase's defaults and that the file does not
+/// state.
 pub(super) fn left_alone(found: &TableDescriptor, file: &TableFile) -> Vec<String> {
     let mut left = Vec::new();
     for (name, value) in &found.attributes {

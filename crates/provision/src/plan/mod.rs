@@ -1,9 +1,9 @@
-//! The changes between a cluster and the table that is wanted.
+//! The changes that turn the table on a cluster into the wanted one.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `change` | changes, refusals, notes, and their texts |
-//! | `merge` | an existing table with the statements of a file |
+//! | `merge` | merges the statements of a file into an existing table |
 //! | `difference` | the changes between two descriptors |
 //! | `loss` | data loss by a change |
 //! | `refusal` | the reasons why a plan can't be applied |
@@ -32,7 +32,7 @@ use super::{
 };
 
 /// The changes that give a table the wanted form. Reading a plan changes nothing;
-/// [`apply`](Self::apply) makes the changes.
+/// [`apply`](Self::apply) applies the changes.
 ///
 /// # Example
 ///
@@ -63,9 +63,9 @@ pub struct Plan {
 /// The target of a plan.
 #[derive(Clone, Debug)]
 pub(super) enum Goal {
-    /// A table as a file describes it.
+    /// A table as described by a file.
     File(TableFile),
-    /// A table that exists, with another descriptor.
+    /// An existing table with another descriptor.
     Descriptor(TableDescriptor),
 }
 
@@ -78,12 +78,12 @@ pub(super) struct Found {
 }
 
 impl Plan {
-    /// Reads the cluster, and plans the changes that make the table as the file describes it.
+    /// Reads the cluster and plans the changes that give the table the form described by the file.
     ///
     /// # Errors
     ///
-    /// Returns an error if the master or `hbase:meta` does not answer, with the
-    /// [`place`](TableFile::place) in the file. Changes that can't be applied are no errors, but
+    /// Returns an error if the master or `hbase:meta` does not answer; the error names the
+    /// [`place`](TableFile::place) in the file. Changes that can't be applied are not errors but
     /// [`refusals`](Self::refusals).
     pub async fn read(connection: &Connection, file: &TableFile) -> Result<Self> {
         let seen = async {
@@ -98,15 +98,15 @@ impl Plan {
         Ok(Self::to_file(file, found, namespace_exists))
     }
 
-    /// Reads an existing table, and plans the changes that give it this descriptor. The descriptor
+    /// Reads an existing table and plans the changes that give it this descriptor. The descriptor
     /// is complete: attributes and families that it does not name are removed.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such table
-    /// ([`TableNotFound`](ClientErrorKind::TableNotFound)), if no table can have the descriptor
-    /// ([`InvalidInput`](ClientErrorKind::InvalidInput)), or if the master or `hbase:meta` does not
-    /// answer.
+    /// Returns an error if the table does not exist
+    /// ([`TableNotFound`](ClientErrorKind::TableNotFound)), if the descriptor is not valid for any
+    /// table ([`InvalidInput`](ClientErrorKind::InvalidInput)), or if the master or `hbase:meta`
+    /// does not answer.
     pub async fn read_for(connection: &Connection, wanted: &TableDescriptor) -> Result<Self> {
         wanted.check().map_err(|error| error.at_table(&wanted.name))?;
         let found = look(connection, &wanted.name).await?;
@@ -186,19 +186,19 @@ impl Plan {
         self
     }
 
-    /// Returns the table.
+    /// Returns the name of the table.
     #[must_use]
     pub fn table(&self) -> &TableName {
         &self.wanted.name
     }
 
-    /// Returns the changes in their order; empty if the table has the wanted form.
+    /// Returns the changes; empty if the table has the wanted form.
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// Returns the reasons why the plan can't be applied; empty if it can.
+    /// Returns the reasons why the plan can't be applied; empty if it can be applied.
     #[must_use]
     pub fn refusals(&self) -> Vec<Refusal> {
         let losses = self.changes.iter().filter(|_| !self.data_loss_allowed);
@@ -210,7 +210,7 @@ impl Plan {
         self.refusals.iter().cloned().chain(losses).map(placed).collect()
     }
 
-    /// The place in the file that names the table.
+    /// Returns the position of the table's name in the file.
     pub(super) fn place(&self) -> Option<&str> {
         match &self.goal {
             Goal::File(file) => Some(file.place()),
@@ -218,13 +218,13 @@ impl Plan {
         }
     }
 
-    /// Returns notes on settings that stay as they are.
+    /// Returns notes on settings that stay unchanged.
     #[must_use]
     pub fn notes(&self) -> &[PlanNote] {
         &self.notes
     }
 
-    /// Returns the number of regions that are reopened, one by one, for the changes.
+    /// Returns the number of regions that are reopened, one by one, to apply the changes.
     #[must_use]
     pub fn reopens(&self) -> usize {
         match &self.found {
@@ -243,7 +243,7 @@ impl Plan {
         }
     }
 
-    /// The changes that are left for a table that was changed.
+    /// Returns the changes that are still missing after an application.
     pub(super) fn unmet(&self, now: &TableDescriptor) -> Vec<Change> {
         let removed = |name: &Option<String>| {
             self.changes
@@ -252,14 +252,14 @@ impl Plan {
         };
         difference::difference(now, &self.wanted)
             .into_iter()
-            // A server adds attributes of its own to a table that it makes.
+            // A server adds attributes of its own to a table that it creates.
             .filter(|left| left.change != ChangeKind::RemoveAttribute || removed(&left.name))
             .collect()
     }
 }
 
-/// Reads the existing table, or `None`. Waits for procedures of the master, because a table in
-/// transition has no descriptor to compare.
+/// Reads the existing table, or returns `None`. Waits for procedures of the master, because a table
+/// in transition has no descriptor to compare.
 async fn look(connection: &Connection, table: &TableName) -> Result<Option<Found>> {
     let admin = connection.admin();
     admin.await_table_procedures(table).await?;
@@ -332,7 +332,7 @@ fn note_of_state(table: &TableName, state: TableState) -> Option<PlanNote> {
     })
 }
 
-/// A lock or a latch is where its rows are, and needs no whole bucket.
+/// A lock or latch is located by its rows and does not need an undivided bucket.
 fn note_of_buckets(cuts: Vec<Refusal>) -> Option<PlanNote> {
     let first = cuts.first()?;
     Some(PlanNote {

@@ -6,7 +6,7 @@ use hbase_txn::{ClientErrorKind, Error};
 use super::change::{Change, Refusal};
 use crate::{audit::cut_text, command};
 
-/// The boundaries that cut a partition of the rule.
+/// Returns a refusal for each region boundary that splits a partition of the rule.
 pub(super) fn boundaries(
     table: &TableDescriptor,
     rule: Option<&PartitionRule>,
@@ -51,7 +51,7 @@ pub(super) fn namespace_missing(table: &TableName) -> Refusal {
     }
 }
 
-/// Of a change that loses data.
+/// The refusal of a change that loses data.
 pub(super) fn data_loss(change: &Change) -> Option<Refusal> {
     change.loses.as_ref()?;
     Some(Refusal {

@@ -10,7 +10,7 @@ fn file(lines: &str) -> TableFile {
     TableFile::parse("t.toml", &text).unwrap()
 }
 
-/// A table of this descriptor, whose regions begin at these keys.
+/// A table with this descriptor, whose regions start at these keys.
 fn found(descriptor: TableDescriptor, starts: &[&'static str]) -> Found {
     let regions = starts.iter().map(|start| TableRegion {
         region: RegionInfo {
@@ -49,7 +49,7 @@ fn a_table_that_is_as_the_file_says_is_left_as_it_is() {
     assert_eq!(plan.reopens(), 0);
 }
 
-/// A new table has nothing that could be lost, whatever the file says.
+/// A new table has no data to lose, whatever the file specifies.
 #[test]
 fn a_table_that_is_made_loses_nothing() {
     let plan = Plan::to_file(&file("replay_window = '1h'"), None, true);
@@ -174,7 +174,7 @@ fn a_descriptor_is_meant_as_a_whole() {
     assert_eq!(plan.unmet(&file.descriptor()), []);
     let unmet = plan.unmet(&file.descriptor().with_attribute("owner", "me"));
     assert_eq!(unmet.len(), 1);
-    // What a server adds by itself is not held against it.
+    // An attribute that the server added is not a missing change.
     assert_eq!(plan.unmet(&file.descriptor().with_attribute("added", "1")), []);
 }
 

@@ -1,12 +1,12 @@
-//! Region boundaries that are put where they belong.
+//! Moves region boundaries out of partitions.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `plan` | which boundaries cut a partition, and what removes them; no I/O |
+//! | `plan` | the boundaries that cut a partition, and the steps that remove them; no I/O |
 //! | `run` | [`Repair`]: merges and splits, one after the other |
 //!
-//! Nothing is remembered between steps: each is planned on the boundaries that are there. So a
-//! repair that is stopped is begun again, and what others split or merge meanwhile is no harm.
+//! No state is kept between steps: each step is planned from the current boundaries. So an
+//! interrupted repair can be started again, and splits and merges by others meanwhile do no harm.
 
 mod plan;
 mod run;

@@ -1,4 +1,4 @@
-//! What a table's boundaries need.
+//! The changes that a table's boundaries need.
 
 use std::fmt;
 
@@ -9,29 +9,30 @@ use hbase_client::{BytesBinary, Partition, PartitionRule, RegionInfo};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairStep {
-    /// Merge neighbours, because the boundaries between them cut a partition; and begin a region at
-    /// its edge instead, so that there are not fewer of them than need be.
+    /// Merge neighbouring regions, because the boundaries between them cut a partition. Then split
+    /// the merged region at an edge of the partition, so that the table does not lose regions
+    /// without need.
     Rejoin {
         /// The partition that is cut.
         partition: Partition,
-        /// The neighbours that have rows of it, in order.
+        /// The neighbouring regions with rows of the partition, in order.
         regions: Vec<RegionInfo>,
-        /// Where the region that they become is split again, where it has rows of other partitions.
+        /// The key at which the merged region is split again, if it has room for other partitions.
         split_at: Option<Bytes>,
     },
-    /// Split a region behind its first partition, which is so large that HBase finds no place to
-    /// split it.
+    /// Split a region after its first partition, which is so large that HBase finds no split point
+    /// in the region.
     SplitOff {
         /// The region's first partition.
         partition: Partition,
         /// The region.
         region: RegionInfo,
-        /// The first key behind the partition.
+        /// The first key after the partition.
         at: Bytes,
     },
 }
 
-/// The first partition that is cut, and what rejoins it.
+/// Returns the step for the first partition that is cut.
 fn first_cut(rule: &PartitionRule, regions: &[RegionInfo]) -> Option<RepairStep> {
     let cut_before = |region: &RegionInfo| rule.partition_cut_by(&region.start_key);
     let boundaries = regions.iter().enumerate().skip(1);
@@ -49,7 +50,7 @@ fn first_cut(rule: &PartitionRule, regions: &[RegionInfo]) -> Option<RepairStep>
     })
 }
 
-/// All partitions that are cut, as they are now. What one is rejoined to may be cut by the next.
+/// Returns the steps for all partitions that are cut now. Consecutive steps may share a region.
 pub(super) fn cuts(rule: &PartitionRule, regions: &[RegionInfo]) -> Vec<RepairStep> {
     let mut steps = Vec::new();
     let mut behind = regions;
@@ -64,16 +65,17 @@ pub(super) fn cuts(rule: &PartitionRule, regions: &[RegionInfo]) -> Vec<RepairSt
         let at = behind
             .iter()
             .position(|region| Some(&region.start_key) == last.as_ref());
-        // The last of them may be the first that the next partition is in.
+        // The last merged region may also contain the beginning of the next cut partition.
         behind = &behind[at.unwrap_or(behind.len())..];
         steps.push(step);
     }
     steps
 }
 
-/// Where a region that has all of a partition is split, if it has room for others: where the
-/// partition begins, or behind it. Without the delimiter, because a split restriction takes it off:
-/// with it the split would land elsewhere, or at the region's own start.
+/// Returns the key at which the merged region is split again, if it has room for other partitions:
+/// the beginning of the partition, or the first key after it. The key has no delimiter, because a
+/// split restriction removes the delimiter, which would move the split, perhaps to the region's own
+/// start.
 fn edge(partition: &Partition, start: &Bytes, end: &Bytes) -> Option<Bytes> {
     let prefix = partition.prefix();
     if start < prefix {
@@ -140,7 +142,7 @@ mod tests {
             .collect()
     }
 
-    /// Partition, regions, and where they are split again.
+    /// Describes the steps: partition, regions, and split keys.
     fn told(rule: &PartitionRule, boundaries: &[&'static str]) -> Vec<String> {
         let steps = cuts(rule, &regions(boundaries));
         steps.iter().map(ToString::to_string).collect()
@@ -178,8 +180,8 @@ mod tests {
                 "merge regions a/1, b/1, b/2: partition b is cut at b/1, b/2; then split at b",
             ]
         );
-        // Where a region begins there already, with or without the delimiter, the other edge is
-        // left.
+        // If a region already begins at the partition, with or without the delimiter, the other
+        // edge is used.
         for start in ["a", "a/"] {
             assert_eq!(
                 told(&rule, &[start, "a/1", "c"]),
@@ -194,8 +196,7 @@ mod tests {
         );
     }
 
-    /// One step after the other, as they are done, ends with no cut and no fewer regions than
-    /// before.
+    /// Applying the steps one after the other leaves no cut, and no fewer regions than before.
     #[test]
     fn steps_that_are_done_one_after_the_other_leave_no_cut() {
         let rule = PartitionRule::prefix_length(2).unwrap();

@@ -17,18 +17,18 @@ use crate::{
     giant::{Giant, by_region, giants},
 };
 
-/// How long a step is tried for unless said otherwise. A server lets go of what a merge or a split
-/// left two minutes after a compaction.
+/// The default limit of a step. A server releases the files that a merge or a split left behind two
+/// minutes after a compaction.
 const PATIENCE: Duration = Duration::from_secs(600);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// Puts a table's region boundaries where its partition rule wants them: removes those that cut a
-/// partition, and splits off first partitions so large that HBase can't split the region by itself.
+/// A repair of a table's region boundaries: removes the boundaries that cut a partition, and splits
+/// off first partitions that are so large that HBase can't split the region by itself.
 ///
-/// Clients may go on meanwhile. Those that have the table open, and begin a transaction on a region
-/// that is being merged or split, wait for it as they do when HBase does that by itself; nothing is
-/// lost, and nothing is applied twice.
+/// Clients may use the table meanwhile. A client that begins a transaction on a region that is
+/// being merged or split waits, as it does when HBase merges or splits the region by itself. No
+/// data is lost and no change is applied twice.
 ///
 /// # Example
 ///
@@ -57,9 +57,9 @@ pub struct Repair {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Repaired {
-    /// Partitions that were split and are whole again.
+    /// The number of partitions that were cut and are whole again.
     pub rejoined: usize,
-    /// Splits, of merged regions and others.
+    /// The number of splits, of merged regions and of others.
     pub splits: usize,
 }
 
@@ -78,7 +78,7 @@ impl Repair {
         })
     }
 
-    /// Uses this rule instead of the table's own: for a table that can't get the rule while
+    /// Uses this rule instead of the table's own, for a table that can't get the rule as long as
     /// boundaries contradict it.
     #[must_use]
     pub fn by_rule(mut self, rule: PartitionRule) -> Self {
@@ -95,7 +95,8 @@ impl Repair {
         self
     }
 
-    /// Plans the steps for the present boundaries. Returns none if no boundary needs a repair.
+    /// Plans the steps for the current boundaries. Returns an empty list if no boundary needs a
+    /// repair.
     ///
     /// # Errors
     ///
@@ -112,15 +113,15 @@ impl Repair {
         Ok(steps)
     }
 
-    /// Repairs the table, and reports each step when it begins. Run again after an interruption, it
-    /// goes on with the rest. A region that was merged, but not yet split again, stays merged,
+    /// Repairs the table, and calls `begin` before each step. After an interruption, run it again
+    /// for the remaining steps. A region that was merged, but not yet split again, stays merged,
     /// which is harmless.
     ///
     /// # Errors
     ///
-    /// Returns an error as [`plan`](Self::plan); if splits or merges are switched off
-    /// ([`SwitchedOff`](ClientErrorKind::SwitchedOff)); or if a step exceeds its limit, with the
-    /// last answer of the master. Completed steps stay.
+    /// Returns the errors of [`plan`](Self::plan), [`SwitchedOff`](ClientErrorKind::SwitchedOff) if
+    /// splits or merges are switched off, or the last refusal of the master if a step exceeds its
+    /// limit. Completed steps stay in effect.
     pub async fn run(&self, mut begin: impl FnMut(&RepairStep)) -> Result<Repaired> {
         let blame = |error: Error| error.at_operation("repairing the table").at_table(&self.table);
         let deadline = Instant::now() + self.connection.config().operation_timeout();
@@ -148,13 +149,13 @@ impl Repair {
         Ok(plan::cuts(rule, &self.regions(deadline).await?))
     }
 
-    /// Merges what has rows of the partition, as long as it is cut, and splits what that became.
+    /// Merges the regions of the partition as long as it is cut, then splits the merged region.
     async fn rejoin(&self, rule: &PartitionRule, step: &RepairStep, repaired: &mut Repaired) -> Result<()> {
         let RepairStep::Rejoin { partition, .. } = step else {
             return Ok(());
         };
         let mut attempts = Attempts::new(self.patience);
-        // Where the merged region is split, when a merge was asked for.
+        // The split key of the merged region, once a merge was requested.
         let mut asked: Option<Option<Bytes>> = None;
         let mut refusal = None;
         let split_at = loop {
@@ -168,7 +169,8 @@ impl Repair {
                 _ => None,
             });
             let Some((regions, split_at)) = cut else {
-                // It is whole: by our merge whose answer was lost, or by another client's.
+                // The partition is whole: by a merge of this repair whose answer was lost, or by
+                // another client.
                 match asked {
                     Some(split_at) => break split_at,
                     None => return Ok(()),
@@ -192,7 +194,7 @@ impl Repair {
         Ok(())
     }
 
-    /// Begins a region at a row, unless one begins there. Whether it was split.
+    /// Splits at a row, unless a region begins there already. Returns whether this repair split it.
     async fn split(&self, at: &Bytes) -> Result<bool> {
         let mut attempts = Attempts::new(self.patience);
         let mut asked = false;
@@ -206,7 +208,7 @@ impl Repair {
                 ));
             };
             if region.start_key == *at {
-                // By our split whose answer was lost, or by another client's.
+                // By a split of this repair whose answer was lost, or by another client.
                 return Ok(asked);
             }
             let region = [region];
@@ -216,7 +218,7 @@ impl Repair {
             let admin = self.admin(attempts.deadline);
             match admin.split_region(&region[0], Some(at.clone())).await {
                 Ok(()) => return Ok(true),
-                // The table's own restriction moves the row to where the region begins already.
+                // The table's split restriction moves the row to the beginning of the region.
                 Err(error) if is_at_the_start(&error) => return Ok(asked),
                 Err(error) => refusal = Some(error.into()),
             }
@@ -272,8 +274,8 @@ impl Repair {
         Ok(())
     }
 
-    /// The rule that boundaries must follow. A lock table without one has its own: the rows of a
-    /// lock begin with one byte.
+    /// Returns the rule that boundaries must follow. A lock table without a rule has an implicit
+    /// one: the rows of a lock begin with the same byte.
     fn rule_of(&self, descriptor: &TableDescriptor) -> Result<PartitionRule> {
         match (&self.rule, PartitionRule::from_descriptor(descriptor)) {
             (Some(rule), _) => Ok(rule.clone()),
@@ -294,13 +296,13 @@ impl Repair {
     }
 }
 
-/// Attempts at a step that a master refuses for a while: regions that were just split or merged
-/// refer to files of what they came from, and are left alone until a compaction has rewritten
-/// those.
+/// Attempts at a step that the master refuses for a while: regions that were just split or merged
+/// refer to files of their parents, and can't be changed until a compaction has rewritten those
+/// files.
 struct Attempts {
     deadline: Instant,
     pauses: Pauses,
-    /// The regions that were compacted for it, which need that once.
+    /// The regions that were compacted for this step. One compaction of each is enough.
     compacted: HashSet<Bytes>,
 }
 
@@ -313,7 +315,7 @@ impl Attempts {
         }
     }
 
-    /// Makes the next attempt possible, or fails with what was said of the last one.
+    /// Prepares the next attempt, or fails with the last refusal.
     async fn again(&mut self, repair: &Repair, regions: &[RegionInfo], refusal: Error) -> Result<()> {
         let final_word = matches!(
             refusal.kind(),
@@ -333,7 +335,7 @@ impl Attempts {
             }
             match repair.admin(self.deadline).major_compact_region(region).await {
                 Ok(()) => {}
-                // The refusal says more than that there was no time left.
+                // The refusal is more useful than a timeout.
                 Err(error) if error.kind() == ClientErrorKind::DeadlineExceeded => return Err(refusal),
                 Err(error) => return Err(error.into()),
             }
@@ -345,7 +347,7 @@ impl Attempts {
     }
 }
 
-/// Whether the master took the row for the one that the region begins with.
+/// Whether the master refused because the region begins with the row already.
 fn is_at_the_start(error: &hbase_client::Error) -> bool {
     let remote = error.remote();
     remote.is_some_and(|remote| remote.message.contains("Split row is equal to startkey"))

@@ -1,23 +1,23 @@
-//! Where partitions begin in a region.
+//! The positions of partitions in a region.
 
 use bytes::Bytes;
 
 use super::report::{NextSplit, SplitPoint};
 
-/// How many are remembered.
+/// The maximum number of positions that are kept.
 const MOST: usize = 512;
 
-/// Where partitions begin, in bytes from the region's first row, without the first partition. When
-/// they are too many, those go that follow close on another.
+/// The first keys of partitions, with their positions in bytes from the region's first row, without
+/// the first partition. If there are too many, those close to the previous one are dropped.
 #[derive(Debug, Default)]
 pub(super) struct Boundaries {
     places: Vec<(Bytes, u64)>,
-    /// One nearer to the last is not taken.
+    /// The minimum distance between two positions.
     gap: u64,
 }
 
 impl Boundaries {
-    /// A partition begins here, behind all others.
+    /// Adds a partition after all others.
     pub(super) fn push(&mut self, key: &Bytes, at: u64) {
         let last = self.places.last().map(|(_, last)| *last);
         if last.is_some_and(|last| at - last < self.gap) {
@@ -27,8 +27,8 @@ impl Boundaries {
         while self.places.len() > MOST {
             self.gap = (self.gap * 2).max(1);
             let gap = self.gap;
-            // What is left first is the end of the first partition, which decides whether HBase can
-            // split.
+            // Keeps the first position, which is the end of the first partition and decides whether
+            // HBase can split.
             let mut last = None;
             self.places.retain(|(_, at)| {
                 let keep = last.is_none_or(|last| at - last >= gap);
@@ -40,7 +40,7 @@ impl Boundaries {
         }
     }
 
-    /// What HBase would do, and the best place, where all rows together have so many bytes.
+    /// Returns the result of an automatic split and the best split point, for this total size.
     pub(super) fn split(&self, total: u64) -> (NextSplit, Option<SplitPoint>) {
         let point = |(key, before): &(Bytes, u64)| SplitPoint {
             key: key.clone(),
@@ -59,13 +59,13 @@ impl Boundaries {
         (next, best.map(point))
     }
 
-    /// So many of them at most, far apart.
+    /// Returns up to `most` positions, spread over the region.
     pub(super) fn some(&self, most: usize) -> Vec<u64> {
         let step = self.places.len().div_ceil(most).max(1);
         self.places.iter().step_by(step).map(|(_, at)| *at).collect()
     }
 
-    /// The same, each place so many times as far.
+    /// Scales all positions.
     pub(super) fn scaled(mut self, scale: impl Fn(u64) -> u64) -> Self {
         for (_, at) in &mut self.places {
             *at = scale(*at);
@@ -119,7 +119,7 @@ mod tests {
         let mut boundaries = Boundaries::default();
         let (all, giant) = (100_000, 7_000);
         for at in 1..all {
-            // In the middle a partition as large as thousands of others.
+            // A partition in the middle is as large as thousands of others.
             let jump = if at > all / 2 { giant } else { 0 };
             boundaries.push(&Bytes::from(format!("{at:06}")), at + jump);
         }

@@ -2,15 +2,15 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `run` | [`Skew`]: reads the regions side by side |
+//! | `run` | [`Skew`]: reads the regions concurrently |
 //! | `report` | [`SkewReport`] and its parts |
 //! | `region` | the measures of one region |
-//! | `table` | the regions, put together in their order |
+//! | `table` | combines the regions in their order |
 //! | `partitions` | completed partitions: the largest, and the number of each size |
-//! | `boundaries` | the first rows of partitions, where a region can be split |
+//! | `boundaries` | the first rows of partitions, at which a region can be split |
 //!
-//! Rows come in the order of their keys, so those of a partition come one behind the other. One
-//! partition is counted at a time, and what is kept does not grow with their number.
+//! Rows arrive in key order, so the rows of a partition are contiguous. One partition is counted at
+//! a time, and memory does not grow with the number of partitions.
 
 mod boundaries;
 mod partitions;

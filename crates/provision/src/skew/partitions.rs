@@ -1,5 +1,4 @@
-//! Partitions that were read to their end: the largest of them, and how many there are of which
-//! size.
+//! Partitions that were read completely: the largest, and the number of each size.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -10,37 +9,37 @@ use hbase_client::Partition;
 
 use super::report::{Amount, PartitionSize, SizeBucket};
 
-/// Each bucket has four times the size of the one before.
+/// The number of buckets; each holds partitions four times as large as the previous one.
 const BUCKETS: usize = 32;
 
-/// What was seen of a partition.
+/// The rows of a partition so far.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) partition: Partition,
     pub(super) users: Amount,
     pub(super) reserved: Amount,
-    /// The squares of the bytes of its rows, by which a sample tells how far it is off.
+    /// The sum of the squares of its rows' bytes, for the margin of error of a sample.
     pub(super) squares: f64,
     pub(super) region: usize,
     pub(super) cut: bool,
 }
 
-/// How much stands for each row that was seen.
+/// Extrapolates a sample to all rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     fraction: f64,
 }
 
-/// Partitions that were read to their end.
+/// Partitions that were read completely.
 #[derive(Debug)]
 pub(super) struct Partitions {
-    /// The smallest on top, to make room.
+    /// The smallest is on top, to be replaced first.
     largest: BinaryHeap<Reverse<BySize>>,
     most: usize,
     histogram: [(u64, u64); BUCKETS],
 }
 
-/// Larger is more; of two that are as large, the first one.
+/// Orders by size; of two equal sizes the first partition is the greater.
 #[derive(Debug)]
 struct BySize(PartitionSize);
 
@@ -64,7 +63,7 @@ impl Tally {
         self.squares += (bytes as f64).powi(2);
     }
 
-    /// Takes in what the next region has of the same partition.
+    /// Adds the rows that the next region has of the same partition.
     pub(super) fn go_on(&mut self, behind: &Self) {
         self.users.add(behind.users);
         self.reserved.add(behind.reserved);
@@ -103,15 +102,15 @@ impl Scale {
         }
     }
 
-    /// Two standard deviations of a sum over rows that were each taken with the same chance
-    /// (Horvitz and Thompson's estimate, from the rows that were).
+    /// Returns two standard deviations of the sum over rows that were each sampled with the same
+    /// probability (Horvitz-Thompson estimator, computed from the sampled rows).
     pub(super) fn margin(self, squares: f64) -> u64 {
         (2.0 * ((1.0 - self.fraction) * squares).sqrt() / self.fraction).round() as u64
     }
 }
 
 impl Partitions {
-    /// Of which the largest are kept, so many of them.
+    /// Creates an empty set that keeps the `most` largest partitions.
     pub(super) fn new(most: usize) -> Self {
         Self {
             largest: BinaryHeap::new(),
@@ -153,7 +152,7 @@ impl Partitions {
         self.histogram.iter().map(|(partitions, _)| partitions).sum()
     }
 
-    /// From the smallest size that a partition has to the largest.
+    /// Returns the buckets from the smallest to the largest size that occurs.
     pub(super) fn histogram(&self) -> Vec<SizeBucket> {
         let filled = |(partitions, _): &(u64, u64)| *partitions > 0;
         let first = self.histogram.iter().position(filled);
@@ -170,14 +169,14 @@ impl Partitions {
         buckets.collect()
     }
 
-    /// The largest first.
+    /// Returns the largest partitions, the largest first.
     pub(super) fn into_largest(self) -> Vec<PartitionSize> {
         let sorted = self.largest.into_sorted_vec().into_iter();
         sorted.map(|Reverse(BySize(size))| size).collect()
     }
 }
 
-/// The bucket of a partition that has a row, and so some bytes.
+/// Returns the bucket of a partition. A partition has at least one row, and so at least one byte.
 fn bucket(bytes: u64) -> usize {
     bytes.max(1).ilog(4) as usize
 }

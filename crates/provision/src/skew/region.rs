@@ -1,4 +1,4 @@
-//! What is measured of one region while its rows come by.
+//! The measures of one region.
 
 use bytes::Bytes;
 use hbase_client::{PartitionRule, Row};
@@ -10,11 +10,11 @@ use super::{
     report::Amount,
 };
 
-/// What a cell takes beside row, family, qualifier and value: lengths, timestamp and type (HBase's
-/// `KeyValue`).
+/// The bytes of a cell in addition to row, family, qualifier and value: lengths, timestamp and type
+/// (HBase's `KeyValue`).
 const CELL: u64 = 20;
 
-/// What has been seen of a region.
+/// The rows of a region so far.
 #[derive(Debug)]
 pub(super) struct RegionMeasure {
     rule: PartitionRule,
@@ -25,16 +25,16 @@ pub(super) struct RegionMeasure {
     pub(super) squares: f64,
     pub(super) partitions: u64,
     pub(super) boundaries: Boundaries,
-    /// The first partition, when the second has begun: the region before may have rows of it.
+    /// The first partition, once the second has begun: the region before may have rows of it.
     pub(super) first: Option<Tally>,
-    /// Those between the first and the last.
+    /// The partitions between the first and the last.
     pub(super) inner: Partitions,
-    /// The partition that the last row is of.
+    /// The partition of the last row.
     pub(super) last: Option<Tally>,
 }
 
 impl RegionMeasure {
-    /// Of the region at this place among all.
+    /// Creates the measure of the region with this index in the table.
     pub(super) fn new(rule: PartitionRule, scale: Scale, region: usize, largest: usize) -> Self {
         Self {
             rule,
@@ -51,7 +51,7 @@ impl RegionMeasure {
         }
     }
 
-    /// The next row, with the lengths of its values.
+    /// Adds the next row, which has the lengths of values instead of the values.
     pub(super) fn add(&mut self, row: &Row) -> Result<()> {
         let bytes = size(row)?;
         self.add_row(row.key(), bytes);
@@ -73,9 +73,9 @@ impl RegionMeasure {
         self.squares += (bytes as f64).powi(2);
     }
 
-    /// A row of another partition.
+    /// Begins the partition of this row.
     fn begin(&mut self, key: &Bytes, before: Option<Tally>) -> Tally {
-        // A copy, not a part of the frame that it came in.
+        // A copy, so that the response frame can be freed.
         let partition = self.rule.partition_of(Bytes::copy_from_slice(key));
         if let Some(before) = before {
             let at = self.users.bytes + self.reserved.bytes;
@@ -90,7 +90,7 @@ impl RegionMeasure {
     }
 }
 
-/// The bytes of a row whose values came as their lengths.
+/// Returns the bytes of a row that has the lengths of values instead of the values.
 fn size(row: &Row) -> Result<u64> {
     let mut bytes = 0;
     for cell in row.cells() {

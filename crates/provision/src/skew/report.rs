@@ -3,35 +3,34 @@
 use bytes::Bytes;
 use hbase_client::{Partition, RegionInfo, RegionLoad, ServerName, TableName};
 
-/// How a table's rows are spread over its partitions and regions.
+/// The distribution of a table's rows over its partitions and regions.
 ///
-/// A row's bytes are those of its cells as HBase keeps them: row, family, qualifier, value and 20
-/// more of each cell, all versions that the families keep. Compression, encodings, indexes, tags
-/// and what is deleted and not yet compacted away are not in it, so it is not what the files take
-/// on disk.
+/// The bytes of a row are those of its cells as HBase stores them: row, family, qualifier, value,
+/// and 20 bytes more for each cell, in all versions that the families keep. They do not include
+/// compression, encodings, indexes, tags, or deleted cells that are not yet compacted away, so the
+/// size on disk differs.
 ///
-/// No row is counted twice, but this is no snapshot: rows that are written meanwhile may be in it
-/// or not.
+/// No row is counted twice, but this is not a snapshot: rows that are written meanwhile may or may
+/// not be included.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SkewReport {
     /// The table.
     pub table: TableName,
-    /// The fraction of the rows that was read. Below 1 every figure of rows and bytes is an
-    /// estimate.
+    /// The fraction of the rows that was read. Below 1, all numbers of rows and bytes are
+    /// estimates.
     pub fraction: f64,
     /// Rows of users.
     pub users: Amount,
-    /// Rows that the toolkit keeps for itself beside them: records of transactions, versions,
-    /// locks.
+    /// Rows that the toolkit stores in the table: records of transactions, versions, locks.
     pub reserved: Amount,
-    /// The margin of error of the bytes of `users` and `reserved` together, at 95 %; 0 if
-    /// all rows were read.
+    /// The margin of error of the bytes of `users` and `reserved` together, at 95 %; 0 if all rows
+    /// were read.
     pub margin_bytes: u64,
-    /// Partitions that have rows. Of a sample: those that a row was seen of, which is less than
+    /// The number of partitions with rows. For a sample: with rows in the sample, so fewer than
     /// there are.
     pub partitions: u64,
-    /// The regions, in order, as they were when the reading began.
+    /// The regions when the reading began, in order.
     pub regions: Vec<RegionSkew>,
     /// The largest partitions, the largest first.
     pub largest: Vec<PartitionSize>,
@@ -42,9 +41,9 @@ pub struct SkewReport {
 /// Rows, and the bytes of their cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// Rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Bytes, as [`SkewReport`] counts them.
+    /// The number of bytes, as defined in [`SkewReport`].
     pub bytes: u64,
 }
 
@@ -56,45 +55,45 @@ pub struct RegionSkew {
     pub region: RegionInfo,
     /// Its server when the reading began.
     pub server: Option<ServerName>,
-    /// The last report of that server on it: files, memory, requests. `None` if the region was just
+    /// The server's last report on it: files, memory, requests. `None` if the region was just
     /// opened.
     pub load: Option<RegionLoad>,
     /// Rows of users.
     pub users: Amount,
     /// The toolkit's own rows.
     pub reserved: Amount,
-    /// Partitions that have rows in it.
+    /// The number of partitions with rows in it.
     pub partitions: u64,
-    /// The positions of its partitions, in bytes from its beginning, without the first: all of
-    /// them, or 64 far apart.
+    /// The positions of its partitions, in bytes from the beginning of the region, without the
+    /// first: all of them, or at most 64, spread over the region.
     pub boundaries: Vec<u64>,
     /// The result if HBase split the region now.
     pub next_split: NextSplit,
-    /// The boundary of partitions nearest to the middle: the best place for a manual split. `None`
-    /// with one partition, or without rows.
+    /// The partition boundary nearest to the middle: the best key for a manual split. `None` if the
+    /// region has only one partition or no rows.
     pub best_split: Option<SplitPoint>,
 }
 
-/// The result of an automatic split by HBase. HBase takes the row in the middle, and goes back to
-/// the beginning of that row's partition. Here the middle is that of all rows; HBase takes that of
-/// its largest file, so its result may differ.
+/// The result of an automatic split by HBase. HBase takes the row in the middle and goes back to
+/// the beginning of that row's partition. Here the middle is computed from all rows; HBase uses its
+/// largest file, so its result may differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NextSplit {
-    /// No row was seen.
+    /// No row was read.
     NoRows,
     /// HBase can't split: there is only one partition.
     OnePartition,
     /// HBase can't split: the middle is in the first partition, so there is no boundary before it.
-    /// HBase fails, or creates a region without rows. A manual split has a
-    /// [place](RegionSkew::best_split).
+    /// HBase fails, or creates a region without rows. For a manual split see
+    /// [`best_split`](RegionSkew::best_split).
     FirstPartition,
     /// HBase can split.
     At(SplitPoint),
 }
 
-/// A place where a region can be split, and the sizes of both halves. Exact if the region has 512
-/// partitions or fewer and all rows were read; otherwise the place is valid, but another may be
+/// A key at which a region can be split, and the sizes of both halves. Exact if the region has 512
+/// partitions or fewer and all rows were read. Otherwise the key is valid, but another may be
 /// nearer to the middle, by less than a hundredth of the region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -120,7 +119,7 @@ pub struct PartitionSize {
     /// The margin of error of [`total_bytes`](Self::total_bytes), at 95 %; 0 if all rows were read.
     /// Unreliable if fewer than about 30 rows were read.
     pub margin_bytes: u64,
-    /// The index in [`SkewReport::regions`] of the region of its first row.
+    /// The index in [`SkewReport::regions`] of the region with its first row.
     pub region: usize,
     /// Whether a region boundary splits it.
     pub cut: bool,
@@ -183,7 +182,7 @@ impl PartitionSize {
 }
 
 impl Amount {
-    /// One more row.
+    /// Adds a row.
     pub(super) fn add_row(&mut self, bytes: u64) {
         self.rows += 1;
         self.bytes += bytes;

@@ -31,9 +31,11 @@ const MAX_LARGEST: usize = 1_000;
 /// The default number of regions to read concurrently.
 const REGIONS_AT_ONCE: usize = 4;
 const MAX_REGIONS_AT_ONCE: usize = 64;
-/// By default, smaller tables are read completely, and about this number of bytes of larger ones.
+/// Tables up to this size are read completely by default; of larger tables, a sample of about this
+/// size.
 const WHOLE_MIB: u64 = 1_024;
-/// No smaller part of a table is taken by itself: too little would be seen of its partitions.
+/// The smallest fraction that is chosen by default: a smaller sample would miss too many
+/// partitions.
 const SMALLEST_FRACTION: f64 = 0.001;
 /// The number of rows of a region between reports of progress.
 const ROWS_TOLD: u64 = 10_000;
@@ -42,22 +44,22 @@ const ROWS_TOLD: u64 = 10_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Sampling {
-    /// All rows of a table of up to 1 GiB, by its servers' reports. Of a larger one a part of about
-    /// 1 GiB, but at least one row of 1,000.
+    /// All rows of a table of up to 1 GiB, as reported by its servers. Of a larger table, a sample
+    /// of about 1 GiB, but at least one row in 1,000.
     #[default]
     Auto,
-    /// Each row with this probability: above 0, and at most 1, which is all rows.
+    /// Each row with this probability: above 0 and at most 1 (all rows).
     Fraction(f64),
 }
 
-/// A reading, or sampling, of the distribution of a table's rows over its partitions and regions.
+/// A measurement of the distribution of a table's rows over its partitions and regions.
 ///
-/// Servers send the lengths of values instead of the values. Memory is bounded, whatever the number
-/// of rows and partitions. A sample reduces the rows that are sent and counted; the servers read
-/// all rows anyway, and do not add blocks from disk to their block caches.
+/// Servers send the lengths of values instead of the values. Memory is bounded, independent of the
+/// number of rows and partitions. A sample reduces the rows that are sent and counted; the servers
+/// still read all rows, and do not add blocks from disk to their block caches.
 ///
-/// The table may be written meanwhile, its regions may move, split and merge. Reading a large table
-/// is work for its servers: [`regions_at_once`](Self::regions_at_once) bounds it.
+/// The table may be written meanwhile, and its regions may move, split and merge. Reading a large
+/// table loads its servers; [`regions_at_once`](Self::regions_at_once) limits the load.
 ///
 /// # Example
 ///
@@ -83,7 +85,7 @@ pub struct Skew {
 }
 
 impl Skew {
-    /// Creates a reading of this table.
+    /// Creates a measurement of this table.
     ///
     /// # Errors
     ///
@@ -132,11 +134,11 @@ impl Skew {
     ///
     /// # Errors
     ///
-    /// [`NoPartitionRule`](ClientErrorKind::NoPartitionRule),
-    /// [`TableNotFound`](ClientErrorKind::TableNotFound),
+    /// Returns [`NoPartitionRule`](ClientErrorKind::NoPartitionRule),
+    /// [`TableNotFound`](ClientErrorKind::TableNotFound) or
     /// [`TableDisabled`](ClientErrorKind::TableDisabled);
-    /// [`InvalidInput`](ClientErrorKind::InvalidInput) if an option is out of range;
-    /// [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) if the limit is exceeded.
+    /// [`InvalidInput`](ClientErrorKind::InvalidInput) if an option is out of range; or
+    /// [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) if the limit of the run is exceeded.
     pub async fn run(&self, tell: impl FnMut(SkewProgress) + Send) -> Result<SkewReport> {
         let blame = |error: Error| error.at_operation("measuring the table").at_table(&self.table);
         self.check().map_err(blame)?;
@@ -195,8 +197,9 @@ impl Skew {
             let measure = RegionMeasure::new(rule.clone(), scale, at, self.largest);
             read_region(&table, scan(&found.region, fraction), measure, watch)
         });
-        // In the order of the regions, because a partition may be cut by their boundaries. Made
-        // before the first is waited for: a stream that makes them could not be part of a task.
+        // In the order of the regions, because their boundaries may cut a partition. Collected
+        // first: with a lazy iterator of futures in the stream, this future could not be spawned as
+        // a task.
         let measures: Vec<_> = measures.collect();
         let mut measures = stream::iter(measures).buffered(self.regions_at_once);
         let mut all = TableMeasure::new(scale, self.largest);
@@ -209,7 +212,7 @@ impl Skew {
         Ok(all.into_report(self.table.clone(), fraction))
     }
 
-    /// The reports of the servers on the table's regions.
+    /// Returns the servers' load reports on the table's regions.
     async fn loads(&self, regions: &[TableRegion]) -> Result<HashMap<Bytes, RegionLoad>> {
         let servers = self.connection.admin().server_loads().await?;
         let mut loads: HashMap<_, _> = servers
@@ -234,7 +237,7 @@ impl Skew {
     }
 }
 
-/// All versions that the region keeps, or those of some rows.
+/// All versions of all rows, or of a random sample of the rows.
 fn scan(region: &RegionInfo, fraction: f64) -> Scan {
     let scan = Scan::new()
         .start_row(region.start_key.clone())
@@ -270,7 +273,7 @@ async fn read_region<F: FnMut(SkewProgress) + Send>(
     Ok(measure)
 }
 
-/// The progress, and its receiver.
+/// The progress and its receiver.
 struct Watch<F>(Mutex<(SkewProgress, F)>);
 
 impl<F: FnMut(SkewProgress)> Watch<F> {

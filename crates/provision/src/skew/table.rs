@@ -1,4 +1,4 @@
-//! The regions of a table, put together in their order.
+//! Combines the regions of a table in their order.
 
 use hbase_client::{RegionLoad, TableName, TableRegion};
 
@@ -11,7 +11,7 @@ use super::{
 /// The maximum number of partition boundaries in the report of a region.
 const BOUNDARIES: usize = 64;
 
-/// What has been seen of a table.
+/// The regions of a table so far.
 #[derive(Debug)]
 pub(super) struct TableMeasure {
     scale: Scale,
@@ -37,7 +37,7 @@ impl TableMeasure {
         }
     }
 
-    /// The next region.
+    /// Adds the next region.
     pub(super) fn add(&mut self, found: TableRegion, load: Option<RegionLoad>, measure: RegionMeasure) {
         let scale = self.scale;
         let (users, reserved) = (scale.amount(measure.users), scale.amount(measure.reserved));
@@ -63,7 +63,7 @@ impl TableMeasure {
         }
     }
 
-    /// The next partition, or the rest of the last.
+    /// Adds the next partition, or the rest of the open one.
     fn go_on(&mut self, tally: Tally) {
         match &mut self.open {
             Some(open) if open.partition == tally.partition => open.go_on(&tally),

@@ -1,5 +1,5 @@
-//! The schema for editors says what the parser says: the same keys, and of every file here the same
-//! verdict.
+//! The schema for editors agrees with the parser: it has the same keys, and accepts and refuses the
+//! same files.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ fn schema() -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// A document as JSON has it.
+/// Converts a TOML document to JSON.
 fn value(toml: &DeValue<'_>) -> Value {
     match toml {
         DeValue::String(text) => json!(text),
@@ -36,7 +36,8 @@ fn document(text: &str) -> Value {
     Value::Object(table(DeTable::parse(text).unwrap().get_ref()))
 }
 
-/// Whether a value is as a schema wants it. Knows the words that our schema uses, and no others.
+/// Whether a value conforms to a schema. Supports only the keywords that this project's schema
+/// uses.
 fn holds(root: &Value, schema: &Value, value: &Value) -> bool {
     let words = match schema {
         Value::Bool(any) => return *any,
@@ -142,7 +143,7 @@ fn keys(schema: &Value, pointer: &str) -> Vec<String> {
     keys
 }
 
-/// The keys that the parser names when it finds one that it does not know.
+/// The known keys that the parser lists when it finds an unknown one.
 fn known(text: &str) -> Vec<String> {
     let found = faults(text);
     let list = found.split("known are ").nth(1).unwrap().lines().next().unwrap();
