@@ -27,8 +27,8 @@ pub struct KeyedGuard<'a, K: Eq> {
     slot: Option<KeySlot<'a, K>>,
 }
 
-/// A future that acquires a key: `.await` it, or call one of its methods. Until then it neither
-/// locks nor queues.
+/// A future that acquires a key: await it, or call one of its methods. Before that it neither locks
+/// nor queues.
 ///
 /// # Cancel safety
 ///
@@ -89,19 +89,19 @@ impl<'a, K: Eq + Clone> Acquire<'a, K> {
         self.finish()
     }
 
-    /// Blocks this thread until the key is acquired, or the deadline has passed.
+    /// Blocks this thread until the key is acquired. Returns `None` if the deadline passes first.
     #[inline]
     pub(super) fn block(mut self, deadline: Instant) -> Option<KeyedGuard<'a, K>> {
         (self.is_taken() || self.sleep(Some(deadline))).then(|| self.finish())
     }
 
-    /// Acquires the key if that needs no waiting.
+    /// Acquires the key if it is free. Never waits.
     #[inline]
     pub(super) fn now(mut self) -> Option<KeyedGuard<'a, K>> {
         self.is_taken().then(|| self.finish())
     }
 
-    /// Whether the key was handed over, or could be acquired now.
+    /// Returns whether the key was handed over, or was free and is now acquired.
     #[inline]
     fn is_taken(&self) -> bool {
         match (&self.waiter, self.slot()) {
@@ -116,8 +116,8 @@ impl<'a, K: Eq + Clone> Acquire<'a, K> {
         slot.shard().take_lone(&slot.name, self.mode)
     }
 
-    /// Polls the key a few more times, which costs a task less than to be queued and woken. It
-    /// overtakes no waiter: an id with a waiter is never the lone id of its shard.
+    /// Polls the key a few more times, which costs less than queueing and waking the task.
+    /// Overtakes no waiter: an id with a waiter is never the lone id of its shard.
     #[cold]
     fn look(&self) -> bool {
         self.slot().shard().has_lone_id()
@@ -127,8 +127,8 @@ impl<'a, K: Eq + Clone> Acquire<'a, K> {
             })
     }
 
-    /// Joins the queue, or replaces the sleeper that is woken there. Returns `true` if the key was
-    /// acquired instead.
+    /// Joins the queue, or replaces this waiter's sleeper. Returns `true` if the key was acquired
+    /// instead.
     #[cold]
     fn queue(&mut self, sleeper: Sleeper) -> bool {
         if let Some(waiter) = &self.waiter {
@@ -145,8 +145,8 @@ impl<'a, K: Eq + Clone> Acquire<'a, K> {
     fn sleep(&mut self, deadline: Option<Instant>) -> bool {
         let left = || deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let is_late = |left: Option<Duration>| left.is_some_and(|left| left.is_zero());
-        // A queue entry would make the holder hand over and the waiters behind it sleep, although
-        // the holder is usually delayed for a moment only, because it has no processor.
+        // A queue entry would force a hand-over, and put the waiters behind it to sleep. Usually
+        // the holder is only delayed for a moment, because it has no processor.
         for _ in 0..YIELDS {
             let slot = self.slot();
             if self.waiter.is_some() || !slot.shard().has_lone_id() || is_late(left()) {
@@ -204,7 +204,7 @@ impl<'a, K: Eq + Clone> Future for Acquire<'a, K> {
             Some(waiter) if waiter.wakes(context.waker()) => waiter.is_admitted(),
             Some(_) => self.queue(Sleeper::Task(context.waker().clone())),
             None => {
-                // Before the lone id gets an entry.
+                // Tries the lone id first, because the later steps create an entry for it.
                 self.is_taken_alone()
                     || self.look()
                     || self.is_taken()
@@ -218,7 +218,7 @@ impl<'a, K: Eq + Clone> Future for Acquire<'a, K> {
     }
 }
 
-/// Nothing in it is pinned.
+/// No field is structurally pinned.
 impl<K: Eq> Unpin for Acquire<'_, K> {}
 
 impl<K: Eq> Drop for Acquire<'_, K> {

@@ -1,4 +1,4 @@
-//! Waiting until a deadline: the only part of this crate that uses a runtime.
+//! Waiting until a deadline. This is the only module of the crate that uses a runtime.
 
 use std::{error::Error, fmt, future::Future, time::Instant};
 
@@ -6,9 +6,9 @@ use tokio::time::timeout_at;
 
 use super::{Acquire, AcquireAll, KeyedGuard, KeyedGuards};
 
-/// The error of a wait that reached its deadline while other holders had a key.
+/// The error of a call whose deadline passed while other holders had a key.
 ///
-/// No key is held, and a later call may succeed.
+/// The call holds no key. A later call may succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadlineExceeded {
     keys: Keys,
@@ -32,12 +32,12 @@ impl fmt::Display for DeadlineExceeded {
 impl Error for DeadlineExceeded {}
 
 impl<'a, K: Eq + Clone> Acquire<'a, K> {
-    /// Acquires the key, and waits for it until the deadline, on tokio's clock. Does not wait if
-    /// the deadline has passed.
+    /// Acquires the key, waiting until the deadline at most, on tokio's clock. Does not wait if the
+    /// deadline has passed.
     ///
     /// # Errors
     ///
-    /// Returns [`DeadlineExceeded`] if others held the key until then. A later call may succeed.
+    /// Returns [`DeadlineExceeded`] if other callers held the key until the deadline.
     pub async fn until(self, deadline: Instant) -> Result<KeyedGuard<'a, K>, DeadlineExceeded> {
         match deadline <= now() {
             true => self.now().ok_or(DeadlineExceeded { keys: Keys::One }),
@@ -47,25 +47,25 @@ impl<'a, K: Eq + Clone> Acquire<'a, K> {
         }
     }
 
-    /// Blocks this thread until the key is acquired, or the deadline has passed. Do not call it in
-    /// a task, as [`blocking`](Self::blocking).
+    /// Blocks this thread until the key is acquired or the deadline passes. Do not call it in a
+    /// task; see [`blocking`](Self::blocking).
     ///
     /// # Errors
     ///
-    /// Returns [`DeadlineExceeded`] if others held the key until then. A later call may succeed.
+    /// Returns [`DeadlineExceeded`] if other callers held the key until the deadline.
     pub fn blocking_until(self, deadline: Instant) -> Result<KeyedGuard<'a, K>, DeadlineExceeded> {
         self.block(deadline).ok_or(DeadlineExceeded { keys: Keys::One })
     }
 }
 
 impl<'a, K: Eq + Clone> AcquireAll<'a, K> {
-    /// Acquires all keys, and waits for them until the deadline, on tokio's clock. Does not wait if
+    /// Acquires all keys, waiting until the deadline at most, on tokio's clock. Does not wait if
     /// the deadline has passed.
     ///
     /// # Errors
     ///
-    /// Returns [`DeadlineExceeded`] if others held one of the keys until then; none is held. A
-    /// later call may succeed.
+    /// Returns [`DeadlineExceeded`] if other callers held one of the keys until the deadline. The
+    /// call then holds none of them.
     pub async fn until(self, deadline: Instant) -> Result<KeyedGuards<'a, K>, DeadlineExceeded> {
         match deadline <= now() {
             true => self.now().ok_or(DeadlineExceeded { keys: Keys::Several }),
@@ -75,13 +75,13 @@ impl<'a, K: Eq + Clone> AcquireAll<'a, K> {
         }
     }
 
-    /// Blocks this thread until all keys are acquired, or the deadline has passed. Do not call it
-    /// in a task, as [`Acquire::blocking`].
+    /// Blocks this thread until all keys are acquired or the deadline passes. Do not call it in a
+    /// task; see [`Acquire::blocking`].
     ///
     /// # Errors
     ///
-    /// Returns [`DeadlineExceeded`] if others held one of the keys until then; none is held. A
-    /// later call may succeed.
+    /// Returns [`DeadlineExceeded`] if other callers held one of the keys until the deadline. The
+    /// call then holds none of them.
     pub fn blocking_until(self, deadline: Instant) -> Result<KeyedGuards<'a, K>, DeadlineExceeded> {
         self.block(deadline)
             .ok_or(DeadlineExceeded { keys: Keys::Several })

@@ -35,36 +35,37 @@
 //! # Guarantees
 //!
 //! - **One holder.** A key has one holder at a time, or with [`KeyedRwLock`] one writer or any
-//!   number of readers. The next holder sees all memory effects of the one before. Tasks and
+//!   number of readers. The next holder sees all memory effects of the previous one. Tasks and
 //!   threads exclude each other on one map.
-//! - **In order.** A released key is handed to the longest waiter. No later caller gets between,
+//! - **In order.** A released key is handed to the longest waiter. No later caller overtakes it,
 //!   including the previous holder. A waiting writer stops the readers behind it.
-//! - **Released once**, by dropping the guard, in any task or thread, also during a panic. No lock
-//!   is poisoned.
+//! - **Released once**, when the guard is dropped, in any task or thread, also during a panic. No
+//!   lock is poisoned.
 //! - **No lost wake-up.** A future that is dropped, or a thread whose deadline passes, leaves the
-//!   queue; if the key was handed to it at that moment, the key goes to the next waiter.
+//!   queue. If the key was handed to it at that moment, the key goes to the next waiter.
 //! - **No leftovers.** A key without a holder takes no memory.
-//! - **Monotonic deadlines.** Setting the clock changes nothing. A deadline that has passed means
-//!   "don't wait".
-//!
+//! - **Monotonic deadlines.** Setting the clock has no effect on waits. A deadline that has passed
+//!   means "don't wait".
 //! # Not guaranteed
 //!
 //! - A lock is *not re-entrant*: a task that locks a key that it already holds waits for itself.
 //!   Use a deadline, or [`KeyedLock::lock_all`], which acquires a key that is named twice once.
 //! - Callers that wait for a key while they hold another can deadlock. Calls of `lock_all` can't
 //!   deadlock among each other.
-//! - `lock(key).await` and `blocking()` have no deadline: they end when the holders before them
+//! - `lock(key).await` and `blocking()` have no deadline: they wait until all earlier holders have
+//!   released the key.
 //!   release the key.
-//! - The order is that of joining the queue: a future joins when it is first polled, a thread on a
-//!   key without waiters after it has yielded for a moment.
+//! - Waiters are ordered by the time when they join the queue. A future joins when it is first
+//!   polled. A thread joins at once, except on a key without waiters, where it first yields for a
+//!   moment.
 //! - A map is for one process. Locks between processes need a table.
 //!
 //! # Costs
 //!
 //! A map takes 8 kB, so create one for each kind of object, not one for each object. An id without
-//! contention is acquired and released by one atomic operation each; other keys take a short lock
-//! of one of 64 shards, and are cloned twice, so they should be cheap to clone. A waiter allocates.
-//! `docs/costs.md` has figures.
+//! contention is acquired and released by one atomic operation each. Other keys take a short lock
+//! of one of 64 shards, and are cloned twice, so they should be cheap to clone. A waiter needs an
+//! allocation. `docs/costs.md` has measurements.
 
 mod acquire;
 mod deadline;
@@ -86,12 +87,13 @@ pub use self::{
 };
 use self::{shards::Shards, sync::Arc, waiter::Mode};
 
-/// A map of locks by id, as HBase's class of this name.
+/// A map of locks by id, like HBase's `IdLock`.
 pub type IdLock = KeyedLock<u64>;
 
 /// A map of exclusive locks by key. Clones are handles to the same locks.
 ///
-/// The [module](self) has the guarantees. `K` should be cheap to clone: an id, `Bytes`, `Arc<str>`.
+/// The [crate](self) documentation lists the guarantees. `K` should be cheap to clone: an id,
+/// `Bytes`, `Arc<str>`.
 pub struct KeyedLock<K> {
     shards: Arc<Shards<K>>,
 }
@@ -105,7 +107,7 @@ impl<K> KeyedLock<K> {
         }
     }
 
-    /// Returns the number of locked keys at this moment, for tests and metrics.
+    /// Returns the current number of locked keys, for tests and metrics.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards.len()
@@ -119,7 +121,8 @@ impl<K> KeyedLock<K> {
 }
 
 impl<K: Eq + Hash + Clone + 'static> KeyedLock<K> {
-    /// Acquires the key, after all earlier waiters. Await it, or see [`Acquire`].
+    /// Acquires the key after all earlier waiters. Await the result, or call a method of
+    /// [`Acquire`].
     #[inline]
     pub fn lock(&self, key: K) -> Acquire<'_, K> {
         Acquire::new(&self.shards, self.shards.name(key), Mode::Exclusive)
@@ -131,8 +134,8 @@ impl<K: Eq + Hash + Clone + 'static> KeyedLock<K> {
         self.lock(key).now()
     }
 
-    /// Acquires all of these keys, one after the other in their order, and releases them together.
-    /// A caller that gives up holds none of them. A key that is named twice is acquired once.
+    /// Acquires all of these keys, one after the other in their order. A caller that gives up holds
+    /// none of them. A key that is named twice is acquired once.
     ///
     /// All callers acquire keys in the same order, so they can't deadlock among each other.
     ///
@@ -154,7 +157,7 @@ impl<K: Eq + Hash + Clone + 'static> KeyedLock<K> {
         AcquireAll::new(&self.shards, keys)
     }
 
-    /// Acquires all of these keys if all are free, else none. Never waits.
+    /// Acquires all of these keys if all are free, or none. Never waits.
     pub fn try_lock_all(&self, keys: impl IntoIterator<Item = K>) -> Option<KeyedGuards<'_, K>>
     where
         K: Ord,
@@ -162,14 +165,13 @@ impl<K: Eq + Hash + Clone + 'static> KeyedLock<K> {
         self.lock_all(keys).now()
     }
 
-    /// Returns whether the key is held at this moment, for tests and metrics.
+    /// Returns whether the key is currently held, for tests and metrics.
     #[must_use]
     pub fn is_locked(&self, key: K) -> bool {
         self.shards.is_held(key)
     }
 
-    /// Returns the number of waiters of the key at this moment, without the holder, for tests and
-    /// metrics.
+    /// Returns the current number of waiters of the key, without the holder, for tests and metrics.
     #[must_use]
     pub fn waiters(&self, key: K) -> usize {
         self.shards.waiters(key)

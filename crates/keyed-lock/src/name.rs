@@ -1,4 +1,4 @@
-//! Identities of keys: hashed once for each acquisition, outside of all locks.
+//! Identities of keys. A key is hashed once for each acquisition, outside of all locks.
 
 use std::{
     any::Any,
@@ -10,11 +10,11 @@ use std::{
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Name<K> {
     pub(super) hash: u64,
-    /// `None` if no other key has this hash.
+    /// `None` if no other key can have this hash.
     pub(super) key: Option<K>,
 }
 
-/// Creates names with a secret, so that an attacker that chooses keys can't make them collide.
+/// Creates names with a secret, so that an attacker that chooses keys can't cause collisions.
 pub(super) struct Namer {
     keys: RandomState,
     mask: u64,
@@ -27,7 +27,7 @@ impl Default for Namer {
         let secret = |number: u64| keys.hash_one(number);
         Self {
             mask: secret(0),
-            // Only a multiplication by an odd number can be undone.
+            // Multiplication modulo 2^64 is invertible only for odd factors.
             factor: secret(1) | 1,
             keys,
         }
@@ -49,12 +49,12 @@ impl Namer {
         }
     }
 
-    /// Each step can be undone, so two ids never have the same hash. The secret factor may leave
-    /// similar ids similar; the steps after it spread every differing bit.
+    /// Each step is invertible, so two ids never have the same hash. The secret factor alone may
+    /// map similar ids to similar hashes; the steps after it spread every differing bit.
     #[inline]
     fn hash_of_id(&self, id: u64) -> u64 {
         let mut hash = (id ^ self.mask).wrapping_mul(self.factor);
-        // The last steps of MurmurHash3.
+        // The finalizer of MurmurHash3.
         for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
             hash = (hash ^ (hash >> 33)).wrapping_mul(factor);
         }
@@ -68,7 +68,7 @@ impl<K> Hash for Name<K> {
     }
 }
 
-/// For tables by [`Name`]: uses the hash of the name as it is.
+/// The hasher of maps by [`Name`]: uses the hash of the name unchanged.
 pub(super) type AsNamed = BuildHasherDefault<HashOfName>;
 
 #[derive(Default)]

@@ -9,15 +9,16 @@ use super::{
     waiter::Mode,
 };
 
-/// A map of read/write locks by id, as HBase's class of this name.
+/// A map of read/write locks by id, like HBase's `IdReadWriteLock`.
 pub type IdReadWriteLock = KeyedRwLock<u64>;
 
-/// A map of locks by key, each held by one writer or by any number of readers. Clones are handles
-/// to the same locks.
+/// A map of read/write locks by key: each is held by one writer or by any number of readers. Clones
+/// are handles to the same locks.
 ///
 /// Fair: readers and writers are admitted in the order of their arrival, adjacent readers together.
-/// So a reader that arrives while a writer waits queues behind it, even if other readers hold the
-/// key; a task that reads twice can wait for itself. A guard can't be upgraded or downgraded.
+/// So a reader that arrives while a writer waits queues behind the writer, even if other readers
+/// hold the key, and a task that acquires a key twice as a reader can deadlock. A guard can't be
+/// upgraded or downgraded.
 ///
 /// ```
 /// use hbase_keyed_lock::IdReadWriteLock;
@@ -44,8 +45,7 @@ impl<K> KeyedRwLock<K> {
         }
     }
 
-    /// Returns the number of locked keys at this moment, shared or exclusive, for tests and
-    /// metrics.
+    /// Returns the current number of locked keys, shared or exclusive, for tests and metrics.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards.len()
@@ -59,12 +59,12 @@ impl<K> KeyedRwLock<K> {
 }
 
 impl<K: Eq + Hash + Clone + 'static> KeyedRwLock<K> {
-    /// Acquires the key together with other readers. Await it, or see [`Acquire`].
+    /// Acquires the key as a reader. Await the result, or call a method of [`Acquire`].
     pub fn read(&self, key: K) -> Acquire<'_, K> {
         Acquire::new(&self.shards, self.shards.name(key), Mode::Shared)
     }
 
-    /// Acquires the key exclusively. Await it, or see [`Acquire`].
+    /// Acquires the key as the writer. Await the result, or call a method of [`Acquire`].
     pub fn write(&self, key: K) -> Acquire<'_, K> {
         Acquire::new(&self.shards, self.shards.name(key), Mode::Exclusive)
     }
@@ -74,18 +74,18 @@ impl<K: Eq + Hash + Clone + 'static> KeyedRwLock<K> {
         self.read(key).now()
     }
 
-    /// Acquires the key exclusively if it is free. Never waits.
+    /// Acquires the key as the writer if it is free. Never waits.
     pub fn try_write(&self, key: K) -> Option<KeyedGuard<'_, K>> {
         self.write(key).now()
     }
 
-    /// Returns whether the key is held at this moment, shared or exclusive, for tests and metrics.
+    /// Returns whether the key is currently held, shared or exclusive, for tests and metrics.
     #[must_use]
     pub fn is_locked(&self, key: K) -> bool {
         self.shards.is_held(key)
     }
 
-    /// Returns the number of waiting readers and writers at this moment, for tests and metrics.
+    /// Returns the current number of waiting readers and writers of the key, for tests and metrics.
     #[must_use]
     pub fn waiters(&self, key: K) -> usize {
         self.shards.waiters(key)

@@ -23,15 +23,15 @@ pub struct KeyedGuards<'a, K: Eq> {
     guards: Vec<KeyedGuard<'a, K>>,
 }
 
-/// A future that acquires several keys: `.await` it, or call one of its methods. Until then it
+/// A future that acquires several keys: await it, or call one of its methods. Before that it
 /// neither locks nor queues.
 ///
 /// # Cancel safety
 ///
-/// A dropped future releases the keys that it has.
+/// A dropped future releases the keys that it holds and leaves the queue.
 #[must_use = "nothing is locked until this is awaited, or one of its methods is called"]
 pub struct AcquireAll<'a, K: Eq> {
-    /// In the order of the keys, the next one last.
+    /// In descending order: the next key to acquire is the last.
     missing: Vec<Acquire<'a, K>>,
     held: Vec<KeyedGuard<'a, K>>,
 }
@@ -49,7 +49,7 @@ impl<'a, K: Ord + Hash + Clone + 'static> AcquireAll<'a, K> {
 }
 
 impl<'a, K: Eq + Clone> AcquireAll<'a, K> {
-    /// Blocks this thread until all keys are acquired. Do not call it in a task, as
+    /// Blocks this thread until all keys are acquired. Do not call it in a task; see
     /// [`Acquire::blocking`].
     pub fn blocking(mut self) -> KeyedGuards<'a, K> {
         let missing = mem::take(&mut self.missing).into_iter().rev();
@@ -57,12 +57,12 @@ impl<'a, K: Eq + Clone> AcquireAll<'a, K> {
         KeyedGuards { guards: self.held }
     }
 
-    /// Blocks this thread until all keys are acquired, or the deadline has passed.
+    /// Blocks this thread until all keys are acquired. Returns `None` if the deadline passes first.
     pub(super) fn block(self, deadline: Instant) -> Option<KeyedGuards<'a, K>> {
         self.each(|acquire| acquire.block(deadline))
     }
 
-    /// Acquires all keys if that needs no waiting.
+    /// Acquires all keys if all are free. Never waits.
     pub(super) fn now(self) -> Option<KeyedGuards<'a, K>> {
         self.each(Acquire::now)
     }
@@ -93,7 +93,7 @@ impl<'a, K: Eq + Clone> Future for AcquireAll<'a, K> {
     }
 }
 
-/// Nothing in it is pinned.
+/// No field is structurally pinned.
 impl<K: Eq> Unpin for AcquireAll<'_, K> {}
 
 impl<K: Eq> KeyedGuards<'_, K> {
@@ -109,7 +109,7 @@ impl<K: Eq> KeyedGuards<'_, K> {
         self.guards.is_empty()
     }
 
-    /// Converts the guards into ones that keep the map alive and borrow nothing, as
+    /// Converts the guards into ones that keep the map alive and borrow nothing, like
     /// [`KeyedGuard::into_owned`].
     pub fn into_owned(self) -> KeyedGuards<'static, K> {
         let guards = self.guards.into_iter().map(KeyedGuard::into_owned);

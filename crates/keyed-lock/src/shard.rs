@@ -1,12 +1,12 @@
-//! A part of the keys, with their holders and waiters.
+//! One of the parts of a map: its keys, with their holders and waiters.
 //!
-//! A key has an entry while it is held, with the queue of its waiters. A release hands the key over
-//! under the shard's lock: from then on it belongs to the first waiter, even if that one has not
-//! noticed yet, and no newcomer can come between.
+//! While a key is held, it has an entry with the queue of its waiters. A release hands the key to
+//! the first waiter under the shard's lock: from then on the key belongs to that waiter, even if it
+//! has not run yet, and no later caller can overtake it.
 //!
-//! A *lone id* is the only one of its shard, held exclusively and without waiters. It needs no
-//! entry: one word has its hash. A caller that finds another id's hash there creates the entry for
-//! it.
+//! A *lone id* is the only held key of its shard, held exclusively and without waiters. It needs no
+//! entry: a single word has its hash. A caller that finds the hash of another id there creates the
+//! entry for that id.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map},
@@ -20,20 +20,20 @@ use super::{
     waiter::{Mode, Sleeper, Waiter},
 };
 
-/// The lone id's word: no key of the shard is held.
+/// A value of the lone word: no key of the shard is held.
 const NOBODY: u64 = 0;
-/// The lone id's word: read the entries.
+/// A value of the lone word: read the entries.
 const ENTRIES: u64 = 1;
 
-/// The capacity in entries that is kept when the last one is removed.
+/// The maximum capacity, in entries, that is kept after the last entry was removed.
 const ROOM: usize = 64;
 
-/// Aligned so that no two shards share a cache line, nor a pair of lines that is fetched
+/// Aligned so that two shards share neither a cache line nor a pair of lines that is fetched
 /// together.
 #[repr(align(128))]
 pub(super) struct Shard<K> {
-    /// The hash of the lone id, or [`NOBODY`], or [`ENTRIES`]; to and from the last one only under
-    /// the lock.
+    /// The hash of the lone id, or [`NOBODY`], or [`ENTRIES`]. Changes to and from [`ENTRIES`]
+    /// require the lock.
     lone: AtomicU64,
     keys: Mutex<Keys<K>>,
 }
@@ -50,7 +50,7 @@ struct Entry {
     waiting: VecDeque<Arc<Waiter>>,
 }
 
-/// Whether the name's hash may be in the lone id's word, where it must not look like anything else.
+/// Whether the name is an id whose hash differs from the special values of the lone word.
 #[inline]
 fn may_be_lone<K>(name: &Name<K>) -> bool {
     name.key.is_none() && name.hash > ENTRIES
@@ -77,7 +77,7 @@ impl Entry {
         }
     }
 
-    /// Adds a holder in this mode, if the key can be held so.
+    /// Adds a holder if the key can be held in this mode. Returns whether it was added.
     fn join(&mut self, mode: Mode) -> bool {
         let joins = self.holders == 0 || (self.mode == Mode::Shared && mode == Mode::Shared);
         if joins {
@@ -87,7 +87,7 @@ impl Entry {
         joins
     }
 
-    /// Hands the key to the first waiter, if it can be held so.
+    /// Hands the key to the first waiter, if the key can be held in the waiter's mode.
     fn admit_first(&mut self) -> Option<Arc<Waiter>> {
         let mode = self.waiting.front()?.mode;
         match self.join(mode) {
@@ -106,13 +106,14 @@ impl Entry {
 }
 
 impl<K: Eq + Clone> Shard<K> {
-    /// Acquires the key, unless its mode forbids that, or it has waiters.
+    /// Acquires the key if it can be held in this mode and has no waiters. Returns whether it was
+    /// acquired.
     #[inline]
     pub(super) fn try_take(&self, name: &Name<K>, mode: Mode) -> bool {
         self.take_lone(name, mode) || self.entries().take(name, mode).is_none()
     }
 
-    /// Acquires the key, or else joins its queue.
+    /// Acquires the key and returns `None`, or joins its queue and returns the waiter.
     #[cold]
     pub(super) fn take_or_wait(&self, name: &Name<K>, mode: Mode, sleeper: Sleeper) -> Option<Arc<Waiter>> {
         let mut keys = self.entries();
@@ -124,7 +125,8 @@ impl<K: Eq + Clone> Shard<K> {
         Some(waiter)
     }
 
-    /// Acquires an id that would be the only one of the shard.
+    /// Acquires an id without an entry if no key of the shard is held. Returns whether it was
+    /// acquired.
     #[inline]
     pub(super) fn take_lone(&self, name: &Name<K>, mode: Mode) -> bool {
         may_be_lone(name)
@@ -135,7 +137,7 @@ impl<K: Eq + Clone> Shard<K> {
                 .is_ok()
     }
 
-    /// Returns the entries, with that of the lone id.
+    /// Returns the entries, after creating that of a lone id.
     fn entries(&self) -> MutexGuard<'_, Keys<K>> {
         let mut keys = self.keys();
         if self.lone.load(Ordering::Relaxed) != ENTRIES {
@@ -150,7 +152,7 @@ impl<K: Eq + Clone> Shard<K> {
 }
 
 impl<K: Eq> Shard<K> {
-    /// Releases the key to the first in its queue.
+    /// Releases the key, and hands it to the next waiters.
     #[inline]
     pub(super) fn release(&self, name: &Name<K>) {
         let was_lone = may_be_lone(name)
@@ -185,7 +187,7 @@ impl<K: Eq> Shard<K> {
             }
         }
         drop(keys);
-        // The key's own `drop` is foreign code.
+        // Dropped without the lock, because the key's own `drop` is foreign code.
         drop((gone, room));
     }
 
@@ -197,7 +199,7 @@ impl<K: Eq> Shard<K> {
             .get_mut(name)
             .is_some_and(|entry| entry.forget(waiter));
         if was_waiting {
-            // Perhaps only this writer kept waiting readers from joining others.
+            // If this was a waiting writer, the readers behind it may now join the holders.
             self.admit(keys, name);
         } else {
             drop(keys);
@@ -205,7 +207,7 @@ impl<K: Eq> Shard<K> {
         }
     }
 
-    /// Hands the key to all waiters that can hold it now, and wakes each without the lock.
+    /// Hands the key to all waiters that can hold it now. Wakes each of them without the lock.
     fn admit<'a>(&'a self, mut keys: MutexGuard<'a, Keys<K>>, name: &Name<K>) {
         while let Some(first) = keys.entries.get_mut(name).and_then(Entry::admit_first) {
             drop(keys);
@@ -240,7 +242,7 @@ impl<K> Shard<K> {
         keys.entries.len() + usize::from(self.has_lone_id())
     }
 
-    /// Whether the shard has a lone id: then it has no waiters.
+    /// Whether the shard has a lone id, and so no waiters.
     pub(super) fn has_lone_id(&self) -> bool {
         self.lone_id().is_some()
     }
@@ -255,7 +257,7 @@ impl<K> Shard<K> {
 }
 
 impl<K: Eq + Clone> Keys<K> {
-    /// Acquires the key, or returns its entry.
+    /// Acquires the key and returns `None`, or returns the entry of the held key.
     fn take(&mut self, name: &Name<K>, mode: Mode) -> Option<&mut Entry> {
         match self.entries.entry(name.clone()) {
             hash_map::Entry::Vacant(place) => {

@@ -1,4 +1,4 @@
-//! All keys of a map.
+//! All shards of a map.
 
 use std::{array, hash::Hash};
 
@@ -44,7 +44,7 @@ impl<K: Eq + Hash + 'static> Shards<K> {
 impl<K> Shards<K> {
     #[inline]
     pub(super) fn shard(&self, name: &Name<K>) -> &Shard<K> {
-        // Bits that the shard's own table does not use.
+        // Bits that the shard's hash table does not use.
         &self.shards[(name.hash >> 40) as usize % SHARDS]
     }
 

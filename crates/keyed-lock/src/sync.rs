@@ -1,5 +1,5 @@
-//! The primitives of waiting. `tests/models` compiles the core of this layer a second
-//! time, with loom's counterparts in the place of this file.
+//! The synchronization primitives. `tests/models` compiles the core of this crate a second time,
+//! with loom's types instead of this file.
 
 pub(super) use std::{
     sync::{
@@ -10,10 +10,10 @@ pub(super) use std::{
     time::Instant,
 };
 
-/// The number of independent parts of a map.
+/// The number of independent shards of a map.
 pub(super) const SHARDS: usize = 64;
 
-/// How often a thread polls at once, and how often after yielding, before it sleeps. Sleeping and
-/// waking take longer than most work under a lock in memory.
+/// The number of immediate polls, and of polls after a yield, before a thread sleeps. Sleeping and
+/// waking take longer than most sections under an in-memory lock.
 pub(super) const LOOKS: u32 = 10;
 pub(super) const YIELDS: u32 = 20;

@@ -1,5 +1,5 @@
-//! What is promised of one key held by one at a time, and helpers for the other tests. Those named
-//! i1 to i6 are about what HBase's own class of this name does wrong.
+//! The guarantees of exclusive locks on single keys, and helpers for the other tests. Tests named
+//! i1 to i6 cover bugs of HBase's own `IdLock`.
 
 mod cancel;
 mod load;
@@ -25,14 +25,14 @@ use super::{
     *,
 };
 
-/// Longer than anything here takes.
+/// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(30);
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_millis(20)
 }
 
-/// Lets others run until this is so.
+/// Yields until the condition holds.
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONG;
     while !is_so() {
@@ -41,7 +41,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Counts how often it is woken.
+/// Counts its wake-ups.
 #[derive(Default)]
 struct Wakes(AtomicUsize);
 
@@ -137,7 +137,7 @@ fn i1_a_try_with_zero_time_returns_at_once() {
     assert_eq!(locks.waiters(7), 0);
     drop(guard);
     assert!(locks.is_empty(), "somebody got it who had given up");
-    // What is free needs no time.
+    // A free key is acquired without waiting.
     drop(locks.lock(7).blocking_until(began).unwrap());
     drop(futures::executor::block_on(locks.lock(7).until(began)).unwrap());
     assert!(locks.is_empty());
@@ -165,7 +165,7 @@ fn i3_who_does_not_hold_releases_nothing() {
     assert!(poll(&mut polled).is_none());
     drop((polled, locks.lock(7)));
     assert!(locks.try_lock(7).is_none());
-    // Only the guard does, and it may be in another thread.
+    // Only dropping the guard releases the key, even in another thread.
     thread::scope(|scope| {
         scope.spawn(move || drop(guard));
     });

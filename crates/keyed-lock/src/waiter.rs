@@ -7,9 +7,9 @@ use super::sync::{AtomicBool, Mutex, Ordering, Thread, yield_now};
 /// The mode in which a key is requested or held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// By one holder.
+    /// Held by one holder.
     Exclusive,
-    /// By any number of holders that share it.
+    /// Held by any number of holders.
     Shared,
 }
 
@@ -21,7 +21,7 @@ pub(super) enum Sleeper {
 
 /// An entry in the queue of a key.
 pub(super) struct Waiter {
-    /// Rises in the order of arrival.
+    /// Increases in the order of arrival.
     pub(super) ticket: u64,
     pub(super) mode: Mode,
     admitted: AtomicBool,
@@ -43,15 +43,15 @@ impl Waiter {
         self.admitted.load(Ordering::Acquire)
     }
 
-    /// Whether this task will be woken.
+    /// Whether this waker's task will be woken.
     pub(super) fn wakes(&self, waker: &Waker) -> bool {
         let sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(&*sleeper, Some(Sleeper::Task(known)) if known.will_wake(waker))
     }
 
-    /// Replaces the sleeper to wake. The caller then checks whether the key was handed over:
-    /// `admit` sets the mark before it takes the sleeper, so it finds the new sleeper, or the new
-    /// sleeper finds the mark.
+    /// Replaces the sleeper to wake. The caller then checks whether the key was handed over.
+    /// `admit` sets its flag before it takes the sleeper, so either `admit` finds the new sleeper
+    /// or the caller finds the flag.
     pub(super) fn wake_instead(&self, sleeper: Sleeper) {
         drop(self.replace(Some(sleeper)));
     }
@@ -64,8 +64,8 @@ impl Waiter {
             Some(Sleeper::Task(waker)) => waker.wake(),
             Some(Sleeper::Thread(thread)) => {
                 thread.unpark();
-                // Without a yield this thread would request the key again before the woken thread
-                // has a processor, and then each thread would sleep once per section.
+                // Without a yield, this thread could request the key again before the woken thread
+                // has a processor. Each thread would then sleep once per section.
                 yield_now();
             }
             None => {}

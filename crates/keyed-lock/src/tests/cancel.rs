@@ -1,11 +1,11 @@
-//! Futures that are dropped, and threads that give up: at every point, and at the moment of the
+//! Futures that are dropped and threads that give up, at every point, including the moment of the
 //! hand-over.
 
 use std::sync::Barrier;
 
 use super::*;
 
-/// Polls a future so many times, drops it, and tells whether it got as far as a guard.
+/// Polls a future up to `times` times, drops it, and returns whether it acquired the key.
 fn poll_and_drop(locks: &IdLock, times: usize) -> bool {
     let mut acquire = locks.lock(7);
     (0..times).any(|_| poll(&mut acquire).is_some())
@@ -65,7 +65,7 @@ fn who_leaves_the_middle_of_the_queue_disturbs_nobody() {
     }
 }
 
-/// The only waiter goes while the holder releases: afterwards the key is free, and can be acquired
+/// The only waiter leaves while the holder releases. Afterwards the key is free and can be acquired
 /// (HBASE-21292).
 fn race(rounds: usize, wait_in_vain: impl Fn(&IdLock, &Barrier) + Sync) {
     let (locks, start) = (IdLock::new(), Barrier::new(2));
@@ -78,7 +78,7 @@ fn race(rounds: usize, wait_in_vain: impl Fn(&IdLock, &Barrier) + Sync) {
         });
         for round in 0..rounds {
             let guard = locks.lock(7).blocking();
-            // The other one has its place, and both go.
+            // The waiter has joined the queue; now both leave at the same time.
             start.wait();
             start.wait();
             for _ in 0..round % 64 {
@@ -111,7 +111,7 @@ fn the_only_waiter_times_out_at_the_moment_of_release() {
         start.wait();
         start.wait();
         let deadline = Instant::now() + Duration::from_nanos(fastrand::u64(0..5_000));
-        // Having it in the last moment is as good.
+        // Acquiring the key at the last moment is also correct.
         if locks.lock(7).blocking_until(deadline).is_err() {
             timed_out.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,5 +1,5 @@
-//! Many on few ids, as HBase's own test of its class: a holder of an id is the only one, and in
-//! the end nothing is left. `HBASE_TXN_TEST_LONG` has it run as long as that test does.
+//! Many callers on few ids, like HBase's own test of `IdLock`: an id has one holder at a time, and
+//! no key is left at the end. `HBASE_TXN_TEST_LONG` makes it run as long as HBase's test.
 
 use std::{env, sync::atomic::AtomicU64};
 
@@ -15,7 +15,7 @@ fn length() -> Duration {
     }
 }
 
-/// Who is in which section: nobody, or an owner.
+/// The owner inside each section; 0 for none.
 #[derive(Default)]
 struct Sections([AtomicU64; IDS as usize]);
 
@@ -72,7 +72,7 @@ fn tasks_and_threads_exclude_each_other_on_one_map() {
             runtime.spawn(async move {
                 while Instant::now() < end {
                     let id = fastrand::u64(..IDS);
-                    // Half of them give up now and then.
+                    // Half of the tasks give up now and then.
                     let patience = Duration::from_millis(if owner % 2 == 0 { 5 } else { 60_000 });
                     let Ok(_guard) = locks.lock(id).until(Instant::now() + patience).await else {
                         continue;
@@ -121,7 +121,7 @@ fn what_holders_wrote_is_seen_by_the_next() {
                     let id = (thread + round) % 4;
                     let _guard = locks.lock(id).blocking();
                     let count = &counts[id as usize];
-                    // Not one step: it is the lock that makes it one.
+                    // Not one atomic operation: only the lock makes it atomic.
                     count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 }
             });
@@ -134,7 +134,7 @@ fn what_holders_wrote_is_seen_by_the_next() {
 #[test]
 fn readers_and_writers_exclude_each_other() {
     let locks = IdReadWriteLock::new();
-    // Readers count up by one; a writer puts a great number.
+    // Each reader adds 1; a writer adds a number larger than all readers together.
     const WRITER: u64 = 1 << 32;
     let inside = [const { AtomicU64::new(0) }; IDS as usize];
     let (end, together) = (Instant::now() + length(), AtomicUsize::new(0));

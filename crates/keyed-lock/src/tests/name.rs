@@ -1,4 +1,4 @@
-//! How keys are told apart.
+//! Hashes of keys.
 
 use crate::{
     name::{Name, Namer},
@@ -7,7 +7,7 @@ use crate::{
     waiter::Mode,
 };
 
-/// How many of a thousand ids, so far apart, are where most of them are.
+/// The number of ids in the fullest of the piles, for a thousand ids with this shift.
 fn greatest_pile(namer: &Namer, shift: u32, place: impl Fn(u64) -> u64) -> usize {
     let mut piles = [0; SHARDS];
     for id in 0..1_000_u64 {
@@ -18,7 +18,7 @@ fn greatest_pile(namer: &Namer, shift: u32, place: impl Fn(u64) -> u64) -> usize
 
 #[test]
 fn ids_that_are_alike_are_spread() {
-    // By chance alone some thirty of a thousand are in the greatest of 64 piles.
+    // With a random distribution, the fullest of 64 piles has about thirty of a thousand ids.
     for _ in 0..1_000 {
         let namer = Namer::default();
         for shift in [0, 8, 16, 32, 48, 54] {

@@ -1,4 +1,4 @@
-//! Keys that are shared, or held alone.
+//! Shared and exclusive holders.
 
 use super::*;
 

@@ -1,7 +1,8 @@
 //! Every order of events in the keyed lock. Its core is compiled here a second time, on loom's
-//! types: the files are those of the library, only `sync` is another.
+//! types: the files are those of the library, except `sync`.
 //!
-//! A model fails when an order of events breaks an assertion, or leaves a thread asleep for ever.
+//! A model fails if an order of events violates an assertion, or leaves a thread asleep without
+//! limit.
 
 #![allow(
     dead_code,
@@ -45,12 +46,12 @@ use self::{
     waiter::Mode,
 };
 
-/// A map, and what is done under the lock of one of its keys.
+/// A map, and the state of a section under the lock of one of its keys.
 struct Model<K> {
     shards: Arc<Shards<K>>,
-    /// How many are inside: one for a reader, more than all readers for a writer.
+    /// The callers inside: 1 for each reader, more than all readers together for a writer.
     inside: AtomicU64,
-    /// Counted up in two steps, which only the lock makes one.
+    /// Incremented in two steps, which only the lock makes atomic.
     written: AtomicU64,
 }
 
@@ -73,7 +74,7 @@ impl<K: Eq + Hash + Clone + Send + 'static> Model<K> {
         Acquire::new(&self.shards, self.shards.name(key), Mode::Shared)
     }
 
-    /// Alone in the section; then out of it.
+    /// Enters the section, checks that it is alone, and leaves.
     fn write(&self, guard: KeyedGuard<'_, K>) {
         assert_eq!(self.inside.fetch_add(WRITER, Ordering::Relaxed), 0);
         self.written
@@ -82,14 +83,14 @@ impl<K: Eq + Hash + Clone + Send + 'static> Model<K> {
         drop(guard);
     }
 
-    /// In the section with nobody who writes; then out of it.
+    /// Enters the section, checks that no writer is inside, and leaves.
     fn look(&self, guard: KeyedGuard<'_, K>) {
         assert!(self.inside.fetch_add(1, Ordering::Relaxed) < WRITER);
         assert!(self.inside.fetch_sub(1, Ordering::Relaxed) < WRITER);
         drop(guard);
     }
 
-    /// Nothing is left, and the key can be had.
+    /// Checks that no key is left, and that the key can be acquired.
     fn end(&self, key: K, written: u64) {
         assert_eq!(self.shards.len(), 0);
         assert!(self.lock(key.clone()).now().is_some(), "the key is dead");
@@ -100,12 +101,12 @@ impl<K: Eq + Hash + Clone + Send + 'static> Model<K> {
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
-    // More switches of threads that could have gone on than bugs of this sort are known to need.
+    // More forced preemptions than such bugs are known to need.
     builder.preemption_bound = Some(3);
     builder.check(model);
 }
 
-/// Wakes a model's thread.
+/// Wakes a thread of the model.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -114,7 +115,7 @@ impl Wake for Unpark {
     }
 }
 
-/// A waker of this thread, unlike all others.
+/// A waker of this thread that differs from all others.
 fn waker() -> Waker {
     Waker::from(std::sync::Arc::new(Unpark(thread::current())))
 }
@@ -126,7 +127,7 @@ fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Option<F::Output> {
     }
 }
 
-/// Runs a task that comes with another waker each time.
+/// Runs a future that is polled with a different waker each time.
 fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     loop {
         match poll(&mut future, &waker()) {
@@ -264,7 +265,7 @@ fn readers_get_on_when_the_writer_before_them_is_dropped() {
             let got = poll(&mut writer.lock(7), &waker());
             drop(got);
         });
-        // Not before the reader was let in.
+        // Returns only after the reader was admitted.
         reader.join().unwrap();
         model.look(guard);
         writer.join().unwrap();

@@ -1,5 +1,5 @@
-//! What waiting is made of, in a model: loom's types, which try every order of events, and a clock
-//! that goes one step whenever somebody looks at it.
+//! The synchronization primitives of a model: loom's types, which try every order of events, and a
+//! clock that advances one step whenever it is read.
 
 use std::{cell::Cell, time::Duration};
 
@@ -11,15 +11,15 @@ pub(crate) use loom::{
     thread::{Thread, current, park},
 };
 
-/// All keys in one shard, where they can get in each other's way.
+/// All keys are in one shard, to maximize interference.
 pub(crate) const SHARDS: usize = 1;
 
-/// Looking again is nothing new to a model; once is for the code that does it.
+/// Further polls add no new orders of events. One yield covers its code.
 pub(crate) const LOOKS: u32 = 0;
 pub(crate) const YIELDS: u32 = 1;
 pub(crate) fn yield_now() {}
 
-/// The deadline may pass whether somebody was woken or not.
+/// The deadline may pass whether or not the thread was woken.
 pub(crate) fn park_timeout(_: Duration) {
     loom::thread::yield_now();
 }
@@ -28,7 +28,7 @@ loom::thread_local! {
     static STEPS: Cell<u64> = Cell::new(0);
 }
 
-/// A step of this thread's clock.
+/// A reading of this thread's clock, in steps.
 #[derive(Clone, Copy)]
 pub(crate) struct Instant(pub(crate) u64);
 
