@@ -55,7 +55,7 @@ pub(crate) enum Command {
 }
 
 impl Arguments {
-    /// Runs the command that they name.
+    /// Runs the command.
     pub(crate) async fn run(self) -> Outcome {
         let Self { global, command } = self;
         match command {
@@ -93,7 +93,8 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// The names of the subcommands whose help does not begin with a line such as `Create a table`.
+    /// Returns the names of subcommands whose help does not begin with an imperative such as
+    /// `Create a table`.
     fn with_unclear_about(command: &clap::Command) -> Vec<String> {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let is_clear = about.starts_with(|first: char| first.is_ascii_uppercase())

@@ -1,4 +1,4 @@
-//! Which cluster the command talks to, and how long it waits.
+//! The cluster to connect to, and the limits of calls.
 
 use std::{
     env,
@@ -23,8 +23,8 @@ const NO_ADDRESS: &str = "no cluster is named; name it by --connect URI, by the 
                           boots one on this machine and prints its URI";
 
 impl Global {
-    /// The settings: an option beats the environment, which beats the file. The folder that the
-    /// environment names counts where nothing else does.
+    /// Returns the settings. An option takes precedence over the environment, and the environment
+    /// over the file. HBASE_CONF_DIR is used only if no other source names a cluster.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         let folder = env::var_os(CONF_DIR).filter(|folder| !folder.is_empty());
         self.config_or(folder.map(PathBuf::from).as_deref())
@@ -60,14 +60,14 @@ impl Global {
         Ok(config)
     }
 
-    /// Connects.
+    /// Connects to the cluster.
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
         Ok(Connection::builder(self.config()?).connect().await?)
     }
 }
 
-/// Read here and not by clap, which would show the option in every usage line as one that is
-/// required; and a command that needs no cluster does not look at it.
+/// Not an `env` of clap: clap would show the option as required in every usage line, and a command
+/// that needs no cluster would fail on an invalid value.
 fn of_environment() -> Result<Option<ClusterAddress>, Failure> {
     let Some(text) = env::var_os(VARIABLE) else {
         return Ok(None);
@@ -77,8 +77,8 @@ fn of_environment() -> Result<Option<ClusterAddress>, Failure> {
     Ok(address)
 }
 
-/// No part of a call takes longer than the call; a write gets all of its time, because it is sent
-/// only once.
+/// Limits each part of a call to the limit of the call. A write may take all of it, because it is
+/// sent only once.
 fn within(config: Config, timeout: Duration) -> Config {
     let read = config.read_timeout().min(timeout);
     let connect = config.connect_timeout().min(timeout);

@@ -1,5 +1,5 @@
-//! Durations as users write them, `500ms`, `1.5s`, `5m`, `1h`, `1d`, and as the command prints
-//! them.
+//! Durations in the notation of users, such as `500ms`, `1.5s`, `5m`, `1h` or `1d`, and their
+//! output.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use jiff::{SpanRelativeTo, fmt::friendly::SpanParser};
 
 use crate::values::Ranged;
 
-/// Reads a duration of whole milliseconds. A negative one parses, and is out of range.
+/// Parses a duration in whole milliseconds. A negative duration parses and is out of range.
 pub(crate) fn parse(text: &str) -> Result<Ranged<Duration>, String> {
     let refusal = || "write a duration as 500ms, 1.5s, 5m, 1h or 1d, in whole milliseconds".to_owned();
     let duration = SpanParser::new()
@@ -20,7 +20,7 @@ pub(crate) fn parse(text: &str) -> Result<Ranged<Duration>, String> {
     Ok(Ranged::new(text, Duration::try_from(duration).ok()))
 }
 
-/// Writes a duration to the millisecond: `28.5s`.
+/// Formats a duration to the millisecond: `28.5s`.
 pub(crate) fn shown(duration: Duration) -> String {
     match milliseconds(duration) {
         whole if whole % 1000 == 0 => format!("{}s", whole / 1000),
@@ -28,12 +28,12 @@ pub(crate) fn shown(duration: Duration) -> String {
     }
 }
 
-/// Milliseconds, for JSON.
+/// Returns milliseconds, for JSON.
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Reads a duration of whole seconds, one at least.
+/// Parses a duration in whole seconds, at least one.
 pub(crate) fn seconds(text: &str) -> Result<Ranged<u32>, String> {
     let whole = |duration: Duration| {
         let seconds = u32::try_from(duration.as_secs()).ok()?;

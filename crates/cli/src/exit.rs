@@ -1,4 +1,4 @@
-//! How the command ends.
+//! Exit statuses and failures of the command.
 
 use std::{fmt, io};
 
@@ -9,19 +9,19 @@ use crate::hints;
 /// Exit statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done.
+    /// The command succeeded.
     Done,
-    /// Refused or failed.
+    /// The command was refused or failed.
     Failed,
-    /// It can't be parsed; most of this comes from clap.
+    /// The command line can't be parsed. Mostly returned by clap.
     Unparsable,
     /// A plan has changes, and the caller asked for `--detailed-exitcode`.
     Differs,
-    /// A condition was not met, a lock is not available, or a thing asked about is not so.
+    /// A condition was not met, a lock is not available, or the answer to a query is no.
     NotMet,
     /// The outcome is unknown, or a lock was lost while a command ran under it.
     Unknown,
-    /// As the command ended that was run under a lock.
+    /// The exit status of a command that ran under a lock.
     Of(u8),
 }
 
@@ -37,7 +37,7 @@ impl Exit {
         }
     }
 
-    /// Of two outcomes the one that the command ends with.
+    /// Returns the more severe of two statuses.
     pub(crate) fn or_graver(self, other: Self) -> Self {
         [Self::Unknown, Self::Failed, Self::NotMet]
             .into_iter()
@@ -46,33 +46,32 @@ impl Exit {
     }
 }
 
-/// What a command ends with.
+/// The result of a command.
 pub(crate) type Outcome = Result<Exit, Failure>;
 
-/// Why the command ends early.
+/// The reason why a command stops early.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The library's error.
     Library(hbase_txn::Error),
-    /// The library's error where what was asked for is not possible as things are.
+    /// The library's error if the request is impossible in the current state.
     NotMet(hbase_txn::Error),
     /// A local cluster's error.
     Local(hbase_local::Error),
-    /// What the command itself refuses.
+    /// A refusal by the command itself.
     Refused(String),
-    /// What can't be parsed, and is not clap's to say: what stands in the environment, options that
-    /// need one another.
+    /// Input that clap does not check: environment variables, options that depend on each other.
     Unparsable(String),
     /// Input or output of the command itself.
     Io(io::Error),
-    /// A signal ended the command.
+    /// A signal stopped the command.
     Interrupted,
 }
 
 impl Failure {
-    /// Prints the failure on stderr, and returns the exit status. A closed stdout is no failure: its
-    /// reader has seen enough. A caller that must fail then checks
-    /// [`is_closed_pipe`](Self::is_closed_pipe) itself.
+    /// Prints the failure to stderr and returns the exit status. A closed stdout is not a failure,
+    /// because its reader may stop at any time. A caller that must fail then checks
+    /// [`is_closed_pipe`](Self::is_closed_pipe).
     pub(crate) fn report(&self) -> Exit {
         if self.is_closed_pipe() {
             return Exit::Done;
@@ -87,13 +86,13 @@ impl Failure {
         }
     }
 
-    /// Whether the reader of stdout went away.
+    /// Whether the reader of stdout closed the pipe.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 
-/// Whether an error of this kind, always, says how things are and not that something failed.
+/// Whether errors of this kind always describe the current state and not a failure.
 fn is_not_met(kind: ErrorKind) -> bool {
     matches!(
         kind,

@@ -41,14 +41,15 @@ pub(crate) enum Format {
 }
 
 impl Global {
-    /// The limit of the command's calls, if specified. At most a year, which clocks can count.
+    /// Returns the limit of the command's calls, if specified: at most one year, which all clocks
+    /// can represent.
     pub(crate) fn timeout(&self) -> Result<Option<Duration>, Failure> {
         const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
         let timeout = self.timeout.as_ref().map(|timeout| timeout.get("--timeout"));
         Ok(timeout.transpose()?.map(|timeout| timeout.min(YEAR)))
     }
 
-    /// Writes events of the library to stderr, if `--log` is specified.
+    /// Writes the library's log to stderr, if `--log` is specified.
     pub(crate) fn start_log(&self) {
         let Some(EnvFilterText(filter)) = &self.log else {
             return;

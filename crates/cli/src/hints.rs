@@ -1,10 +1,10 @@
-//! The commands that follow the hints of errors: the libraries name none.
+//! Commands for the hints of errors. The libraries name no commands.
 
 use std::{borrow::Cow, fmt::Display};
 
 use hbase_txn::{ClientErrorKind, Error, ErrorKind, TableDescriptor, TableDescriptorExt};
 
-/// Appends the command that fixes the error to its hint, if one does.
+/// Appends the command that fixes the error to its hint, if there is one.
 pub(crate) fn with_command(error: Error) -> Error {
     let Some(command) = command(&error) else {
         return error;
@@ -13,7 +13,8 @@ pub(crate) fn with_command(error: Error) -> Error {
     error.with_better_hint(format!("{hint}run {command}"))
 }
 
-/// Appends the command that shows what else stops a table, if a plan could not be proven on it.
+/// Appends the command that shows further problems of the table, if a plan could not be verified on
+/// it.
 pub(crate) fn with_check(error: Error) -> Error {
     match (error.table().map(|table| word(&table)), command(&error)) {
         (Some(table), Some(_)) => {
@@ -24,7 +25,7 @@ pub(crate) fn with_check(error: Error) -> Error {
     }
 }
 
-/// What is to be chosen stands in capitals.
+/// Returns the command that fixes the error, with placeholders in capitals.
 fn command(error: &Error) -> Option<String> {
     let table = word(&error.table()?);
     let alter = |option: &str| format!("hbase-txn table alter {table} {option}");
@@ -37,7 +38,7 @@ fn command(error: &Error) -> Option<String> {
         ErrorKind::Client(kind) => match kind {
             ClientErrorKind::TableNotFound => on_table("create"),
             ClientErrorKind::TableExists => on_table("describe"),
-            // The library's own refusals name the families.
+            // The library's own refusals already name the families.
             ClientErrorKind::FamilyNotFound if error.remote().is_some() => on_table("describe"),
             ClientErrorKind::TableDisabled => on_table("enable"),
             ClientErrorKind::NoPartitionRule => alter("--prefix-length N"),
@@ -61,7 +62,7 @@ fn adding(family: &str) -> String {
     }
 }
 
-/// Quotes a word for a shell, in the form in which this command reads bytes and not as an option.
+/// Quotes a word for a shell, in the notation for bytes, and so that it is not parsed as an option.
 pub(crate) fn word(text: &impl Display) -> String {
     let mut text = text.to_string();
     if let Some(rest) = text.strip_prefix('-') {

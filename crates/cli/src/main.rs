@@ -1,10 +1,10 @@
-//! The command `hbase-txn`: a real HBase on this machine, tables made for transactions,
-//! transactions from a file, locks and what else processes coordinate with.
+//! The command `hbase-txn`: a local HBase, tables for transactions, transactions from a file, locks
+//! and other coordination between processes.
 //!
-//! It uses only the public API of the libraries. `args` is the whole command line, `global` the
-//! options of all commands, and `values` what an option may have; `cluster` says which cluster is
-//! meant; `cmd` has a file for each command; `hints` adds commands to errors; `output` is the only
-//! way to stdout.
+//! It uses only the public API of the libraries. `args` has the whole command line, `global` the
+//! options of all commands, and `values` the values of options. `cluster` chooses the cluster.
+//! `cmd` has a file for each command. `hints` adds commands to errors. `output` is the only way to
+//! stdout.
 
 mod args;
 mod cluster;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let done = match runtime {
         Ok(runtime) => {
             let done = runtime.block_on(arguments.run());
-            // A read of stdin without a waiter would delay the exit.
+            // Does not wait for a blocked read of stdin.
             runtime.shutdown_background();
             done
         }

@@ -1,4 +1,4 @@
-//! The only way to stdout and stderr. A reader that went away is an error to handle, never a panic.
+//! The only access to stdout and stderr. A closed pipe is an error to handle, never a panic.
 
 use std::io::{self, BufWriter, Stdout, Write};
 
@@ -14,12 +14,12 @@ pub(crate) fn line(text: &str) -> io::Result<()> {
         .map_err(in_context)
 }
 
-/// Says what was being written.
+/// Adds the context of the write to an error.
 fn in_context(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("writing to stdout: {}", plain(&error)))
 }
 
-/// What the system says, without its number.
+/// Returns the system's message without the error number.
 pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let end = text.find(" (os error").unwrap_or(text.len());
@@ -31,8 +31,7 @@ pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
     line(&serde_json::to_string(object)?)
 }
 
-/// Many lines: they go out when enough have come together, or when [`flush`](Self::flush) is
-/// called.
+/// A buffer for many lines, written when it is full or when [`flush`](Self::flush) is called.
 #[derive(Debug)]
 pub(crate) struct Lines(BufWriter<Stdout>);
 
@@ -60,7 +59,7 @@ impl Lines {
     }
 }
 
-/// Bytes in JSON, as HBase's shell writes them.
+/// Bytes in JSON, in the notation of HBase's shell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
 
@@ -70,7 +69,7 @@ impl Serialize for Shown<'_> {
     }
 }
 
-/// A table for people; columns are as wide as the terminal allows.
+/// Formats a table for people; columns are as wide as the terminal allows.
 pub(crate) fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -86,17 +85,17 @@ pub(crate) fn table<const N: usize>(
     table.trim_fmt()
 }
 
-/// Tells something on stderr. That stderr is closed is nothing to stop for.
+/// Writes a line to stderr. Ignores errors, because a closed stderr is no reason to stop.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Writes a question on stderr; the answer is typed behind it.
+/// Writes a question to stderr, without a line end.
 pub(crate) fn ask(question: &str) {
     let _ = write!(io::stderr().lock(), "{question}");
 }
 
-/// A number of things in a sentence: `1 row`, `2 rows`.
+/// Formats a number of things: `1 row`, `2 rows`.
 pub(crate) fn counted(number: usize, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{plural}")

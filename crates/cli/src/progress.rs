@@ -1,5 +1,4 @@
-//! Steps of long work on stderr: a spinner on a terminal, plain lines elsewhere, because people
-//! watch logs.
+//! The steps of long work on stderr: a spinner on a terminal, plain lines elsewhere, for logs.
 
 use std::{
     io::{self, IsTerminal},
@@ -10,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output;
 
-/// Shows the step that is at work. Cloned handles show the same.
+/// A display of the current step. Clones are handles to the same display.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     spinner: Option<ProgressBar>,
@@ -29,7 +28,7 @@ impl Progress {
         Self { spinner }
     }
 
-    /// For work whose progress is only for people at a terminal.
+    /// Returns progress on a terminal, and `None` elsewhere.
     pub(crate) fn on_a_terminal() -> Option<Self> {
         io::stderr().is_terminal().then(Self::new)
     }
@@ -40,7 +39,7 @@ impl Progress {
         Self::on_a_terminal().filter(|_| !io::stdout().is_terminal())
     }
 
-    /// A step begins.
+    /// Shows the step that begins.
     pub(crate) fn step(&self, text: &str) {
         match &self.spinner {
             Some(spinner) => spinner.set_message(text.to_owned()),
@@ -48,7 +47,7 @@ impl Progress {
         }
     }
 
-    /// Writes something for which the step makes room.
+    /// Writes other output while the spinner is hidden.
     pub(crate) fn beside<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.spinner {
             Some(spinner) => spinner.suspend(write),
@@ -56,7 +55,7 @@ impl Progress {
         }
     }
 
-    /// The work is over, well or not.
+    /// Removes the spinner, after success or failure.
     pub(crate) fn finish(&self) {
         if let Some(spinner) = &self.spinner {
             spinner.finish_and_clear();

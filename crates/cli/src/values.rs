@@ -1,4 +1,4 @@
-//! What stands on the command line: bytes, columns, cells, numbers.
+//! Values of the command line: bytes, columns, cells, numbers.
 
 use std::str::FromStr;
 
@@ -28,18 +28,18 @@ pub(crate) struct CellValue {
     pub(crate) value: Bytes,
 }
 
-/// Bytes as HBase's shell writes them: `\xNN` for a byte, other characters as UTF-8.
+/// Parses bytes in the notation of HBase's shell: `\xNN` for a byte, other characters as UTF-8.
 pub(crate) fn bytes(text: &str) -> hbase_client::Result<Bytes> {
     parse_bytes_binary(text)
 }
 
-/// Text, in which `\xNN` may stand for a byte as everywhere.
+/// Parses text, which may also contain `\xNN`.
 pub(crate) fn text(text: &str) -> Result<String, String> {
     let bytes = bytes(text).map_err(|error| error.to_string())?;
     String::from_utf8(bytes.into()).map_err(|_| "its bytes are no UTF-8".to_owned())
 }
 
-/// Reads `F` or `F:Q`.
+/// Parses `F` or `F:Q`.
 pub(crate) fn part(text: &str) -> Result<Part, String> {
     let (family, qualifier) = match text.split_once(':') {
         Some((family, qualifier)) => (family, Some(qualifier)),
@@ -55,7 +55,7 @@ pub(crate) fn part(text: &str) -> Result<Part, String> {
     })
 }
 
-/// Reads `F:Q`. The qualifier may be empty.
+/// Parses `F:Q`. The qualifier may be empty.
 pub(crate) fn column(text: &str) -> Result<Column, String> {
     match part(text)? {
         Part {
@@ -66,7 +66,7 @@ pub(crate) fn column(text: &str) -> Result<Column, String> {
     }
 }
 
-/// Reads `F:Q=VALUE`. An equals sign in the qualifier is written `\x3D`.
+/// Parses `F:Q=VALUE`. An equals sign in the qualifier is written `\x3D`.
 pub(crate) fn cell(text: &str) -> Result<CellValue, String> {
     let refusal = || "a cell is written F:Q=VALUE".to_owned();
     let (place, value) = text.split_once('=').ok_or_else(refusal)?;
@@ -79,8 +79,8 @@ pub(crate) fn cell(text: &str) -> Result<CellValue, String> {
     })
 }
 
-/// A number or a duration that may be out of range: not unreadable, so it is refused where the
-/// range is known, in the words of the user.
+/// A number or a duration that may be out of range. It parses anyway, so that the code that knows
+/// the range refuses it, with the text of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ranged<T> {
     text: String,
@@ -95,19 +95,19 @@ impl<T: Copy> Ranged<T> {
         }
     }
 
-    /// The value, if it is in range.
+    /// Returns the value, if it is in range.
     pub(crate) fn value(&self) -> Option<T> {
         self.value
     }
 
-    /// The value of this option.
+    /// Returns the value of this option.
     pub(crate) fn get(&self, option: &str) -> Result<T, Failure> {
         self.value
             .ok_or_else(|| Failure::Refused(format!("{option} {} is out of range", self.text)))
     }
 }
 
-/// Reads a whole number of any size and sign.
+/// Parses a whole number of any size and sign.
 pub(crate) fn whole<T: FromStr + Copy>(text: &str) -> Result<Ranged<T>, String> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {

@@ -25,7 +25,7 @@ pub(super) struct Watch {
     watch: Option<Ranged<Duration>>,
 }
 
-/// What became of a finding since the last time it was looked for.
+/// The change of a finding since the previous audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Change {
@@ -40,16 +40,16 @@ struct Changed<'a> {
     finding: &'a Finding,
 }
 
-/// What an audit answered.
+/// The result of an audit.
 pub(super) struct Audited {
-    /// What was looked at, for a person.
+    /// A summary of the audited objects, for people.
     pub(super) looked_at: Option<String>,
     pub(super) findings: Vec<Finding>,
 }
 
 impl Watch {
-    /// Audits, and tells what was looked at, if that is known only then, and what was found; `fine`
-    /// where that is nothing.
+    /// Audits once or repeatedly. Prints the summary, if there is one, and the findings, or `fine`
+    /// if there are none.
     pub(super) async fn run(
         self,
         global: &Global,
@@ -81,15 +81,15 @@ impl Watch {
         let mut known = None;
         let failure = tokio::select! {
             failure = watch(global, every, fine, audit, &mut known) => failure,
-            // Before the first answer nothing is known to be fine.
+            // Before the first complete audit, the state is unknown.
             () = signals.ending() => return Ok(known.as_deref().map_or(Exit::Failed, status)),
         };
         Err(failure)
     }
 }
 
-/// Prints changes for as long as that is possible. A cluster that does not answer is reported, and
-/// queried again.
+/// Prints changes until the output fails. Reports a cluster that does not answer, and queries it
+/// again.
 async fn watch(
     global: &Global,
     every: Duration,
@@ -156,7 +156,7 @@ fn tell_changes(
     Ok(())
 }
 
-/// Whether two findings are of one thing: how many seconds or requests they tell of may differ.
+/// Whether two findings have the same subject. Their numbers of seconds or requests may differ.
 fn is_same(one: &Finding, other: &Finding) -> bool {
     let thing = |finding: &Finding| {
         (

@@ -16,8 +16,8 @@ use crate::{
 
 /// Start and stop a real HBase on this machine, for development and tests
 ///
-/// It needs Linux, Java (17 or 11), and Maven once for each version. All servers listen on 127.0.0.1
-/// only. Data, logs and pids are in $XDG_STATE_HOME/hbase-txn/dev/NAME, jars in
+/// Requires Linux, Java (17 or 11), and Maven once for each version. All servers listen on
+/// 127.0.0.1 only. Data, logs and pids are in $XDG_STATE_HOME/hbase-txn/dev/NAME, jars in
 /// $XDG_CACHE_HOME/hbase-txn.
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
@@ -32,7 +32,8 @@ pub(crate) struct Dev {
 enum Action {
     /// Start the cluster and print its URI
     ///
-    /// Waits until the cluster serves requests. A running cluster is left as it is.
+    /// Waits until the cluster serves requests. Of a running cluster, only missing servers are
+    /// started.
     Up(Up),
     /// Stop the cluster and keep its data
     Down {
@@ -42,18 +43,17 @@ enum Action {
     },
     /// Print the URI of the cluster
     ///
-    /// With --output json also its version, state, pids, ports and folders. Exit status: 0 it runs,
-    /// 3 it does not run.
+    /// With --output json also prints its version, state, pids, ports and folders. Exit status: 0
+    /// the cluster is running, 3 it is not.
     Status,
     /// Kill a region server or the Thrift gateway with SIGKILL
     ///
-    /// A standalone cluster is killed as a whole, and may lose edits that it had acknowledged,
-    /// because the local file system has no durable sync. A cluster of --region-servers loses
-    /// nothing.
+    /// A standalone cluster is killed as a whole and may lose acknowledged edits, because the local
+    /// file system has no durable sync. A cluster with --region-servers loses nothing.
     Kill(Server),
     /// Start a killed region server or the Thrift gateway
     ///
-    /// Waits until the master knows the region server.
+    /// Waits until the region server has registered with the master.
     Start(Server),
 }
 
@@ -216,7 +216,7 @@ impl Up {
     }
 }
 
-/// The URI alone on stdout, so that a script can take it as it is; the rest on stderr.
+/// Prints only the URI to stdout, for scripts; the rest goes to stderr.
 fn print(status: &ClusterStatus, global: &Global) -> Result<(), Failure> {
     if global.output == Format::Json {
         output::json(status)?;
@@ -229,11 +229,11 @@ fn print(status: &ClusterStatus, global: &Global) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The processes and ports, for people.
+/// Formats the processes and ports for people.
 fn servers(status: &ClusterStatus) -> String {
     let only = status.pids.first_key_value().filter(|_| status.pids.len() == 1);
     if let (Some(Shape::Standalone), Some((name, pid))) = (status.shape, only) {
-        // One process for all.
+        // A single process runs all servers.
         let ports = status
             .ports
             .iter()
@@ -282,7 +282,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The work, unless the user or the system wants the command to end first.
+/// Runs the work until it is done, or until SIGINT or SIGTERM.
 async fn or_interrupted<T>(work: impl Future<Output = hbase_local::Result<T>>) -> Result<T, Failure> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

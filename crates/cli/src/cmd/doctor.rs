@@ -10,12 +10,12 @@ use crate::{exit::Outcome, global::Global, output, progress::Progress};
 /// Find problems of a cluster with transactions, locks and latches
 ///
 /// Checks versions, servers, clocks, the switches for splits and merges, and each table for this
-/// toolkit: a table with the endpoint, a partition rule or an invalid one, a family of the toolkit,
+/// toolkit: a table with the endpoint, a valid or invalid partition rule, a family of the toolkit,
 /// or the layout of a lock or latch table. Queries the endpoint of each of their regions. Changes
 /// nothing.
 ///
-/// Findings are printed as by `table check`, each with the fix; with any `broken` the exit status
-/// is 1.
+/// Findings are printed as by `table check`, each with the fix. The exit status is 1 if any finding
+/// is `broken`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn doctor")]
 pub(crate) struct Doctor {
@@ -35,7 +35,7 @@ impl Doctor {
         }
         let audit = async || {
             let audit = audit_cluster(&connection, &self.tables).await;
-            // Only the first is waited for by a person.
+            // Only the first audit of a watch shows progress.
             if let Some(progress) = progress.take() {
                 progress.finish();
             }
@@ -51,7 +51,7 @@ impl Doctor {
     }
 }
 
-/// What was looked at.
+/// Summarizes the audited objects.
 fn summary(audit: &ClusterAudit) -> String {
     let tables: Vec<_> = audit.tables.iter().map(ToString::to_string).collect();
     let looked_at = match tables.len() {

@@ -10,7 +10,7 @@ use hbase_txn::{
 
 use crate::{exit::Failure, progress::Progress};
 
-/// Opens a lock table, and creates it if options for that are given and it does not exist.
+/// Opens a lock table. Creates it if it does not exist and `create` has options.
 pub(crate) async fn open_locks(
     connection: &Connection,
     options: LockManagerOptions,
@@ -26,7 +26,7 @@ pub(crate) async fn open_locks(
     }
 }
 
-/// Opens a latch table, and creates it if options for that are given and it does not exist.
+/// Opens a latch table. Creates it if it does not exist and `create` has options.
 pub(crate) async fn open_latches(
     connection: &Connection,
     options: LatchManagerOptions,
@@ -42,7 +42,7 @@ pub(crate) async fn open_latches(
     }
 }
 
-/// Names the command that creates a missing table.
+/// Converts the error; a missing table gets the command that creates it as the hint.
 fn not_opened(error: Error, creating: &str) -> Failure {
     if error.kind() != ClientErrorKind::TableNotFound {
         return error.into();
@@ -51,7 +51,7 @@ fn not_opened(error: Error, creating: &str) -> Failure {
     Failure::Library(error.with_better_hint(hint))
 }
 
-/// Shows the step on a terminal: creating many regions takes seconds.
+/// Shows progress on a terminal, because creating many regions takes seconds.
 async fn watched<T>(name: &TableName, opening: impl Future<Output = Result<T>>) -> Result<T, Failure> {
     let progress = Progress::on_a_terminal();
     if let Some(progress) = &progress {

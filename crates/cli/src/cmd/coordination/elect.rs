@@ -37,8 +37,8 @@ enum Action {
 /// Run a command as the leader, and resign when it ends
 ///
 /// Waits until no other process leads, and renews the leadership until the command ends. The
-/// command is run as by `lock run`: HBASE_TXN_LOCK has the election's key, HBASE_TXN_FENCING
-/// the term, which is higher than that of every earlier leader.
+/// command runs as with `lock run`: HBASE_TXN_LOCK has the election's key, HBASE_TXN_FENCING the
+/// term, which is higher than that of every earlier leader.
 #[derive(Debug, Args)]
 #[command(after_help = RUN)]
 struct Run {

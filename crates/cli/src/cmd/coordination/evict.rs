@@ -1,4 +1,4 @@
-//! Forced releases, by the token of the holder that was seen.
+//! Forced releases by the holder's token.
 
 use clap::Args;
 use hbase_txn::lock::{LockHolder, LockToken};
@@ -24,7 +24,7 @@ pub(super) struct Evicted {
     force: bool,
 }
 
-/// What was held, by its key as it is shown.
+/// A resource, with its printed key.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Resource {
@@ -42,7 +42,7 @@ struct EvictionObject<'a> {
 }
 
 impl Resource {
-    /// Prints how a forced release by this token ended, and returns the exit status.
+    /// Prints the outcome of a forced release by this token, and returns the exit status.
     pub(super) fn print_eviction(
         &self,
         global: &Global,

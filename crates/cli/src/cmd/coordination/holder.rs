@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::durations;
 
-/// A holder for people, with the token that a forced release needs.
+/// Formats a holder for people, with the token that a forced release needs.
 pub(super) fn sentence(holder: &LockHolder) -> String {
     match holder.token {
         Some(token) => format!("{holder}; token {token}"),

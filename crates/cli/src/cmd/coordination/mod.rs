@@ -1,8 +1,8 @@
-//! `hbase-txn semaphore`, `elect` and `rwlock`: what is held like a lock, by some of all processes.
+//! `hbase-txn semaphore`, `elect` and `rwlock`.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `semaphore` | permits: make, acquire, release, show them, run a command under some |
+//! | `semaphore` | manages semaphores and permits; runs a command under permits |
 //! | `elect` | runs a command as the leader; shows and evicts the leader |
 //! | `rwlock` | runs a command as a reader or the writer; shows and evicts them |
 //! | `evict` | forced releases |

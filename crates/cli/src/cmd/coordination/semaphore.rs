@@ -53,7 +53,7 @@ enum Action {
 
 /// Create a semaphore with a number of permits
 ///
-/// A semaphore that exists with the same number is left as it is.
+/// An existing semaphore with the same number is left unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = CREATE)]
 struct Create {
@@ -78,8 +78,8 @@ struct Acquire {
 
 /// Run a command under permits, and release them when it ends
 ///
-/// The permits are renewed until then. The command is run as by `lock run`: HBASE_TXN_LOCK has the
-/// semaphore's key, HBASE_TXN_FENCING the permits' number.
+/// The permits are renewed until then. The command runs as with `lock run`: HBASE_TXN_LOCK has the
+/// semaphore's key, HBASE_TXN_FENCING the number of the permits.
 #[derive(Debug, Args)]
 #[command(after_help = RUN)]
 struct Run {
@@ -250,7 +250,7 @@ impl Semaphore {
     }
 }
 
-/// A semaphore of a table that is there.
+/// Opens a semaphore in an existing table.
 async fn open(which: &Which, global: &Global) -> Result<Permits, Failure> {
     which.name()?;
     let locks = which.open(global).await?;
@@ -295,7 +295,7 @@ fn tell(global: &Global, semaphore: &Permits) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// A number of permits that may be in range: what is, the library knows.
+/// Checks the range of a number of permits.
 fn number(permits: &Ranged<u32>, what: &str) -> Result<u32, Failure> {
     let number = permits.get(what)?;
     if (1..=Permits::MAX_PERMITS).contains(&number) {
@@ -358,7 +358,7 @@ impl Run {
     }
 }
 
-/// Acquires permits; with a margin, to be renewed.
+/// Acquires permits. Renews them if a margin is specified.
 async fn acquire(
     asked: &Asked,
     permits: u32,

@@ -51,7 +51,7 @@ struct Which {
 
 /// Create a barrier for a number of parties
 ///
-/// It lives until it is deleted.
+/// The barrier exists until it is deleted.
 #[derive(Debug, Args)]
 #[command(after_help = CREATE)]
 struct Create {
@@ -89,7 +89,7 @@ struct Show {
 
 /// Delete a barrier
 ///
-/// Waiting parties are told that it is absent.
+/// Waiting parties are notified that it is absent.
 #[derive(Debug, Args)]
 #[command(after_help = DELETE)]
 struct Delete {
@@ -167,14 +167,14 @@ impl Barrier {
 }
 
 impl Which {
-    /// Looks at its name before any server is.
+    /// Checks the name before any call to a server.
     fn options(&self) -> Result<LatchManagerOptions, Failure> {
         LatchName::new(&self.client, &self.id)
             .map_err(|error| Failure::Refused(format!("naming a barrier, table {}: {error}", self.table)))?;
         Ok(LatchManagerOptions::new(&self.client, NO_FARM))
     }
 
-    /// The barrier, in a table that is there.
+    /// Opens the barrier, in an existing table.
     async fn open(&self, global: &Global) -> Result<Parties, Failure> {
         let options = self.options()?;
         let connection = global.connect().await?;
@@ -317,7 +317,7 @@ impl Delete {
     }
 }
 
-/// A barrier's key as it is shown.
+/// Formats a barrier's key for output.
 fn key(barrier: &Parties) -> String {
     BytesBinary(barrier.key().as_bytes()).to_string()
 }

@@ -73,7 +73,7 @@ impl CountDown {
         };
         match counted {
             Ok(counted) => tell(global, &latch, counted),
-            // Of the latch, not of a server.
+            // A limit of the latch, not of a server.
             Err(error) if error.kind() == ClientErrorKind::LimitExceeded && error.remote().is_none() => {
                 Err(Failure::NotMet(error))
             }

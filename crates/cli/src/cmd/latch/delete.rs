@@ -12,7 +12,7 @@ use crate::{
 
 /// Delete a latch and its notes
 ///
-/// Waiting clients are told that it is absent.
+/// Waiting clients are notified that it is absent.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Delete {

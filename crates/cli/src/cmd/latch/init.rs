@@ -21,7 +21,7 @@ use crate::{
 /// Create a latch with a count and a lifetime
 ///
 /// Counts do not extend the lifetime. Leftovers of Java clients that counted down too late are
-/// cleared away.
+/// removed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Init {
@@ -85,7 +85,7 @@ impl Init {
         }
     }
 
-    /// In the range of all tables.
+    /// Returns the lifetime, if it is in the range of all tables.
     fn ttl(&self) -> Result<Duration, Failure> {
         let ttl = self.ttl.get("--ttl")?;
         if (MIN_LATCH_TTL..=MAX_LATCH_TTL).contains(&ttl) {

@@ -35,7 +35,7 @@ pub(super) struct Missing<'a> {
 }
 
 impl MissingTable {
-    /// Checks the options of the table before any server is called.
+    /// Checks the options of the table before any call to a server.
     pub(super) fn missing<'a>(&self, table: &'a TableName) -> Result<Missing<'a>, Failure> {
         if !self.create {
             return Ok(Missing { table, options: None });
@@ -56,7 +56,7 @@ impl MissingTable {
 }
 
 impl Missing<'_> {
-    /// Opens the table, and creates it if that was requested and it does not exist.
+    /// Opens the table. Creates it if that was requested and it does not exist.
     pub(super) async fn open(
         self,
         options: LatchManagerOptions,

@@ -1,14 +1,13 @@
-//! `hbase-txn latch`: counts that others wait for to be counted down; and `hbase-txn barrier`,
-//! which lives in the same tables.
+//! `hbase-txn latch` and `hbase-txn barrier`, which use the same tables.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `which` | which latch is meant |
+//! | `which` | the arguments that name a latch |
 //! | `init` | creates a latch, and with `--create` its table |
 //! | `count` | counts down and up |
 //! | `look` | shows a latch, waits for it |
 //! | `delete` | deletes it |
-//! | `barrier` | makes a barrier, arrives at it, shows and deletes it |
+//! | `barrier` | creates a barrier, arrives at it, shows and deletes it |
 //! | `missing` | the table that a command may create |
 
 pub(crate) mod barrier;

@@ -1,4 +1,4 @@
-//! Which latch is meant.
+//! The arguments that name a latch.
 
 use clap::Args;
 use hbase_txn::{
@@ -8,7 +8,7 @@ use hbase_txn::{
 
 use crate::{cmd::missing_table, exit::Failure, global::Global, values};
 
-/// The farm in whose name nothing is counted.
+/// The farm name of commands that do not count.
 pub(super) const NO_FARM: &str = "-";
 
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ pub(super) struct Whose {
     client: String,
 }
 
-/// What is to be done with it.
+/// The use of the latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
     Counts,
@@ -44,7 +44,7 @@ pub(super) enum Deed {
 }
 
 impl Which {
-    /// Looks at its name before any server is, and at how a farm is named.
+    /// Checks the latch's name and the farm before any call to a server.
     pub(super) fn options(&self, deed: Deed) -> Result<LatchManagerOptions, Failure> {
         let Whose { level, farm, client } = &self.whose;
         let farm = match (farm, level, deed) {
@@ -68,7 +68,7 @@ impl Which {
         Ok(LatchManagerOptions::new(client, farm))
     }
 
-    /// The latch, in a table that is there.
+    /// Opens the latch, in an existing table.
     pub(super) async fn open(&self, global: &Global, deed: Deed) -> Result<Latch, Failure> {
         let options = self.options(deed)?;
         let connection = global.connect().await?;
@@ -81,7 +81,7 @@ impl Which {
     }
 }
 
-/// A latch's key as it is shown.
+/// Formats a latch's key for output.
 pub(super) fn key(latch: &Latch) -> String {
     BytesBinary(latch.key().as_bytes()).to_string()
 }

@@ -14,9 +14,9 @@ use crate::{
 
 /// Acquire a lock, and keep it until it is released or its lease expires
 ///
-/// Any process can release and renew it with the token that is printed. The fencing number is
-/// higher than that of every earlier holder: pass it to each receiver of a change under the lock,
-/// and let the receiver refuse lower ones.
+/// Any process can release and renew the lock with the printed token. The fencing number is higher
+/// than that of every earlier holder: pass it to each receiver of a change under the lock, which
+/// must refuse lower numbers.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Acquire {
@@ -73,7 +73,7 @@ impl Acquire {
     }
 }
 
-/// A lock is useless without its token.
+/// Releases a lock whose token could not be printed, because it is useless without the token.
 pub(in crate::cmd) async fn give_back(guard: LockGuard, error: &std::io::Error) -> Failure {
     let end = match guard.release().await {
         Ok(_) => "it is released".to_owned(),

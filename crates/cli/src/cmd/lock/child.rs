@@ -1,8 +1,9 @@
 //! The command that runs under a lock.
 //!
-//! In front of a terminal it stays in this process's group, so that keys such as Ctrl-C and Ctrl-Z
-//! reach it as if nothing stood between. Elsewhere it has a group of its own. Either way, what it
-//! started and did not move to another group belongs to it: gets its signals, and is waited for.
+//! In the foreground of a terminal, the command stays in this process's group, so that keys such as
+//! Ctrl-C and Ctrl-Z reach it directly. Otherwise it has a group of its own. In both cases the
+//! processes that it started, and that did not move to another group, belong to it: they get its
+//! signals, and this process waits for them.
 
 use std::{
     collections::HashMap,
@@ -29,9 +30,9 @@ use tokio::{
 
 use super::signals::ends;
 
-/// How long after TERM there is KILL.
+/// The time between TERM and KILL.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// How often a group is checked for processes that are left: no event announces its end.
+/// The interval of checks for remaining processes of a group: no event announces its end.
 const CHECKS: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -40,28 +41,28 @@ pub(super) struct Running {
     /// Notified when a child ends: the command, or an orphan that this process inherited.
     child_ended: unix::Signal,
     pid: Option<Pid>,
-    /// Whether the group is its own.
+    /// Whether the command has a process group of its own.
     leads: bool,
-    /// Whether a signal was passed on that ends processes.
+    /// Whether a terminating signal was forwarded.
     told_to_end: bool,
-    /// When what is left of them is killed.
+    /// When the remaining processes are killed.
     kill_at: Option<Instant>,
 }
 
 impl Running {
-    /// Starts it, with streams and environment of this process, and these variables.
+    /// Starts the command with this process's streams and environment, and these variables.
     pub(super) fn start(command: &[OsString], variables: [(&str, String); 2]) -> io::Result<Self> {
         Self::start_in(!in_front_of_a_terminal(), command, variables)
     }
 
-    /// Starts it in a group of its own or in this process's.
+    /// Starts the command in a group of its own or in this process's group.
     fn start_in(leads: bool, command: &[OsString], variables: [(&str, String); 2]) -> io::Result<Self> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         if !leads {
-            // In a shared group, ancestry tells which processes the command started. Its orphans
-            // become children of this one.
+            // In a shared group, ancestry identifies the processes that the command started. As a
+            // subreaper, this process becomes the parent of its orphans.
             set_child_subreaper(Some(getpid()))?;
         }
         let child_ended = unix::signal(SignalKind::child())?;
@@ -82,8 +83,9 @@ impl Running {
         })
     }
 
-    /// Waits for the end of the command and, unless only the command counts, of what it started. If
-    /// they got a signal to end, what is left [`GRACE`] after the command itself is killed.
+    /// Waits for the end of the command and, unless `command_only` is set, of the processes that it
+    /// started. After a terminating signal, processes that are left [`GRACE`] after the command's
+    /// end are killed.
     pub(super) async fn ended(&mut self, command_only: bool) -> io::Result<ExitStatus> {
         let status = loop {
             tokio::select! {
@@ -104,21 +106,21 @@ impl Running {
         Ok(status)
     }
 
-    /// Passes a signal on to the command and what it started.
+    /// Forwards a signal to the command and the processes that it started.
     pub(super) fn forward(&mut self, signal: Signal) {
         self.told_to_end |= ends(signal);
         let keyboard = matches!(signal, Signal::INT | Signal::QUIT);
-        // Keys send them to the whole group, and it need not have them twice.
+        // Keys send these signals to the whole group, and the command must not get them twice.
         if keyboard && !self.leads && in_front_of_a_terminal() {
             return;
         }
         self.signal(signal);
     }
 
-    /// Ends it and what it started: TERM, and KILL to what is left after [`GRACE`].
+    /// Stops the command and the processes that it started: TERM, then KILL after [`GRACE`].
     pub(super) async fn end(&mut self) {
         self.signal(Signal::TERM);
-        // One that was stopped would not notice.
+        // A stopped process would not handle TERM.
         self.signal(Signal::CONT);
         if timeout(GRACE, self.ended(false)).await.is_err() {
             self.signal(Signal::KILL);
@@ -129,8 +131,8 @@ impl Running {
     fn signal(&self, signal: Signal) {
         let processes = self.processes();
         match self.pid {
-            // At once, so that none of them starts another one in between. An empty group may be
-            // another one by now.
+            // The whole group at once, so that no process can start another one in between. The
+            // number of an empty group may belong to another group already.
             Some(group) if self.leads && !processes.is_empty() => {
                 let _ = kill_process_group(group, signal);
             }
@@ -142,8 +144,8 @@ impl Running {
         }
     }
 
-    /// Reaps the ended orphans that this process inherited, as a subreaper or as process 1 of a
-    /// container. The command itself is left to `child`.
+    /// Reaps ended orphans that this process inherited, as a subreaper or as process 1 of a
+    /// container. `child` reaps the command itself.
     fn reap_orphans(&self) {
         let command = self.child.id();
         for (pid, process) in all_processes() {
@@ -154,12 +156,12 @@ impl Running {
         }
     }
 
-    /// The processes of the group that the command started, itself among them.
+    /// Returns the processes that belong to the command, including the command.
     fn processes(&self) -> Vec<Pid> {
         self.processes_among(&all_processes())
     }
 
-    /// The same, among these processes: none if `/proc` can't be read.
+    /// Selects them from `all`, which is empty if `/proc` can't be read.
     fn processes_among(&self, all: &HashMap<Pid, Process>) -> Vec<Pid> {
         let Some(command) = self.pid else {
             return Vec::new();
@@ -170,7 +172,7 @@ impl Running {
         };
         let is_ours = |pid: Pid| {
             let Some(us) = us else { return true };
-            // Not longer than there are processes: the list is no picture of one moment.
+            // Bounded, because the list is not a snapshot and may have a cycle.
             let mut parents =
                 std::iter::successors(all.get(&pid).and_then(|process| process.parent), |pid| {
                     all.get(pid).and_then(|process| process.parent)
@@ -182,8 +184,8 @@ impl Running {
             .filter(|(pid, process)| !process.has_ended && process.group == Some(group) && is_ours(**pid))
             .map(|(pid, _)| *pid)
             .collect();
-        // The kernel keeps the pid of a child until it is waited for, and the number of a group
-        // that has members.
+        // The kernel reserves the pid of a child until it is reaped, and the number of a group that
+        // has members.
         let is_unreaped = self.child.id().is_some();
         let group_exists = || self.leads && test_kill_process_group(command) != Err(Errno::SRCH);
         if !processes.contains(&command) && (is_unreaped || all.is_empty() && group_exists()) {
@@ -193,7 +195,7 @@ impl Running {
     }
 }
 
-/// What Linux shows of a process.
+/// The state of a process in `/proc`.
 struct Process {
     /// Whether it is a zombie.
     has_ended: bool,
@@ -201,13 +203,13 @@ struct Process {
     group: Option<Pid>,
 }
 
-/// All processes, by `/proc/PID/stat`.
+/// Reads all processes from `/proc/PID/stat`.
 fn all_processes() -> HashMap<Pid, Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| {
         let pid = parse_pid(entry.file_name().to_str()?)?;
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The name of the program, in brackets, may have anything in it.
+        // The program's name, in parentheses, may contain any character.
         let (_, rest) = stat.rsplit_once(')')?;
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
@@ -230,7 +232,7 @@ fn parse_pid(text: &str) -> Option<Pid> {
     Pid::from_raw(raw)
 }
 
-/// The status that a shell would tell.
+/// Returns the exit status as shells report it.
 pub(super) fn status(status: ExitStatus) -> u8 {
     let status = status
         .code()
@@ -238,7 +240,7 @@ pub(super) fn status(status: ExitStatus) -> u8 {
     u8::try_from(status).unwrap_or(u8::MAX)
 }
 
-/// Whether the keys of a terminal reach this process's group.
+/// Whether this process's group is in the foreground of a terminal.
 fn in_front_of_a_terminal() -> bool {
     File::open("/dev/tty")
         .ok()
@@ -265,7 +267,7 @@ mod tests {
     async fn command_is_present_without_proc_until_it_is_waited_for() {
         let mut running = start("exit 7");
         let command = running.pid.unwrap();
-        // Without a group of its own, nothing else shows the command.
+        // Without a group of its own, the command is found only by its pid.
         running.leads = false;
         assert_eq!(running.processes_among(&HashMap::new()), [command]);
         running.child.wait().await.unwrap();

@@ -27,8 +27,8 @@ pub(crate) struct Show {
 
 /// List the held locks of a table
 ///
-/// The table is read from one end to the other: each line was true at some moment, but not all at
-/// the same.
+/// The table is read from one end to the other. Each line was true at some time, but not all lines
+/// at the same time.
 #[derive(Debug, Args)]
 #[command(after_help = LIST)]
 pub(crate) struct List {
@@ -102,7 +102,7 @@ impl Show {
 impl List {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let connection = global.connect().await?;
-        // Whose manager it is does not matter: it lists the locks of all.
+        // The manager's client does not matter: it lists the locks of all clients.
         let options = LockManagerOptions::new("-");
         let locks = missing_table::open_locks(&connection, options, &self.table, None).await?;
         let locks = locks.list().await?;

@@ -1,15 +1,15 @@
-//! `hbase-txn lock`: locks that one process of all holds.
+//! `hbase-txn lock`: distributed locks.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `which` | which lock is meant |
-//! | `request` | what is asked for, and how long it is waited for; the table that it may create |
-//! | `acquire` | takes a lock and leaves it held |
-//! | `run` | runs a command under a lock, or whatever else is held like one |
-//! | `child` | that command: its process group, how it is ended |
-//! | `signals` | signals that are passed on to it |
-//! | `release` | gives back and renews by token, and takes away |
-//! | `look` | shows one lock, or lists all that are held |
+//! | `which` | the arguments that name a lock |
+//! | `request` | the options of a request, and of the table that it may create |
+//! | `acquire` | acquires a lock and leaves it held |
+//! | `run` | runs a command under a lock, permits or a leadership |
+//! | `child` | that command: its process group and its end |
+//! | `signals` | signals that are forwarded to it |
+//! | `release` | releases and renews by token, and revokes |
+//! | `look` | shows one lock, or lists all held locks |
 
 pub(super) mod acquire;
 mod child;

@@ -64,7 +64,7 @@ Exit status: 0 renewed, 3 expired, removed or taken, 1 refused or failed, 4 the 
 /// The outcome of a release or renewal.
 pub(in crate::cmd) struct End {
     pub(in crate::cmd) outcome: &'static str,
-    /// The present or previous holder.
+    /// The current or previous holder.
     pub(in crate::cmd) holder: Option<LockHolder>,
     text: String,
     pub(in crate::cmd) exit: Exit,
@@ -144,7 +144,7 @@ impl End {
         }
     }
 
-    /// The token that was to be evicted holds nothing.
+    /// The outcome if the token to revoke holds nothing.
     pub(in crate::cmd) fn gone(token: LockToken) -> Self {
         Self {
             outcome: "gone",

@@ -1,4 +1,4 @@
-//! A lock that is asked for, or what else is held like one.
+//! A request for a lock, or for permits or a leadership.
 
 use std::{future::Future, pin::pin, time::Duration};
 
@@ -21,8 +21,8 @@ use crate::{
     values::{self, Ranged},
 };
 
-/// How long the end of an attempt is waited for when the command is to end: what it wins is given
-/// back.
+/// The time that a command stopped by a signal waits for the end of an attempt. A lock that the
+/// attempt acquires is released.
 const LAST_ATTEMPT: Duration = Duration::from_secs(1);
 
 /// A request for a lock.
@@ -51,13 +51,13 @@ pub(in crate::cmd) struct Request {
     pub(in crate::cmd) table: MissingTable,
 }
 
-/// What all that is asked for has in common.
+/// The options that all requests share.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cmd) struct Terms<'a> {
     pub(in crate::cmd) level: Level,
     pub(in crate::cmd) id: &'a str,
     pub(in crate::cmd) lease: Duration,
-    /// None when nothing was said.
+    /// `None` if not specified.
     pub(in crate::cmd) wait: Option<Duration>,
 }
 
@@ -85,13 +85,13 @@ pub(in crate::cmd) struct MissingTable {
 }
 
 impl Asked {
-    /// Refuses what no table can have, before any is made for it.
+    /// Checks the range of the lease, before a table is created.
     pub(in crate::cmd) fn lease(&self) -> Result<Duration, Failure> {
         lease(&self.ttl)
     }
 
-    /// Acquires what the terms are for, unless a signal ends the command first. `group` is the
-    /// group of commands whose `show` prints the holders.
+    /// Acquires the lock of `ask`, unless a signal stops the command first. `group` is the command
+    /// group whose `show` prints the holders.
     pub(in crate::cmd) async fn acquire(
         &self,
         global: &Global,
@@ -128,7 +128,7 @@ impl Asked {
 }
 
 impl Request {
-    /// Acquires the lock, unless a signal ends the command first.
+    /// Acquires the lock, unless a signal stops the command first.
     pub(in crate::cmd) async fn acquire(
         &self,
         global: &Global,
@@ -147,7 +147,7 @@ impl Request {
 }
 
 impl MissingTable {
-    /// The options of the table to create; checks them before any server is called.
+    /// Returns the options of the table to create. Checks them before any call to a server.
     pub(in crate::cmd) fn options(&self, which: &Which) -> Result<Option<LockTableOptions>, Failure> {
         if !self.create {
             return Ok(None);
@@ -170,7 +170,7 @@ impl MissingTable {
     }
 }
 
-/// The lock, unless a signal comes first that ends processes.
+/// Returns the lock, unless a terminating signal arrives first.
 async fn unless_signalled(
     signals: &mut Signals,
     acquiring: impl Future<Output = Result<LockGuard, Failure>>,
@@ -180,7 +180,7 @@ async fn unless_signalled(
         guard = &mut acquiring => return guard,
         () = signals.ending() => {}
     }
-    // Where no answer comes in time, what the attempt won ends with its lease.
+    // Without an answer in time, a lock that the attempt acquires expires with its lease.
     if let Ok(Ok(guard)) = timeout(LAST_ATTEMPT, acquiring).await {
         let _ = timeout(LAST_ATTEMPT, guard.release()).await;
     }

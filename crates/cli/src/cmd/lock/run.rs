@@ -69,12 +69,12 @@ impl Run {
     }
 }
 
-/// Time to end the command in, and what clocks may differ by.
+/// The part of the lease for stopping the command, and for differences between clocks.
 pub(in crate::cmd) fn margin(lease: Duration) -> Duration {
     (lease / 3).min(GRACE + Duration::from_secs(1))
 }
 
-/// Runs a command under what is held, which is released when it ends.
+/// Runs a command under a lock, and releases the lock when the command ends.
 pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signals: &mut Signals) -> Outcome {
     let program = command.words.first().map(|program| program.display().to_string());
     let under = format!(
@@ -102,7 +102,7 @@ pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signa
             loss = guard.lost() => {
                 tell(&under, &format!("the lock is lost: {loss}; the command gets TERM, and KILL {GRACE:?} later"));
                 running.end().await;
-                // The rest of it is released, without effect on the next holder.
+                // Releases the remains of the lock, without effect on the next holder.
                 let _ = timeout(GRACE, guard.release()).await;
                 return Ok(Exit::Unknown);
             }
@@ -119,8 +119,8 @@ pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signa
     Ok(Exit::Of(child::status(status?)))
 }
 
-/// Releases the lock. Why it was not held until now, if it was not; that it can't be released is
-/// only told.
+/// Releases the lock. Returns the loss if it was not held until now. A failed release is only
+/// reported.
 async fn release(guard: LockGuard, under: &str, signals: &mut Signals) -> Option<LockLoss> {
     let held = guard.is_held();
     let released = tokio::select! {

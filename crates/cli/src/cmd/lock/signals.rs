@@ -1,21 +1,21 @@
-//! Signals that are passed on.
+//! Signals that are forwarded.
 
 use std::{fs, future::poll_fn, io, task::Poll};
 
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// Signals that end a process by default, and those by which programs are commonly controlled.
+/// Signals that terminate a process by default, and signals that commonly control programs.
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 const TELLING: [Signal; 2] = [Signal::USR1, Signal::USR2];
 
-/// The signals that come. From when this is made on they do nothing else to this process.
+/// The received signals. After its creation they have no other effect on this process.
 #[derive(Debug)]
 pub(in crate::cmd) struct Signals(Vec<(Signal, Stream)>);
 
 impl Signals {
-    /// Listens to all that are passed on, but for those that this process was started to ignore
-    /// (nohup, a script's background job): they are the child's to ignore too.
+    /// Listens to all forwarded signals, except those that this process was started to ignore
+    /// (nohup, a background job of a script): the child ignores them too.
     pub(in crate::cmd) fn listen() -> io::Result<Self> {
         let ignored = ignored();
         let streams = ENDING.into_iter().chain(TELLING).filter_map(|kind| {
@@ -26,7 +26,7 @@ impl Signals {
         streams.collect::<io::Result<_>>().map(Self)
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     pub(in crate::cmd) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (kind, stream) in &mut self.0 {
@@ -39,18 +39,18 @@ impl Signals {
         .await
     }
 
-    /// Waits for one that ends processes. Others say nothing to this one.
+    /// Waits for a terminating signal. Ignores the others.
     pub(in crate::cmd) async fn ending(&mut self) {
         while !ends(self.next().await) {}
     }
 }
 
-/// Whether a signal asks a process to end.
+/// Whether a signal asks a process to terminate.
 pub(in crate::cmd) fn ends(signal: Signal) -> bool {
     ENDING.contains(&signal)
 }
 
-/// The signals that this process ignores, a bit for each, as reported by Linux.
+/// Returns the signals that this process ignores, one bit for each, as reported by Linux.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

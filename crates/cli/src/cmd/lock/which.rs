@@ -1,4 +1,4 @@
-//! Which lock is meant.
+//! The arguments that name a lock.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(in crate::cmd) struct Which {
 }
 
 impl Which {
-    /// The lock's name, which is looked at before any server is.
+    /// Returns the lock's name. Checks it before any call to a server.
     pub(in crate::cmd) fn name(&self) -> Result<LockName, Failure> {
         let name = match (self.level, &self.farm) {
             (Level::Xdc, _) => LockName::xdc(&self.client, &self.id),
@@ -59,7 +59,7 @@ impl Which {
         }
     }
 
-    /// The arguments that name it.
+    /// Formats the arguments that name the lock.
     pub(super) fn arguments(&self) -> String {
         let [id, client] = [&self.id, &self.client].map(argument);
         match (self.level, &self.farm) {
@@ -68,7 +68,7 @@ impl Which {
         }
     }
 
-    /// The locks of a table that is there.
+    /// Opens the locks of an existing table.
     pub(in crate::cmd) async fn open(&self, global: &Global) -> Result<LockManager, Failure> {
         let connection = global.connect().await?;
         missing_table::open_locks(&connection, self.options(), &self.table, None).await
@@ -79,12 +79,12 @@ fn argument(text: &String) -> String {
     hints::word(&BytesBinary(text.as_bytes()))
 }
 
-/// A lock's key as it is shown.
+/// Formats a lock's key for output.
 pub(in crate::cmd) fn key(name: &str) -> String {
     BytesBinary(name.as_bytes()).to_string()
 }
 
-/// A lease, in the range of all tables.
+/// Checks that a lease is in the range of all tables.
 pub(in crate::cmd) fn lease(ttl: &Ranged<Duration>) -> Result<Duration, Failure> {
     let ttl = ttl.get("--ttl")?;
     if (MIN_LEASE..=MAX_LEASE).contains(&ttl) {

@@ -18,13 +18,13 @@ use crate::{
 /// Create and change tables as table files describe them
 ///
 /// Plans all files first, and changes nothing if one of them is refused. Does not ask. Then creates
-/// tables, or changes them with their regions reopened one by one; reads them back; and queries the
-/// endpoint of each region. Prints each step. It may be stopped at any moment: run again, it does
-/// the rest, and says so if nothing is left.
+/// tables, or changes them and reopens their regions one by one; reads them back; and queries the
+/// endpoint of each region. Prints each step. After an interruption, run it again for the remaining
+/// steps; it reports if nothing is left.
 ///
 /// Each step may take --timeout, which must allow for reopening all regions of a table. Exit
 /// status: 0 all tables are as planned and verified, 1 a change is refused or failed, or can't be
-/// verified because the table is disabled, 2 a file is no table file.
+/// verified because the table is disabled, 2 a file is not a table file.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn provision apply schemas/tables/orders.toml --timeout 10m")]
 pub(crate) struct Apply {
@@ -70,7 +70,7 @@ pub(in crate::cmd) async fn apply(global: &Global, connection: &Connection, plan
     Ok(exit)
 }
 
-/// Says how a table's application ended.
+/// Prints the result of a table's application.
 fn tell_end(table: &TableName, applied: Applied, format: Format) -> Outcome {
     if applied.disabled {
         output::complain(&format!(
@@ -85,11 +85,11 @@ fn tell_end(table: &TableName, applied: Applied, format: Format) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Tells each step when it is done, and on a terminal the one that is at work.
+/// Prints each step when it is done, and shows the current one on a terminal.
 struct Teller {
     format: Format,
     progress: Option<Progress>,
-    /// What went wrong with telling, which stops no step.
+    /// The error of the output, which does not stop the application.
     failure: Mutex<Option<io::Error>>,
 }
 

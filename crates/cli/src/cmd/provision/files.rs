@@ -1,4 +1,4 @@
-//! The files of a command line, read before anything is sent.
+//! The files of a command line, read before any call to a server.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, stdin};
 
 use crate::exit::Failure;
 
-/// What errors call it.
+/// The name of stdin in errors.
 const STDIN: &str = "stdin";
 
 /// Reads all files, and reports the mistakes of all of them.
@@ -55,7 +55,7 @@ fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// All of stdin, or a byte more than any table file has.
+/// Reads stdin, at most one byte more than a table file may have.
 async fn whole_stdin() -> Result<Vec<u8>, Failure> {
     let mut contents = Vec::new();
     let read = stdin()

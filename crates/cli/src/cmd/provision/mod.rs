@@ -1,11 +1,11 @@
 //! `hbase-txn provision`: tables as files, planned and applied.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `files` | the files of a command line |
-//! | `plan` | shows what stands between file and cluster |
-//! | `apply` | makes it so |
-//! | `show` | a plan as a person reads it, or a program |
+//! | `plan` | shows the differences between files and cluster |
+//! | `apply` | applies plans |
+//! | `show` | the output of a plan, for people or programs |
 
 mod apply;
 mod files;

@@ -12,13 +12,13 @@ use crate::{
 
 /// Show the changes that would make the cluster match the table files
 ///
-/// Lines with + are added, with - removed, with ~ changed. Exit status 0 if all changes can be
-/// applied or there are none, 1 if something is refused, 2 if a file is no table file.
+/// Lines with + are added, with - removed, with ~ changed. Exit status: 0 if all changes can be
+/// applied or there are none, 1 if something is refused, 2 if a file is not a table file.
 ///
 /// With --detailed-exitcode: 0 if there are no changes, 2 if there are changes that can be applied,
-/// 1 in all other cases; a command line that can't be parsed exits with 2 as always.
+/// 1 in all other cases; a command line that can't be parsed always exits with 2.
 ///
-/// In JSON each change, refusal and note is an object, with the key `change`, `refused` or `note`;
+/// In JSON each change, refusal and note is an object with the key `change`, `refused` or `note`;
 /// without changes there are none. Nothing is changed. See schemas/tables for files.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn provision plan schemas/tables/orders.toml")]

@@ -1,4 +1,4 @@
-//! A plan as a person reads it, or a program.
+//! The output of a plan, for people or programs.
 
 use std::{
     env,
@@ -9,7 +9,7 @@ use hbase_provision::Plan;
 
 use crate::{global::Format, output};
 
-/// Shows all of a plan.
+/// Prints a plan.
 pub(super) fn plan(plan: &Plan, format: Format) -> io::Result<()> {
     match format {
         Format::Table => output::line(&text(plan, is_coloured())),
@@ -28,7 +28,7 @@ pub(super) fn plan(plan: &Plan, format: Format) -> io::Result<()> {
     }
 }
 
-/// Colours are for terminals, unless the user disables them (no-color.org).
+/// Whether to use colours: on a terminal, unless the user disabled them (no-color.org).
 fn is_coloured() -> bool {
     let unwanted = env::var_os("NO_COLOR").is_some_and(|text| !text.is_empty());
     io::stdout().is_terminal() && !unwanted && env::var_os("TERM").is_none_or(|name| name != "dumb")
@@ -56,7 +56,7 @@ fn text(plan: &Plan, coloured: bool) -> String {
     for refusal in others {
         lines.push(painted('!', &format!("refused: {refusal}"), coloured));
     }
-    // Each is told with its change.
+    // Each loss is shown with its change.
     if let Some(first) = losses.first() {
         let changes = output::counted(losses.len(), "change");
         let place = first.file.as_ref().map(|file| format!("{file}: "));

@@ -1,4 +1,4 @@
-//! `hbase-txn get`, `scan`, `put`, `delete`: enough to look and to script.
+//! `hbase-txn get`, `scan`, `put`, `delete`: access to rows for inspection and scripts.
 
 mod read;
 mod write;

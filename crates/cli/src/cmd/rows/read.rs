@@ -21,7 +21,7 @@ use crate::{
 
 /// Read a row
 ///
-/// A row without cells prints nothing, and the exit status is 0. Cells of this toolkit in the
+/// A row without cells prints nothing, and the exit status is 0. This toolkit's cells in the
 /// families _txn, _version and _lock are shown only if the family is named.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn get orders xxxabc --column f:q")]
@@ -37,9 +37,9 @@ pub(crate) struct Get {
 
 /// Read rows in order
 ///
-/// Each row is printed as soon as it is read; there is no limit by default. Rows of several regions
-/// are read at different times: a scan is no snapshot. Cells of this toolkit in the families _txn,
-/// _version and _lock are shown only if the family is named.
+/// Each row is printed as soon as it is read. There is no limit by default. Rows of several regions
+/// are read at different times, so a scan is not a snapshot. This toolkit's cells in the families
+/// _txn, _version and _lock are shown only if the family is named.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn scan orders --prefix xxx --limit 10 --output json")]
 pub(crate) struct Scan {
@@ -76,9 +76,8 @@ struct Selection {
 }
 
 impl Selection {
-    /// Leaves out the families that are kept for the toolkit, where no family is asked for. The
-    /// table's own families could be named instead, but only the master knows them, and not
-    /// everybody may ask it.
+    /// Excludes the toolkit's families if no family is named. Naming the table's own families
+    /// instead would need the master, which may refuse the user.
     fn filter(&self) -> Option<Filter> {
         let other_than = |family: &'static str| {
             Filter::family(Comparison::NotEqual, Comparator::binary(family.as_bytes()))
@@ -149,7 +148,7 @@ impl Scan {
         if let Some(progress) = progress {
             progress.finish();
         }
-        // Rows that were read are shown, whatever came then.
+        // Rows that were read are printed even if an error follows.
         lines.flush()?;
         told.map(|()| Exit::Done)
     }
@@ -183,7 +182,7 @@ async fn tell(
     }
 }
 
-/// HBase takes a Java int.
+/// HBase accepts a Java int.
 fn count(versions: &Ranged<u64>) -> Result<u32, Failure> {
     const MOST: u32 = i32::MAX as u32;
     let versions = versions.get("--versions")?;

@@ -1,4 +1,4 @@
-//! `hbase-txn put` and `delete`. They print nothing when they are done.
+//! `hbase-txn put` and `delete`. They print nothing on success.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -74,7 +74,7 @@ impl Put {
 }
 
 impl Put {
-    /// Of two values for one cell the server would keep one, and say nothing of the other.
+    /// Refuses two values for one cell: the server would silently keep only one.
     fn refuse_a_cell_twice(&self) -> Result<(), Failure> {
         let mut seen = HashSet::new();
         match self.cells.iter().find(|cell| !seen.insert(&cell.column)) {

@@ -15,9 +15,9 @@ use crate::{
 
 /// Change single settings of a table, and verify them
 ///
-/// The table's regions are reopened one by one. A rule that contradicts boundaries is refused; a
-/// change that loses data is refused without --allow-data-loss. In JSON each change is an object,
-/// as printed by `provision apply`.
+/// The table's regions are reopened one by one. A rule that contradicts region boundaries is
+/// refused; a change that loses data is refused without --allow-data-loss. In JSON each change is
+/// an object, as printed by `provision apply`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table alter orders --prefix-length 3 --endpoint --record-family")]
 pub(crate) struct Alter {
@@ -113,7 +113,7 @@ impl Alter {
     }
 }
 
-/// Reads `KEY=VALUE`.
+/// Parses `KEY=VALUE`.
 fn setting(text: &str) -> Result<(Bytes, Bytes), String> {
     let (key, value) = text
         .split_once('=')

@@ -14,14 +14,15 @@ use crate::{
 ///
 /// Queries the endpoint of each region and changes nothing. Each finding has a severity, `broken`
 /// or `note`, and the fix. The exit status is 1 if any finding is `broken`. In JSON each finding is
-/// an object, without findings there are none; with --watch each has a `change`, `found` or `gone`.
+/// an object, and nothing is printed if there are none; with --watch each has a `change`, `found`
+/// or `gone`.
 ///
-/// A table without the endpoint, and with no rule or one of a single byte, is checked as a lock
-/// table if it has the family D alone, and as a latch table if it has C alone or C and S.
+/// A table without the endpoint, and without a rule or with a rule of a single byte, is checked as
+/// a lock table if D is its only family, and as a latch table if its families are C or C and S.
 ///
-/// The setting hbase.hregion.keyvalue.timestamp.slop.millisecs can't be checked from a client: a
-/// server that sets it may refuse transactions with an id, because their records are stamped ahead
-/// by the table's replay window.
+/// The setting hbase.hregion.keyvalue.timestamp.slop.millisecs can't be checked from a client. A
+/// server that sets it may refuse transactions with an id, because the timestamps of their records
+/// are ahead by the table's replay window.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table check orders --output json")]
 pub(crate) struct Check {

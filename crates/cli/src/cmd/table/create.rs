@@ -104,7 +104,7 @@ impl Create {
         })
     }
 
-    /// Refuses boundaries that would part rows of one partition.
+    /// Refuses boundaries that split a partition.
     fn check_splits(&self, rule: &PartitionRule) -> Result<(), Failure> {
         for key in &self.split {
             rule.check_boundary(key)

@@ -1,14 +1,14 @@
-//! `hbase-txn table`: tables that transactions are possible on.
+//! `hbase-txn table`: tables for transactions.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `create` | makes one, and proves it |
-//! | `alter` | changes single things about one |
+//! | `create` | creates a table and verifies it |
+//! | `alter` | changes single settings of a table |
 //! | `check` | prints the findings of an audit |
-//! | `repair` | boundaries that are put where they belong |
+//! | `repair` | moves region boundaries out of partitions |
 //! | `rule` | a partition rule on the command line |
-//! | `skew` | how rows are spread over partitions and regions |
-//! | `describe` | families, attributes, rule, regions |
+//! | `skew` | shows the distribution of rows over partitions and regions |
+//! | `describe` | shows families, attributes, rule and regions |
 
 mod alter;
 mod check;
@@ -52,7 +52,7 @@ enum Action {
 
 /// Disable a table and delete it, with all its rows
 ///
-/// On a terminal the command asks for the table's name first. Elsewhere it needs --yes.
+/// On a terminal, the command first asks for the table's name. Elsewhere it requires --yes.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table drop orders --yes")]
 struct Drop {

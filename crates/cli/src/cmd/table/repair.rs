@@ -19,13 +19,14 @@ use crate::{
 
 /// Move region boundaries out of partitions
 ///
-/// Merges regions that split a partition, and splits them again at the partition's edge. Before
-/// that, splits off partitions that are so large that HBase can't split their region. Clients may
-/// go on meanwhile. Returns when all is done; stopped and run again, it goes on. HBase does not
-/// touch a region for two minutes after a merge or split, so each step may take that long.
+/// Merges regions that split a partition, and splits the merged region again at the partition's
+/// edge. Then splits off partitions that are so large that HBase can't split their region. Clients
+/// may use the table meanwhile. Returns when all steps are done; after an interruption, run it
+/// again for the remaining steps. HBase does not change a region again for two minutes after a
+/// merge or split, so each step may take that long.
 ///
-/// A rule on the command line replaces the table's own: for a table that can't get a rule by
-/// `table alter` because its boundaries contradict it.
+/// A rule on the command line replaces the table's own. Use it if `table alter` can't set a rule
+/// because the boundaries contradict it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table repair orders --plan")]
 pub(crate) struct Repair {
@@ -55,7 +56,7 @@ enum StepObject {
         region: String,
         at: String,
     },
-    /// A step of a later library.
+    /// A step that only a later library version knows.
     Other { what: String },
 }
 

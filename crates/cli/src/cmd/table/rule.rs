@@ -23,7 +23,7 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// The rule that is stated; none where none is.
+    /// Returns the specified rule, if any.
     pub(super) fn stated(&self) -> Result<Option<PartitionRule>, Failure> {
         Ok(match (&self.prefix_length, &self.delimiter) {
             (Some(length), _) => Some(PartitionRule::prefix_length(length.get("--prefix-length")?)?),

@@ -13,14 +13,14 @@ use crate::{
     progress::Progress,
 };
 
-/// How a transaction ended. The keys and their order are fixed.
+/// The outcome of a transaction. The keys and their order are fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Answer {
     line: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix: Option<String>,
     outcome: &'static str,
-    /// How many different rows the transaction changes.
+    /// The number of rows that the transaction changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<usize>,
     /// Whether an earlier commit of the same id had applied it.
@@ -36,7 +36,7 @@ pub(super) struct Answer {
     /// The results of increments and appends, if the server returned them.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "cells")]
     results: Vec<Row>,
-    /// The id by which an unknown outcome can be settled.
+    /// The id for settling an unknown outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ struct FailedObject<'a> {
     found: Option<Shown<'a>>,
 }
 
-/// A cell that an increment or an append made.
+/// A cell that an increment or an append wrote.
 #[derive(Serialize)]
 struct CellObject<'a> {
     row: Shown<'a>,
@@ -61,7 +61,7 @@ struct CellObject<'a> {
     value: Shown<'a>,
 }
 
-/// Tells answers, and remembers the gravest.
+/// Prints answers, and keeps the most severe status.
 #[derive(Debug)]
 pub(super) struct Answers {
     lines: Lines,
@@ -69,7 +69,7 @@ pub(super) struct Answers {
     progress: Option<Progress>,
     exit: Exit,
     committed: u64,
-    /// Why outcomes can't be printed any more, and how many were not.
+    /// The error of the output, and the number of outcomes that were not printed.
     broken: Option<(io::Error, usize)>,
 }
 
@@ -85,8 +85,8 @@ impl Answers {
         }
     }
 
-    /// Prints an outcome at once, because a waiting program may send its next line only then.
-    /// Returns `false` if it can't be printed.
+    /// Prints an outcome at once, because the calling program may wait for it before it sends the
+    /// next line. Returns `false` if it can't be printed.
     pub(super) fn tell(&mut self, answer: &Answer) -> bool {
         self.exit = self.exit.or_graver(answer.exit());
         self.committed += u64::from(answer.exit() == Exit::Done);
@@ -107,12 +107,12 @@ impl Answers {
         self.broken.is_none()
     }
 
-    /// The lines can't be read on.
+    /// Records that the lines can't be read any further.
     pub(super) fn fail(&mut self, exit: Exit) {
         self.exit = self.exit.or_graver(exit);
     }
 
-    /// How the command ends.
+    /// Finishes, and returns the exit status.
     pub(super) fn end(self) -> Exit {
         if let Some(progress) = &self.progress {
             progress.finish();
@@ -185,7 +185,7 @@ impl Answer {
         }
     }
 
-    /// For people.
+    /// Formats the answer for people.
     fn text(&self) -> String {
         let mut text = format!("line {}: ", self.line);
         if let Some(prefix) = &self.prefix {
@@ -215,7 +215,8 @@ impl Answer {
     }
 }
 
-/// Why the answer is missing, and the command that settles the transaction if it has an id.
+/// Describes why the answer is missing, and names the command that settles a transaction with an
+/// id.
 fn unknown(unsettled: &Unsettled, prefix: Option<&str>) -> String {
     let error = unsettled.error();
     let (Some(table), Some(prefix), Some(id)) = (error.table(), prefix, unsettled.id()) else {

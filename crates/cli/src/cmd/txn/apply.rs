@@ -20,10 +20,11 @@ use crate::{
 
 /// Apply transactions, one JSON object per line
 ///
-/// A line with `prefix` is one transaction in that partition; without it the mutations are grouped,
-/// and each partition is a transaction of its own. Transactions of one partition are applied in the
-/// order of their lines, others concurrently; each may take --timeout. Outcomes are printed in the
-/// order of the lines. A line that can't be parsed is refused, and the others are applied.
+/// A line with `prefix` is one transaction in that partition. Without it, the mutations are grouped
+/// by partition, and each partition is a separate transaction. Transactions of one partition are
+/// applied in the order of their lines, others concurrently; each may take --timeout. Outcomes are
+/// printed in the order of the lines. A line that can't be parsed is refused, and the others are
+/// applied.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Apply {
@@ -58,11 +59,12 @@ The output is one object for each transaction:
 
 `rows` is the number of rows it changes. The outcome is committed (with "replayed":true if an earlier commit of the id applied it, with `results` of increments and appends if the server returned them), rejected (`failed` has the conditions that did not hold; `found` is null if there was no cell), invalid (not sent), aborted (not applied) or unknown (perhaps applied; with `id`, hbase-txn txn outcome finds out). Exit status: 0 if all are committed, 3 with any rejected, 1 with any invalid or aborted, 4 with any unknown; of several the gravest: 4, 1, 3."#;
 
-/// Concurrent transactions. Each occupies one of a server's handlers, of which it has 30.
+/// The maximum number of concurrent transactions. Each occupies a handler of a server, which has 30
+/// by default.
 const IN_FLIGHT: usize = 16;
-/// The maximum number of bytes of lines in memory; a longer line goes alone.
+/// The maximum number of bytes of lines in memory. A longer line is held alone.
 const HELD: usize = 8 << 20;
-/// After this the server's clock shows another millisecond.
+/// The time after which the server's clock has advanced by a millisecond.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 impl Apply {
@@ -91,7 +93,7 @@ async fn apply(
         read(table, lines, guard_timestamps)
             .take_until(stopped)
             .map(|step| match step {
-                // Turns are taken here, where lines come in their order.
+                // Turns are taken here, where the lines arrive in order.
                 Ok(Step::Commit(group)) => {
                     let turn = turns.take(&group.partition);
                     Either::Left(async move { Ok(commit(group, turn, guard_timestamps).await) })
@@ -106,7 +108,7 @@ async fn apply(
         match answer {
             Ok(answer) => {
                 if !told.tell(&answer) {
-                    // What is on its way is waited for, nothing more is sent.
+                    // Transactions in flight are completed, but no more are sent.
                     stop = None;
                 }
             }
@@ -117,7 +119,7 @@ async fn apply(
     Ok(told.end())
 }
 
-/// The lines' transactions, read as they are asked for.
+/// The transactions of the lines, read on demand.
 fn read(
     table: PartitionedTable,
     lines: InputLines,
@@ -128,7 +130,7 @@ fn read(
         let Some(line) = lines.next().await? else {
             return Ok::<_, io::Error>(None);
         };
-        // Waits while too much is held; what is on its way goes on, and gives back.
+        // Waits while too much is held. Transactions in flight complete and release their share.
         let share = Arc::clone(&held)
             .acquire_many_owned(share(&line))
             .await
@@ -149,9 +151,9 @@ async fn commit(group: Group, mut turn: Turn, guard_timestamps: bool) -> Answer 
     let deletes_now = group.deletes_now;
     let answer = group.commit().await;
     if deletes_now && !guard_timestamps {
-        // The server stamps a delete with its time, and hides what is put with the same stamp
-        // afterwards: the next transaction of the partition must not come in the same millisecond.
-        // A guarded one stamps what it puts behind the delete that it finds.
+        // A delete without a timestamp gets the server's time, and hides later puts with the same
+        // timestamp. So the next transaction of the partition must not run in the same millisecond.
+        // A guarded transaction gives its puts a timestamp after the delete that it finds.
         tokio::time::sleep(MILLISECOND).await;
     }
     answer

@@ -1,13 +1,12 @@
-//! What a line of `txn apply` may say.
+//! The format of the lines of `txn apply`.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `mutation` | a mutation: put, delete, increment, append |
 //! | `condition` | a condition |
-//! | `keys` | values that stand under a key, and how they are refused |
+//! | `keys` | the values of keys, and their errors |
 //!
-//! A refusal says where in the line it was found: serde_json adds the column to every error that is
-//! raised while it reads.
+//! serde_json adds the column to every error that is raised while it reads.
 
 mod condition;
 mod keys;
@@ -21,26 +20,26 @@ use self::{condition::LineCondition, keys::Object};
 
 pub(super) use self::mutation::LineMutation;
 
-/// In characters.
+/// The maximum length in characters.
 const MAX_REFUSAL: usize = 400;
 
-/// What some editors put in front of UTF-8.
+/// Some editors put it before UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// A line: what is to change in one partition and under which conditions, or mutations of any rows.
-/// It has at least one mutation or condition.
+/// A line: changes and conditions in one partition, or mutations of any rows. It has at least one
+/// mutation or condition.
 #[derive(Debug)]
 pub(super) struct Transaction {
-    /// The partition's prefix; none to take it from the rows.
+    /// The partition's prefix; `None` derives the partitions from the rows.
     pub(super) prefix: Option<Bytes>,
-    /// What it is recorded under.
+    /// The id of its record.
     pub(super) id: Option<TransactionId>,
     pub(super) conditions: Vec<Condition>,
     pub(super) mutations: Vec<LineMutation>,
 }
 
 impl Transaction {
-    /// Reads a line. The error names the column, counted in bytes from 1.
+    /// Parses a line. The error names the column, counted in bytes from 1.
     pub(super) fn parse(number: u64, text: &[u8]) -> Result<Self, String> {
         if text.starts_with(BYTE_ORDER_MARK) {
             return Err(format!(
@@ -67,7 +66,7 @@ impl Transaction {
                     .collect(),
             }),
             Err(error) => {
-                // It counts lines too; here there is only one.
+                // serde_json also counts lines, but the text has only one.
                 let text = error.to_string();
                 let place = format!(" at line {} column {}", error.line(), error.column());
                 let what = excerpt(text.strip_suffix(&place).unwrap_or(&text));
@@ -78,7 +77,7 @@ impl Transaction {
         }
     }
 
-    /// Whether it must stay in one piece: one transaction, whatever rows it has.
+    /// Whether the line is a single transaction, whatever rows it has.
     pub(super) fn is_whole(&self) -> bool {
         self.prefix.is_some() || self.id.is_some() || !self.conditions.is_empty()
     }
@@ -97,7 +96,7 @@ struct LineKeys {
     mutations: Vec<Object<LineMutation>>,
 }
 
-/// The message of serde_json, in words that do not need its types and states.
+/// Replaces serde_json's messages about its own types and states.
 fn in_words(what: String) -> String {
     if let Some((_, key)) = what.rsplit_once(", expected an array for ") {
         return format!("{key} is not an array");
@@ -112,7 +111,7 @@ fn in_words(what: String) -> String {
     }
 }
 
-/// What went wrong, without most of a key or value that is as long as a book.
+/// Truncates a message that quotes a long key or value.
 fn excerpt(what: &str) -> String {
     match what.char_indices().nth(MAX_REFUSAL) {
         Some((cut, _)) => format!("{}…", &what[..cut]),

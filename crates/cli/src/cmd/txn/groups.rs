@@ -1,4 +1,4 @@
-//! A line's transactions: the one of its partition, or one for each partition that it touches.
+//! The transactions of a line: one in its partition, or one for each partition that it touches.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,12 +15,12 @@ use super::{
 };
 use crate::exit::Failure;
 
-/// What becomes of a line, or of a part of it.
+/// The handling of a line, or of a part of it.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// It is refused before anything is sent.
+    /// A line that is refused before anything is sent.
     Refused(Answer),
-    /// It is a transaction.
+    /// A transaction to commit.
     Commit(Group),
 }
 
@@ -29,15 +29,15 @@ pub(super) enum Step {
 pub(super) struct Group {
     pub(super) partition: Partition,
     pub(super) transaction: hbase_txn::Transaction,
-    /// Whether it has deletes that the server stamps with its own time.
+    /// Whether it has deletes that get the server's time.
     pub(super) deletes_now: bool,
     line: u64,
     rows: usize,
-    /// The line's part of what may be held at a time.
+    /// The line's share of the memory for lines.
     _held: Arc<OwnedSemaphorePermit>,
 }
 
-/// The transactions of a line, or its refusal.
+/// Returns the transactions of a line, or its refusal.
 pub(super) fn steps(
     table: &PartitionedTable,
     line: InputLine,
@@ -95,7 +95,8 @@ pub(super) fn steps(
 }
 
 impl Group {
-    /// Adds conditions and mutations. One that can't be part of the transaction refuses all of it.
+    /// Adds conditions and mutations. Refuses the whole transaction if one of them can't be part of
+    /// it.
     fn fill(
         mut self,
         id: Option<TransactionId>,
@@ -126,7 +127,7 @@ impl Group {
         }
     }
 
-    /// Sends it.
+    /// Sends the transaction.
     pub(super) async fn commit(self) -> Answer {
         let prefix = self.prefix();
         let outcome = self.transaction.commit().await;
@@ -143,7 +144,7 @@ fn rows(mutations: &[LineMutation]) -> usize {
     rows.len()
 }
 
-/// The partition of all rows that a line names.
+/// Returns the partition of all rows that a line names.
 fn only_partition(table: &PartitionedTable, line: &Transaction) -> Result<Partition, String> {
     let conditions = line.conditions.iter().map(Condition::row);
     let mutations = line.mutations.iter().map(|line| line.mutation.row());
@@ -164,7 +165,7 @@ fn only_partition(table: &PartitionedTable, line: &Transaction) -> Result<Partit
     }
 }
 
-/// The mutations by partition, in the order in which the partitions first appear.
+/// Groups mutations by partition, in the order in which the partitions first appear.
 fn by_partition(
     table: &PartitionedTable,
     mutations: Vec<LineMutation>,

@@ -7,7 +7,7 @@ use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt, BufReader, stdin},
 };
 
-/// Lines, read as they are asked for. Only one is held.
+/// Lines, read on demand. Only one is held in memory.
 pub(super) struct InputLines {
     source: Box<dyn AsyncBufRead + Send + Unpin>,
     name: String,
@@ -22,17 +22,17 @@ pub(super) struct InputLine {
     pub(super) text: Result<Vec<u8>, TooLong>,
 }
 
-/// A line that is longer than any is read.
+/// A line that exceeds the maximum length.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong {
     pub(super) longest: usize,
 }
 
 impl InputLines {
-    /// The longest line that is read.
+    /// The maximum length of a line in bytes.
     pub(super) const LONGEST: usize = 64 << 20;
 
-    /// Lines of a file; of stdin for none and for `-`.
+    /// Opens a file, or stdin for `None` and `-`.
     pub(super) async fn open(path: Option<&Path>) -> io::Result<Self> {
         match path {
             Some(path) if path != Path::new("-") => {
@@ -57,7 +57,7 @@ impl InputLines {
         }
     }
 
-    /// The next line that is not blank; none at the end.
+    /// Returns the next line that is not blank, or `None` at the end.
     pub(super) async fn next(&mut self) -> io::Result<Option<InputLine>> {
         while let Some(line) = self
             .read()
@@ -82,7 +82,7 @@ impl InputLines {
             if length <= self.longest {
                 text.extend_from_slice(part);
             } else {
-                // The rest is passed over, and what was held is given back.
+                // The rest of the line is skipped, and the memory is freed.
                 text = Vec::new();
             }
             let (read, is_end) = (part.len() + usize::from(end.is_some()), here.is_empty());
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Lines of a text that arrives in small pieces.
+    /// Reads the lines of a text that arrives in small pieces.
     async fn lines(text: &'static str) -> Vec<(u64, Option<String>)> {
         let source = BufReader::with_capacity(3, text.as_bytes());
         let mut lines = InputLines::new(source, "text".to_owned(), 8);

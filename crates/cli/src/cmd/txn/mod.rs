@@ -1,14 +1,14 @@
-//! `hbase-txn txn`: transactions from a file, and how they ended.
+//! `hbase-txn txn`: transactions from a file, and their outcomes.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `apply` | reads lines and sends their transactions, a bounded number at a time |
+//! | `apply` | reads lines and sends their transactions, with bounded concurrency |
 //! | `answers` | the outcomes, in the order of the lines |
-//! | `lines` | the lines of a file or of stdin, bounded |
-//! | `format` | what a line may say |
-//! | `groups` | a line's transactions |
-//! | `turns` | transactions of one partition, one after another |
-//! | `outcome` | how a transaction with an id ended |
+//! | `lines` | the lines of a file or of stdin, with bounded length |
+//! | `format` | the format of a line |
+//! | `groups` | the transactions of a line |
+//! | `turns` | orders the transactions of a partition |
+//! | `outcome` | looks up the outcome of a transaction with an id |
 
 mod answers;
 mod apply;

@@ -14,9 +14,9 @@ use crate::{
 
 /// Look up the outcome of a transaction with an id
 ///
-/// It was committed (all of it was applied), aborted (nothing was applied; it may be sent again),
-/// or none: without a record. That proves nothing, because the transaction may still be in flight,
-/// and the exit status is 4. --settle makes sure.
+/// A transaction was committed (all of it was applied), aborted (nothing was applied; it may be
+/// sent again), or has no record. A missing record proves nothing, because the transaction may
+/// still be in flight, and the exit status is 4. --settle makes the outcome definite.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Outcome {

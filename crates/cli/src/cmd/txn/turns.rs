@@ -1,4 +1,4 @@
-//! Transactions of one partition, one after another in the order in which they asked.
+//! Orders the transactions of each partition: one after the other, first come, first served.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,18 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     last: HashMap<Partition, oneshot::Receiver<()>>,
-    /// How many queues there may be before those that have emptied are dropped.
+    /// The number of queues at which emptied queues are dropped.
     crowd: usize,
 }
 
-/// A place in the queue of a partition. The next one's turn comes when this is dropped.
+/// A place in the queue of a partition. Dropping it gives the turn to the next place.
 #[derive(Debug)]
 pub(super) struct Turn {
     before: Option<oneshot::Receiver<()>>,
     _over: oneshot::Sender<()>,
 }
 
-/// Fewer queues are not worth a look.
+/// Fewer queues are not worth a cleanup.
 const SMALL: usize = 256;
 
 impl Turns {
@@ -43,7 +43,7 @@ impl Turn {
     /// Waits until all earlier requests are done.
     pub(super) async fn comes(&mut self) {
         if let Some(before) = self.before.take() {
-            // Nothing is ever sent: the other end is dropped, and that is the sign.
+            // The sender is dropped without sending, which ends the wait.
             let _ = before.await;
         }
     }

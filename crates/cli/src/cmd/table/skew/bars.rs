@@ -1,4 +1,4 @@
-//! The report in a terminal: bars of text, without colours.
+//! The report for a terminal: text bars, without colours.
 
 use std::{cmp::Reverse, io};
 
@@ -6,15 +6,15 @@ use hbase_provision::SizeBucket;
 
 use super::{report::ShownReport, words};
 
-/// Without a terminal.
+/// The width without a terminal.
 const WIDTH: usize = 100;
 const NARROWEST: usize = 40;
 const WIDEST: usize = 160;
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-/// The longest bar, where there is room.
+/// The maximum length of a bar.
 const BAR: usize = 32;
 
-/// A line of a chart: what it is about, how long its bar is, what is said beside it and below.
+/// A line of a chart: its label, the size of its bar, and the texts beside and below.
 struct Bar {
     label: String,
     size: u64,
@@ -22,7 +22,7 @@ struct Bar {
     below: Option<String>,
 }
 
-/// How wide the terminal is that stdout is.
+/// Returns the width of the terminal on stdout.
 pub(super) fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout());
     size.ok()
@@ -32,7 +32,7 @@ pub(super) fn width() -> usize {
         .clamp(NARROWEST, WIDEST)
 }
 
-/// The whole report; of regions those that have most.
+/// Formats the whole report, with only the largest regions.
 pub(super) fn text(view: &ShownReport<'_>, top: usize, width: usize) -> String {
     let report = view.report;
     let mut sections = vec![summary(view)];
@@ -170,7 +170,7 @@ fn grown(bytes: Option<i64>) -> String {
     )
 }
 
-/// Labels, bars and what stands beside them, in columns.
+/// Formats labels, bars and the texts beside them in columns.
 fn chart(title: &str, bars: &[Bar], width: usize) -> String {
     let cells = |text: &str| text.chars().count();
     let label = bars.iter().map(|bar| cells(&bar.label)).max().unwrap_or(0);
@@ -196,7 +196,7 @@ fn chart(title: &str, bars: &[Bar], width: usize) -> String {
     lines.join("\n")
 }
 
-/// A bar to the eighth of a column; what is not nothing is seen.
+/// Formats a bar to the eighth of a column. A size above 0 is always visible.
 fn block(size: u64, most: u64, room: usize) -> String {
     let eighths = match most {
         0 => 0,

@@ -1,4 +1,4 @@
-//! The page's pictures.
+//! The charts of the page.
 
 use hbase_provision::{NextSplit, PartitionSize, RegionSkew, SkewReport, SplitPoint};
 
@@ -8,21 +8,21 @@ use super::{
 };
 
 const WIDTH: f64 = 1_040.0;
-/// Boundaries nearer to each other than this are one to the eye.
+/// Boundaries that are nearer to each other can't be distinguished.
 const APART: f64 = 4.0;
-/// Regions that are narrower are drawn as one.
+/// Narrower regions are drawn as one.
 const NARROW: f64 = 1.5;
-/// A label needs so much for each of its letters.
+/// The width of a letter in a label.
 const LETTER: f64 = 7.0;
 
-/// What a region looks like, and what that means.
+/// The classes of regions, and their meanings.
 pub(super) const LOOKS: [(&str, &str); 3] = [
     ("splits", "HBase can split it"),
     ("by-hand", "only by hand: the middle lies in its first partition"),
     ("one", "can't be split: one partition"),
 ];
 
-/// The look of a region.
+/// Returns the class of a region.
 pub(super) fn look(region: &RegionSkew) -> &'static str {
     let [(splits, _), (by_hand, _), (one, _)] = LOOKS;
     match region.next_split {
@@ -32,7 +32,8 @@ pub(super) fn look(region: &RegionSkew) -> &'static str {
     }
 }
 
-/// The regions side by side, as wide as they have bytes, cut where partitions begin.
+/// Draws the regions side by side, with widths in proportion to their bytes, and the boundaries of
+/// partitions.
 pub(super) fn region_map(report: &SkewReport) -> Svg {
     const TOP: f64 = 4.0;
     const HEIGHT: f64 = 56.0;
@@ -97,7 +98,7 @@ pub(super) fn region_map(report: &SkewReport) -> Svg {
     svg
 }
 
-/// How many partitions there are of which size.
+/// Draws the number of partitions of each size.
 pub(super) fn histogram(report: &SkewReport) -> Svg {
     const BASE: f64 = 170.0;
     const HIGHEST: f64 = 140.0;
@@ -109,7 +110,7 @@ pub(super) fn histogram(report: &SkewReport) -> Svg {
     for (place, bucket) in report.histogram.iter().enumerate() {
         let x = place as f64 * step;
         let height = bucket.partitions as f64 / most * HIGHEST;
-        // What is not nothing is seen.
+        // A number above 0 is always visible.
         let height = if bucket.partitions > 0 {
             height.max(2.0)
         } else {
@@ -129,7 +130,7 @@ pub(super) fn histogram(report: &SkewReport) -> Svg {
             Anchor::Middle,
             &words::number(bucket.partitions),
         );
-        // The first one would stand outside the picture.
+        // Centred, the first label would not fit into the picture.
         let anchor = if place == 0 { Anchor::Start } else { Anchor::Middle };
         svg.text((x, BASE + 20.0), anchor, &edge(bucket.from));
     }
@@ -141,13 +142,12 @@ pub(super) fn histogram(report: &SkewReport) -> Svg {
     svg
 }
 
-/// The size between two bars.
+/// Formats the size between two bars.
 fn edge(size: u64) -> String {
     words::bytes(size).replace(".0 ", " ")
 }
 
-/// A bar in a row of a table: what users have, behind it what the toolkit has, and how far it may
-/// be off.
+/// Draws a bar for a table cell: users' bytes, then the toolkit's, and the margin of error.
 pub(super) fn partition_bar(size: &PartitionSize, most: u64) -> Svg {
     const LONG: f64 = 240.0;
     const HIGH: f64 = 14.0;
@@ -168,7 +168,7 @@ pub(super) fn partition_bar(size: &PartitionSize, most: u64) -> Svg {
     svg
 }
 
-/// Both halves of a region, and where its middle is.
+/// Draws both halves of a region and its middle.
 pub(super) fn split_bar(point: &SplitPoint, class: &str) -> Svg {
     const LONG: f64 = 120.0;
     const HIGH: f64 = 18.0;
@@ -182,7 +182,7 @@ pub(super) fn split_bar(point: &SplitPoint, class: &str) -> Svg {
     svg
 }
 
-/// What has grown goes to the right, what has shrunk to the left.
+/// Draws growth to the right and shrinkage to the left.
 pub(super) fn growth_bar(difference: i64, most: u64) -> Svg {
     const LONG: f64 = 240.0;
     const HIGH: f64 = 14.0;

@@ -1,4 +1,4 @@
-//! The last run, in a file, and what has grown since.
+//! The previous run, in a file, and the growth since then.
 
 use std::{
     collections::BTreeMap,
@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use super::{whole_file, words};
 use crate::output;
 
-/// A larger file was not written by this command.
+/// The maximum size of a file; this command writes no larger one.
 const LARGEST_FILE: u64 = 64 << 20;
-/// So many regions are remembered.
+/// The maximum number of regions in the file.
 const REGIONS: usize = 10_000;
 
-/// What is remembered of a run.
+/// The data of a run in the file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LastRun {
     cluster: String,
@@ -31,20 +31,20 @@ pub(super) struct LastRun {
     rows: u64,
     bytes: u64,
     partitions: u64,
-    /// Bytes by the region's encoded name.
+    /// Bytes by the encoded name of the region.
     regions: BTreeMap<String, u64>,
-    /// Bytes of the largest, by their first keys.
+    /// Bytes of the largest partitions, by their first keys.
     largest: BTreeMap<String, u64>,
 }
 
-/// What has grown, or shrunk, between two runs.
+/// The growth or shrinkage between two runs.
 #[derive(Debug)]
 pub(super) struct Growth {
-    /// When the run before was, in seconds since 1970.
+    /// The time of the previous run, in seconds since 1970.
     pub(super) since: u64,
-    /// Between the runs.
+    /// The seconds between the runs.
     pub(super) seconds: u64,
-    /// Whether one of them was a sample.
+    /// Whether one of the runs was a sample.
     pub(super) estimated: bool,
     pub(super) rows: i64,
     pub(super) bytes: i64,
@@ -76,8 +76,8 @@ impl LastRun {
         }
     }
 
-    /// Remembers this run, and says what has grown since the one that was remembered. A file that
-    /// can't be read or written is reported, and is no reason to fail.
+    /// Writes this run to the file, and returns the growth since the run that was there. An
+    /// unreadable or unwritable file is reported and is not an error.
     pub(super) fn replace_the_one_before(self) -> Option<Growth> {
         let path = match self.path() {
             Ok(path) => path,
@@ -108,7 +108,7 @@ impl LastRun {
         before.map(|before| self.since(before))
     }
 
-    /// `$XDG_STATE_HOME/hbase-txn/skew/TABLE-….json`, another for each cluster.
+    /// Returns `$XDG_STATE_HOME/hbase-txn/skew/TABLE-….json`, a different file for each cluster.
     fn path(&self) -> Result<PathBuf, String> {
         let home = Home::from_env().map_err(|error| error.to_string())?;
         let digest = hmac_sha256::Hash::hash(format!("{}\n{}", self.cluster, self.table).as_bytes());
@@ -140,23 +140,23 @@ impl LastRun {
 }
 
 impl Growth {
-    /// By how many bytes a region has grown. None of one that was not there, or is another since a
+    /// Returns the growth of a region in bytes; `None` if the region is new, for example after a
     /// split.
     pub(super) fn of_region(&self, region: &RegionSkew) -> Option<i64> {
         let before = self.before.regions.get(&region_key(region))?;
         Some(difference(region.total_bytes(), *before))
     }
 
-    /// By how many bytes a partition has grown. None of one that was not among the largest.
+    /// Returns the growth of a partition in bytes; `None` if it was not among the largest.
     pub(super) fn of_partition(&self, size: &PartitionSize) -> Option<i64> {
         let before = self.before.largest.get(&partition_key(size));
-        // All of them were remembered, so one that was not there had nothing.
+        // If the file has all partitions, a missing one had no rows.
         let all = !self.before.sampled && self.before.largest.len() as u64 == self.before.partitions;
         let before = before.copied().or_else(|| all.then_some(0))?;
         Some(difference(size.total_bytes(), before))
     }
 
-    /// What the table had before.
+    /// Returns the bytes of the table in the previous run.
     pub(super) fn bytes_before(&self) -> u64 {
         self.before.bytes
     }
@@ -171,7 +171,7 @@ impl Growth {
     }
 }
 
-/// What was remembered, if anything was.
+/// Reads the previous run, if there is one.
 fn read(path: &Path) -> Result<Option<LastRun>, String> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -198,8 +198,8 @@ fn region_key(region: &RegionSkew) -> String {
     region.region.encoded_text()
 }
 
-/// A row of its own has the same prefix as a partition may have. Its key is followed by what no key
-/// is written with.
+/// A row that is a partition of its own may have the same prefix as another partition. Its key gets
+/// a suffix that no formatted key contains.
 fn partition_key(size: &PartitionSize) -> String {
     let key = BytesBinary(size.partition.first_key()).to_string();
     match size.partition.is_lone_row() {

@@ -1,13 +1,13 @@
 //! `hbase-txn table skew`.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `growth` | the last run, in a file, and what has grown since |
-//! | `bars` | the report in a terminal |
+//! | `growth` | the previous run, in a file, and the growth since then |
+//! | `bars` | the report for a terminal |
 //! | `objects` | the report in JSON |
-//! | `page` `charts` `svg` | the report as one page |
-//! | `words` | sizes, shares, keys and moments as people read them |
-//! | `whole_file` | files that are written whole or not at all |
+//! | `page` `charts` `svg` | the report as an HTML page |
+//! | `words` | sizes, shares, keys and times for people |
+//! | `whole_file` | atomic writes of files |
 
 mod bars;
 mod charts;
@@ -38,9 +38,9 @@ use crate::{
 /// Show how a table's rows are spread over its partitions and regions
 ///
 /// Reads all rows, without their values, or a sample of them. Prints the largest partitions, the
-/// contents of each region, where HBase could split it, and the growth since the last run on this
-/// machine. Sizes are those of cells before compression; those of a sample are estimates.
-/// `table check` judges the figures.
+/// contents of each region, where HBase could split it, and the growth since the previous run on
+/// this machine. Sizes are those of cells before compression; sizes from a sample are estimates.
+/// `table check` evaluates the figures.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn table skew orders --html orders.html")]
 pub(crate) struct Skew {

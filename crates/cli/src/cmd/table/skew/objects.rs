@@ -1,5 +1,5 @@
 //! The report in JSON: an object for the table, then one for each region, each of the largest
-//! partitions, each size.
+//! partitions, and each size.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else: no network, no script.
+//! The report as one self-contained HTML page: no network, no script.
 
 use std::{cmp::Reverse, fmt::Display};
 
@@ -13,13 +13,13 @@ use super::{
 };
 
 const STYLE: &str = include_str!("page.css");
-/// More regions than these are in the picture, but not in the table.
+/// The maximum number of regions in the table; the chart shows all.
 const REGIONS: usize = 200;
-/// So many of those that have grown most are shown.
+/// The maximum number of entries in the list of growth.
 const GROWN: usize = 10;
-/// A partition with more than this part of a table is shown first.
+/// The share of a table above which a partition is mentioned first.
 const LARGE: f64 = 0.2;
-/// And a region that has so many times what the one in the middle of all has.
+/// The multiple of the median region's size above which a region is mentioned first.
 const UNEVEN: u64 = 4;
 
 pub(super) fn page(view: &ShownReport<'_>) -> String {
@@ -87,7 +87,7 @@ fn figures(view: &ShownReport<'_>) -> String {
     format!("<dl>\n{}</dl>\n", figures.concat())
 }
 
-/// What a reader should see first.
+/// Returns the most important notes.
 fn notes(report: &SkewReport) -> String {
     let total = report.total_bytes();
     let repair = format!("<code>hbase-txn table repair {}</code>", Escaped(&report.table));
@@ -363,7 +363,7 @@ fn footer(report: &SkewReport) -> String {
     )
 }
 
-/// Keys are anything: they are escaped here, and nowhere else.
+/// Formats a key. Keys can have any content, and are escaped only here.
 fn key(text: impl Display) -> String {
     format!("<span class=\"key\">{}</span>", Escaped(text))
 }

@@ -1,13 +1,13 @@
-//! The little of SVG that the page needs, and text that is safe in it.
+//! The subset of SVG that the page needs, and escaped text.
 
 use std::fmt::{self, Display, Write as _};
 
-/// Text in which nothing is markup.
+/// Text with all markup escaped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Escaped<T>(pub(super) T);
 
-/// A picture, and its description for readers that can't see it: nothing where a text beside it
-/// says the same. It takes the width that there is.
+/// A picture and its text alternative, which is empty if a text beside it has the same information.
+/// It takes the available width.
 #[derive(Debug)]
 pub(super) struct Svg {
     width: f64,
@@ -16,7 +16,7 @@ pub(super) struct Svg {
     body: String,
 }
 
-/// On which side of its place a text stands.
+/// The alignment of a text to its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Anchor {
     Start,
@@ -34,7 +34,7 @@ impl Svg {
         }
     }
 
-    /// A box; the title is shown under the pointer.
+    /// Adds a box; the title is its tooltip.
     pub(super) fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), class: &str, title: &str) {
         let title = match title {
             "" => String::new(),
@@ -64,7 +64,7 @@ impl Svg {
     }
 
     fn add(&mut self, element: fmt::Arguments<'_>) {
-        // A string takes everything.
+        // Writing to a string can't fail.
         let _ = self.body.write_fmt(element);
     }
 }

@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all.
+//! Atomic writes of files.
 
 use std::{
     fs::{self, Permissions},
@@ -11,7 +11,7 @@ use tempfile::Builder;
 
 use crate::{exit::Failure, output};
 
-/// Refuses what is no file and no place for one, before there is much work for it.
+/// Refuses an impossible path before the long work starts.
 pub(super) fn check(path: &Path) -> Result<(), Failure> {
     let refuse = |why: &str| Err(refused(path, why));
     match fs::metadata(path) {
@@ -27,9 +27,9 @@ pub(super) fn check(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// A reader sees the old text or the new one.
+/// Replaces a file atomically: a reader sees the old text or the new one.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    // As open to others as any new file, which temporary files are not by default.
+    // The permissions of an ordinary new file; temporary files are more restricted by default.
     let permissions = Permissions::from_mode(0o666);
     let written = Builder::new().permissions(permissions).tempfile_in(folder(path));
     let written = written.and_then(|mut file| {

@@ -1,4 +1,4 @@
-//! Sizes, shares, keys and moments as people read them.
+//! Sizes, shares, keys and times for people.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use hbase_provision::{NextSplit, RegionSkew, SkewReport, SplitPoint};
 use hbase_txn::{BytesBinary, Partition, RegionInfo};
 use jiff::Timestamp;
 
-/// A key longer than this is shown by its beginning.
+/// The maximum length of a key; a longer one is truncated.
 const MAX_KEY: usize = 40;
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -29,7 +29,7 @@ pub(super) fn number(number: u64) -> String {
 pub(super) fn bytes(bytes: u64) -> String {
     let mut size = bytes as f64;
     let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"].into_iter().peekable();
-    // Also what would be rounded to 1024.0.
+    // Includes sizes that would be rounded to 1024.0.
     while size >= 1_023.95 && units.len() > 1 {
         units.next();
         size /= 1_024.0;
@@ -41,7 +41,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A difference with its sign.
+/// Formats a difference with its sign.
 pub(super) fn signed(difference: i64, text: impl Fn(u64) -> String) -> String {
     let size = text(difference.unsigned_abs());
     match difference {
@@ -65,7 +65,7 @@ pub(super) fn counted(count: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", number(count))
 }
 
-/// Text that may be as long as a row key is.
+/// Truncates a text that may be as long as a row key.
 pub(super) fn short(text: &str) -> String {
     match text.char_indices().nth(MAX_KEY) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -77,7 +77,7 @@ pub(super) fn key(key: &[u8]) -> String {
     short(&BytesBinary(key).to_string())
 }
 
-/// A partition by its prefix.
+/// Formats a partition by its prefix.
 pub(super) fn partition(partition: &Partition) -> String {
     let prefix = key(partition.prefix());
     match partition.is_lone_row() {
@@ -86,7 +86,7 @@ pub(super) fn partition(partition: &Partition) -> String {
     }
 }
 
-/// A region by its range.
+/// Formats a region by its range.
 pub(super) fn range(region: &RegionInfo) -> String {
     let edge = |edge: &[u8], none: &str| match edge.is_empty() {
         true => none.to_owned(),
@@ -99,7 +99,7 @@ pub(super) fn range(region: &RegionInfo) -> String {
     )
 }
 
-/// Where HBase could split a region next, or why it can't.
+/// Describes where HBase could split a region next, or why it can't.
 pub(super) fn next_split(region: &RegionSkew) -> String {
     let parts = |before, behind| {
         let whole = before + behind;
@@ -133,13 +133,13 @@ pub(super) fn next_split(region: &RegionSkew) -> String {
     }
 }
 
-/// Whether the smaller half would have twice as much.
+/// Whether the smaller half would be more than twice as large.
 fn is_much_better(best: &SplitPoint, point: &SplitPoint) -> bool {
     let smaller = |point: &SplitPoint| point.before.min(point.behind);
     smaller(best) > 2 * smaller(point)
 }
 
-/// How much was read.
+/// Describes how much was read.
 pub(super) fn reading(report: &SkewReport) -> String {
     match report.is_sampled() {
         true => format!(
@@ -158,13 +158,13 @@ pub(super) fn percent(fraction: f64) -> String {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }
 
-/// How long ago.
+/// Formats a time in the past, such as `5 s ago`.
 pub(super) fn ago(seconds: u64) -> String {
     match seconds {
         ..MINUTE => format!("{seconds} s ago"),
@@ -177,7 +177,7 @@ pub(super) fn ago(seconds: u64) -> String {
     }
 }
 
-/// A moment, in seconds since 1970: `2026-11-22 14:05 UTC`.
+/// Formats a time in seconds since 1970: `2026-11-22 14:05 UTC`.
 pub(super) fn moment(seconds: u64) -> String {
     let moment = i64::try_from(seconds)
         .ok()

@@ -27,7 +27,7 @@ struct ConditionKeys {
     value: Option<Bytes>,
 }
 
-/// What a condition asks.
+/// The operators of conditions.
 #[derive(Clone, Copy)]
 enum Op {
     Absent,

@@ -1,4 +1,4 @@
-//! Values that stand under a key, and how they are refused.
+//! The values of keys, and their errors.
 
 use std::{fmt, marker::PhantomData};
 
@@ -10,7 +10,7 @@ use serde::{
 };
 use serde_json::Value;
 
-/// A JSON object. What serde derives takes an array of the values as well.
+/// A JSON object. serde's derived implementation would also accept an array of the values.
 pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
@@ -57,7 +57,7 @@ pub(super) fn value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     string("value", escaped, deserializer).map(Some)
 }
 
-/// A label is a name for people and programs, no bytes: a backslash in it is one.
+/// A label is text, not bytes, so a backslash in it is literal.
 pub(super) fn label<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     string("label", |text| Ok::<_, String>(text.to_owned()), deserializer).map(Some)
 }
@@ -87,7 +87,7 @@ pub(super) fn mutations<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     array("mutations", deserializer)
 }
 
-/// One of the words that may stand under `op`.
+/// Reads one of the words for `op`.
 pub(super) fn op<'de, D: Deserializer<'de>, T: Copy>(
     words: &[(&str, T)],
     deserializer: D,
@@ -107,7 +107,7 @@ fn millis<'de, D: Deserializer<'de>>(key: &'static str, deserializer: D) -> Resu
     number(key, Value::as_u64, must, deserializer)
 }
 
-/// A number.
+/// Reads a number.
 fn number<'de, D: Deserializer<'de>, T>(
     key: &'static str,
     read: fn(&Value) -> Option<T>,
@@ -118,12 +118,12 @@ fn number<'de, D: Deserializer<'de>, T>(
     read(&value).ok_or_else(|| D::Error::custom(format!("{key} is {value}; {must}")))
 }
 
-/// Bytes as HBase's shell writes them.
+/// Parses bytes in the notation of HBase's shell.
 fn escaped(text: &str) -> hbase_client::Result<Bytes> {
     parse_bytes_binary(text)
 }
 
-/// A string, and what it stands for.
+/// Reads a string and converts it.
 fn string<'de, D: Deserializer<'de>, T, E: fmt::Display>(
     key: &'static str,
     read: impl Fn(&str) -> Result<T, E>,
@@ -146,7 +146,7 @@ fn string<'de, D: Deserializer<'de>, T, E: fmt::Display>(
     deserializer.deserialize_str(StringVisitor(key, read))
 }
 
-/// An array.
+/// Reads an array.
 fn array<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     key: &'static str,
     deserializer: D,

@@ -13,7 +13,7 @@ use super::keys;
 #[serde(try_from = "MutationKeys")]
 pub(in super::super) struct LineMutation {
     pub(in super::super) mutation: Mutation,
-    /// Whether it is a delete that the server stamps with its own time.
+    /// Whether it is a delete that gets the server's time.
     pub(in super::super) deletes_now: bool,
 }
 
@@ -37,7 +37,7 @@ struct MutationKeys {
     amount: Option<i64>,
 }
 
-/// What a mutation does.
+/// The operations of mutations.
 #[derive(Clone, Copy)]
 enum Op {
     Put,
@@ -92,7 +92,7 @@ impl MutationKeys {
         Ok(put)
     }
 
-    /// Without a qualifier the family, without a family the row.
+    /// Deletes a family without a qualifier, and a row without a family.
     fn delete(self) -> Result<Delete, String> {
         self.refuse_amount()?;
         if self.value.is_some() {

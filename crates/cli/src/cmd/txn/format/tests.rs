@@ -90,7 +90,7 @@ fn reads_conditions_with_and_without_a_label(
         parse(&line).unwrap().conditions.remove(0)
     };
     assert_eq!(condition_with(""), condition);
-    // A label is no bytes: its backslashes are its own.
+    // A label is text, not bytes: its backslashes are literal.
     assert_eq!(condition_with(r#","label":"a\\b""#), condition.label(r"a\b"));
 }
 
@@ -104,7 +104,7 @@ fn an_id_is_bytes_and_keeps_a_line_whole() {
 }
 
 #[rstest]
-// Not JSON, or not this JSON.
+// Not JSON, or not a JSON object of this format.
 #[case("", 1, "the JSON object is not complete")]
 #[case("no", 2, "not a JSON object")]
 #[case("not json", 2, "not a JSON object")]
@@ -290,7 +290,8 @@ fn an_id_is_bytes_and_keeps_a_line_whole() {
     55,
     "needs `family`"
 )]
-// Escapes. The first is JSON's own: a backslash of ours is written as two.
+// Escapes. In the first case JSON itself refuses the backslash: an escape of ours needs two in
+// JSON.
 #[case(r#"{"prefix":"\x00"}"#, 13, r#"is spelt "\\xNN" in JSON"#)]
 #[case(r#"{"prefix":"a\\n"}"#, 16, "`prefix`: a stray backslash at column 2")]
 #[case(
