@@ -1,4 +1,4 @@
-//! The steps from nothing to a cluster that serves.
+//! The steps of booting a cluster.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Attempts of a boot when another process takes a port between our choice and HBase's bind.
+/// Attempts of a boot if another process takes a port between our choice and HBase's bind.
 const ATTEMPTS: u32 = 3;
 
-/// The log line of the NameNode when a DataNode is registered and blocks can be written.
+/// The NameNode logs this line when a DataNode is registered and blocks can be written.
 const HDFS_READY: &str = "Safe mode is OFF";
 
 /// A boot in progress.
@@ -34,7 +34,7 @@ pub(super) struct Boot<'a> {
     pub(super) timeout: Duration,
 }
 
-/// A boot that failed, and why.
+/// The error of a failed boot, and its cause.
 struct Failed {
     cause: Cause,
     error: Error,
@@ -56,7 +56,7 @@ impl From<Error> for Failed {
 }
 
 impl Boot<'_> {
-    /// Boots the cluster that `state` describes. When it fails, nothing of it is left running.
+    /// Boots the cluster that `state` describes. If it fails, no process is left running.
     pub(super) async fn run(&self, state: &mut State) -> Result<()> {
         let layout = self.launcher.layout;
         let mut previous = state.ports.take();
@@ -66,8 +66,7 @@ impl Boot<'_> {
             let ports = if state.thrift { ports.with_thrift()? } else { ports };
             state.ports = Some(ports.clone());
             if !state.served {
-                // A first boot that was interrupted left half-made folders; nobody ever stored
-                // anything there.
+                // An interrupted first boot left incomplete folders, which have no data.
                 super::layout::remove(&layout.data())?;
             }
             layout.create()?;
@@ -93,7 +92,7 @@ impl Boot<'_> {
         }
     }
 
-    /// Starts region servers of a cluster that runs, and waits until the master knows them.
+    /// Starts region servers of a running cluster, and waits until the master knows them.
     pub(super) async fn add_region_servers(&self, numbers: &[u16], ports: &Ports) -> Result<()> {
         let mut started = BTreeMap::new();
         for number in numbers {
@@ -104,7 +103,7 @@ impl Boot<'_> {
         Ok(self.wait_until_serving(&serving, &started).await?)
     }
 
-    /// Starts the Thrift gateway of a cluster that serves, and waits until it answers.
+    /// Starts the Thrift gateway of a running cluster, and waits until it answers.
     pub(super) async fn add_gateway(&self, ports: &Ports) -> Result<()> {
         Ok(self.start_gateway(ports, &mut BTreeMap::new()).await?)
     }

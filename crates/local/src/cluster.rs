@@ -23,14 +23,14 @@ use crate::{Error, Result};
 
 /// A handle to a real HBase on this machine, by name.
 ///
-/// A handle owns no resources, and the cluster neither starts nor stops with it. Any number of
-/// handles and programs may use one name; one of them changes the cluster at a time, the others
-/// wait.
+/// A handle owns no resources: creating or dropping it neither starts nor stops the cluster. Any
+/// number of handles and programs may use the same name. Only one of them changes the cluster at a
+/// time; the others wait.
 ///
 /// # Cancel safety
 ///
 /// If the future of [`up`](Self::up), [`down`](Self::down), [`kill`](Self::kill) or
-/// [`start`](Self::start) is dropped, the work stops where it is; the next `up` or `down` repairs
+/// [`start`](Self::start) is dropped, the work stops at that point; the next `up` or `down` repairs
 /// the cluster.
 ///
 /// # Example
@@ -56,14 +56,14 @@ pub struct LocalCluster {
 }
 
 impl LocalCluster {
-    /// The default limit of `down` and `kill`; that of `start` is the limit of a boot.
+    /// The default limit of `down` and `kill`. The default limit of `start` is that of a boot.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
     /// Creates a handle to the cluster of this name, in the user's own folders.
     ///
     /// # Errors
     ///
-    /// Returns an error if the name can't be a folder name, or the user has no home.
+    /// Returns an error if the name can't be a folder name, or if the user has no home folder.
     pub fn new(name: &str) -> Result<Self> {
         Self::in_home(name, Home::from_env()?)
     }
@@ -72,8 +72,8 @@ impl LocalCluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if the name can't be a folder name, or Java can't use the folders because
-    /// of their names.
+    /// Returns an error if the name can't be a folder name, or if Java can't use the folders
+    /// because of their names.
     pub fn in_home(name: &str, home: Home) -> Result<Self> {
         Ok(Self {
             name: name.to_owned(),
@@ -84,14 +84,14 @@ impl LocalCluster {
         })
     }
 
-    /// Reports each step of long work when it begins.
+    /// Sets a callback that is called when a step of long work begins.
     #[must_use]
     pub fn with_progress(mut self, progress: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.progress = Arc::new(progress);
         self
     }
 
-    /// Sets the limit of `down`, `kill` and `start`; that of `up` is in [`BootOptions`].
+    /// Sets the limit of `down`, `kill` and `start`. The limit of `up` is set in [`BootOptions`].
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -104,7 +104,7 @@ impl LocalCluster {
         &self.name
     }
 
-    /// Returns the cluster's folder. [`ClusterStatus::folders`] describes its contents.
+    /// Returns the cluster's folder. [`ClusterStatus::folders`] lists its contents.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.layout.root()
@@ -130,7 +130,7 @@ impl LocalCluster {
             && let Some(ports) = State::load(&self.layout)?.and_then(|state| state.ports)
             && !ready::answers(&ports).await
         {
-            // It may have been ended in the meantime.
+            // The cluster may have been stopped in the meantime.
             status = self.status()?;
             if status.state.is_running() {
                 status.state = ClusterState::Unresponsive;
@@ -140,18 +140,19 @@ impl LocalCluster {
         Ok(status)
     }
 
-    /// Boots the cluster and waits until it serves. A running cluster is left as it is; missing
-    /// region servers, and a Thrift gateway that is missing or newly requested, are started.
+    /// Boots the cluster and waits until it serves requests. Of a running cluster, only missing
+    /// region servers and a missing or newly requested Thrift gateway are started.
     ///
     /// # Errors
     ///
-    /// Returns an error if the cluster runs with another release or shape, or has data of one; if
-    /// Java or Maven is missing; or if HBase can't start in time. Then no process is left running.
+    /// Returns an error if the cluster runs with another release or shape, or has data of another
+    /// one; if Java or Maven is missing; or if HBase can't start in time. No process of a failed
+    /// boot is left running.
     pub async fn up(&self, options: &BootOptions) -> Result<ClusterStatus> {
         needs_linux()?;
         options.fresh()?;
         let lock = self.lock(Instant::now() + options.deadline_after()).await?;
-        // Obstacles to a boot are reported before any change.
+        // Reports obstacles to a boot before any change.
         let status = self.status()?;
         let mut wanted = match State::load(&self.layout)?.filter(|stored| stored.served) {
             Some(stored) => {
@@ -188,7 +189,7 @@ impl LocalCluster {
         self.status()
     }
 
-    /// Stops the cluster and keeps its data. Succeeds if the cluster does not run or does not
+    /// Stops the cluster and keeps its data. Also succeeds if the cluster does not run or does not
     /// exist.
     ///
     /// # Errors
@@ -222,7 +223,7 @@ impl LocalCluster {
         self.status()
     }
 
-    /// Stops the cluster and deletes its data, logs and settings. The jars stay.
+    /// Stops the cluster and deletes its data, logs and settings. Keeps the jars.
     ///
     /// # Errors
     ///
@@ -235,21 +236,22 @@ impl LocalCluster {
         let _lock = self.lock(self.deadline()).await?;
         (self.progress)("ending HBase and deleting its data");
         if let Some(marker) = Marker::load(&self.layout)? {
-            // The data go, so nothing needs to be flushed.
+            // The data is deleted, so nothing needs to be flushed.
             process::kill(&state::all_processes(&marker), marker.as_str()).await?;
         }
         remove(self.layout.root())
     }
 
-    /// Kills region server `server`, counted from 1, with SIGKILL: it has no time to flush or
-    /// to deregister. A standalone cluster is server 1 as a whole.
+    /// Kills region server `server`, counted from 1, with SIGKILL: it can neither flush nor
+    /// deregister. A standalone cluster is server 1 as a whole.
     ///
     /// # Errors
     ///
     /// Returns an error if there is no such server, or it does not run.
     pub async fn kill(&self, server: u16) -> Result<ClusterStatus> {
         needs_linux()?;
-        // Before the lock, whose file would be all there is of a cluster that does not exist.
+        // Checked before the lock, whose file would be the only trace of a cluster that does not
+        // exist.
         self.existing()?;
         let _lock = self.lock(self.deadline()).await?;
         let (state, marker) = self.existing()?;
@@ -261,7 +263,7 @@ impl LocalCluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is none, or it does not run.
+    /// Returns an error if there is no gateway, or it does not run.
     pub async fn kill_thrift(&self) -> Result<ClusterStatus> {
         needs_linux()?;
         self.existing()?;
@@ -283,8 +285,8 @@ impl LocalCluster {
         self.status()
     }
 
-    /// Starts region server `server` again and waits until the master knows it. A
-    /// running server is left as it is. A standalone cluster is server 1 as a whole.
+    /// Starts region server `server` again and waits until the master knows it. A running server is
+    /// left unchanged. A standalone cluster is server 1 as a whole.
     ///
     /// # Errors
     ///
@@ -293,7 +295,7 @@ impl LocalCluster {
     pub async fn start(&self, server: u16) -> Result<ClusterStatus> {
         needs_linux()?;
         self.existing()?;
-        // It is a boot, of a part or of all.
+        // The limit of a boot, because this boots a part of the cluster or all of it.
         let timeout = self.timeout.unwrap_or(BootOptions::DEFAULT_TIMEOUT);
         let lock = self.lock(Instant::now() + timeout).await?;
         let (state, marker) = self.existing()?;
@@ -330,8 +332,8 @@ impl LocalCluster {
         self.status()
     }
 
-    /// Starts the Thrift gateway again, where it was, and waits until it answers. A
-    /// running gateway is left as it is.
+    /// Starts the Thrift gateway again, on its previous port if that is free, and waits until it
+    /// answers. A running gateway is left unchanged.
     ///
     /// # Errors
     ///
@@ -385,7 +387,8 @@ impl LocalCluster {
             boot.add_region_servers(&missing, &ports).await?;
         }
         if state.thrift && !status.pids.contains_key(&Role::Thrift.to_string()) {
-            // Written down first, so that whatever ends the cluster knows of it.
+            // Recorded before the start, so that a command that stops the cluster also stops the
+            // gateway.
             let ports = ports.with_thrift()?;
             state.ports = Some(ports.clone());
             state.save(&self.layout)?;

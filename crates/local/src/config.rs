@@ -9,17 +9,17 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Settings by their names in `hbase-site.xml`.
+/// Settings by name, as in `hbase-site.xml`.
 pub(super) type Properties = BTreeMap<String, String>;
 
-/// All servers use the loopback address: they must not be reachable from outside, and the
-/// machine's own name need not resolve.
+/// All servers use the loopback address, because they must not be reachable from outside, and the
+/// name of the machine may not resolve.
 const LOOPBACK: &str = "127.0.0.1";
 
-/// Where HBase keeps its nodes in ZooKeeper.
+/// HBase's root node in ZooKeeper.
 pub(super) const ZNODE: &str = "/hbase";
 
-/// Writes all files that the servers read when they start.
+/// Writes all configuration files of the servers.
 pub(super) fn write(layout: &Layout, shape: Shape, ports: &Ports, properties: &Properties) -> Result<()> {
     let conf = layout.conf();
     remove(&conf)?;
@@ -40,7 +40,7 @@ pub(super) fn write(layout: &Layout, shape: Shape, ports: &Ports, properties: &P
     Ok(())
 }
 
-/// Refuses a setting that would contradict the cluster's own.
+/// Refuses a setting that would contradict the cluster's own settings.
 pub(super) fn check(properties: &Properties, shape: Shape) -> Result<()> {
     for (key, value) in properties {
         if key.is_empty() || key.chars().any(|c| c.is_whitespace() || c.is_control()) {
@@ -64,7 +64,7 @@ pub(super) fn check(properties: &Properties, shape: Shape) -> Result<()> {
     Ok(())
 }
 
-/// Settings that keep a local cluster together, on loopback, and inside its folders.
+/// Settings that connect the servers, and keep them on loopback and inside the cluster's folder.
 const OWN: [&str; 18] = [
     "fs.defaultFS",
     "hbase.cluster.distributed",
@@ -99,7 +99,7 @@ fn hbase_site(layout: &Layout, shape: Shape, ports: &Ports) -> Properties {
         ("hbase.zookeeper.property.clientPortAddress", LOOPBACK.into()),
         ("zookeeper.znode.parent", ZNODE.into()),
         (MASTER, ports.master.to_string()),
-        // No web pages: they would listen on all addresses, and cost a second of every boot.
+        // No web pages: they would listen on all addresses, and take a second of every boot.
         ("hbase.master.info.port", "-1".into()),
         ("hbase.regionserver.info.port", "-1".into()),
         ("hbase.master.hostname", LOOPBACK.into()),
@@ -110,10 +110,11 @@ fn hbase_site(layout: &Layout, shape: Shape, ports: &Ports) -> Properties {
         // The Thrift gateway, which reads this file too.
         ("hbase.regionserver.thrift.ipaddress", LOOPBACK.into()),
         ("hbase.thrift.info.port", "-1".into()),
-        // A region server asks for its master this often until there is one: three seconds of every
-        // boot.
+        // The interval at which a region server looks for its master. The default takes three
+        // seconds of every boot.
         ("hbase.regionserver.msginterval", "500".into()),
-        // The master goes on as soon as all region servers are there, instead of waiting for more.
+        // The master continues as soon as all region servers have reported, instead of waiting for
+        // more.
         ("hbase.master.wait.on.regionservers.mintostart", "1".into()),
         (
             "hbase.master.wait.on.regionservers.maxtostart",
@@ -121,10 +122,10 @@ fn hbase_site(layout: &Layout, shape: Shape, ports: &Ports) -> Properties {
         ),
         ("hbase.master.wait.on.regionservers.timeout", "10000".into()),
         ("hbase.master.wait.on.regionservers.interval", "100".into()),
-        // What a compaction replaced is let go of soon: until then a region can't be split or
+        // Files that a compaction replaced are released soon. Until then a region can't be split or
         // merged again.
         ("hbase.hfile.compaction.discharger.interval", "2000".into()),
-        // The local file system can't sync; HDFS can, and must prove it.
+        // The local file system can't sync durably. HDFS can, and HBase must verify it.
         (
             "hbase.unsafe.stream.capability.enforce",
             (shape != Shape::Standalone).to_string(),
@@ -143,9 +144,9 @@ fn hbase_site(layout: &Layout, shape: Shape, ports: &Ports) -> Properties {
         Shape::Distributed { .. } => properties([
             ("hbase.cluster.distributed", "true".into()),
             ("hbase.rootdir", format!("{}/hbase", file_system(ports))),
-            // The death of a server is noticed by the end of its session: soon, because here
-            // servers are killed on purpose, but not so soon that a busy machine ends sessions of
-            // the living.
+            // The master detects the death of a server by the end of its session. Short, because
+            // servers are killed on purpose here, but long enough that sessions of live servers do
+            // not expire on a busy machine.
             ("zookeeper.session.timeout", "15000".into()),
         ]),
     });
@@ -158,7 +159,7 @@ fn core_site(layout: &Layout, ports: &Ports) -> Properties {
             "hadoop.tmp.dir",
             layout.data().join("hadoop-tmp").display().to_string(),
         ),
-        // Never used, but its default is completed with the machine's name, which may not resolve.
+        // Not used, but the default contains the name of the machine, which may not resolve.
         (
             "hadoop.http.authentication.kerberos.principal",
             "HTTP/localhost@LOCALHOST".into(),
@@ -194,7 +195,7 @@ fn hdfs_site(layout: &Layout, ports: &Ports) -> Properties {
             "dfs.namenode.datanode.registration.ip-hostname-check",
             "false".into(),
         ),
-        // The NameNode leaves safe mode when the DataNode is there, and then at once.
+        // The NameNode leaves safe mode as soon as the DataNode has registered.
         ("dfs.namenode.safemode.min.datanodes", "1".into()),
         ("dfs.namenode.safemode.extension", "0".into()),
         // With a single DataNode there is none to replace a lost one in a pipeline.
@@ -209,8 +210,8 @@ fn file_system(ports: &Ports) -> String {
     format!("hdfs://{LOOPBACK}:{}", ports.namenode.unwrap_or(0))
 }
 
-/// NameNode and DataNode refuse to start without the folders of their web pages, which are in no
-/// artifact.
+/// Creates the folders of web pages, which no artifact contains: NameNode and DataNode refuse to
+/// start without them.
 fn web_applications(conf: &Path) -> Result<()> {
     for name in ["hdfs", "datanode"] {
         let folder = conf.join("webapps").join(name).join("WEB-INF");
@@ -249,7 +250,7 @@ fn escape(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// All supported releases log through log4j 1 or its successor reload4j.
+/// All supported releases use log4j 1 or its successor reload4j.
 const LOG4J: &str = "\
 log4j.rootLogger=INFO,console
 log4j.logger.org.apache.zookeeper=WARN

@@ -5,20 +5,20 @@ use std::{fs, path::Path, time::Duration};
 use super::{failure, layout::Layout, role::Role};
 use crate::Error;
 
-/// Lines of the log that an error shows.
+/// The maximum number of log lines in an error.
 const SHOWN: usize = 8;
 
-/// A longer line adds no information; classes and addresses are at the front.
+/// The maximum length of such a line. Classes and addresses are at its beginning.
 const WIDTH: usize = 300;
 
-/// The findings in a log about the end of a server.
+/// The result of searching a log for the reason why a server ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Diagnosis {
     pub(super) cause: Cause,
     lines: Vec<String>,
 }
 
-/// Causes that need an action.
+/// Causes that require an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     PortTaken,
@@ -38,7 +38,7 @@ impl Diagnosis {
     pub(super) fn of(log: &str) -> Self {
         let mut diagnosis = Self::of_complaints(log);
         if diagnosis.lines.is_empty() {
-            // It died without a word of complaint: its last words are all there is.
+            // Without errors in the log, its last lines are the only information.
             let last = log.lines().rev().filter(|line| !line.trim().is_empty()).take(3);
             diagnosis.lines = last.map(shortened).collect();
             diagnosis.lines.reverse();
@@ -46,10 +46,10 @@ impl Diagnosis {
         diagnosis
     }
 
-    /// The complaints in the log.
+    /// Searches the log for errors.
     fn of_complaints(log: &str) -> Self {
         let telling: Vec<&str> = log.lines().filter(|line| is_telling(line)).collect();
-        // A known cause may be in any line, also in a warning.
+        // A known cause may be in any line, even in a warning.
         let (cause, named) = Cause::KNOWN
             .into_iter()
             .find_map(|(cause, signs)| {
@@ -70,7 +70,7 @@ impl Diagnosis {
         Self { cause, lines: shown }
     }
 
-    /// The error of a server, with the lines of its log that matter.
+    /// Converts it to the error of a server, with the relevant lines of its log.
     pub(super) fn into_error(self, what: &str, log: &Path) -> Error {
         let mut text = what.to_owned();
         if self.lines.is_empty() {
@@ -89,7 +89,7 @@ impl Diagnosis {
 }
 
 impl Cause {
-    /// Causes and their patterns in a log, the most specific first.
+    /// The causes and their patterns in a log, the most specific first.
     const KNOWN: [(Self, &[&str]); 6] = [
         (
             Self::DiskFull,
@@ -157,7 +157,7 @@ impl Cause {
     }
 }
 
-/// The error of a process that ended although it should serve.
+/// Returns the error of a process that ended unexpectedly.
 pub(super) fn died(layout: &Layout, role: Role) -> (Cause, Error) {
     let log = log_of(layout, role);
     let diagnosis = Diagnosis::of_log(&log);
@@ -168,13 +168,13 @@ pub(super) fn died(layout: &Layout, role: Role) -> (Cause, Error) {
     )
 }
 
-/// The error of a boot that did not finish in time.
+/// Returns the error of a boot that did not finish in time.
 pub(super) fn late(log: &Path, what: &str, timeout: Duration) -> Error {
     let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
     let diagnosis = Diagnosis::of_complaints(&text);
     let what = format!("{what} within {timeout:?}; allow more with --timeout");
     if diagnosis.lines.is_empty() {
-        // It was at work: its last lines have no cause.
+        // The process is still working, so its last lines do not show a cause.
         return failure(format!("{what}; its log complains of nothing"))
             .with_hint(format!("the whole log is {}", log.display()));
     }
@@ -185,10 +185,9 @@ pub(super) fn log_of(layout: &Layout, role: Role) -> std::path::PathBuf {
     layout.logs().join(format!("{role}.log"))
 }
 
-/// Lines that a person would search for.
+/// Whether a line is relevant for finding the cause.
 fn is_telling(line: &str) -> bool {
-    // As our log4j.properties writes them: date, time, level. What is not written by it comes from
-    // the JVM.
+    // The format of our log4j.properties is date, time, level. Other lines come from the JVM.
     let level = line.split_whitespace().nth(2);
     if line.starts_with("20") && matches!(level, Some("INFO" | "WARN" | "DEBUG")) {
         return false;

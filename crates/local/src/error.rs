@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// A local cluster could not be started, stopped or examined.
     Cluster,
-    /// A failure of the client, or of its input.
+    /// A failure of the client, or invalid input.
     Client(ClientErrorKind),
 }
 

@@ -1,4 +1,4 @@
-//! The jars of an HBase release, and of the Thrift gateway: resolved once with Maven, then kept.
+//! The jars of an HBase release and of the Thrift gateway, downloaded once with Maven.
 
 use std::{
     fmt, fs,
@@ -25,7 +25,7 @@ const DOWNLOAD_TAKES: Duration = Duration::from_secs(600);
 
 const POM: &str = include_str!("pom.xml");
 
-/// An artifact of HBase with all that it needs at run time.
+/// An artifact of HBase with its runtime dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bundle {
     artifact: &'static str,
@@ -34,8 +34,8 @@ pub(super) struct Bundle {
 }
 
 impl Bundle {
-    /// The Thrift gateway: the newest release of it whose artifacts resolve completely. It serves
-    /// clusters of all releases, as HBase's clients do.
+    /// The Thrift gateway, in the newest release whose artifacts resolve completely. Like HBase's
+    /// clients, it serves clusters of all releases.
     pub(super) const THRIFT: Self = Self {
         artifact: "hbase-thrift",
         version: "2.6.1",
@@ -51,7 +51,7 @@ impl Bundle {
         }
     }
 
-    /// The name of its folder.
+    /// Returns the name of its folder.
     fn name(self) -> String {
         match self {
             Self::THRIFT => format!("thrift-{}", self.version),
@@ -69,11 +69,10 @@ impl fmt::Display for Bundle {
     }
 }
 
-/// Returns the folder with the jars of a bundle, and downloads them if they are missing.
+/// Returns the folder with the jars of a bundle. Downloads them if they are missing.
 ///
-/// A folder under its final name is complete: jars are copied to a temporary folder beside it,
-/// which is renamed at the end. So an interrupted download leaves nothing that looks
-/// complete.
+/// A folder with its final name is complete: jars are copied to a temporary folder next to it,
+/// which is renamed at the end. So an interrupted download is never mistaken for a complete one.
 pub(super) async fn resolve(
     home: &Home,
     bundle: Bundle,
@@ -113,7 +112,7 @@ pub(super) async fn resolve(
     Ok(folder)
 }
 
-/// The folder of a bundle's jars, existing or not.
+/// Returns the folder of a bundle's jars, which may not exist.
 pub(super) fn folder_of(home: &Home, bundle: Bundle) -> PathBuf {
     home.cache().join("jars").join(bundle.name())
 }
@@ -133,7 +132,7 @@ async fn download(maven: &Path, java: &Java, bundle: Bundle, folder: &Path, dead
         .arg(format!("-DoutputDirectory={}", library.display()))
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    // Maven is a script that looks for Java by itself, and would find another one, or none.
+    // Maven's script searches for Java itself, and could find another one, or none.
     if let Some(java_home) = java
         .program()
         .canonicalize()
@@ -197,7 +196,7 @@ fn unfinished(bundle: Bundle) -> String {
     format!(".{}.unfinished-", bundle.name())
 }
 
-/// Leftovers of interrupted downloads. The lock is held, so none of them is at work.
+/// Removes the leftovers of interrupted downloads. The lock is held, so no download is in progress.
 fn remove_unfinished(parent: &Path, bundle: Bundle) -> Result<()> {
     let entries = fs::read_dir(parent).map_err(|error| storage("can't read", parent, error))?;
     for entry in entries.flatten() {

@@ -1,4 +1,4 @@
-//! The Java of this machine.
+//! The Java installation on this machine.
 
 use std::{
     env, io,
@@ -12,13 +12,13 @@ use tokio::{process::Command, time::timeout};
 use super::failure;
 use crate::{Error, Result};
 
-/// The limit of `java -version`, on a machine that swaps too.
+/// The limit of `java -version`, sufficient even if the machine swaps.
 const VERSION_TAKES: Duration = Duration::from_secs(30);
 
 const INSTALL: &str = "install a Java 17 (Debian and Ubuntu: `apt-get install openjdk-17-jdk-headless`, Fedora: \
                        `dnf install java-17-openjdk-headless`), or set JAVA_HOME to one";
 
-/// A Java that HBase can run on.
+/// A Java installation that HBase supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Java {
     program: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct Java {
 }
 
 impl Java {
-    /// Finds the Java of `JAVA_HOME`, or else of `PATH`.
+    /// Finds the Java in `JAVA_HOME`, or otherwise in `PATH`.
     pub(super) async fn find() -> Result<Self> {
         let program = locate(env::var_os("JAVA_HOME").map(PathBuf::from))?;
         let major = version_of(&program).await?;
@@ -43,11 +43,12 @@ impl Java {
         &self.program
     }
 
-    /// The options that HBase and Hadoop need on this Java.
+    /// Returns the options that HBase and Hadoop need on this Java.
     pub(super) fn options(&self) -> Vec<&'static str> {
         let mut options = Vec::new();
         if self.major >= 9 {
-            // Hadoop and Netty reach into these by reflection; closed since Java 16.
+            // Hadoop and Netty access these packages by reflection, which Java 16 and later forbid
+            // by default.
             options.extend([
                 "--add-opens=java.base/java.io=ALL-UNNAMED",
                 "--add-opens=java.base/java.lang=ALL-UNNAMED",
@@ -61,7 +62,7 @@ impl Java {
             ]);
         }
         if self.major >= 18 {
-            // Hadoop reads its user through the security manager.
+            // Hadoop determines its user through the security manager.
             options.push("-Djava.security.manager=allow");
         }
         options
@@ -69,8 +70,8 @@ impl Java {
 }
 
 fn is_supported(major: u32) -> bool {
-    // 9, 10 and 12 to 16 are out of support; from 24 on the security manager, which Hadoop needs,
-    // is gone.
+    // 9, 10 and 12 to 16 are out of support. 24 and later have no security manager, which Hadoop
+    // needs.
     matches!(major, 8 | 11 | 17..=23)
 }
 

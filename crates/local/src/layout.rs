@@ -33,12 +33,12 @@ impl Home {
         }
     }
 
-    /// `$XDG_STATE_HOME/hbase-txn` (or `~/.local/state/hbase-txn`) and `$XDG_CACHE_HOME/hbase-txn`
-    /// (or `~/.cache/hbase-txn`).
+    /// Creates the home of the user: `$XDG_STATE_HOME/hbase-txn` (or `~/.local/state/hbase-txn`)
+    /// and `$XDG_CACHE_HOME/hbase-txn` (or `~/.cache/hbase-txn`).
     ///
     /// # Errors
     ///
-    /// Returns an error if a variable is missing and there is no `HOME` to fall back to.
+    /// Returns an error if one of the variables is not set and `HOME` is not set either.
     pub fn from_env() -> Result<Self> {
         Ok(Self {
             state: base("XDG_STATE_HOME", ".local/state")?.join("hbase-txn"),
@@ -46,13 +46,13 @@ impl Home {
         })
     }
 
-    /// Returns the folder of the clusters.
+    /// Returns the folder for the state of clusters.
     #[must_use]
     pub fn state(&self) -> &Path {
         &self.state
     }
 
-    /// Returns the folder of the downloads.
+    /// Returns the folder for downloads.
     #[must_use]
     pub fn cache(&self) -> &Path {
         &self.cache
@@ -66,7 +66,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The cluster's name becomes a folder name and part of command lines, so it is kept plain.
+    /// Creates the layout of a cluster. Its name becomes a folder name and a part of command lines,
+    /// so only plain characters are allowed.
     pub(super) fn new(home: &Home, name: &str) -> Result<Self> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > 64 || !name.chars().all(plain) || name.starts_with(['.', '-']) {
@@ -77,8 +78,8 @@ impl Layout {
             );
         }
         let root = home.state.join("dev").join(name);
-        // Java splits class paths at ':' and expands '*'; HDFS splits lists of folders at ',' and
-        // reads them as URIs, but not everywhere alike.
+        // Java splits class paths at ':' and expands '*'. HDFS splits lists of folders at ',' and
+        // interprets them as URIs, but not consistently.
         for path in [&root, &home.cache] {
             if path
                 .to_str()
@@ -116,7 +117,7 @@ impl Layout {
         self.root.join("pids")
     }
 
-    /// Files that Java, Netty and Hadoop would put into `/tmp`.
+    /// The folder for files that Java, Netty and Hadoop would put into `/tmp`.
     pub(super) fn temporary(&self) -> PathBuf {
         self.root.join("tmp")
     }
@@ -148,12 +149,12 @@ impl Layout {
     }
 }
 
-/// Creates a folder and all above it.
+/// Creates a folder and its parents.
 pub(super) fn create_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| storage("can't create", folder, error))
 }
 
-/// Writes a file completely or not at all: a reader sees the old text or the new one.
+/// Writes a file atomically: a reader sees the old text or the new one.
 pub(super) fn write_atomically(path: &Path, text: &str) -> Result<()> {
     let temporary = path.with_extension("new");
     fs::write(&temporary, text)
@@ -161,7 +162,7 @@ pub(super) fn write_atomically(path: &Path, text: &str) -> Result<()> {
         .map_err(|error| storage("can't write", path, error))
 }
 
-/// Reads a file that may be missing.
+/// Reads a file, or returns `None` if it does not exist.
 pub(super) fn read_if_present(path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -183,7 +184,7 @@ pub(super) fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// The error of a file or folder that can't be used, and what to do about the usual reasons.
+/// Returns the error for an unusable file or folder, with a hint for the usual reasons.
 pub(super) fn storage(what: &str, path: &Path, error: io::Error) -> Error {
     let hint = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -201,7 +202,7 @@ pub(super) fn storage(what: &str, path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// A base folder as the XDG specification has it: relative paths in the variables are ignored.
+/// Returns a base folder of the XDG specification, which ignores relative paths in the variables.
 fn base(variable: &str, under_home: &str) -> Result<PathBuf> {
     let absolute = |name| {
         env::var_os(name)

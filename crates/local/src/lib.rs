@@ -1,25 +1,25 @@
 //! A real HBase on this machine, for development and tests.
 //!
-//! A cluster has a name, a release of HBase and a [`Shape`]. It outlives the program that booted
-//! it, until [`LocalCluster::down`] is called. It needs Linux, Java, and Maven once for each
-//! release.
+//! A cluster has a name, a release of HBase and a [`Shape`]. It keeps running after the program
+//! that booted it has ended, until [`LocalCluster::down`] is called. It requires Linux, Java, and
+//! Maven once for each release.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `cluster` | [`LocalCluster`]: up, down, status, kill, start |
-//! | `options`, `version`, `role`, `status` | requests and answers |
+//! | `options`, `version`, `role`, `status` | options of a boot, and the status of a cluster |
 //! | `layout`, `state`, `lock` | folders and files, state between commands, one command at a time |
 //! | `java`, `jars`, `config`, `ports` | requirements of a boot |
-//! | `server`, `process` | Java processes, and the proof that a process is ours |
-//! | `boot`, `ready`, `shutdown`, `wait` | the steps up and down, each with a deadline |
+//! | `server`, `process` | Java processes, and their identification |
+//! | `boot`, `ready`, `shutdown`, `wait` | the steps of start and stop, each with a deadline |
 //! | `diagnose` | causes of a server's death, from its log |
 //!
 //! Invariants:
 //!
-//! - Only a process that certainly belongs to this cluster gets a signal: by pid, start time, boot
-//!   of the machine, and the identity of the cluster on its command line.
+//! - A process gets a signal only if it certainly belongs to this cluster, identified by pid, start
+//!   time, boot of the machine, and the identity of the cluster on its command line.
 //! - The next command finds the leftovers of a killed command by that identity and repairs them.
-//! - Every wait has a deadline. No server listens outside 127.0.0.1. All files but jars are in
+//! - Every wait has a deadline. No server listens outside 127.0.0.1. All files except jars are in
 //!   the cluster's folder.
 
 mod boot;
@@ -55,7 +55,7 @@ pub use self::{
     version::HBaseVersion,
 };
 
-/// A callback for each step of long work when it begins.
+/// A callback that is called when a step of long work begins.
 type Progress = Arc<dyn Fn(&str) + Send + Sync>;
 
 fn failure(what: impl Into<Cow<'static, str>>) -> Error {

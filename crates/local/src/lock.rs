@@ -1,4 +1,4 @@
-//! Locks, so that one command at a time works on a cluster, or on the jars of a version.
+//! File locks, so that only one command at a time changes a cluster or the jars of a version.
 
 use std::{
     fs::{File, TryLockError},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::Result;
 
-/// A lock file that is held. The kernel releases it when the holder ends, however it ends.
+/// A held file lock. The kernel releases it when its holder ends for any reason.
 #[derive(Debug)]
 pub(super) struct FileLock {
     _file: File,
@@ -44,7 +44,7 @@ impl FileLock {
         }
         let failed = |error| storage("can't lock", path, error);
         let file = match File::options().create(true).append(true).open(path) {
-            // Its folder was deleted since: try again.
+            // The folder was deleted in the meantime; the caller tries again.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(failed)?,
         };
@@ -53,7 +53,7 @@ impl FileLock {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // The last holder may have deleted the file with its folder: a lock on a deleted file
+        // The previous holder may have deleted the file with its folder. A lock on a deleted file
         // excludes no other process.
         let held = file.metadata().map_err(failed)?;
         let same =
@@ -61,7 +61,7 @@ impl FileLock {
         Ok(same.then_some(Self { _file: file }))
     }
 
-    /// Whether the lock is held now.
+    /// Whether the lock is currently held.
     pub(super) fn is_held(path: &Path) -> bool {
         File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }

@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// Options of a boot. An option that is not set stays as the cluster has it, or gets its default.
+/// Options of a boot. An option that is not set keeps the cluster's value, or has its default for a
+/// new cluster.
 ///
 /// # Example
 ///
@@ -45,7 +46,7 @@ impl BootOptions {
     /// The maximum number of region servers on one machine.
     const MAX_REGION_SERVERS: u16 = 32;
 
-    /// Creates options for HBase 2.6.4, standalone.
+    /// Creates options with the defaults: for a new cluster, HBase 2.6.4, standalone.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -65,7 +66,7 @@ impl BootOptions {
         self
     }
 
-    /// Boots one Java process with all servers: the default.
+    /// Boots a single Java process with all servers. This is the default.
     #[must_use]
     pub fn standalone(mut self) -> Self {
         self.shape = Some(Shape::Standalone);
@@ -87,12 +88,13 @@ impl BootOptions {
     }
 
     /// Sets all properties of an `hbase-site.xml`, given as text. The last value of a property
-    /// counts.
+    /// takes effect.
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is no `hbase-site.xml`, or has no properties. Properties that a
-    /// local cluster chooses itself are refused by [`LocalCluster::up`](super::LocalCluster::up).
+    /// Returns an error if the text is not an `hbase-site.xml` or has no properties.
+    /// [`LocalCluster::up`](super::LocalCluster::up) refuses properties that a local cluster sets
+    /// itself.
     pub fn hbase_site(mut self, xml: &str) -> Result<Self> {
         let properties = site_properties(xml)?;
         if properties.is_empty() {
@@ -102,7 +104,7 @@ impl BootOptions {
         Ok(self)
     }
 
-    /// Loads `MultiRowMutationEndpoint` on every table. Without this only tables that have it
+    /// Loads `MultiRowMutationEndpoint` on every table. By default, only tables that have it
     /// attached use it.
     #[must_use]
     pub fn site_wide_endpoint(mut self) -> Self {
@@ -118,7 +120,7 @@ impl BootOptions {
         self
     }
 
-    /// Sets the limit of the boot; a download has its own of ten minutes.
+    /// Sets the limit of the boot. A download has a separate limit of ten minutes.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -129,13 +131,14 @@ impl BootOptions {
         self.timeout
     }
 
-    /// The state of a cluster that has never been booted.
+    /// Returns the state of a cluster that was never booted.
     pub(super) fn fresh(&self) -> Result<State> {
         let state = State::new(self.version.unwrap_or_default(), self.shape.unwrap_or_default());
         self.added_to(state)
     }
 
-    /// Returns `stored` changed by these options; data can't be moved to another release or shape.
+    /// Returns `stored` changed by these options. Refuses another release or shape, because data
+    /// can't be moved there.
     pub(super) fn applied_to(&self, name: &str, stored: &State) -> Result<State> {
         let mut asked = Vec::new();
         asked.extend(

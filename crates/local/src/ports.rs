@@ -17,23 +17,23 @@ use crate::{Error, Result};
 pub(super) struct Ports {
     pub(super) zookeeper: u16,
     pub(super) master: u16,
-    /// One for each region server, by its number minus one.
+    /// The ports of the region servers, indexed by their number minus one.
     pub(super) region_servers: Vec<u16>,
-    /// Of HDFS; a standalone cluster has none.
+    /// The port of HDFS; a standalone cluster has none.
     pub(super) namenode: Option<u16>,
-    /// Of the Thrift gateway, if there is one.
+    /// The port of the Thrift gateway, if there is one.
     #[serde(default)]
     pub(super) thrift: Option<u16>,
 }
 
-/// Settings by which a user fixes a port. A taken port is then an error, and no other is chosen.
+/// Settings that fix a port. If a fixed port is taken, the boot fails.
 pub(super) const ZOOKEEPER: &str = "hbase.zookeeper.property.clientPort";
 pub(super) const MASTER: &str = "hbase.master.port";
 pub(super) const REGION_SERVER: &str = "hbase.regionserver.port";
 
 impl Ports {
-    /// Ports that are free now: those of `previous` as long as all of them still are, so that
-    /// clients of a cluster that is started again find it where it was.
+    /// Chooses free ports. Takes those of `previous` if all of them are free, so that clients find
+    /// a cluster at the same addresses after a restart.
     pub(super) fn choose(
         region_servers: Option<u16>,
         fixed: &Properties,
@@ -59,7 +59,7 @@ impl Ports {
         })
     }
 
-    /// The same with a port for the Thrift gateway: the one that it had, or one that is free now.
+    /// Adds a port for the Thrift gateway: its previous port if that is free, or another free port.
     pub(super) fn with_thrift(mut self) -> Result<Self> {
         if !self.thrift.is_some_and(is_free) {
             let mut taken = self.all().collect();
@@ -109,9 +109,9 @@ fn fixed_port(key: &str, text: &str) -> Result<u16> {
     Ok(port)
 }
 
-/// A port outside the range from which the kernel serves outgoing connections: one from inside
-/// could be taken by any program that connects somewhere before HBase binds it, HBase itself
-/// included.
+/// Chooses a free port outside the kernel's range for outgoing connections. A port in that range
+/// could be taken by an outgoing connection of any program, even of HBase itself, before HBase
+/// binds it.
 fn free(taken: &mut BTreeSet<u16>) -> Result<u16> {
     let range = outside(&ephemeral());
     for _ in 0..1_000 {
@@ -142,7 +142,8 @@ fn ephemeral() -> Range<u16> {
     read().unwrap_or(32_768..60_999)
 }
 
-/// The usual room below the ephemeral range, or above it, or where no room is left, all of it.
+/// Returns a range below the ephemeral range or above it, or all ports from `FIRST` if neither has
+/// room.
 fn outside(ephemeral: &Range<u16>) -> Range<u16> {
     const ENOUGH: u16 = 1_000;
     const FIRST: u16 = 20_000;

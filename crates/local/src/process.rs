@@ -1,9 +1,9 @@
-//! Processes that outlive the command that started them. They are ended only if they are certainly
-//! the same.
+//! Processes that outlive the command that started them. A process gets a signal only if it is
+//! certainly the same one.
 //!
-//! A pid alone proves nothing: pids are reused, and after a reboot all of them belong to other
-//! processes. So a process is identified by its pid, the kernel's start time, the boot of
-//! the machine, and by an argument of its command line that holds the cluster's identity.
+//! A pid alone proves nothing: pids are reused, and after a reboot they belong to other processes.
+//! So a process is identified by its pid, its start time, the boot of the machine, and an argument
+//! on its command line with the cluster's identity.
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
@@ -16,30 +16,30 @@ use tokio::time::Instant;
 use super::{failure, wait};
 use crate::Result;
 
-/// The time of a process between SIGKILL and its disappearance.
+/// The limit for the end of a process after SIGKILL.
 const KILL_TAKES: Duration = Duration::from_secs(10);
 
-/// The limit of the kernel's loading of a program.
+/// The limit for the kernel to load a program.
 const EXEC_TAKES: Duration = Duration::from_secs(5);
 
-/// A process, distinct from every other that had or will have its pid.
+/// A process, distinct from all earlier and later processes with its pid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Process {
     pid: i32,
     /// In clock ticks since the machine started.
     start_time: u64,
-    /// Identity of this run of the kernel.
+    /// The identity of this boot of the machine.
     boot: String,
 }
 
 impl Process {
-    /// The process that has this pid now, if it is alive and carries `marker` on its command line.
+    /// Finds the process with this pid, if it is alive and has `marker` on its command line.
     pub(super) fn find(pid: i32, marker: &str) -> Option<Self> {
         Self::look(pid, marker, false)
     }
 
-    /// The child that was just started. The kernel lets the parent go on a moment before the child
-    /// has its command line, so this waits for that moment; `None` if the child has ended.
+    /// Finds a child that was just started. Waits until the child has its command line, which may
+    /// be a moment after the start. Returns `None` if the child has ended.
     pub(super) async fn of_child(pid: i32, marker: &str) -> Option<Self> {
         let deadline = Instant::now() + EXEC_TAKES;
         wait::until(deadline, || {
@@ -49,8 +49,8 @@ impl Process {
         Self::find(pid, marker)
     }
 
-    /// While a program is being loaded its command line is empty; `loading` says whether that will
-    /// do.
+    /// Reads a process. Its command line is empty while its program is being loaded; `loading`
+    /// accepts that.
     fn look(pid: i32, marker: &str, loading: bool) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let start_time = start_time_if_alive(&stat)?;
@@ -65,7 +65,7 @@ impl Process {
         })
     }
 
-    /// Every process of this machine that carries `marker`.
+    /// Finds all processes of this machine that have `marker` on their command line.
     pub(super) fn find_all(marker: &str) -> BTreeSet<Self> {
         let Ok(entries) = fs::read_dir("/proc") else {
             return BTreeSet::new();
@@ -84,7 +84,7 @@ impl Process {
         Self::look(self.pid, marker, true).as_ref() == Some(self)
     }
 
-    /// Reads what [`Display`](std::fmt::Display) writes: a pid file.
+    /// Parses the contents of a pid file, written by [`Display`](std::fmt::Display).
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split_whitespace();
         Some(Self {
@@ -99,8 +99,8 @@ impl Process {
         let Some(pid) = Pid::from_raw(self.pid) else {
             return Ok(());
         };
-        // The descriptor pins the process: what is checked is what gets the signal, even if it ends
-        // in between.
+        // The descriptor pins the process, so the process that was checked gets the signal, even if
+        // it ends in between.
         let sent = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(descriptor) if self.is_alive(marker) => pidfd_send_signal(descriptor, signal),
             Err(Errno::NOSYS | Errno::PERM) if self.is_alive(marker) => kill_process(pid, signal),
@@ -119,7 +119,7 @@ impl std::fmt::Display for Process {
     }
 }
 
-/// Ends processes: SIGTERM, then SIGKILL for those that still live after `grace`.
+/// Stops processes with SIGTERM, and with SIGKILL after `grace`.
 pub(super) async fn end(processes: &BTreeSet<Process>, marker: &str, grace: Duration) -> Result<()> {
     for process in processes {
         process.signal(marker, Signal::TERM)?;
@@ -130,7 +130,7 @@ pub(super) async fn end(processes: &BTreeSet<Process>, marker: &str, grace: Dura
     Ok(())
 }
 
-/// Ends processes at once with SIGKILL, and waits until they are gone.
+/// Kills processes with SIGKILL, and waits until they have ended.
 pub(super) async fn kill(processes: &BTreeSet<Process>, marker: &str) -> Result<()> {
     for process in processes {
         process.signal(marker, Signal::KILL)?;
@@ -147,7 +147,7 @@ pub(super) async fn kill(processes: &BTreeSet<Process>, marker: &str) -> Result<
         .with_hint("it hangs in the kernel, on a dead disk for example; `ps -o pid,stat,wchan` shows where"))
 }
 
-/// Whether all have ended before the deadline.
+/// Returns whether all processes ended before the deadline.
 pub(super) async fn wait_for_end(processes: &BTreeSet<Process>, marker: &str, deadline: Instant) -> bool {
     wait::until(deadline, || {
         !processes.iter().any(|process| process.is_alive(marker))
@@ -155,17 +155,16 @@ pub(super) async fn wait_for_end(processes: &BTreeSet<Process>, marker: &str, de
     .await
 }
 
-/// The start time from `/proc/PID/stat`, unless the process has ended and only waits for its
-/// parent.
+/// Returns the start time from `/proc/PID/stat`, unless the process has ended.
 fn start_time_if_alive(stat: &str) -> Option<u64> {
-    // The name in parentheses may hold anything, parentheses and blanks included: fields count from
-    // the last one.
+    // The name in parentheses may contain any character, so the fields are counted from the last
+    // parenthesis.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     // Fields 20 and 22 of the line; the state is field 3.
     let threads: u32 = fields.nth(20 - 3 - 1)?.parse().ok()?;
     let start_time = fields.nth(1)?.parse().ok()?;
-    // After a kill the first thread may be gone while others still hold files and ports.
+    // After a kill the main thread may have ended while others still hold files and ports.
     let gone = matches!(state, "X" | "x") || (state == "Z" && threads <= 1);
     (!gone).then_some(start_time)
 }
@@ -182,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that lives until its stdin is written to, and carries `marker`.
+    /// A process that lives until its stdin is written to, with `marker` on its command line.
     struct Sleeper(Child);
 
     impl Sleeper {
@@ -213,15 +212,15 @@ mod tests {
 
     #[tokio::test]
     async fn is_ended_and_counts_as_gone_before_its_parent_notices() {
-        // Another run of these tests may be going on beside this one.
+        // Unique, because another run of these tests may be in progress.
         let marker = &format!("hbase-txn-test-end-{}", std::process::id());
         let sleeper = Sleeper::start(marker);
         let process = sleeper.found(marker).await;
         let all = Process::find_all(marker);
         assert_eq!(all, BTreeSet::from([process]));
         end(&all, marker, Duration::from_secs(5)).await.unwrap();
-        // A process that is being taken down shows no command line for a moment, like one that is
-        // being loaded.
+        // A process that is ending may have no command line for a moment, like one that is being
+        // loaded.
         assert!(wait_for_end(&all, marker, Instant::now() + EXEC_TAKES).await);
     }
 
@@ -237,8 +236,7 @@ mod tests {
             .unwrap();
         assert!(real.is_alive("hbase-txn-test-stranger"));
 
-        // The same pid and marker, but started at another time, or before the machine was switched
-        // off.
+        // The same pid and marker, but another start time or another boot of the machine.
         for other in [
             Process {
                 start_time: real.start_time + 1,

@@ -1,4 +1,4 @@
-//! Waiting until a cluster serves.
+//! Waiting until a cluster serves requests.
 
 use std::{fs, io, net::Ipv4Addr, time::Duration};
 
@@ -17,19 +17,19 @@ use super::{
 };
 use crate::Result;
 
-/// The interval of reading logs and querying a gateway.
+/// The interval of checks of logs and of a gateway.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The log line of the master when it has assigned `hbase:meta` and is initialized.
+/// The master logs this line when it has assigned `hbase:meta` and is initialized.
 const MASTER_READY: &str = "Master has completed initialization";
 
-/// The log line of a region server when it accepts calls.
+/// A region server logs this line when it accepts calls.
 const REGION_SERVER_READY: &str = "Serving as ";
 
-/// The log line of the master for each region server that has reported.
+/// The master logs this line for each region server that has reported.
 const REGISTERED: &str = "RegionServer ephemeral node created, adding [127.0.0.1,";
 
-/// The limit of one attempt of a client.
+/// The limit of one attempt to connect and query the cluster.
 const CLIENT_TAKES: Duration = Duration::from_secs(5);
 
 /// The state to wait for.
@@ -44,7 +44,7 @@ pub(super) struct Serving<'a> {
 
 /// Waits until the cluster serves clients. Returns `false` if the deadline passed first.
 ///
-/// `check` is called repeatedly and ends the wait with its error, for example for a dead process.
+/// `check` is called repeatedly. Its error ends the wait, for example if a process has ended.
 pub(super) async fn wait_until_serving(
     serving: &Serving<'_>,
     deadline: Instant,
@@ -77,7 +77,7 @@ impl Serving<'_> {
             })
     }
 
-    /// Whether the master has seen this start of the region server, and not only an earlier one.
+    /// Whether the master has seen the current start of the region server, not only an earlier one.
     fn start_codes_match(&self, number: u16, master_log: &str) -> bool {
         let Some(port) = self.ports.region_servers.get(usize::from(number) - 1) else {
             return false;
@@ -100,8 +100,8 @@ impl Serving<'_> {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Whether a client gets through: by the registry to `hbase:meta` and its rows, and to a master
-    /// that counts all region servers.
+    /// Whether a client can find `hbase:meta` through the registry and read it, and the master
+    /// reports all region servers.
     async fn a_client_is_served(&self, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.try_client(left.min(CLIENT_TAKES)).await {
@@ -141,10 +141,10 @@ pub(super) async fn answers(ports: &Ports) -> bool {
 /// number, no arguments.
 const TABLE_NAMES: &[u8] = b"\x80\x01\x00\x01\x00\x00\x00\x0dgetTableNames\x00\x00\x00\x01\x00";
 
-/// What a reply begins with: version and "reply". An exception begins otherwise.
+/// The beginning of a reply: version and "reply". An exception begins differently.
 const REPLY: [u8; 4] = *b"\x80\x01\x00\x02";
 
-/// Whether a Thrift gateway listens on the port, and gets an answer from HBase.
+/// Whether a Thrift gateway on the port answers with a result from HBase.
 pub(super) async fn gateway_answers(port: u16) -> bool {
     let ask = async {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
@@ -156,7 +156,7 @@ pub(super) async fn gateway_answers(port: u16) -> bool {
     matches!(timeout(CLIENT_TAKES, ask).await, Ok(Ok(true)))
 }
 
-/// A client of the cluster on these ports, whose calls take no longer than this.
+/// Connects to the cluster on these ports, with this limit for each call.
 pub(super) async fn connect(ports: &Ports, timeout: Duration) -> Result<Connection> {
     let master = HostPort {
         host: Ipv4Addr::LOCALHOST.to_string(),

@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub enum Shape {
     /// One Java process with ZooKeeper, master and region server, on the local file system. It
-    /// boots fast, but the local file system has no durable sync: acknowledged edits can be lost
-    /// when it is killed.
+    /// boots fast, but the local file system has no durable sync, so killing it can lose
+    /// acknowledged edits.
     #[default]
     Standalone,
-    /// HDFS, ZooKeeper, a master and region servers, each a process of its own.
-    /// Acknowledged edits survive the death of a region server.
+    /// HDFS, ZooKeeper, a master and region servers, each in a separate process. Acknowledged edits
+    /// survive the death of a region server.
     Distributed {
         /// The number of region servers.
         region_servers: u16,
@@ -23,7 +23,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// All processes, in the order in which they need each other.
+    /// Returns all processes in the order of their dependencies.
     pub(super) fn roles(self) -> Vec<Role> {
         match self {
             Self::Standalone => vec![Role::Standalone],
@@ -36,7 +36,7 @@ impl Shape {
         }
     }
 
-    /// The number of region servers that are processes of their own.
+    /// Returns the number of region servers that are separate processes.
     pub(super) fn region_servers(self) -> Option<u16> {
         match self {
             Self::Standalone => None,
@@ -44,7 +44,7 @@ impl Shape {
         }
     }
 
-    /// The process that serves as region server `number`.
+    /// Returns the process of region server `number`.
     pub(super) fn region_server(self, number: u16) -> Option<Role> {
         match self {
             Self::Standalone => (number == 1).then_some(Role::Standalone),
@@ -65,7 +65,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// One process of a cluster, or its gateway. Its name is the name of its log and of its pid file.
+/// A process of a cluster, or its gateway. Its log and its pid file have its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Role {
     Standalone,
@@ -75,12 +75,12 @@ pub(super) enum Role {
     Master,
     /// Counted from 1.
     RegionServer(u16),
-    /// A Thrift gateway beside the cluster.
+    /// The Thrift gateway.
     Thrift,
 }
 
 impl Role {
-    /// Whether the cluster can serve without it.
+    /// Whether the cluster can serve requests without it.
     pub(super) fn is_expendable(self) -> bool {
         matches!(self, Self::RegionServer(_) | Self::Thrift)
     }
@@ -89,7 +89,7 @@ impl Role {
         matches!(self, Self::RegionServer(_))
     }
 
-    /// Whether it is a process of HBase itself, not of HDFS or ZooKeeper, and no gateway.
+    /// Whether it is a process of HBase itself: not HDFS, ZooKeeper or the gateway.
     pub(super) fn is_hbase(self) -> bool {
         matches!(self, Self::Standalone | Self::Master | Self::RegionServer(_))
     }

@@ -1,4 +1,4 @@
-//! The Java processes of a cluster: how each is started.
+//! Starting the Java processes of a cluster.
 
 use std::{
     fs::{self, File},
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::Result;
 
-/// The requirements for starting servers of one cluster.
+/// The context for starting servers of one cluster.
 #[derive(Debug)]
 pub(super) struct Launcher<'a> {
     pub(super) layout: &'a Layout,
@@ -31,8 +31,8 @@ pub(super) struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
-    /// Starts a server and writes down its pid. A server that can't start is found
-    /// dead by the first check.
+    /// Starts a server and records its pid. If it can't run, the first check finds that it has
+    /// ended.
     pub(super) async fn start(&self, role: Role, ports: &Ports) -> Result<Option<Process>> {
         let process = self.spawn(role, self.heap(role), &program(role, ports)).await?;
         if let Some(process) = &process {
@@ -41,7 +41,7 @@ impl Launcher<'_> {
         Ok(process)
     }
 
-    /// Starts the program that creates a new, empty HDFS. It ends by itself.
+    /// Starts the program that creates a new, empty HDFS and then exits.
     pub(super) async fn format_hdfs(&self) -> Result<Option<Process>> {
         let program = [NAMENODE, "-format", "-force", "-nonInteractive"].map(str::to_owned);
         self.spawn(Role::NameNode, "256m", &program).await
@@ -66,10 +66,10 @@ impl Launcher<'_> {
         let mut command = Command::new(self.java.program());
         command
             .arg(format!("-Xmx{heap}"))
-            // Boot time counts here, not throughput over days.
+            // Optimized for boot time, not for throughput.
             .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
             .args(self.java.options())
-            // Whatever Java would leave elsewhere stays inside the cluster's folder.
+            // Keeps files that Java would write elsewhere inside the cluster's folder.
             .arg("-XX:-UsePerfData")
             .arg(format!(
                 "-XX:ErrorFile={}",
@@ -89,12 +89,13 @@ impl Launcher<'_> {
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err)
-            // A group of its own: an interrupt at the terminal ends the command, not the cluster.
+            // A separate group, so that an interrupt at the terminal ends the command but not the
+            // cluster.
             .process_group(0);
         for variable in ["CLASSPATH", "HADOOP_CONF_DIR", "HBASE_CONF_DIR"] {
             command.env_remove(variable);
         }
-        // A child of tokio that is dropped runs on, and is reaped when it ends.
+        // A dropped tokio child keeps running, and tokio reaps it when it ends.
         let child = tokio::process::Command::from(command)
             .spawn()
             .map_err(|error| storage("can't run", self.java.program(), error))?;
@@ -137,11 +138,11 @@ fn program(role: Role, ports: &Ports) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Configuration first, then all jars, in an order that Java leaves open.
+/// Returns the class path: the configuration, then all jars, in an order that Java does not
+/// specify.
 ///
-/// But HDFS needs Netty in one version: Hadoop 2 brings all of an old Netty in one jar, ZooKeeper
-/// parts of a new one, and a DataNode dies of the mixture. (The one jar is empty in later
-/// releases.)
+/// For HDFS, Hadoop 2's complete old Netty jar comes first: ZooKeeper brings parts of a newer
+/// Netty, and a DataNode fails with a mixture of both. In later releases that jar is empty.
 fn class_path(role: Role, conf: &Path, jars: &Path) -> String {
     let whole_netty = matches!(role, Role::NameNode | Role::DataNode)
         .then(|| fs::read_dir(jars).ok())
@@ -161,7 +162,7 @@ fn class_path(role: Role, conf: &Path, jars: &Path) -> String {
     format!("{}:{first}{}/*", conf.display(), jars.display())
 }
 
-/// An empty log for a process; the one before is kept under another name.
+/// Creates an empty log for a process; the previous log is renamed.
 fn fresh_log(log: &Path) -> Result<(File, File)> {
     let failed = |error| storage("can't write", log, error);
     if log.exists() {

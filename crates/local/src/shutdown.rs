@@ -14,18 +14,18 @@ use super::{
 };
 use crate::Result;
 
-/// The limit of the master's answer.
+/// The limit for an answer of the master.
 const ANSWER_TAKES: Duration = Duration::from_secs(5);
 
-/// The least time that a server has between SIGTERM and SIGKILL.
+/// The minimum time between SIGTERM and SIGKILL.
 const LEAST_GRACE: Duration = Duration::from_secs(5);
 
-/// Ends all processes of a cluster that serves.
+/// Stops all processes of a running cluster.
 ///
 /// The master shuts HBase down, which flushes and closes every region in order; only processes that
-/// do not end get a signal. A signal alone would suffice for a distributed cluster, but in a
-/// standalone one the master may take ZooKeeper away from the region server, which then tries for
-/// twenty seconds to report that it is done.
+/// do not end get a signal. For a distributed cluster a signal alone would suffice. In a standalone
+/// one the master could stop ZooKeeper before the region server, which would then try for twenty
+/// seconds to report its end.
 pub(super) async fn gracefully(
     layout: &Layout,
     marker: &Marker,
@@ -33,12 +33,12 @@ pub(super) async fn gracefully(
     deadline: Instant,
 ) -> Result<()> {
     let live = state::live_processes(layout, marker, state)?;
-    // The gateway first: it has nothing to lose, and would outlive HBase.
+    // First the gateway, which has no data and would otherwise outlive HBase.
     if let Some(gateway) = live.get(&Role::Thrift) {
         process::end(&BTreeSet::from([gateway.clone()]), marker.as_str(), LEAST_GRACE).await?;
     }
     let hbase: BTreeSet<Process> = match state.shape {
-        // A lost or damaged pid file is no reason to be less careful with the data.
+        // All processes, because a lost or damaged pid file must not endanger the data.
         Shape::Standalone => state::all_processes(marker),
         Shape::Distributed { .. } => live
             .into_iter()
@@ -49,7 +49,7 @@ pub(super) async fn gracefully(
         && !hbase.is_empty()
         && ask_to_shut_down(ports, ANSWER_TAKES).await.is_ok()
     {
-        // Two thirds of the time for the orderly way.
+        // Two thirds of the time are for the orderly shutdown.
         let orderly = Instant::now() + left(deadline) * 2 / 3;
         process::wait_for_end(&hbase, marker.as_str(), orderly).await;
     }
@@ -58,7 +58,7 @@ pub(super) async fn gracefully(
     remove(&layout.pids())
 }
 
-/// Ends all processes of a cluster that never served, or that lost a part it can't do without.
+/// Stops all processes of a cluster that never served requests, or that lost a required process.
 pub(super) async fn leftovers(layout: &Layout, marker: &Marker) -> Result<()> {
     process::end(&state::all_processes(marker), marker.as_str(), LEAST_GRACE).await?;
     remove(&layout.pids())

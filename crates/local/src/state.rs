@@ -1,4 +1,4 @@
-//! The state of a cluster between two commands: the state file, the pid files, its identity.
+//! The state of a cluster between commands: the state file, the pid files, its identity.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,29 +15,29 @@ use super::{
 };
 use crate::Result;
 
-/// The progress of the last command. With the live processes it determines the cluster's status.
+/// The progress of the last command. Together with the live processes it determines the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Phase {
-    /// `up` is at work, or was interrupted.
+    /// `up` is in progress, or was interrupted.
     Booting,
-    /// `up` saw it serve.
+    /// `up` has verified that the cluster serves requests.
     Running,
-    /// `down` is at work, or was interrupted.
+    /// `down` is in progress, or was interrupted.
     Stopping,
-    /// No process runs; the data exists.
+    /// No process is running; the data exists.
     Stopped,
 }
 
 /// The state file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// The format of the file, for later versions of this package.
+    /// The version of the file format, for later versions of this crate.
     pub(super) format: u32,
     pub(super) version: HBaseVersion,
     pub(super) shape: Shape,
     pub(super) phase: Phase,
-    /// Whether it ever served. Before that there is no data worth keeping.
+    /// Whether the cluster ever served requests. Before that it has no data worth keeping.
     pub(super) served: bool,
     pub(super) properties: Properties,
     /// Whether it has a Thrift gateway.
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// All its processes, in the order in which they need each other.
+    /// Returns all its processes in the order of their dependencies.
     pub(super) fn roles(&self) -> Vec<Role> {
         let mut roles = self.shape.roles();
         roles.extend(self.thrift.then_some(Role::Thrift));
@@ -100,7 +100,7 @@ impl State {
     }
 }
 
-/// The argument that all processes of a cluster carry, and no other process has.
+/// The argument that all processes of a cluster have on their command lines, and no other process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Marker(String);
 
@@ -131,7 +131,7 @@ impl Marker {
     }
 }
 
-/// The processes of a cluster that live, by role.
+/// Returns the live processes of a cluster, by role.
 pub(super) fn live_processes(
     layout: &Layout,
     marker: &Marker,
@@ -149,8 +149,8 @@ pub(super) fn live_processes(
     Ok(live)
 }
 
-/// All live processes of a cluster, recorded or not: a killed command may have left a process whose
-/// pid it had no time to record.
+/// Returns all live processes of a cluster, even those without a pid file: a killed command may not
+/// have recorded a process that it started.
 pub(super) fn all_processes(marker: &Marker) -> BTreeSet<Process> {
     Process::find_all(marker.as_str())
 }

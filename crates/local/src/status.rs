@@ -21,17 +21,17 @@ use crate::Result;
 pub struct ClusterStatus {
     /// The cluster's name.
     pub name: String,
-    /// The URI of its ZooKeeper, while it runs.
+    /// The URI of its ZooKeeper while it is running.
     pub uri: Option<String>,
-    /// The URI of its master, while it runs.
+    /// The URI of its master while it is running.
     pub rpc_uri: Option<String>,
     /// The release of HBase, or `None` if the cluster does not exist.
     pub version: Option<HBaseVersion>,
     /// Its state.
     pub state: ClusterState,
-    /// Its live processes.
+    /// The pids of its live processes, by name.
     pub pids: BTreeMap<String, i32>,
-    /// The ports that its servers listen on, or did when it last ran. All are on 127.0.0.1.
+    /// The ports of its servers, now or when it last ran. All are on 127.0.0.1.
     pub ports: BTreeMap<String, u16>,
     /// The folders of its data, logs, configuration, pids and jars.
     pub folders: BTreeMap<String, PathBuf>,
@@ -45,20 +45,20 @@ pub struct ClusterStatus {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ClusterState {
-    /// All its processes live.
+    /// All its processes are alive.
     Running,
-    /// It serves, but a region server or its Thrift gateway is missing.
+    /// It serves requests, but a region server or its Thrift gateway is missing.
     Degraded,
-    /// All its processes live, but it does not answer: they are stopped, or hang.
+    /// All its processes are alive, but it does not answer: they are suspended, or hang.
     Unresponsive,
-    /// `up` is at work.
+    /// `up` is in progress.
     Booting,
-    /// `down` is at work.
+    /// `down` is in progress.
     Stopping,
-    /// It was stopped, or never served; its data exists.
+    /// It was stopped, or never served requests; its data exists.
     Stopped,
-    /// A command that worked on it was interrupted, or a required process has ended. The next `up`
-    /// or `down` repairs it.
+    /// A command that changed it was interrupted, or a required process has ended. The next `up` or
+    /// `down` repairs it.
     Broken,
     /// The cluster does not exist.
     Absent,
@@ -71,7 +71,7 @@ impl ClusterState {
         matches!(self, Self::Running | Self::Degraded)
     }
 
-    /// Returns its name in JSON.
+    /// Returns the name in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -104,7 +104,7 @@ pub(super) fn read(home: &Home, layout: &Layout, name: &str) -> Result<ClusterSt
         return Ok(status);
     };
     let Some(state) = State::load(layout)? else {
-        // Interrupted before it wrote its first word.
+        // A command was interrupted before it wrote the state.
         if layout.root().is_dir() {
             status.state = ClusterState::Stopped;
         }

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// A supported release of HBase: its artifacts resolve completely, and this package is tested with
+/// A supported release of HBase: its artifacts resolve completely, and this crate is tested with
 /// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
 pub enum HBaseVersion {
-    /// 2.4.18, on Hadoop 2: the oldest one supported.
+    /// 2.4.18, on Hadoop 2: the oldest supported release.
     V2_4,
     /// 2.5.12, on Hadoop 3.
     V2_5,
@@ -24,7 +24,7 @@ pub enum HBaseVersion {
 }
 
 impl HBaseVersion {
-    /// Every supported release, oldest first.
+    /// All supported releases, the oldest first.
     pub const ALL: [Self; 4] = [Self::V2_4, Self::V2_5, Self::V2_6, Self::V3_0];
 
     /// Returns the version of the `hbase-server` artifact.
@@ -38,7 +38,7 @@ impl HBaseVersion {
         }
     }
 
-    /// The size of the artifacts in megabytes, for progress messages.
+    /// Returns the size of the artifacts in megabytes, for progress messages.
     pub(super) fn megabytes(self) -> u32 {
         match self {
             Self::V2_4 => 91,
@@ -58,7 +58,7 @@ impl fmt::Display for HBaseVersion {
 impl FromStr for HBaseVersion {
     type Err = Error;
 
-    /// Parses `2.6.4-hadoop3`; the suffix for Hadoop is optional.
+    /// Parses a version such as `2.6.4-hadoop3`; the suffix for Hadoop is optional.
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL
             .into_iter()

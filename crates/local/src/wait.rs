@@ -1,4 +1,4 @@
-//! Waiting for a condition, never longer than a deadline.
+//! Waiting for a condition until a deadline.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) async fn until(deadline: Instant, mut condition: impl FnMut() -> bool
     matches!(met, Ok(Some(())))
 }
 
-/// Returns the result of the probe, if it has one before the deadline. An error ends the wait.
+/// Returns the first result of the probe, or `None` after the deadline. An error ends the wait.
 pub(super) async fn try_until<T: Send, E: Send>(
     deadline: Instant,
     mut probe: impl FnMut() -> Result<Option<T>, E> + Send,
