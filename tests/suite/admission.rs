@@ -1,4 +1,4 @@
-//! Transactions of one partition side by side: they wait in the client, and share calls.
+//! Concurrent transactions of one partition: they queue in the client and share calls.
 
 use futures::future::join_all;
 use hbase_txn::{OpenOptions, Outcome, PartitionedTable, Scan};
@@ -11,7 +11,7 @@ use crate::support::{
 
 static TABLE: SharedTable = SharedTable::new("admission", by_three, &[]);
 
-/// An open table whose calls of endpoints are counted.
+/// Opens a table on a connection that counts endpoint calls.
 async fn counted(table: &TestTable, options: OpenOptions) -> (PartitionedTable, Spy) {
     let (connection, spy) = spied().await;
     (table.open_with(&connection, options).await, spy)
@@ -39,7 +39,7 @@ async fn transactions_that_queue_up_share_calls_and_all_are_applied() {
         assert_eq!(outcome.into_result().unwrap().rows, 1);
     }
     assert_eq!(keys(table.table(), Scan::prefix("aaa")).await, wanted);
-    // One for the first, one for all others.
+    // One call for the first transaction, one for all others.
     assert_eq!(spy.endpoint_calls() - before, 2);
 }
 

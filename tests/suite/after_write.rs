@@ -1,4 +1,4 @@
-//! Exceptions that a coprocessor throws when the write is done already.
+//! Exceptions that a coprocessor throws after the write is applied.
 
 use hbase_txn::{Get, Outcome, Put, TableDescriptor, TableName};
 

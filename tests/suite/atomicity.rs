@@ -1,4 +1,4 @@
-//! Seen from outside: a transaction is there or it is not.
+//! Concurrent readers see all of a transaction or nothing of it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -34,14 +34,15 @@ async fn scanning_reader_never_sees_half_of_a_transaction() {
         }
     };
     let reader = async || {
-        // A connection of its own: its scans are not in step with the writers.
+        // On its own connection, so that its scans are not in step with the writers.
         let table = table.of(&connect().await);
         let (mut scans, mut states) = (0, std::collections::HashSet::new());
         while !done.load(Ordering::SeqCst) {
             let found = rows(&table, Scan::prefix("xxx")).await;
             let values: Vec<_> = found.iter().map(|row| row.value("f", "q").unwrap()).collect();
             match values[..] {
-                // Nothing was committed yet; once a state was seen there is always one.
+                // Nothing is committed yet. Once a scan has found a state, every later scan finds
+                // one.
                 [] if states.is_empty() => {}
                 [a, b] => {
                     assert_eq!(a, b, "half of a transaction");
@@ -59,12 +60,12 @@ async fn scanning_reader_never_sees_half_of_a_transaction() {
     };
     let (readers, ()) = tokio::join!(join_all((0..READERS).map(|_| reader())), writers);
     for (scans, states) in readers {
-        // One that saw little would prove little.
+        // A reader that saw few states would prove little.
         assert!(scans >= 100 && states >= 50, "{scans} scans saw {states} states");
     }
 }
 
-/// The same with rows that come and go: both are there, or neither.
+/// The same with rows that are put and deleted: both rows exist, or neither.
 #[tokio::test]
 async fn rows_that_are_put_and_deleted_together_come_and_go_together() {
     let table = TestTable::create("comeandgo", by_three, &[]).await;
@@ -75,7 +76,7 @@ async fn rows_that_are_put_and_deleted_together_come_and_go_together() {
         for number in 0..400_u64 {
             let mut transaction = opened.transaction("xxx");
             for row in ["xxxa", "xxxm", "xxxz"] {
-                // Stamped in order: within one millisecond a delete would hide the put behind it.
+                // Ascending timestamps: within one millisecond a delete would hide the later put.
                 transaction = match number % 2 {
                     0 => transaction.put(put(row, "v").timestamp(number + 1)),
                     _ => transaction.delete(hbase_txn::Delete::new(row).timestamp(number + 1)),

@@ -1,4 +1,4 @@
-//! Barriers: who opens them, who breaks them, and who counts.
+//! Barriers: how they open, how they break, and which arrivals count.
 
 use std::{
     collections::HashMap,
@@ -66,7 +66,7 @@ async fn a_barrier_is_made_shown_and_deleted() {
     assert!(!barrier.delete().await.unwrap());
     let error = barrier.wait(&second, PATIENCE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LatchAbsent);
-    // Another barrier of that name is not the one that was waited at.
+    // A new barrier of that name is not the barrier of the earlier arrival.
     barrier.create(1, HOUR).await.unwrap();
     for generation in 1..4 {
         assert_eq!(barrier.arrive("p").await.unwrap().generation(), generation);
@@ -123,7 +123,7 @@ async fn incomplete_generation_breaks_and_the_next_begins() {
         let (arrival, outcome) = waited.unwrap();
         assert_eq!((arrival.generation(), outcome), (1, BarrierOutcome::Broken));
     }
-    // The second to arrive did not prolong it.
+    // The second arrival did not prolong the generation.
     assert!(
         began.elapsed() > TIME - Duration::from_millis(200),
         "{:?}",
@@ -131,7 +131,7 @@ async fn incomplete_generation_breaks_and_the_next_begins() {
     );
     let info = barrier.show().await.unwrap().unwrap();
     assert_eq!((info.generation, info.arrived), (2, 0));
-    // Who comes late begins the next one, with all.
+    // The late participant begins the next generation, together with all others.
     let late = join_all(["r", "p", "q"].map(|name| barrier.arrive_and_wait(name, PATIENCE)));
     for waited in late.await {
         let (arrival, outcome) = waited.unwrap();
@@ -158,7 +158,7 @@ async fn arrivals_whose_answers_are_lost_count_once() {
             if who == "last" {
                 barrier.arrive("other").await.unwrap();
             }
-            // The first is the look.
+            // The first `Multi` only reads.
             let mut calls = 0;
             proxy.rule(move |request| {
                 calls += usize::from(request.method == "Multi");
@@ -197,7 +197,8 @@ async fn cells_of_a_clock_ahead_hide_no_later_generation() {
             barrier.wait(&first, Duration::ZERO).await.unwrap(),
             BarrierOutcome::TimedOut
         );
-        // The cell of those who have arrived, as if its first writer's clock had been ahead.
+        // Rewrites the cell of the arrived participants as if its first writer's clock had been
+        // ahead.
         let raw = table.of(&connection);
         let found = raw.get(Get::new(row.clone()).column("S", "g")).await.unwrap();
         let cell = found.unwrap().cells()[0].clone();
@@ -267,7 +268,7 @@ async fn generations_that_opened_leave_nothing_behind() {
     while opened < generations() {
         let one = rounds.arrive("one").await.unwrap();
         let other = rounds.arrive("other").await.unwrap();
-        // A busy machine may take longer than the time of a generation.
+        // A busy machine may take longer than a generation lasts.
         opened += u64::from(one == other);
     }
     let (took, stored, fresh) = (began.elapsed(), cells().await, look().await);

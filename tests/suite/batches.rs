@@ -1,4 +1,4 @@
-//! Batches: rows of any partitions, each group with an outcome of its own.
+//! Batches: rows of any partitions; each partition has its own outcome.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ async fn batch_is_grouped_by_partition_in_order_of_appearance() {
     table.table().put(put("qaa9", "old")).await.unwrap();
     let mut batch = table.batch();
     for row in ["qaa1", "aaa1", "kaa1", "aaa2", "qaa2", "aaa1"] {
-        // The last is a second column of a row that is there already.
+        // The last one is a second column of an existing row.
         let column = if batch.len() == 5 { "other" } else { "q" };
         batch = batch.put(Put::new(row).cell("f", column, "v"));
     }

@@ -29,7 +29,7 @@ async fn modify(connection: &Connection, table: &TestTable, descriptor: TableDes
     connection.admin().modify_table(&descriptor).await.unwrap();
 }
 
-/// A change is noticed by the next commit once the interval is over, and from then on by every one.
+/// The first commit after the interval notices the change, and so does every later one.
 #[rstest]
 #[case::another_length(
     |table: &TestTable| ruled(table.name.clone(), &PartitionRule::prefix_length(4).unwrap()),
@@ -73,7 +73,7 @@ async fn changed_rule_stops_an_open_client_until_it_opens_again(
         Some("before")
     );
 
-    // With its old rule it works again.
+    // With the old rule, commits succeed again.
     modify(&connect().await, &table, by_three(table.name.clone())).await;
     assert!(commit(&opened, "again").await.is_committed());
 }
@@ -82,14 +82,14 @@ async fn changed_rule_stops_an_open_client_until_it_opens_again(
 async fn changed_rule_is_noticed_when_the_region_is_reopened() {
     let connection = connect().await;
     let table = TestTable::create("reopened", by_three, &[]).await;
-    // So long that only the region can tell.
+    // So long that only the region can reveal the change.
     let options = OpenOptions::new().rule_interval(Duration::from_secs(3600));
     let opened = table.open_with(&connection, options).await;
     assert!(commit(&opened, "before").await.is_committed());
     let elsewhere = connect().await;
     let other = ruled(table.name.clone(), &PartitionRule::prefix_length(4).unwrap());
     modify(&elsewhere, &table, other).await;
-    // The region is cut, so that the client has to look it up again.
+    // The split makes the client look up the region again.
     table.split_at(&elsewhere, "mmmm").await;
     for _ in 0..2 {
         let outcome = commit(&opened, "after").await;
@@ -179,7 +179,7 @@ async fn commits_do_not_wait_for_a_silent_master() {
         ServiceKind::Master => Action::DropRequest,
         _ => Action::Pass,
     });
-    // Longer than a reading of the rule may last.
+    // Longer than a read of the rule may last.
     let (began, mut longest) = (Instant::now(), Duration::ZERO);
     while began.elapsed() < Duration::from_secs(7) {
         let sent = Instant::now();

@@ -13,17 +13,17 @@ use crate::support::{
 
 static TABLE: SharedTable = SharedTable::new("check_and_mutate", versioned, &["m"]);
 
-/// Keeps old versions, which no condition may see.
+/// Keeps old versions, which a condition must not read.
 fn versioned(name: TableName) -> TableDescriptor {
     plain(name)
         .with_family(FamilyDescriptor::new("f").with_attribute("VERSIONS", "3"))
         .with_family(FamilyDescriptor::new("g"))
 }
 
-/// What is given in every comparison.
+/// The operand of every comparison.
 const GIVEN: &str = "m";
 
-/// Writes the versions of `f:q` of a row, the oldest first.
+/// Writes versions of `f:q` of a row, the oldest first.
 async fn write(table: &Table, row: &str, versions: &[&'static str]) {
     let mut write = Put::new(row.to_owned()).cell("f", "other", GIVEN);
     for (timestamp, version) in (1..).zip(versions) {
@@ -106,7 +106,7 @@ async fn all_mutations_are_made_or_none_in_one_call() {
     assert_eq!(row.value("f", "q").unwrap(), "new");
     assert_eq!(row.value("f", "count").unwrap()[..], 4_i64.to_be_bytes());
     assert_eq!(row.value("f", "log").unwrap(), ";x;x");
-    // A family that is not there: none of it.
+    // A family that does not exist: nothing is applied.
     let unknown: [Mutation; 2] = [
         put("all", "half").into(),
         Put::new("all").cell("nowhere", "q", "v").into(),

@@ -1,4 +1,4 @@
-//! One client: its connections, its end, and another way to dial.
+//! One client: its connections, how it closes, and a custom connector.
 
 use std::{
     io,
@@ -27,7 +27,7 @@ async fn one_connection_carries_a_thousand_outstanding_calls() {
     let shared = TABLE.get().await;
     let table = shared.of(&connection);
     let row = |number: usize| format!("t{number:04}");
-    // All at once from a cold client: one dial, one look-up, and everybody waits for it.
+    // All at once from a cold client: one dial and one lookup, shared by all calls.
     let puts = join_all((0..1_000).map(|number| table.put(put(row(number), row(number))))).await;
     for result in puts {
         result.unwrap();
@@ -46,7 +46,7 @@ async fn hundred_concurrent_calls_share_one_lookup() {
     let (connection, spy) = spied().await;
     let table = shared.of(&connection);
     let before = spy.scan_calls();
-    // Of both regions.
+    // Rows of both regions.
     let rows = (0..50).flat_map(|number| [format!("a{number}"), format!("z{number}")]);
     let gets = join_all(rows.map(|row| table.get(Get::new(row)))).await;
     assert!(gets.iter().all(Result::is_ok));
@@ -62,7 +62,7 @@ async fn closed_client_finishes_calls_in_flight_and_refuses_others() {
     table.put(put("close", "warm")).await.unwrap();
     let row = |number: usize| format!("close{number:03}");
     let puts = join_all((0..200).map(|number| table.put(put(row(number), "v"))));
-    // The puts are polled first, so that all of them are on their way.
+    // The puts are polled first, so that all of them are sent.
     let (results, ()) = tokio::join!(puts, connection.close());
     for result in results {
         result.unwrap();
@@ -100,7 +100,7 @@ async fn a_connector_leads_connections_where_it_wants() {
     table.put(put("forward", "v")).await.unwrap();
     assert_eq!(value(&table, "forward").await.as_deref(), Some("v"));
     assert_eq!(forwarder.accepted(), 1);
-    // It is asked by the cluster's own names.
+    // The connector receives the cluster's own names.
     let target = spy.targets().remove(0);
     assert_eq!(target.address.port, cluster.status.ports["region-server"]);
     assert_eq!(target.service, ServiceKind::Client);
@@ -125,7 +125,7 @@ async fn reads_survive_silent_and_corrupt_connections() {
     });
     assert_eq!(found.as_deref(), Some("v"));
 
-    // Nonsense is not tried again, but it ends no more than the connection it came over.
+    // A malformed answer is not retried, and closes only its own connection.
     forwarder.garble();
     let error = table.get(Get::new("survive")).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error}");

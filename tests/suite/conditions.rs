@@ -1,4 +1,4 @@
-//! Conditions: what a rejection says, and that no server is believed before it was tried.
+//! Conditions: the contents of a rejection, and the proof of each server before its first use.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -239,7 +239,7 @@ fn soon() -> u64 {
     u64::try_from(now.as_millis()).unwrap() + 60_000
 }
 
-/// What is stored before, the condition, the write, and the value that is read afterwards.
+/// The stored cells, the condition, the write, and the value that is read afterwards.
 struct Ahead {
     name: &'static str,
     stored: fn(&str) -> Vec<Mutation>,
@@ -355,7 +355,7 @@ async fn write_to_a_conditions_cell_is_visible_over_a_cell_ahead() {
         let shared = shared.get().await;
         let table = shared.open(&connection).await;
         for (number, case) in AHEAD.iter().enumerate() {
-            // A row of its own for each: nothing of one case is left in the next.
+            // One row for each case, so that no case sees cells of another.
             let row = format!("ah{number:x}row");
             let mut before = table.transaction_for_row(row.clone());
             for mutation in (case.stored)(&row) {

@@ -1,5 +1,5 @@
-//! Futures that are dropped at every place where they wait: nothing is lost, nothing is half, and
-//! the client works.
+//! Futures that are dropped at each of their wait points: nothing is lost or half done, and the
+//! client keeps working.
 
 use std::{
     future::poll_fn,
@@ -20,10 +20,10 @@ use crate::support::{
 
 static TABLE: SharedTable = SharedTable::new("dropped", by_three, &["m"]);
 static RECORDED: SharedTable = SharedTable::new("dropped_records", recorded, &["m"]);
-/// More waits than any call has.
+/// More than the number of wait points of any call.
 const WAITS: usize = 200;
 
-/// Polls a future this often, and drops it when it is not over by then.
+/// Polls a future this many times, and drops it if it is still pending.
 pub(crate) async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = times;
@@ -39,8 +39,8 @@ pub(crate) async fn polled<F: Future>(future: F, times: usize) -> Option<F::Outp
     .await
 }
 
-/// Does it with a client of its own for each number of polls, until the future runs to its end:
-/// then it was dropped at every place where it waits, from the first look-up and the first dial on.
+/// Repeats the attempt with a fresh client for each number of polls, until the future completes: by
+/// then it was dropped at each of its wait points, from the first lookup and the first dial on.
 pub(crate) async fn at_every_wait(mut attempt: impl AsyncFnMut(usize, Connection) -> bool) {
     for times in 1..WAITS {
         if attempt(times, connect().await).await {
@@ -68,7 +68,7 @@ async fn a_dropped_next_loses_no_row() {
         let mut scanner = shared.of(&connection).scan(scan()).unwrap();
         let mut read = Vec::new();
         let mut whole = true;
-        // Every next is dropped once and then asked again.
+        // Each `next` is dropped once and then called again.
         for _ in 0..expected.len() {
             match polled(scanner.next(), times).await {
                 Some(row) => read.push(key(&row.unwrap().unwrap())),
@@ -114,7 +114,7 @@ async fn dropped_commit_is_whole_or_absent_and_the_client_works() {
     let shared = TABLE.get().await;
     at_every_wait(async |times, connection| {
         let table = shared.open(&connection).await;
-        // A client that knows nothing yet, so that the commit has to find everything out.
+        // A client with an empty cache, so that the commit has to look everything up.
         let fresh = connect().await;
         let prefix = format!("c{times:02}");
         let rows = [format!("{prefix}a"), format!("{prefix}b")];
@@ -187,7 +187,7 @@ async fn dropped_recorded_commit_applies_once_or_never_and_settles() {
         let table = shared.open(&connection).await;
         let (prefix, id) = (format!("r{times:02}"), TransactionId::new("id").unwrap());
         let done = polled(count_once(&table, &prefix, &id).commit(), times).await;
-        // The request may still be on its way: what is told now must stay true.
+        // The request may still be in flight; the settled outcome must not change.
         let told = observed.settle(prefix.clone(), &id).await.unwrap();
         let (count, recorded) = match told {
             Settled::Committed => (1, Recorded::Committed),
@@ -205,7 +205,7 @@ async fn dropped_recorded_commit_applies_once_or_never_and_settles() {
         }
         applied.push(prefix.clone());
         settled.push(count);
-        // The same client goes on: it is replayed, or tried again.
+        // The same client commits again: the result is replayed, or the commit is applied now.
         let again = count_once(&table, &prefix, &id).commit().await;
         let Outcome::Committed(again) = again else {
             panic!("{again}");
@@ -243,7 +243,7 @@ async fn dropped_settlement_is_done_or_not_and_the_next_is_right() {
             match (committed, settled) {
                 (true, _) => assert_eq!(recorded, Recorded::Committed),
                 (false, Some(())) => assert_eq!(recorded, Recorded::Aborted),
-                // Its fence may be on its way.
+                // The fence may still be in flight.
                 (false, None) => assert_ne!(recorded, Recorded::Committed),
             }
             assert_eq!(table.settle(prefix.clone(), &id).await.unwrap(), expected);

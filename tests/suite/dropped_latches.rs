@@ -1,5 +1,5 @@
-//! Latches whose futures are dropped at every place where they wait: what was dropped is done or
-//! not, once, and nothing stays.
+//! Latches whose futures are dropped at each of their wait points: a dropped call is applied once
+//! or not at all, and leaves nothing behind.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::{
 const HOUR: Duration = Duration::from_secs(3_600);
 const LEVEL: Level = Level::Xdc;
 
-/// A table of each kind, and latches there that nobody drops.
+/// Creates a table of each kind, each with a manager whose futures are not dropped.
 async fn tables() -> Vec<(TestTable, LatchManager)> {
     let connection = connect().await;
     let mut tables = Vec::new();
@@ -55,7 +55,7 @@ async fn a_dropped_count_down_counts_once_or_not_at_all() {
                 Some(counted) => assert_eq!(counted.as_ref().unwrap().left, 9),
                 None => assert!([9, 10].contains(&left(&other).await)),
             }
-            // Nor does the turn among the tasks of the process stay behind.
+            // The queue of the process's tasks is free as well.
             let counted = ours.count_down(3).await.unwrap().left;
             assert!([6, 7].contains(&counted), "{counted}");
             assert_eq!(left(&other).await, counted, "what was on its way is too late");
@@ -115,7 +115,7 @@ fn a_dropped_wait_leaves_no_task_and_no_thread() {
             at_every_wait(async |times, connection| {
                 let latches = latch_manager(&connection, &table.name, "dropped", "fra").await;
                 let ours = latch(&latches, "waited");
-                // All connections that it needs are there.
+                // Opens all connections that the wait needs.
                 ours.show().await.unwrap();
                 leftovers.begin();
                 let done = polled(ours.wait(Duration::from_millis(200)), times).await;

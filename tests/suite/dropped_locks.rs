@@ -1,5 +1,5 @@
-//! Locks whose futures are dropped at every place where they wait: no lock stays held that nobody
-//! has.
+//! Locks whose futures are dropped at each of their wait points: no lock stays held without a
+//! guard.
 
 use std::time::Duration;
 
@@ -33,10 +33,9 @@ fn with_locks(name: TableName) -> TableDescriptor {
     by_three(name).with_lock_family()
 }
 
-/// Far longer than anything here takes: a lock that is left behind is not mistaken for one whose
-/// lease is over.
+/// Far longer than any test takes, so that an expired lease is not mistaken for a release.
 const LEASE: Duration = Duration::from_secs(80);
-/// How soon what was left behind is given back.
+/// How soon an abandoned hold is released.
 const SOON: Duration = Duration::from_secs(20);
 
 async fn manager(connection: &Connection, table: &TestTable) -> LockManager {
@@ -52,8 +51,8 @@ async fn acquire(locks: &LockManager, id: &str) -> LockGuard {
     within(SOON, acquired).await.unwrap()
 }
 
-/// Polls an acquire so many times, drops it, and sees that both sides get the lock then. Whether it
-/// was done before.
+/// Polls an acquire this many times, drops it, and checks that both sides can acquire the lock
+/// then. Returns whether the acquire had completed.
 async fn drop_acquire(locks: &LockManager, others: &LockManager, id: &str, times: usize) -> bool {
     let request = locks.lock(Level::Xdc, id).unwrap().ttl(LEASE);
     let done = polled(request.acquire(), times).await;
@@ -62,7 +61,7 @@ async fn drop_acquire(locks: &LockManager, others: &LockManager, id: &str, times
         assert!(guard.unwrap().release().await.unwrap().is_released());
     }
     assert!(acquire(others, id).await.release().await.unwrap().is_released());
-    // Nor does the turn among the tasks of the process stay behind.
+    // The queue of the process's tasks is free as well.
     assert!(acquire(locks, id).await.release().await.unwrap().is_released());
     over
 }
@@ -89,7 +88,7 @@ async fn a_dropped_acquire_over_a_longer_lease_leaves_no_lock_held() {
         let others = manager(&other, &table).await;
         at_every_wait(async |times, connection| {
             let id = format!("over-{times}");
-            // What it leaves would outlive the next hold, which clears it with a call of its own.
+            // Leaves a cell that would outlive the next hold, which clears it with an extra call.
             let longer = others
                 .lock(Level::Xdc, &id)
                 .unwrap()
@@ -153,7 +152,7 @@ async fn a_dropped_claim_leaves_no_lock_held() {
     };
     at_every_wait(async |times, connection| {
         let id = format!("claim-{times}");
-        // So that the claim has something to clear.
+        // Leaves something for the claim to clear.
         assert!(
             acquire(&id, 3 * LEASE)
                 .await
@@ -212,7 +211,7 @@ async fn a_dropped_renewal_leaves_the_lock_as_it_was_or_renewed() {
             assert!(guard.is_held());
             let request = others.lock(Level::Xdc, &id).unwrap();
             assert!(request.try_acquire().await.unwrap().is_none());
-            // The next renewal finds out what became of it, and a release gives back what there is.
+            // The next renewal finds the outcome of the dropped one, and a release frees both rows.
             if times % 2 == 0 {
                 guard.renew().await.unwrap();
             }

@@ -1,4 +1,4 @@
-//! How durable the writes of transactions, locks, latches and coordination are asked to be.
+//! The durability of the writes of transactions, locks, latches and coordination.
 
 use std::{
     collections::BTreeSet,
@@ -33,7 +33,7 @@ const LEASE: Duration = Duration::from_secs(60);
 struct Sent(Arc<Mutex<BTreeSet<Durability>>>);
 
 impl Sent {
-    /// A client whose mutations are noted, but for those that a clock is read by.
+    /// Connects a client whose mutations are recorded, except those that read the server's clock.
     async fn connect(&self) -> Connection {
         let (proxy, sent) = (Proxy::new(), self.clone());
         proxy.rule(move |request| {

@@ -1,4 +1,4 @@
-//! Elections: one leader a term, and terms rise.
+//! Elections: one leader per term, and terms only grow.
 
 use std::{
     future::pending,
@@ -66,7 +66,7 @@ async fn one_process_leads_at_a_time_in_rising_visible_terms() {
             "{text}"
         );
         assert!(other.campaign().try_lead().await.unwrap().is_none());
-        // Renewals count on what the lock counts, and leave the term as it is.
+        // Renewals increment the lock's counter and leave the term unchanged.
         leadership.guard().renew().await.unwrap();
         let leader = other.leader().await.unwrap().unwrap();
         assert_eq!(leader.term, Some(leadership.term()));
@@ -87,7 +87,7 @@ async fn a_leader_that_crashes_is_followed_when_its_lease_is_over() {
     let term = leadership.term();
     let began = Instant::now();
     crashing.close().await;
-    // Its renewals fail, and it knows by its own clock.
+    // Its renewals fail, and it notices the end of its lease by its own clock.
     let lost = async {
         assert_eq!(leadership.lost().await, LockLoss::Expired);
         Instant::now()
@@ -122,13 +122,13 @@ async fn changes_yield_the_leader_once_and_then_each_change() {
     assert_eq!(first.and_then(|leader| leader.term), Some(leadership.term()));
     let late = other.changes().next().await.unwrap().unwrap();
     assert_eq!(late.and_then(|leader| leader.term), Some(leadership.term()));
-    // Nothing changes while it is renewed.
+    // A renewal is not a change.
     let same = tokio::time::timeout(3 * lease, changes.next()).await;
     assert!(same.is_err(), "{same:?}");
     assert!(leadership.is_leader());
     assert!(leadership.resign().await.unwrap().is_released());
     assert_eq!(within(SOON, changes.next()).await.unwrap().unwrap(), None);
-    // A poll that fails is an item.
+    // The stream yields the error of a failed poll.
     connection.close().await;
     for _ in 0..2 {
         let error = within(SOON, changes.next()).await.unwrap().unwrap_err();

@@ -1,4 +1,4 @@
-//! Forced releases of what is held by slots: leaderships, readers and writers, permits.
+//! Forced releases of holds in slots: leaderships, readers and writers, permits.
 
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ const LEASE: Duration = Duration::from_secs(80);
 const SHORT: Duration = Duration::from_secs(3);
 const SOON: Duration = Duration::from_secs(20);
 
-/// Locks of a process of its own.
+/// Creates the locks of a separate process.
 async fn process(connection: &Connection, table: &TestTable) -> LockManager {
     lock_manager(connection, &table.name, "evict").await
 }
 
-/// That a holder learns of its eviction, and how.
+/// Asserts that a holder notices its eviction.
 async fn learns(guard: LockGuard) {
     assert_eq!(guard.renew().await.unwrap_err().kind(), ErrorKind::LockLost);
     let loss = within(SOON, guard.lost()).await;
@@ -60,13 +60,13 @@ async fn leader_is_evicted_and_the_next_one_leads() {
     let leader = other.leader().await.unwrap().unwrap();
     let token = leader.holder.token.unwrap();
     assert_hit(other.force_release(token).await.unwrap(), leadership.guard());
-    // The keeper renews in the background, and finds it out.
+    // The background renewal notices it.
     let loss = within(SOON, leadership.lost()).await;
     assert!(matches!(loss, LockLoss::Removed | LockLoss::Taken(_)), "{loss:?}");
     assert!(!leadership.is_leader());
     let next = within(SOON, next).await.unwrap().unwrap();
     assert!(next.term() > leadership.term());
-    // That token is gone: who leads now is not hit.
+    // A forced release of the old token does not affect the new leader.
     assert_eq!(one.force_release(token).await.unwrap(), None);
     next.guard().renew().await.unwrap();
     assert!(next.resign().await.unwrap().is_released());
@@ -128,7 +128,7 @@ async fn writer_evicted_while_it_waits_does_not_write_beside_the_next() {
         writer = &mut second => (writer, first),
     };
     let writer = writer.unwrap().unwrap();
-    // It looks twice a second at least.
+    // A waiting writer polls at least twice a second.
     let mut next = next;
     let beside = timeout(Duration::from_millis(1_500), &mut next).await;
     assert!(beside.is_err(), "two write: {writer:?} and {beside:?}");
@@ -147,7 +147,7 @@ async fn holder_of_permits_is_evicted_from_all_of_them() {
     let semaphore = Semaphore::create(&one, Level::Dc, "permits", 40).await.unwrap();
     let other = Semaphore::open(&other, Level::Dc, "permits").await.unwrap();
     let many = semaphore.acquire_many(30).ttl(LEASE).acquire().await.unwrap();
-    // So long that it is deleted, not overwritten.
+    // A lease so long that its release deletes the cell instead of overwriting it.
     let few = semaphore
         .acquire_many(10)
         .ttl(10 * LEASE)
@@ -167,7 +167,7 @@ async fn holder_of_permits_is_evicted_from_all_of_them() {
     assert_eq!(other.force_release(many.token()).await.unwrap(), None);
     assert_hit(other.force_release(few.token()).await.unwrap(), &few);
     assert_eq!(other.show().await.unwrap().available, 10);
-    // Without a renewal, too, a release says that it was lost.
+    // A release reports the loss, too, without a renewal before it.
     assert_eq!(
         few.release().await.unwrap(),
         ReleaseOutcome::Lost(LockLoss::Removed)
@@ -193,7 +193,7 @@ async fn holder_that_has_gone_is_not_reported_as_evicted() {
     })
     .await;
     assert_eq!(semaphore.force_release(expired.token()).await.unwrap(), None);
-    // Of a release and an eviction at the same time, one ends the hold.
+    // Of a concurrent release and eviction, exactly one ends the hold.
     let election = Election::new(&locks, Level::Dc, "gone").unwrap();
     let (mut released, mut evicted) = (0, 0);
     for round in 0..60_u64 {

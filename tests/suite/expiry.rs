@@ -1,4 +1,4 @@
-//! When cells expire, as the server says it.
+//! The expiry times of cells as the server reports them.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ async fn increment_keeps_the_ttl_of_the_cell_or_sets_its_own() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection).with_expiry();
-    // The answer that makes the cell lacks the tag; a read has it.
+    // The answer to the increment that creates the cell lacks the TTL tag; a read has it.
     let first = Increment::new("count").column("f", "n", 3).ttl(HOUR);
     table.increment(first).await.unwrap();
     let first = read(&table, "count").await;

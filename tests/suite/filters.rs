@@ -17,12 +17,12 @@ fn two_families(name: TableName) -> TableDescriptor {
         .with_family(FamilyDescriptor::new("versions").with_attribute("VERSIONS", "3"))
 }
 
-/// Choices that are the same in each run of one seed.
+/// Random choices that are reproducible by their seed.
 struct Random(fastrand::Rng);
 
 impl Random {
-    /// Few different bytes and short strings, so that filters hit; the bounds of numbers, and what
-    /// is no number.
+    /// Short strings of few different bytes, so that filters match; extreme numbers, and values
+    /// that are not numbers.
     fn bytes(&mut self) -> Vec<u8> {
         match self.0.u8(..4) {
             0 => self.number().to_be_bytes().to_vec(),
@@ -49,7 +49,7 @@ impl Random {
         of[self.0.usize(..of.len())]
     }
 
-    /// A comparison, and bytes of whichever sort `given` makes.
+    /// A comparison, and operand bytes from `given`.
     fn comparison(&mut self, given: fn(&mut Self) -> Vec<u8>) -> (Comparison, Comparator) {
         let comparison = match self.0.u8(..6) {
             0 => Comparison::Equal,

@@ -21,7 +21,7 @@ fn row(number: usize) -> String {
     format!("{number:04}")
 }
 
-/// Writes every row but each seventh.
+/// Writes all rows except every seventh.
 async fn fill(table: &Table) {
     stream::iter((0..ROWS).filter(|number| number % 7 != 0))
         .for_each_concurrent(64, |number| async move {
@@ -30,7 +30,7 @@ async fn fill(table: &Table) {
         .await;
 }
 
-/// Every row once, in an order of chance that is always the same.
+/// All rows once, in a fixed random order.
 fn order() -> Vec<usize> {
     let mut order: Vec<usize> = (0..ROWS).collect();
     fastrand::Rng::with_seed(1).shuffle(&mut order);
@@ -69,7 +69,7 @@ async fn get_many_reads_eight_regions_in_order_after_a_split() {
     check_all(&table).await;
     assert_eq!(spy.multi_calls(), before + 2);
 
-    // Known to the server, and not to the client, whose first call finds the region gone.
+    // The split is not in the client's cache; its first call finds the region gone.
     shared.split_at(&connect().await, "1000").await;
     let before = spy.multi_calls();
     check_all(&table).await;

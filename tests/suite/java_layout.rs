@@ -1,5 +1,5 @@
-//! The layout of the Java lock library, as its own hash and HBase's own client make it. What is
-//! written by hand here is what the library must keep to.
+//! The layout of the Java lock library, as its hash and HBase's Java client produce it. The values
+//! written out here are the format that this library must keep to.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::support::{
     table::TestTable,
 };
 
-/// Prefixes and keys, in hex.
+/// The expected prefixes and keys, in hex.
 fn vectors() -> Vec<(&'static str, &'static str)> {
     let lines = include_str!("../hash_vectors.tsv").lines();
     let vectors: Vec<_> = lines
@@ -79,13 +79,13 @@ async fn the_lock_table_that_java_makes_and_what_it_writes_there() {
     let text = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
     let family: BTreeMap<_, _> = family.map(text).into();
     assert_eq!(descriptor.families, [("D".to_owned(), family.clone())].into());
-    // Java's client adds IS_META by itself.
+    // The Java client adds `IS_META` on its own.
     let attributes = [("IS_META", "false"), ("hbase.store.file-tracker.impl", "DEFAULT")].map(text);
     assert_eq!(descriptor.attributes, attributes.into());
     let prefixes = (0..=u8::MAX).map(|prefix| hex(&[prefix]));
     let start_keys: Vec<_> = std::iter::once(String::new()).chain(prefixes).collect();
     assert_eq!(descriptor.start_keys, start_keys);
-    // And as this library reads it.
+    // This library reads the same values.
     let found = connection.admin().descriptor(&table.name).await.unwrap();
     let found = found.families[0].attributes.iter();
     let expected = family
@@ -93,7 +93,8 @@ async fn the_lock_table_that_java_makes_and_what_it_writes_there() {
         .map(|(key, value)| (key.as_bytes(), value.as_bytes()));
     assert!(found.map(|(key, value)| (&key[..], &value[..])).eq(expected));
 
-    // Each cycle is a put by Java's clock, and a marker for the row by the server's.
+    // Each cycle is a put with the Java client's timestamp and a row delete marker with the
+    // server's.
     let data = table.of(&connection);
     for (level, row) in [
         ("DC", "6244432366726123737663236f726465722d31"),
@@ -113,7 +114,7 @@ async fn the_lock_table_that_java_makes_and_what_it_writes_there() {
             (&cell.family[..], &cell.qualifier[..], &cell.value[..]),
             (&b"D"[..], &b"L"[..], &b"M"[..])
         );
-        // By a clock that is five seconds behind.
+        // The Java client's clock was five seconds behind.
         let at = cell.timestamp + 5_000;
         assert!((began..=micros() / 1_000).contains(&at), "{at}");
         java.release(lock).await.unwrap();
@@ -123,13 +124,13 @@ async fn the_lock_table_that_java_makes_and_what_it_writes_there() {
     }
 }
 
-/// The bytes of a row in hex.
+/// Decodes a row key from hex.
 fn lock_row(hex: &str) -> Vec<u8> {
     let digits = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
     (0..hex.len()).step_by(2).map(digits).collect()
 }
 
-/// A table with one region, made here: nothing depends on where regions end.
+/// Creates a table with one region; nothing in the layout depends on region boundaries.
 async fn one_region(family: &'static str) -> TestTable {
     let descriptor = |name| TableDescriptor::from(name).with_family(FamilyDescriptor::new(family));
     TestTable::create("java", descriptor, &[]).await

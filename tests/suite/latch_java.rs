@@ -1,4 +1,4 @@
-//! Clients of the Java library and of this one on the same latches.
+//! Java clients and this library on the same latches.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const LEVELS: [Level; 2] = [Level::Dc, Level::Xdc];
 const HOUR: Duration = Duration::from_secs(3_600);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One latch, as either side has it.
+/// One latch, as seen by both sides.
 struct Sides<'a> {
     java: &'a JavaSide,
     table: &'a TableName,
@@ -68,7 +68,7 @@ impl<'a> Sides<'a> {
         self.java.count_latch(self.theirs(farm), by).await.unwrap();
     }
 
-    /// Both sides read the same, in every farm that looks at these counts.
+    /// Asserts that both sides read this count in every farm of the latch.
     async fn is(&self, count: u64) {
         let farms = match self.level {
             Level::Dc => 1,
@@ -94,7 +94,7 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// Tables that the Java library makes, that are made here for it, and that are made here.
+/// Creates three tables: by the Java library, here for the Java library, and here.
 async fn tables(java: &JavaSide, connection: &Connection) -> [TestTable; 3] {
     let javas = TestTable::unmade("javalatches");
     java.create_latch_table(&javas.name).await.unwrap();
@@ -140,7 +140,7 @@ async fn either_side_begins_a_latch_and_both_count_and_read_it() {
                     left = 2;
                 }
                 assert_eq!(ours.count_down(left - 1).await.unwrap().left, 1);
-                // A waiter of ours sees what a Java client counts down last.
+                // A waiter of this library notices a Java client's last count-down.
                 let waiter = ours.clone();
                 let waiting = tokio::spawn(async move { waiter.wait(PATIENCE).await });
                 sides.java_counts(0, -1).await;
@@ -148,7 +148,7 @@ async fn either_side_begins_a_latch_and_both_count_and_read_it() {
                 sides.is(0).await;
                 assert!(ours.delete().await.unwrap());
                 sides.is_absent().await;
-                // And one that was deleted here is begun there.
+                // A latch that was deleted here can be created by the Java client.
                 java.init_latch(sides.theirs(0), 2, 3_600).await.unwrap();
                 sides.is(2).await;
                 assert_eq!(ours.count_down(2).await.unwrap().left, 0);
@@ -191,7 +191,7 @@ async fn java_latch_expires_and_late_java_counts_make_no_latch() {
                 matches!(outcome, WaitOutcome::Expired | WaitOutcome::Absent),
                 "{outcome:?}"
             );
-            // Nobody of ours has noted anything of it.
+            // No client of this library has written a note.
             assert_eq!(ours.show().await.unwrap().state, LatchState::Absent);
             sides.java_counts(0, -1).await;
             assert_eq!(
@@ -225,7 +225,7 @@ async fn java_and_ours_count_at_once_and_none_is_lost() {
             ours.init(1_000, HOUR).await.unwrap();
             let theirs = async {
                 for _ in 0..EACH {
-                    // The value is soon again what it was.
+                    // The value soon returns to what it was.
                     sides.java_counts(0, 1).await;
                     sides.java_counts(0, -1).await;
                 }
@@ -241,8 +241,7 @@ async fn java_and_ours_count_at_once_and_none_is_lost() {
     }
 }
 
-/// Keys among Java's vectors that are names of latches of ours: their clients, their ids, and their
-/// rows.
+/// The keys among the Java vectors that are valid latch names here: their clients, ids and rows.
 fn named_rows() -> Vec<(String, String, Bytes)> {
     let bytes = |hex: &str| -> Vec<u8> {
         let digits = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
@@ -316,7 +315,7 @@ async fn latch_table_is_javas_with_a_second_family_and_a_rule() {
     for made in [made, bare] {
         made.adds_whole_buckets_to(&theirs);
     }
-    // And Java takes it as it is.
+    // The Java client accepts the table as it is.
     let latch = JavaLatch {
         table: &ours.name,
         farm: FARMS[0],

@@ -1,5 +1,5 @@
-//! What latches promise beyond the layout that they are kept in, one test for each weakness of the
-//! Java library's own protocol.
+//! Guarantees of latches beyond their storage layout: one test for each weakness of the Java
+//! library's protocol.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LEVELS: [Level; 2] = [Level::Dc, Level::Xdc];
 const CLIENT: &str = "svc";
 
-/// Latches of two farms in one table, and its rows with what is known of their ends.
+/// The latches of two farms in one table, and the table's rows with their expiry.
 struct Farms {
     fra: LatchManager,
     sgp: LatchManager,
@@ -52,7 +52,7 @@ impl Farms {
         )
     }
 
-    /// What the Java library does to count: it asks nothing, and gives no TTL.
+    /// Counts as the Java library does: without a check and without a TTL.
     async fn java_counts(&self, farm: &str, id: &str, by: i64) {
         let increment = Increment::new(latch_row(CLIENT, id)).column("C", format!("count_{farm}"), by);
         self.data.increment(increment).await.unwrap();
@@ -74,7 +74,7 @@ async fn state(latch: &Latch) -> (LatchState, Option<u64>) {
     (info.state, info.count)
 }
 
-/// What a latch is when it is over, where it is known that it was, and where not.
+/// Returns the state and the error of an expired latch, with or without notes.
 fn over(has_state: bool) -> (LatchState, ErrorKind) {
     match has_state {
         true => (LatchState::Expired, ErrorKind::LatchExpired),
@@ -120,7 +120,7 @@ async fn l1_nothing_that_is_counted_makes_a_latch_live_longer() {
                 };
                 assert_eq!(cell.expires_at(), Some(ends + known_after), "{cell:?}");
             }
-            // A Java client's count begins the time anew. Ours leaves that as it is.
+            // A Java client's count restarts the TTL. A count by this library keeps the end.
             farms.java_counts("fra", &id, -1).await;
             let end = |cells: Vec<Cell>| {
                 cells
@@ -153,7 +153,7 @@ async fn l2_deleted_latch_does_not_return_when_a_shorter_one_ends() {
                 latch.count_down(1).await.unwrap();
             }
         }
-        // Of several versions the flush keeps one, and what hid those under them must stay.
+        // The flush keeps one of several versions. Whatever hid the cells under them must survive.
         farms.flush().await;
         for latch in &latches {
             is_over(latch).await;
@@ -178,7 +178,7 @@ async fn l2_late_count_leaves_nothing_and_java_leftovers_are_cleared() {
             }
             assert_eq!(farms.cells(&id).await, [], "nothing came of it");
 
-            // A Java client counts down too late, also twice.
+            // Java clients count down too late, in one farm twice.
             farms.java_counts("fra", &id, -1).await;
             farms.java_counts("fra", &id, -1).await;
             farms.java_counts("sgp", &id, -1).await;
@@ -199,8 +199,8 @@ async fn l2_late_count_leaves_nothing_and_java_leftovers_are_cleared() {
             let mine = stayed.filter(|cell| level == Level::Xdc || cell.qualifier == "count_fra");
             assert_eq!(mine.count(), 0, "{left:?}");
 
-            // Of a farm that a Java client counts down in, while the latch lives: it ends with the
-            // latch when we count there.
+            // A Java client counts down in the other farm while the latch lives. Its cell ends with
+            // the latch once this library counts there.
             ours.init(5, SHORT).await.unwrap();
             if level == Level::Xdc {
                 farms.java_counts("sgp", &id, -1).await;
@@ -243,7 +243,7 @@ async fn l3_a_latch_that_is_there_is_not_added_to() {
             let error = ours.init(3, HOUR).await.unwrap_err();
             says(&error, &["reached"]);
             assert_eq!(state(&ours).await, (LatchState::Reached, Some(0)));
-            // Deleted and made again it has nothing of before.
+            // A latch that is deleted and created again keeps nothing of the earlier one.
             for count in [2, 1] {
                 assert!(ours.delete().await.unwrap());
                 ours.init(count, HOUR).await.unwrap();
@@ -275,7 +275,7 @@ async fn l4_absent_and_expired_are_no_numbers_and_who_waits_is_told() {
             let waiting = tokio::spawn(async move { waiting.wait(HOUR).await });
             ours.delete().await.unwrap();
             let outcome = within(PATIENCE, waiting).await.unwrap().unwrap();
-            // Without a note nobody knows why it is gone, if the waiter had seen it.
+            // Without a note, a waiter that has seen the latch cannot tell why it is gone.
             match has_state {
                 true => assert_eq!(outcome, WaitOutcome::Absent),
                 false => assert!(matches!(outcome, WaitOutcome::Absent | WaitOutcome::Expired)),
@@ -296,7 +296,7 @@ async fn l5_a_sum_does_not_fall_because_one_farm_is_forgotten_earlier() {
             theirs.count_up(3).await.unwrap();
             ours.count_down(8).await.unwrap();
             theirs.count_down(4).await.unwrap();
-            // All that is ever to be seen of it, until nothing is.
+            // The only count that is ever visible, until the latch is gone.
             let mut looks = 0;
             loop {
                 let seen = ours.show().await.unwrap();
@@ -342,7 +342,7 @@ async fn l6_latch_of_zero_is_reached_until_a_count_up() {
 #[tokio::test]
 async fn l7_one_task_polls_for_all_waiters_and_ends_with_them() {
     const LATCHES: usize = 60;
-    /// The shortest pause between two looks.
+    /// The shortest pause between two polls.
     const PAUSE: Duration = Duration::from_millis(25);
     let (connection, spy) = spied().await;
     let farms = Farms::new(&connect().await, "l7", true).await;
@@ -353,7 +353,7 @@ async fn l7_one_task_polls_for_all_waiters_and_ends_with_them() {
     for latch in &latches {
         latch.init(1, HOUR).await.unwrap();
     }
-    // What the other client has open is there from the beginning.
+    // Opens everything that the other client needs before the tasks are counted.
     state(&farms.both(Level::Xdc, "l0").1).await;
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = alive();
@@ -370,7 +370,7 @@ async fn l7_one_task_polls_for_all_waiters_and_ends_with_them() {
     })
     .await;
 
-    // The table has four regions on one server, and each look is one call, however many wait.
+    // The table has four regions on one server. Each poll is one call, however many tasks wait.
     let (began, calls) = (Instant::now(), spy.multi_calls());
     let looks = eventually("there were ten looks", async || {
         let looks = spy.multi_calls() - calls;
@@ -400,7 +400,7 @@ async fn l7_one_task_polls_for_all_waiters_and_ends_with_them() {
     assert_eq!(spy.multi_calls(), calls + 1, "only this call of ours");
 }
 
-/// What can become of one call without the client hearing its answer.
+/// The ways in which the client can lose the answer to a call.
 const LOST: [Action; 6] = [
     Action::CutBeforeAnswer,
     Action::CutInAnswer,
@@ -419,7 +419,7 @@ async fn behind(proxy: &Proxy) -> Connection {
     connect_by(proxy.clone(), config).await
 }
 
-/// Does this to the second call: the one that changes something.
+/// Applies the action to the second `Multi`, the one that writes.
 fn lose(proxy: &Proxy, action: Action) {
     let mut calls = 0;
     proxy.rule(move |request| {
@@ -440,8 +440,8 @@ async fn l8_count_with_a_lost_answer_counts_once_or_is_unknown() {
         let behind = behind(&proxy).await;
         let here = latch_manager(&behind, &farms.table.name, CLIENT, "fra").await;
         for level in LEVELS {
-            // Of two copies on one connection the second may be made first. No network does that,
-            // and only a note could tell.
+            // The server may execute the second of two copies on one connection first. No network
+            // does that, and only a note could reveal it.
             let lost = LOST
                 .into_iter()
                 .filter(|action| has_state || *action != Action::Duplicate);
@@ -466,7 +466,7 @@ async fn l8_count_with_a_lost_answer_counts_once_or_is_unknown() {
                             left -= 1;
                             assert_eq!((counted.left, counted.counted), (left, true), "{action:?}");
                         }
-                        // The server may get it yet.
+                        // The server may still receive the request.
                         Err(error) => {
                             assert!(!has_state && error.is_outcome_unknown(), "{action:?}: {error}");
                             eventually("nothing is on its way", async || {
@@ -595,7 +595,7 @@ async fn l9_counts_below_nothing_or_above_all_are_refused() {
             );
             assert_eq!(state(&ours).await, (LatchState::Reached, Some(0)));
         }
-        // What a Java client begins below nothing is reached, and is not counted down further.
+        // A count that a Java client starts below zero is reached, and is not counted down further.
         let (ours, _) = farms.both(Level::Dc, "java");
         let begun = Increment::new(latch_row(CLIENT, "java"))
             .column("C", "count_fra", -5)

@@ -1,4 +1,4 @@
-//! Waiting for latches of which some can't be looked at, or by those who have to look for others.
+//! Waits for latches on unavailable regions, and waiters that depend on another waiter's polls.
 
 use std::{
     pin::pin,
@@ -63,7 +63,7 @@ async fn latches_of_a_region_that_is_nowhere_hold_up_no_others() {
     let (away_ones, others): (Vec<_>, Vec<_>) = (0..LATCHES).partition(of_away);
     assert!(!away_ones.is_empty() && !others.is_empty());
 
-    // For who looks for it from now on, the region is on no server.
+    // New lookups find the region on no server.
     let meta = connection.table("hbase:meta").unwrap();
     let row = away.name.clone();
     let found = meta
@@ -89,7 +89,7 @@ async fn latches_of_a_region_that_is_nowhere_hold_up_no_others() {
     };
     let half = others.len() / 2;
     told(&others[..half]).await;
-    // Also those that come later.
+    // Nor does a later waiter for the unavailable region delay the others.
     let late = wait(&here[away_ones[0]]);
     told(&others[half..]).await;
     assert!(!late.is_finished());
@@ -105,12 +105,12 @@ async fn latches_of_a_region_that_is_nowhere_hold_up_no_others() {
     }
 }
 
-/// A runtime that nobody drives but who blocks on it.
+/// A runtime that runs only while a caller blocks on it.
 fn alone() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Waits on a thread and a runtime of its own; says when it does.
+/// Waits on a thread and a runtime of its own, and signals once the wait has begun.
 fn wait_alone(latch: &Latch, waits: oneshot::Sender<()>) -> thread::JoinHandle<WaitOutcome> {
     let latch = latch.clone();
     thread::spawn(move || {
@@ -134,13 +134,13 @@ async fn waiter_is_notified_while_an_earlier_waiter_is_busy() {
             latches.latch(Level::Dc, &id).unwrap()
         });
         first.init(1, HOUR).await.unwrap();
-        // The connection to the server is dialled on this runtime, and stays.
+        // This runtime opens the connection to the server, and keeps it.
         second.init(1, HOUR).await.unwrap();
         let (waits, has_begun) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let (left, has_left) = oneshot::channel();
         let (end, ended) = mpsc::channel::<()>();
-        // Whoever waits first looks for all: on his runtime.
+        // The first waiter polls for all waiters, on its own runtime.
         let begins = thread::spawn(move || {
             let runtime = alone();
             runtime.block_on(async {
@@ -154,7 +154,7 @@ async fn waiter_is_notified_while_an_earlier_waiter_is_busy() {
             });
             let kept = (!is_dropped).then_some(runtime);
             left.send(()).unwrap();
-            // Nobody drives the runtime meanwhile.
+            // Nothing drives the runtime meanwhile.
             let _ = ended.recv();
             drop(kept);
         });
@@ -176,7 +176,7 @@ async fn waiter_is_notified_while_an_earlier_waiter_is_busy() {
 
 #[tokio::test]
 async fn who_waits_for_a_moment_is_not_kept_by_a_silent_server() {
-    // Long enough for a busy machine, and far less than a look may take.
+    // Long enough for a busy machine, and far shorter than a poll may take.
     const TIMEOUT: Duration = Duration::from_secs(4);
     let steady = connect().await;
     let table = latch_table(&steady, "latch_silent", 1, true).await;

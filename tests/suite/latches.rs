@@ -1,4 +1,4 @@
-//! Latches: what becomes of them, who counts, and what those are told who wait.
+//! Latches: their states, their counts, and the outcomes of waits.
 
 use std::{
     sync::Arc,
@@ -23,7 +23,7 @@ use crate::support::{
 const HOUR: Duration = Duration::from_secs(3_600);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The latches of one client, of two farms.
+/// Opens the latches of one client in two farms.
 async fn farms(
     connection: &Connection,
     what: &str,
@@ -82,7 +82,7 @@ async fn a_latch_is_made_counted_down_and_deleted() {
             let error = latch.count_down(1).await.unwrap_err();
             assert_eq!(error.kind(), ClientErrorKind::LimitExceeded);
             says(&error, &["reached"]);
-            // It is there as long as it lives.
+            // A reached latch exists until it expires.
             assert_eq!(
                 latch.init(1, HOUR).await.unwrap_err().kind(),
                 ErrorKind::LatchExists
@@ -95,7 +95,7 @@ async fn a_latch_is_made_counted_down_and_deleted() {
             for by in [latch.count_down(1).await, latch.count_up(1).await] {
                 assert_eq!(by.unwrap_err().kind(), ErrorKind::LatchAbsent);
             }
-            // A delete marker of the same moment would hide it.
+            // A delete marker with the same timestamp would hide the new latch.
             latch.init(2, HOUR).await.unwrap();
             assert_eq!(state(&latch).await, (LatchState::Open, Some(2)));
         }
@@ -161,7 +161,8 @@ async fn of_all_who_begin_a_latch_at_once_one_does() {
                 assert_eq!(state(&handles[0]).await, (LatchState::Open, Some(4)));
             }
         }
-        // Of two farms, one or none where nothing but their columns tells them of each other.
+        // Of two farms exactly one creates the latch. Without notes, each sees only the other's
+        // column, and both may fail.
         for round in 0..20 {
             let id = format!("two-{round}");
             let (ours, theirs) = (latch(&here, Level::Xdc, &id), latch(&there, Level::Xdc, &id));
@@ -235,7 +236,7 @@ async fn a_participant_counts_once() {
             ours.arrive("worker-3").await.unwrap_err().kind(),
             ClientErrorKind::LimitExceeded
         );
-        // Who has arrived is told so, though nothing is left.
+        // An earlier arrival is still recognized when nothing is left to count.
         assert!(!ours.arrive("worker-2").await.unwrap().counted);
         assert!(ours.delete().await.unwrap());
         assert_eq!(
@@ -246,7 +247,7 @@ async fn a_participant_counts_once() {
         assert!(ours.arrive("worker-1").await.unwrap().counted, "of a new latch");
         assert!(ours.delete().await.unwrap());
     }
-    // Of each latch but that it was deleted, for a while.
+    // A deleted latch leaves only a note of its deletion, for a limited time.
     let left = rows(
         &table.of(&connection),
         hbase_txn::Scan::prefix(latch_row("svc", "parts")),
@@ -278,7 +279,7 @@ async fn participants_are_refused_where_their_names_have_no_place() {
     admin.modify_table(&descriptor.with_family(family)).await.unwrap();
     let again = latch_manager(&connection, &table.name, "svc", "fra").await;
     for level in [Level::Dc, Level::Xdc] {
-        // Made without a note, as Java clients make them.
+        // Created without a note, as Java clients create them.
         let ours = latch(&again, level, &format!("parts-{level}"));
         assert_eq!(ours.arrive("worker-1").await.unwrap().left, 1);
         assert!(!ours.arrive("worker-1").await.unwrap().counted);
@@ -322,7 +323,7 @@ async fn latch_expires_on_time_whatever_the_counts() {
             assert_eq!(latch.count_down(1).await.unwrap_err().kind(), gone.1);
             assert_eq!(latch.count_up(1).await.unwrap_err().kind(), gone.1);
         }
-        // Nothing of it is in the next one.
+        // The next latch contains nothing of the expired one.
         dc.init(2, HOUR).await.unwrap();
         far.init(2, HOUR).await.unwrap();
         assert_eq!(state(&dc).await, (LatchState::Open, Some(2)));
@@ -373,7 +374,7 @@ async fn waiters_of_a_deleted_latch_are_notified() {
         let theirs = latch(&theirs, Level::Dc, "deleted");
         let before = spy.multi_calls();
         let waiting = tokio::spawn(async move { theirs.wait(PATIENCE).await });
-        // It is looked at again when the first look has told that it is there.
+        // A second poll means that the first one found the latch open.
         eventually("it was seen open", async || {
             (spy.multi_calls() >= before + 2).then_some(())
         })

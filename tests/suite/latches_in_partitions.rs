@@ -1,5 +1,5 @@
-//! Latches beside the data of a partition, counted down by transactions: the result and the count
-//! are one.
+//! Latches alongside the data of a partition, counted down by transactions: the result and the
+//! count are written atomically.
 
 use std::time::Duration;
 
@@ -32,21 +32,21 @@ fn with_latches(name: TableName) -> TableDescriptor {
     by_three(name).with_record_family().with_lock_family()
 }
 
-/// A client of the table, and its latches.
+/// Opens the table and its latches.
 async fn client(connection: &Connection, table: &TestTable) -> (PartitionedTable, PartitionLatches) {
     let table = table.open(connection).await;
     let latches = PartitionLatches::open(&table).await.unwrap();
     (table, latches)
 }
 
-/// A latch with so much to count down.
+/// Creates a latch with this count.
 async fn latch(latches: &PartitionLatches, prefix: &'static str, id: &str, count: u64) -> Latch {
     let latch = latches.latch(prefix, id).unwrap();
     latch.init(count, HOUR).await.unwrap();
     latch
 }
 
-/// A transaction that puts this row, in the partition that its first three bytes name.
+/// A transaction that puts this row into the partition of its first three bytes.
 fn writes(table: &PartitionedTable, row: &str) -> Transaction {
     table
         .transaction(row[..3].to_owned())
@@ -61,7 +61,7 @@ async fn left(latch: &Latch) -> Option<u64> {
     latch.show().await.unwrap().count
 }
 
-/// What a rejection says did not hold.
+/// Returns the conditions that did not hold.
 fn refused_by(outcome: Outcome) -> Vec<String> {
     match outcome {
         Outcome::Rejected(rejection) => rejection.failed.into_iter().map(|failed| failed.label).collect(),
@@ -90,7 +90,7 @@ async fn a_latch_in_a_partition_is_one_like_others() {
         ("one#parts", LatchState::Open, Some(1))
     );
     assert_eq!((info.farms.len(), info.arrived), (0, Some(1)));
-    // Another id, and another partition, are other latches.
+    // The same id in another partition is another latch, and so is another id.
     for (prefix, id) in [("one", "part"), ("onf", "parts")] {
         let other = latches.latch(prefix, id).unwrap();
         assert_eq!(other.show().await.unwrap().state, LatchState::Absent);
@@ -143,7 +143,7 @@ async fn the_result_is_written_and_the_latch_counted_down_or_neither() {
     ] {
         assert_eq!(is_written(&table, row).await, expected, "{row}");
     }
-    // A condition of the transaction that does not hold lets nothing be counted.
+    // Nothing is counted if a condition of the transaction does not hold.
     parts.init(1, HOUR).await.unwrap();
     let transaction = writes(&table, "two6")
         .count_down(&parts, 1)
@@ -189,7 +189,7 @@ async fn update_writes_and_counts_down_together_or_not_at_all() {
         "xxxx",
         "all but the one that was refused"
     );
-    // Without anything else, too.
+    // An update may consist of a count-down alone.
     parts.count_up(1).await.unwrap();
     let alone = |view: &mut UpdateView<'_>| view.count_down(&parts, 1).map(drop);
     table.update("upd", alone).await.unwrap();
@@ -216,7 +216,7 @@ async fn repeated_participant_counts_once_and_the_rest_is_applied() {
         assert!(is_written(&table, row).await);
         assert_eq!(left(&parts).await, Some(1));
     }
-    // It counts alone as in transactions.
+    // Arrivals outside transactions share the participants with those in transactions.
     assert!(!parts.arrive("w1").await.unwrap().counted);
     assert!(parts.arrive("w2").await.unwrap().counted);
     with("arr3", "w2").await.into_result().unwrap();
@@ -288,7 +288,7 @@ async fn transaction_with_an_id_counts_once_for_its_latch() {
         assert_eq!(other.into_result().unwrap_err().kind(), ErrorKind::IdReused);
     }
     assert_eq!(left(&parts).await, Some(2));
-    // Replayed whatever became of the latch.
+    // The commit is replayed even though the latch is gone.
     assert!(parts.delete().await.unwrap());
     assert!(commit(&by_one).await.into_result().unwrap().replayed);
 }
@@ -317,7 +317,7 @@ async fn lost_answers_are_unknown_or_found_out_and_count_once() {
     let shared = &SHARED.get().await;
     let (table, latches) = client(&connection, shared).await;
     let parts = latch(&latches, "los", "parts", 100).await;
-    // The first transactions of a client try what the server can do, by calls of their own.
+    // A client's first transactions prove the server's abilities, with calls of their own.
     let first = table
         .transaction("los")
         .recorded()
@@ -325,7 +325,7 @@ async fn lost_answers_are_unknown_or_found_out_and_count_once() {
     first.commit().await.into_result().unwrap();
 
     let mut expected = 100;
-    // Recorded, it is sent again, and is applied once.
+    // A recorded transaction is sent again and applied once.
     for (number, action) in [
         Action::Duplicate,
         Action::CutBeforeRequest,
@@ -345,7 +345,7 @@ async fn lost_answers_are_unknown_or_found_out_and_count_once() {
     }
 
     for (action, applied) in [(Action::DropAnswer, true), (Action::DropRequest, false)] {
-        // As long as nothing gets through nobody knows, and then it is settled.
+        // The outcome is unknown while nothing gets through, and can be settled afterwards.
         let table = table.clone().with_operation_timeout(SOON);
         for recorded in [false, true] {
             let row = format!("los{recorded}{applied}");
@@ -392,7 +392,7 @@ async fn late_commit_does_not_count_on_a_changed_latch() {
     assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome}");
     assert_eq!(parts.count_down(1).await.unwrap().left, 4);
     assert_eq!(proxy.release().await, 1);
-    // Whatever the server does with it, it does not count, and then it does not write either.
+    // When the held request arrives, it must not count, and so must not write either.
     let behind = writes(&table, "lat2").count_down(&parts, 1);
     behind.commit().await.into_result().unwrap();
     eventually("the late commit is through", async || {

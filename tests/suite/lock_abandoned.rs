@@ -1,4 +1,4 @@
-//! Attempts whose answers were lost, and that may still take their lock.
+//! Attempts whose answers were lost and that may still acquire their lock.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ async fn manager(connection: &Connection, table: &TestTable) -> LockManager {
         .unwrap()
 }
 
-/// A connection through a proxy that does not keep anybody waiting.
+/// Connects through a proxy, with a short timeout.
 async fn behind(proxy: &Proxy) -> Connection {
     let config = standalone().config();
     connect_by(
@@ -46,7 +46,7 @@ async fn lose_an_attempt(locks: &LockManager, id: &str) {
     assert!(error.is_outcome_unknown(), "{error}");
 }
 
-/// Does this to the first `Multi`, and something else to all behind it.
+/// Applies `first` to the first `Multi`, and `then` to all later ones.
 fn first_and_then(first: Action, then: Action) -> impl FnMut(&Request) -> Action {
     let mut first = Some(first);
     move |request| match request.method == "Multi" {
@@ -63,7 +63,7 @@ async fn attempt_is_given_back_however_long_the_network_is_down() {
     let locks = manager(&behind(&proxy).await, &table).await;
     proxy.rule(first_and_then(Action::CutBeforeAnswer, Action::CutBeforeRequest));
     lose_an_attempt(&locks, "outage").await;
-    // An hour would do no more than this: no look succeeds.
+    // Every check fails meanwhile. A longer outage would make no difference.
     tokio::time::pause();
     for _ in 0..20 {
         tokio::time::advance(Duration::from_secs(10)).await;
@@ -95,7 +95,7 @@ async fn many_lost_attempts_at_one_lock_are_watched_as_one() {
         (proxy.requests("Multi") >= before + 10).then_some(())
     })
     .await;
-    // The pauses of one watcher grow to 2 s. Each of twelve watchers would look at least once in
+    // The pauses of one watcher grow to 2 s. Each of twelve watchers would check at least once in
     // that time.
     assert!(
         began.elapsed() >= Duration::from_secs(2),

@@ -1,4 +1,4 @@
-//! How many calls locks make.
+//! The number of calls that locks make.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -76,7 +76,7 @@ async fn an_uncontended_acquire_is_one_round_trip_and_so_is_a_release() {
 #[tokio::test]
 async fn one_of_a_thousand_waiting_tasks_polls_and_all_get_the_lock() {
     const TASKS: usize = 1_000;
-    /// A single one's pauses grow up to half a second: it needs seconds for so many looks.
+    /// The pauses of a single poller grow to half a second, so that this many polls take seconds.
     const LOOKS: usize = 24;
     let other = connect().await;
     for table in [&SHARED, &OURS] {
@@ -115,7 +115,7 @@ async fn one_of_a_thousand_waiting_tasks_polls_and_all_get_the_lock() {
         };
         let (_, polls) = futures::join!(crowd, release);
         assert_eq!(entered.load(Ordering::SeqCst), TASKS);
-        // The one that polled may look twice more; whoever comes next finds the lock free.
+        // The polling task may poll twice more; each next task finds the lock free.
         let calls = spy.multi_calls() - polls;
         assert!(calls <= 2 * TASKS + 2, "{calls} calls for {TASKS} turns");
     }

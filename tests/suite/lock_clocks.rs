@@ -1,4 +1,4 @@
-//! Locks that were given back on a server whose clock is ahead of that of the present one.
+//! Locks that were released on a server whose clock was ahead of the present server's.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,14 +16,13 @@ use crate::support::{
 };
 
 const CLIENT: &str = "clocks";
-/// HBase lets a server join whose clock is so far ahead.
+/// HBase accepts a server whose clock is this far ahead.
 const AHEAD: Duration = Duration::from_secs(30);
-/// When more than 90 s of it are left, it is deleted when it is given back; else it is written
-/// over.
+/// A release deletes a lease with more than 90 s left, and overwrites a shorter one.
 const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_secs(60);
 
-/// What such a server stamps.
+/// Returns a timestamp of such a server.
 fn ahead() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     u64::try_from((now + AHEAD).as_millis()).unwrap()
@@ -47,7 +46,7 @@ impl Case {
         }
     }
 
-    /// Makes a row look as if what it has was given back on a server that is ahead.
+    /// Makes a row look released by a server that is ahead.
     async fn give_back_ahead(&self, row: &bytes::Bytes, slot: &str, lease: Duration) {
         let at = ahead();
         let [marker, owner] = ["L", "O"].map(|column| format!("{column}{slot}"));
@@ -98,7 +97,7 @@ async fn lock_given_back_ahead_of_the_clock_is_acquired_at_once(
             .await;
         case.delete_ahead(&row).await;
     }
-    // Again, because each of them is ahead, too.
+    // Repeated, because the cells of each of these holds are ahead as well.
     for lease in [LONG, SHORT, LONG, LONG, SHORT] {
         let guard = case.acquire(lease).await;
         assert!(guard.fencing() > fencing);

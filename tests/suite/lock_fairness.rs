@@ -19,13 +19,13 @@ use crate::support::{
 const LEASE: Duration = Duration::from_secs(20);
 const WAIT: Duration = Duration::from_secs(120);
 
-/// What came of processes that hold, release and ask again at once.
+/// The results of processes that hold, release and immediately request the lock again.
 #[derive(Debug)]
 struct Shares {
-    /// How often each of them held the lock.
+    /// How often each process held the lock.
     holds: Vec<usize>,
     longest_wait: Duration,
-    /// All of them did this in it.
+    /// The duration of the whole run.
     took: Duration,
     calls: usize,
 }
@@ -35,7 +35,7 @@ impl Shares {
         self.holds.iter().sum()
     }
 
-    /// How long it takes until each of them has held the lock once.
+    /// The mean time in which each process holds the lock once.
     fn round(&self) -> Duration {
         self.took / u32::try_from(self.total()).unwrap() * u32::try_from(self.holds.len()).unwrap()
     }
@@ -45,7 +45,7 @@ impl Shares {
     }
 }
 
-/// Each process has locks of its own, as far as they know of each other.
+/// Opens a lock manager for each process; none knows of another.
 async fn processes(number: usize) -> (TestTable, Spy, Vec<LockManager>) {
     let (connection, spy) = spied().await;
     let table = lock_table(&connection, "fair", 1, false).await;
@@ -64,7 +64,7 @@ async fn compete(spy: &Spy, managers: &[LockManager], hold: Duration, lasts: Dur
             let request = locks.lock(Level::Dc, "one").unwrap().ttl(LEASE).wait(WAIT);
             let guard = request.acquire().await.unwrap();
             let waited = asked.elapsed();
-            // At the end all acquire it once more.
+            // After the end each process acquires the lock once more.
             if Instant::now() < end {
                 longest = longest.max(waited);
                 holds += 1;
@@ -83,8 +83,7 @@ async fn compete(spy: &Spy, managers: &[LockManager], hold: Duration, lasts: Dur
     }
 }
 
-/// The calls a second are those of processes that asked at random, each for itself, and a quarter
-/// more.
+/// The call limits are those of processes that poll at random and independently, plus a quarter.
 #[rstest]
 #[case::two(2, 100, 28.0)]
 #[case::two_that_hold_long(2, 1_000, 7.0)]
@@ -110,7 +109,7 @@ async fn competing_processes_take_turns(
     assert!(calls <= most_calls, "{calls} calls/s, {shares:?}");
 }
 
-/// The tickets of waiting processes, by their columns.
+/// Returns the columns of the waiting processes' tickets.
 async fn tickets(connection: &Connection, table: &TestTable) -> Vec<Bytes> {
     let row = table
         .of(connection)
@@ -129,8 +128,8 @@ async fn until_waiting(connection: &Connection, table: &TestTable, processes: us
     .await;
 }
 
-/// Writes the ticket of a process that dies: its arrival, zero for the cell's own timestamp, and 16
-/// bytes of its own.
+/// Writes the ticket of a process that dies: its arrival, where zero means the cell's own
+/// timestamp, and 16 unique bytes.
 async fn wait_and_die(connection: &Connection, table: &TestTable, ttl: Option<Duration>) {
     let row = companion_row("fair", "one");
     let value = [&[0; 8][..], &[7; 16]].concat();
@@ -142,7 +141,7 @@ async fn wait_and_die(connection: &Connection, table: &TestTable, ttl: Option<Du
     table.of(connection).put(ticket).await.unwrap();
 }
 
-/// Also one whose ticket outlives its TTL, as on a server whose clock is behind.
+/// A ticket may outlive its TTL on a server whose clock is behind.
 #[rstest]
 #[case::expires(Some(Duration::from_secs(3)))]
 #[case::never_expires(None)]
@@ -219,7 +218,7 @@ async fn processes_acquire_in_order_of_arrival() {
     .await;
 }
 
-/// Short holds make the waiting processes poll often; a long one must not keep them at it.
+/// Short holds make the waiting processes poll often; during a long one they must slow down.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_hold_after_short_ones_is_polled_seldom() {
     let (_table, spy, managers) = processes(5).await;
@@ -242,6 +241,6 @@ async fn long_hold_after_short_ones_is_polled_seldom() {
         calls
     };
     let (calls, _) = join!(holding, join_all(waiting));
-    // At least half a second apart behind the first ten of each.
+    // After the first ten polls of each process, polls are at least half a second apart.
     assert!(calls <= 4 * (10 + 6 * 4), "{calls} calls");
 }

@@ -1,4 +1,4 @@
-//! Clients of the Java library and of this one on the same locks.
+//! Java clients and this library on the same locks.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn java_and_ours_exclude_each_other_until_the_release() {
                 assert!(!shown.at_odds);
                 java.release(theirs).await.unwrap();
 
-                // In the millisecond of the deletion a put is hidden.
+                // A put in the millisecond of the deletion is hidden.
                 let guard = acquire(&locks, level).await;
                 assert!(!java.acquire(theirs, 60).await.unwrap());
                 assert!(guard.is_held());
@@ -106,7 +106,7 @@ async fn java_release_of_our_lock_admits_none_of_ours_and_is_seen() {
     let theirs = java_lock(&table.name, "DC");
     let level = Level::Dc;
 
-    // Removed: told by a renewal, and by a release.
+    // Removed by a Java client: a renewal reports it, and so does a release.
     for renewed in [true, false] {
         let guard = acquire(&locks, level).await;
         java.release(theirs).await.unwrap();
@@ -131,8 +131,8 @@ async fn java_release_of_our_lock_admits_none_of_ours_and_is_seen() {
         assert!(shown.holder.is_none() && !shown.at_odds);
     }
 
-    // Taken by Java, which sees only the lock row: it and ours believe that they hold it, and no
-    // other of ours gets in.
+    // Acquired by a Java client, which sees only the lock row: the Java client and the holder both
+    // believe that they hold the lock, and no other client of this library acquires it.
     let guard = acquire(&locks, level).await;
     java.release(theirs).await.unwrap();
     super::support::eventually("Java gets the row", async || {
@@ -169,7 +169,7 @@ async fn forced_java_lock_with_a_stamp_ahead_is_free_at_once() {
     let table = lock_table(&connection, "forced", 1, false).await;
     let locks = lock_manager(&connection, &table.name, CLIENT).await;
     let theirs = java_lock(&table.name, "DC");
-    // Ahead of the server's clock, where its own release removes nothing.
+    // Stamped ahead of the server's clock, so that the Java client's own release removes nothing.
     assert!(java.acquire_by_clock(theirs, 60, 60_000).await.unwrap());
     java.release(theirs).await.unwrap();
     assert!(is_refused(&locks, Level::Dc).await);
@@ -182,7 +182,7 @@ async fn forced_java_lock_with_a_stamp_ahead_is_free_at_once() {
     assert_eq!(locks.show(Level::Dc, "order-1").await.unwrap().holder, None);
 }
 
-/// Keys among Java's vectors that are names of locks, and their rows.
+/// The keys among the Java vectors that are valid lock names, and their rows.
 fn named_rows() -> Vec<(Level, Vec<String>, Bytes)> {
     let byte = |hex: &str| u8::from_str_radix(hex, 16).unwrap();
     let bytes = |hex: &str| -> Vec<u8> {
@@ -254,7 +254,7 @@ async fn lock_table_is_javas_with_a_split_restriction() {
     assert_eq!(ours_now.families, theirs.families);
     ours_now.adds_whole_buckets_to(&theirs);
 
-    // And Java takes it as it is.
+    // The Java client accepts the table as it is.
     let lock = java_lock(&ours.name, "DC");
     assert!(java.acquire(lock, 60).await.unwrap());
     java.release(lock).await.unwrap();

@@ -1,4 +1,4 @@
-//! What HBase's cells do in the layout of locks, and what the protocol of this library makes of it.
+//! The behaviour of HBase's cells in the layout of locks, and how this library's protocol uses it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,8 +14,8 @@ use crate::support::{
 };
 
 const CLIENT: &str = "layout";
-/// A server's clock and its expiries are this exact; a busy machine answers later, and is judged by
-/// when it was asked.
+/// The precision of a server's clock and expiries, in milliseconds. A busy machine may answer
+/// later; the time of the request counts.
 const EXACT: u64 = 5;
 
 struct Rig {
@@ -50,7 +50,7 @@ impl Rig {
         self.table().put(put).await.unwrap();
     }
 
-    /// Writes a marker at a time, to live so long from then on.
+    /// Writes a marker with a timestamp and a TTL, both in milliseconds.
     async fn mark(&self, row: &Bytes, value: &'static str, at: u64, ttl: u64) {
         let put = Put::new(row.clone()).cell_at("D", "L", at, value);
         self.put(put.ttl(Duration::from_millis(ttl))).await;
@@ -67,8 +67,8 @@ impl Rig {
         marker.is_some_and(|(_, value)| !value.is_empty())
     }
 
-    /// Acquires as a Java client does whose clock says so: whether it is told that it holds the
-    /// lock.
+    /// Acquires as a Java client with this clock does, and returns whether that client believes
+    /// that it holds the lock.
     async fn java_acquires(&self, row: &Bytes, at: u64, ttl: u64) -> bool {
         let put = Put::new(row.clone())
             .cell("D", "L", "M")
@@ -92,7 +92,7 @@ fn now() -> u64 {
     u64::try_from(now.as_millis()).unwrap()
 }
 
-/// Until the clock, which the server has as well, is past this.
+/// Sleeps until the clock, which is also the server's, is past the moment.
 async fn sleep_until(moment: u64) {
     while now() <= moment {
         tokio::time::sleep(Duration::from_millis(moment + 1 - now().min(moment))).await;
@@ -172,7 +172,7 @@ async fn slow_java_clock_is_hidden_by_a_release_stamped_now_only() {
         ];
         assert_eq!(told, [true, at_now], "{id}");
     }
-    // Ours is of that kind.
+    // This library's release keeps the timestamp of the marker.
     let locks = rig.locks().await;
     let guard = locks.lock(Level::Dc, "ours").unwrap().acquire().await.unwrap();
     let row = lock_row(CLIENT, "ours");
@@ -254,7 +254,7 @@ async fn renewal_at_a_new_timestamp_would_outlive_a_release() {
     rig.mark(&row, "", taken, 30_000).await;
     assert!(rig.is_marked(&row).await);
 
-    // So ours renews where the marker is.
+    // Hence this library renews at the timestamp of the marker.
     let locks = rig.locks().await;
     let guard = locks.lock(Level::Dc, "ours").unwrap().acquire().await.unwrap();
     let row = lock_row(CLIENT, "ours");
@@ -292,7 +292,7 @@ async fn a_renewal_can_not_shorten_a_lease() {
     sleep_until(taken + 500 + EXACT).await;
     assert!(rig.is_marked(&row).await);
 
-    // So ours does not claim to.
+    // Hence this library does not report a shorter lease.
     let locks = rig.locks().await;
     let guard = locks.lock(Level::Dc, "ours").unwrap().acquire().await.unwrap();
     let shorter = Duration::from_millis(200);
@@ -302,7 +302,7 @@ async fn a_renewal_can_not_shorten_a_lease() {
     assert_eq!(holder.lease, Some(Duration::from_secs(30)));
 }
 
-/// Its client knows nothing of what lies below, and does not clear it away.
+/// A Java client does not clear away the cells under its own marker.
 #[tokio::test]
 async fn java_lease_over_our_longer_one_uncovers_a_marker() {
     let rig = Rig::new("uncovered", false).await;

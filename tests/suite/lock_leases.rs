@@ -1,4 +1,4 @@
-//! Leases whose renewals are answered late, or not at all.
+//! Leases whose renewals are answered late or not at all.
 
 use std::time::{Duration, Instant};
 
@@ -30,13 +30,13 @@ fn without_java_clients(name: TableName) -> TableDescriptor {
         .descriptor()
 }
 
-/// A manager whose calls go through a proxy.
+/// Opens a manager whose calls go through a proxy.
 async fn behind(proxy: &Proxy, table: &TestTable, client: &str) -> LockManager {
     let connection = connect_by(proxy.clone(), standalone().config()).await;
     lock_manager(&connection, &table.name, client).await
 }
 
-/// The `Multi` behind the next so many is answered so late.
+/// Lets `behind` `Multi` calls pass and delays the answer to the next one.
 fn delay_answer(proxy: &Proxy, behind: usize, delay: Duration) {
     let mut left = behind;
     proxy.rule(move |request| match request.method.as_str() {
@@ -52,7 +52,7 @@ fn delay_answer(proxy: &Proxy, behind: usize, delay: Duration) {
     });
 }
 
-/// Every `Multi` is answered so late.
+/// Delays the answer to every `Multi`.
 fn delay_answers(proxy: &Proxy, delay: Duration) {
     proxy.rule(move |request| match request.method.as_str() {
         "Multi" => Action::DelayAnswer(delay),
@@ -103,7 +103,7 @@ async fn renewal_by_token_answered_after_the_lease_is_a_loss() {
         .acquire()
         .await
         .unwrap();
-    // The lock is read, and the time is asked for; then it is renewed.
+    // Two calls read the lock and the server's time; the third one renews.
     delay_answer(&proxy, 2, 2 * LEASE);
     let renewed = locks.renew(Level::Dc, "a", guard.token(), LEASE).await.unwrap();
     assert_eq!(renewed, Some(LockLoss::Expired));
@@ -131,14 +131,14 @@ async fn permits_and_readers_renewed_too_late_are_lost() {
 
     proxy.pass_all();
     let leader = campaign.ttl(LEASE).lead().await.unwrap();
-    // Its renewals in the background are answered late, too.
+    // The answers to its background renewals are late as well.
     delay_answers(&proxy, 2 * LEASE);
     let error = within(4 * LEASE, leader.guard().renew()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost, "{error}");
     assert!(!leader.is_leader());
 }
 
-/// A network that drops a connection without a word, as a firewall does that has forgotten it.
+/// A network that drops a connection silently, as a firewall does when it has forgotten it.
 #[tokio::test]
 async fn silent_connection_does_not_cost_renewed_locks() {
     let table = OURS.get().await;
@@ -178,7 +178,7 @@ async fn renewal_by_its_caller_survives_a_silent_connection() {
         let request = if renewed { request.auto_renew() } else { request };
         let guard = request.acquire().await.unwrap();
         forwarder.silence_existing();
-        // The renewals in the background wait for the caller's.
+        // Background renewals wait for the caller's renewal.
         within(LEASE / 2, guard.renew()).await.unwrap();
         assert!(guard.remaining() > LEASE / 2);
         assert!(guard.release().await.unwrap().is_released());

@@ -1,5 +1,5 @@
-//! What locks promise beyond the layout that they are kept in, one test for each weakness of the
-//! layout's own protocol.
+//! Guarantees of locks beyond their storage layout: one test for each weakness of the layout's own
+//! protocol.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -67,7 +67,7 @@ async fn w1_lock_acquired_right_after_a_release_has_one_holder() {
         let (one, other) = two(&connection, &table, "w1").await;
         for _ in 0..100 {
             if java {
-                // Hides what is put within the same millisecond.
+                // Hides puts of the same millisecond.
                 let removal = Delete::new(lock_row("w1", "a"));
                 table.of(&connection).delete(removal).await.unwrap();
             }
@@ -81,7 +81,8 @@ async fn w1_lock_acquired_right_after_a_release_has_one_holder() {
     }
 }
 
-/// A Java client puts at the time of its own clock, and believes what a check-and-put says.
+/// A Java client's put has the timestamp of its own clock, and the client trusts the result of its
+/// check-and-put.
 #[tokio::test]
 async fn w1_protection_hides_no_java_lock_but_by_an_overtaking_hold() {
     let connection = connect().await;
@@ -114,7 +115,7 @@ async fn w1_protection_hides_no_java_lock_but_by_an_overtaking_hold() {
         assert_eq!(java_acquires("deleted", at).await, !protected);
         assert_eq!(is_refused(&locks, "deleted").await, protected);
 
-        // On its way for longer than one of ours acquires and releases.
+        // In flight for longer than an acquire and a release by this library take.
         let at = millis(SystemTime::now()) - 1;
         release(acquire(&locks, "overtaken", LEASE).await).await;
         assert!(java_acquires("overtaken", at).await);
@@ -146,8 +147,8 @@ async fn w2_only_its_owner_releases_and_renews_a_lock() {
     }
 }
 
-/// The row is stamped by the server: what is put without a time of its own comes to lie above what
-/// is there, and what has one does not.
+/// A put without a timestamp gets one from the server, above the existing cells. A put with its own
+/// timestamp does not.
 #[tokio::test]
 async fn w3_the_servers_clock_decides_when_a_lease_begins_and_ends() {
     let connection = connect().await;
@@ -162,7 +163,7 @@ async fn w3_the_servers_clock_decides_when_a_lease_begins_and_ends() {
     let guard = acquire(&one, "a", lease).await;
     let holder = other.show(Level::Dc, "a").await.unwrap().holder.unwrap();
     assert!(millis(holder.since) >= ahead);
-    // This side never counts on more than it asked for.
+    // The client never assumes a longer lease than it requested.
     assert!(guard.remaining() < lease);
     let began = Instant::now();
     assert_eq!(guard.lost().await, LockLoss::Expired);
@@ -192,13 +193,13 @@ async fn w4_leases_below_a_second_are_exact_or_refused() {
             let guard = acquire(&one, &id, Duration::from_millis(lease)).await;
             let holder = other.show(Level::Dc, &id).await.unwrap().holder;
             let end = holder.map(|holder| millis(holder.since) + lease);
-            // A busy machine.
+            // On a busy machine the lease may be over already.
             let Some(end) = end else { return };
             while millis(SystemTime::now()) < end {
                 let refused = is_refused(&other, &id).await;
                 assert!(refused || millis(SystemTime::now()) >= end, "{lease} ms");
             }
-            // The rows of a lock are not taken in the same millisecond.
+            // The rows of a lock may be acquired in different milliseconds.
             let next = acquire(&other, &id, LEASE).await;
             assert!(next.fencing() > guard.fencing());
             let taken = millis(other.show(Level::Dc, &id).await.unwrap().holder.unwrap().since);
@@ -222,7 +223,7 @@ async fn w5_a_lock_is_renewed_its_loss_is_told_and_its_numbers_rise() {
             assert!(is_refused(&other, "a").await);
             assert!(guard.is_held());
         }
-        // A Java client's release.
+        // A release by a Java client.
         let removal = Delete::new(lock_row("w5", "a"));
         table.of(&connection).delete(removal).await.unwrap();
         let told = tokio::time::timeout(lease, guard.lost()).await;
@@ -234,8 +235,8 @@ async fn w5_a_lock_is_renewed_its_loss_is_told_and_its_numbers_rise() {
         drop(guard);
         for round in 0..20 {
             let forgotten = round % 3 == 1;
-            // Short only where it has to end by itself: a stall of the server would end one that is
-            // to be released.
+            // Short only for a lease that has to expire. A stall of the server would end one that
+            // is to be released.
             let lease = if forgotten {
                 Duration::from_millis(400)
             } else {
@@ -292,7 +293,7 @@ async fn w7_hot_lock_leaves_the_same_cells_after_many_cycles() {
         for _ in 0..300 {
             release(acquire(&locks, "a", LEASE).await).await;
         }
-        // Not even markers of deletions, which only a major compaction takes away.
+        // Not even delete markers, which only a major compaction removes.
         let stored = rows(&table.of(&connection), Scan::new().raw()).await;
         let deletions = stored
             .iter()
@@ -326,13 +327,13 @@ async fn w8_wait_ends_at_its_deadline_and_many_poll_like_one() {
     };
     let alone = asked(1).await;
     let many = asked(200).await;
-    // Each of them may make its last attempt when its turn comes at the end.
+    // Each task may make a last attempt when its turn comes at the end.
     assert!(
         alone < 60 && many < 2 * alone + 60,
         "{alone} calls, and {many} of many"
     );
 
-    // Who waits is not a whole second late.
+    // A waiter acquires the lock soon after its release.
     let began = Instant::now();
     let next = tokio::spawn(async move { acquire(&one, "a", LEASE).await });
     release(held).await;
@@ -386,7 +387,7 @@ async fn w10_a_level_is_a_part_of_the_key_and_no_more() {
     for guard in [here, there, everywhere] {
         release(guard).await;
     }
-    // Nothing is replicated, which could make no lock exclusive anyway.
+    // The family is not replicated. Replication could not make a lock exclusive anyway.
     let descriptor = connection.admin().descriptor(&table.name).await.unwrap();
     assert_eq!(
         descriptor

@@ -1,4 +1,4 @@
-//! Guards made from a token: locks that another process, or an earlier run, acquired and detached.
+//! Guards from a token: locks that another process, or an earlier run, acquired and detached.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ fn without_java_clients(name: TableName) -> TableDescriptor {
     LockTableOptions::from(name).without_java_clients().descriptor()
 }
 
-/// Two processes with locks in one table.
+/// Opens the lock managers of two processes on one table.
 async fn two(connection: &Connection, table: &TestTable) -> [LockManager; 2] {
     [
         lock_manager(connection, &table.name, "resume").await,

@@ -26,7 +26,7 @@ fn with_locks(name: TableName) -> TableDescriptor {
     by_three(name).with_lock_family()
 }
 
-/// Far longer than anything here takes: a lease that ends is not mistaken for a release.
+/// Far longer than any test takes, so that an expired lease is not mistaken for a release.
 const LEASE: Duration = Duration::from_secs(80);
 const SOON: Duration = Duration::from_secs(20);
 
@@ -50,12 +50,12 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Drops it where there is no runtime.
+/// Drops the guard outside of any runtime.
 fn drop_on_a_thread(guard: impl Send + 'static) {
     thread::spawn(move || drop(guard)).join().unwrap();
 }
 
-/// A lock that was acquired in a runtime that is gone.
+/// Acquires a lock in a runtime that is gone when the guard is returned.
 fn acquired_elsewhere(table: TableName, id: &'static str) -> LockGuard {
     let acquired = thread::spawn(move || {
         runtime().block_on(async {
@@ -74,7 +74,7 @@ async fn guard_dropped_outside_a_runtime_is_released() {
     let (locks, others) = (manager(&connection, &table).await, manager(&other, &table).await);
     drop_on_a_thread(request(&locks, "thread").auto_renew().acquire().await.unwrap());
     is_released(&others, "thread").await;
-    // Nor does it help that the runtime there ends at once.
+    // The same if the runtime of the drop ends at once.
     let guard = request(&locks, "brief").acquire().await.unwrap();
     let brief = thread::spawn(move || runtime().block_on(async move { drop(guard) }));
     brief.join().unwrap();

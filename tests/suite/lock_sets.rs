@@ -1,4 +1,4 @@
-//! Several locks, all or none.
+//! Sets of locks, acquired all or none.
 
 use std::{
     sync::{
@@ -114,7 +114,7 @@ async fn sets_that_overlap_never_wait_for_each_other_for_ever() {
     futures::future::join_all(philosophers).await;
 }
 
-/// Ids in this order of their rows, the first bytes of which are ASCII and differ.
+/// Returns two ids in the order of their rows, whose first bytes are ASCII and differ.
 fn two_ids(client: &str) -> [String; 2] {
     let first_byte = |id: &String| lock_row(client, id)[0];
     let mut ids = (0..)
@@ -150,7 +150,7 @@ async fn set_keeps_its_locks_while_it_waits_beyond_their_lease() {
         let set = within(LEASE, waiting).await.unwrap().unwrap();
         assert!(set.is_held());
         assert_eq!(set.guards()[1].token(), token, "it was held all the time");
-        // From now on nobody renews them.
+        // From now on nothing renews them.
         let (_, loss) = within(SHORT, set.lost()).await;
         assert_eq!(loss, LockLoss::Expired);
     }
@@ -191,7 +191,7 @@ async fn set_takes_one_call_for_each_region() {
         let table = lock_table(&other, "lock-set-regions", regions, false).await;
         let map = table.regions(&other).await;
         assert_eq!(map.len(), regions);
-        // Some in each.
+        // Some ids in each region.
         let ids: Vec<String> = map
             .iter()
             .flat_map(|region| {
@@ -220,7 +220,7 @@ async fn set_takes_one_call_for_each_region() {
             }
             release(all).await;
         }
-        // One of them is another's, and nothing of the others stays, in whichever region.
+        // Another client holds one of them, and no other one stays held, whatever its region.
         let held = try_lock(&others, ids[1]).await.unwrap();
         let error = LockSet::acquire(set(&locks, &ids, Duration::ZERO))
             .await

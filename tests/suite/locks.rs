@@ -1,4 +1,4 @@
-//! Locks: who holds them, how holds end, and what is told of them.
+//! Locks: their holders, how holds end, and what the managers report.
 
 use std::time::{Duration, Instant};
 
@@ -253,7 +253,7 @@ async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
         let guard = try_lock(&locks, "t", LEASE).await.expect("nobody has it");
         assert!(guard.release().await.unwrap().is_released());
 
-        // One task has its turn, and what it sent does not arrive.
+        // One task has its turn, and its request is held back.
         proxy.once("Multi", Action::Hold);
         let sent = proxy.requests("Multi");
         let first = tokio::spawn(locks.lock(Level::Dc, "t").unwrap().ttl(LEASE).acquire());
@@ -268,7 +268,7 @@ async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
             "a task of the process holds it"
         );
         assert!(guard.release().await.unwrap().is_released());
-        // Nor does what comes of the first one, which nobody waits for any more, stay behind.
+        // The late result of the first attempt, which no task waits for, is released as well.
         first.abort();
         proxy.release().await;
         let guard = eventually("what was won late is given back", async || {
@@ -276,7 +276,7 @@ async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
         })
         .await;
 
-        // Somebody else holds it, and one task waits.
+        // Another client holds the lock, and one task waits.
         let waiting = tokio::spawn(locks.lock(Level::Dc, "t").unwrap().wait(LEASE).acquire());
         let began = Instant::now();
         while began.elapsed() < Duration::from_millis(300) {
@@ -366,7 +366,7 @@ async fn a_token_releases_and_renews_from_another_process() {
             .lease
             .unwrap();
         assert!(lease >= 2 * LEASE, "{lease:?}");
-        // The guard knows nothing of that, and its own renewal finds out.
+        // The guard does not know of that. Its own renewal notices it.
         guard.renew().await.unwrap();
         let info = one.show(Level::Dc, "t").await.unwrap();
         assert!(

@@ -1,4 +1,4 @@
-//! Addresses that lead nowhere, to strangers, or to a cluster by a wrong path.
+//! Unreachable addresses, addresses of other services, and wrong paths to a cluster.
 
 use std::time::{Duration, Instant};
 
@@ -109,7 +109,7 @@ async fn what_is_no_address_is_refused_and_told_what_one_looks_like(#[case] uri:
     says(&error, &[why, "hbase+rpc://host:port"]);
 }
 
-/// The registry is right, but where it leads to nobody serves rows.
+/// The registry works, but no region server answers at the address it returns.
 #[rstest]
 #[case(Peer::Nobody, ClientErrorKind::DeadlineExceeded, "can't connect")]
 #[case(Peer::Http, ClientErrorKind::Protocol, "does not speak HBase's protocol")]
@@ -161,7 +161,7 @@ async fn silent_server_fails_reads_and_leaves_writes_unknown() {
     assert!(!read.is_outcome_unknown() && read.is_retryable(), "{read}");
     says(&read, &["row silent", "stage: ", "server 127.0.0.1:", "attempt "]);
 
-    // The server was well all the time, and had heard the write.
+    // The server worked all the time and had received the write.
     forwarder.mute(false);
     assert_eq!(value(&table, "silent").await.as_deref(), Some("2"));
 }

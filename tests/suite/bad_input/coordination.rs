@@ -1,4 +1,4 @@
-//! Semaphores, elections and read/write locks that can't be, and rows that a stranger wrote.
+//! Invalid semaphores, elections and read/write locks, and rows with foreign cells.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn is(error: &Error, kind: ErrorKind, parts: &[&str]) {
     says(error, parts);
 }
 
-/// The row of a key, as the table has it.
+/// Returns the table's row of a key.
 async fn row_of(connection: &Connection, table: &TestTable, key: &str) -> Bytes {
     let found = rows(&connection.table(table.name.clone()).unwrap(), Scan::new()).await;
     let row = found.iter().find(|row| &row.key()[1..] == key.as_bytes());
@@ -82,7 +82,7 @@ async fn invalid_permit_numbers_are_refused_before_any_call() {
                 &["1 to 1024"],
             );
         }
-        // All that there are.
+        // All permits of the semaphore.
         let guard = semaphore
             .acquire_many(permits)
             .ttl(LEASE)
@@ -125,7 +125,7 @@ async fn ids_that_can_t_be_are_refused_and_others_never_share_a_row() {
             is(&error, ErrorKind::Client(ClientErrorKind::InvalidInput), &[what]);
         }
     }
-    // The longest that fits a lock fits all, and a '#' in an id is as good as any character.
+    // The longest id of a lock is valid for every primitive, and an id may contain `#`.
     let longest = "i".repeat(32_767 - 1 - "\u{e9}_own".len() + 1 - "DC#fra#bad#".len() - 1);
     for id in [&longest[..], "a#b", "a#", "#"] {
         let lock = locks.lock(LEVEL, id).unwrap().ttl(LEASE).acquire().await.unwrap();
@@ -143,7 +143,7 @@ async fn ids_that_can_t_be_are_refused_and_others_never_share_a_row() {
             .ttl(LEASE)
             .acquire();
         let writer = writer.await.unwrap();
-        // What is no lock is not listed as one.
+        // The list of locks contains the lock only, not the other primitives.
         let listed = locks.list().await.unwrap();
         assert!(listed.iter().any(|found| found.key == lock.name()));
         for other in [&permit, leader.guard(), &writer] {
@@ -216,7 +216,7 @@ async fn foreign_definition_is_named_and_hands_out_nothing() {
             assert!(error.to_string().len() < 2_000);
         }
     }
-    // An empty one is none.
+    // An empty `D:P` cell is not a semaphore.
     data.put(Put::new(row.clone()).cell("D", "P", "")).await.unwrap();
     let error = semaphore.permit().acquire().await.unwrap_err();
     is(&error, ErrorKind::SemaphoreAbsent, &[]);
@@ -250,7 +250,7 @@ async fn columns_that_a_stranger_wrote_keep_out_at_most() {
     assert!(guard.release().await.unwrap().is_released());
     let info = semaphore.show().await.unwrap();
     assert_eq!(info.available, 1);
-    // A number cell of another width fails the call, and says so; nothing is handed out.
+    // A number cell that is not 8 bytes wide fails the call, and no permit is granted.
     let odd = Put::new(row.clone()).cell("D", "N", "abc");
     assert!(
         data.check_and_mutate(Condition::present(row, "D", "P"), [odd.into()])

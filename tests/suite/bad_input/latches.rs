@@ -1,4 +1,4 @@
-//! Latches that can't be asked for, and latch tables that others have been at.
+//! Invalid latches, and latch tables with foreign cells or schemas.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn latch(latches: &LatchManager, level: Level, id: &str) -> Latch {
     latches.latch(level, id).unwrap()
 }
 
-/// An error of this kind, that says so.
+/// Asserts that the error has this kind and contains these texts.
 #[track_caller]
 fn is(error: &Error, kind: ErrorKind, parts: &[&str]) {
     assert_eq!(error.kind(), kind, "{error}");
@@ -191,7 +191,7 @@ async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
         &[ours.key()],
     );
 
-    // Deleted, while somebody waits.
+    // The table is deleted while a task waits.
     connection.admin().enable_table(&table.name).await.unwrap();
     let waiter = ours.clone();
     let waiting = tokio::spawn(async move { waiter.wait(HOUR).await });
@@ -212,7 +212,7 @@ async fn a_table_that_is_not_for_latches_or_is_not_served_says_so() {
         ErrorKind::Client(ClientErrorKind::TableNotFound),
         &[ours.key()],
     );
-    // It is deleted behind the test once more.
+    // Recreates the table, because the test deletes it at its end.
     assert!(
         LatchTableOptions::from(table.name.clone())
             .regions(1)
@@ -233,7 +233,7 @@ async fn foreign_cells_in_a_latch_are_named_and_not_counted() {
             ("C", "count_fra", &b"1234567"[..], "has 7 bytes", true),
             ("C", "count_fra", b"123456789", "has 9 bytes", true),
             ("C", "count_fra", b"", "has 0 bytes", true),
-            // The sum of all farms is of all that is in the family.
+            // The sum of all farms covers every cell of the family.
             ("C", "other", b"12345678", "is no count", false),
             ("C", "count_nyc", b"short", "has 5 bytes", false),
         ];
@@ -273,7 +273,7 @@ async fn foreign_cells_in_a_latch_are_named_and_not_counted() {
                 is(&waited.unwrap_err(), ErrorKind::LatchCorrupt, &parts);
             }
         }
-        // Whoever waits for another latch of the table is not disturbed.
+        // A waiter for another latch of the table is not affected.
         let good = latch(&latches, Level::Xdc, "good");
         good.init(1, HOUR).await.unwrap();
         let waiter = good.clone();
@@ -310,7 +310,7 @@ async fn too_many_participants_are_refused_and_the_others_kept() {
     }
     assert_eq!(ours.count_down(10).await.unwrap().left, 0);
     assert_eq!(ours.show().await.unwrap().arrived, Some(1_000));
-    // A latch that is made anew takes as many.
+    // A latch that is created again has room for as many participants.
     assert!(ours.delete().await.unwrap());
     ours.init(1, HOUR).await.unwrap();
     assert!(ours.arrive("one more").await.unwrap().counted);

@@ -1,5 +1,4 @@
-//! Locks that can't be asked for, tokens that are of no use, and lock tables that others have been
-//! at.
+//! Invalid lock requests, useless tokens, and lock tables with foreign cells or schemas.
 
 use std::time::Duration;
 
@@ -50,7 +49,7 @@ async fn open(connection: &Connection, name: &TableName) -> Result<LockManager, 
         .await
 }
 
-/// An error of this kind, that says so.
+/// Asserts that the error has this kind and contains these texts.
 fn is(error: &Error, kind: ErrorKind, parts: &[&str]) {
     assert_eq!(error.kind(), kind, "{error}");
     says(error, parts);
@@ -96,8 +95,8 @@ async fn inexact_lease_is_refused_before_any_call() {
         "nothing was sent"
     );
 
-    // The longest that the family allows; and whole milliseconds, rounded down so that none is
-    // claimed that is not had.
+    // The longest lease that the family's TTL allows, rounded down to whole milliseconds so that
+    // the client never claims more than the server grants.
     let guard = request()
         .ttl(Duration::from_millis(10_000))
         .acquire()
@@ -162,7 +161,7 @@ async fn colliding_and_long_names_are_refused_and_the_longest_works() {
         ErrorKind::Client(ClientErrorKind::InvalidInput),
         &["empty lock id", shared.name.qualifier()],
     );
-    // HBase's longest row key, less the byte in front and a companion's suffix.
+    // HBase's longest row key, less the leading byte and the suffix of a companion row.
     let room = 32_767 - 1 - b"\xff_own".len() - "DC#fra#bad#".len();
     let error = locks.lock(Level::Dc, &"i".repeat(room + 1)).unwrap_err();
     is(
@@ -189,7 +188,7 @@ async fn a_token_is_good_for_one_hold_and_once() {
     let renew = async |token: LockToken| locks.renew(Level::Dc, "t", token, LEASE).await.unwrap();
     let never: LockToken = "0123456789abcdef0123456789abcdef".parse().unwrap();
 
-    // Nobody's, and a stranger's.
+    // A token that was never issued, for a free lock and for a held one.
     assert_eq!(release(never).await, ReleaseOutcome::Lost(LockLoss::Expired));
     let guard = other
         .lock(Level::Dc, "t")
@@ -210,7 +209,7 @@ async fn a_token_is_good_for_one_hold_and_once() {
     assert!(guard.is_held());
     guard.renew().await.unwrap();
 
-    // Twice.
+    // A second release of the same token.
     assert_eq!(release(guard.token()).await, ReleaseOutcome::Released);
     assert!(!release(guard.token()).await.is_released());
     assert_eq!(renew(guard.token()).await, Some(LockLoss::Expired));
@@ -218,7 +217,7 @@ async fn a_token_is_good_for_one_hold_and_once() {
     assert!(!guard.is_held());
     assert!(!guard.release().await.unwrap().is_released());
 
-    // Over.
+    // An expired lease.
     let request = locks.lock(Level::Dc, "t").unwrap();
     let guard = request.ttl(Duration::from_secs(2)).acquire().await.unwrap();
     assert_eq!(guard.lost().await, LockLoss::Expired);
@@ -261,7 +260,7 @@ async fn foreign_marker_holds_a_lock_until_it_is_forced() {
     for (number, owner) in garbage.into_iter().enumerate() {
         let id = format!("stranger-{number}");
         let row = lock_row(CLIENT, &id);
-        // So that the first attempt is the only one.
+        // Shorter than the pause before a second attempt.
         let wait = Duration::from_millis(if number % 2 == 0 { 0 } else { 50 });
         let put = Put::new(row.clone())
             .cell("D", "L", "something else")
@@ -288,12 +287,13 @@ async fn foreign_marker_holds_a_lock_until_it_is_forced() {
         assert_eq!(hit.token, None);
         let guard = request.acquire().await.unwrap();
         assert!(guard.release().await.unwrap().is_released());
-        // What is not the lock's is left alone.
+        // Cells that do not belong to the lock are left alone.
         let left = table.get(hbase_txn::Get::new(row)).await.unwrap().unwrap();
         assert_eq!(left.value("D", "").unwrap(), "no qualifier");
         assert_eq!(left.value("D", "other").unwrap().len(), 1 << 16);
     }
-    // An empty marker is none, whatever stands beside it; and neither is an owner without a marker.
+    // An empty marker is not a hold, whatever the other cells; neither is an owner without a
+    // marker.
     for (id, marker) in [("empty", Some("")), ("none", None)] {
         for row in [lock_row(CLIENT, id), companion_row(CLIENT, id)] {
             let put = Put::new(row).cell("D", "O", "?").cell("D", "F", "no number");
@@ -305,7 +305,7 @@ async fn foreign_marker_holds_a_lock_until_it_is_forced() {
         }
         assert_eq!(show(&locks, id).await.holder, None);
         let attempt = locks.lock(Level::Dc, id).unwrap().try_acquire().await;
-        // HBase counts on from eight bytes only.
+        // HBase increments only values of eight bytes.
         let error = attempt.unwrap_err();
         is(
             &error,
@@ -313,10 +313,10 @@ async fn foreign_marker_holds_a_lock_until_it_is_forced() {
             &["DC#fra#bad#", "not a long"],
         );
         says(&error.hint().unwrap(), &["delete", "D:F", id]);
-        // As the hint says.
+        // Follows the hint.
         let delete = Delete::new(companion_row(CLIENT, id)).column("D", "F");
         table.delete(delete).await.unwrap();
-        // What the failed attempt won of the other row is given back in the background.
+        // The client releases in the background the row that the failed attempt won.
         let request = locks.lock(Level::Dc, id).unwrap().wait(LEASE);
         let guard = request.acquire().await.unwrap();
         assert!(guard.release().await.unwrap().is_released());
@@ -363,7 +363,7 @@ async fn what_looks_like_ours_and_is_not_is_taken_away_by_force_too() {
     let table = shared.of(&connection);
     let (id, token) = ("apart", 7);
     for row in [lock_row(CLIENT, id), companion_row(CLIENT, id)] {
-        // Marker and owner cell of ours have one timestamp.
+        // The marker and the owner cell of a hold by this library always have the same timestamp.
         let put = Put::new(row).cell_at("D", "L", 1_000_000, "M").cell_at(
             "D",
             "O",
@@ -466,7 +466,7 @@ async fn a_table_that_goes_away_ends_whoever_holds_renews_or_waits() {
             }
         };
         let error = within(DEADLINE, waiting).await.unwrap().unwrap_err();
-        // It is disabled before it is deleted.
+        // HBase disables a table before it deletes it.
         assert!(
             error.kind() == kind || error.kind() == ClientErrorKind::TableDisabled,
             "{error}"
@@ -475,7 +475,7 @@ async fn a_table_that_goes_away_ends_whoever_holds_renews_or_waits() {
         let error = within(DEADLINE, held.renew()).await.unwrap_err();
         is(&error, kind.into(), &["DC#fra#bad#held", table.name.qualifier()]);
         assert!(held.is_held(), "its lease goes on as far as anybody knows");
-        // Renewals fail, and the lease is over in time.
+        // Renewals fail, and the lease expires in time.
         assert_eq!(within(short, renewed.lost()).await, LockLoss::Expired);
         let error = within(DEADLINE, held.release()).await.unwrap_err();
         is(&error, kind.into(), &["DC#fra#bad#held", table.name.qualifier()]);
@@ -556,7 +556,7 @@ async fn only_create_table_creates_a_missing_table() {
     let refused = two.unwrap().lock(Level::Dc, "a").unwrap().try_acquire().await;
     assert!(refused.unwrap().is_none());
     assert!(guard.release().await.unwrap().is_released());
-    // An existing table stays as it is.
+    // An existing table is not changed.
     assert!(!open(1).await.unwrap().has_companions());
     assert_eq!(connection.admin().regions(&table.name).await.unwrap().len(), 3);
 }

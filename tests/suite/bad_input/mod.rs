@@ -1,4 +1,4 @@
-//! What bad input gets: an error that says what is wrong, before anything is sent where that is
+//! Bad input is rejected with an error that names the fault, before anything is sent where that is
 //! possible, and always within the deadline.
 
 mod addresses;

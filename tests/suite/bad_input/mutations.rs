@@ -1,4 +1,4 @@
-//! Mutations that are refused before anything is sent, each naming the mutation.
+//! Mutations that the client rejects before it sends anything; each error names the mutation.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn long_row() -> Vec<u8> {
     row
 }
 
-/// What no transaction takes: the mutation, the kind of the error, and what it says.
+/// Mutations that no transaction accepts, each with the kind and texts of its error.
 fn refused() -> Vec<(Mutation, ClientErrorKind, &'static [&'static str])> {
     use ClientErrorKind::{FamilyNotFound, InvalidInput};
     let secret = put("bad1", "v").attribute("VISIBILITY", "secret");
@@ -92,7 +92,7 @@ async fn a_transaction_refuses_each_when_it_is_added_and_names_it() {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().len() < 600, "{error}");
         says(&error, words);
-        // What is left is a transaction of nothing, which is refused as well.
+        // The transaction is left empty, which is rejected as well.
         says(&transaction.commit().await, &["invalid", "without mutations"]);
     }
     assert_eq!(spy.endpoint_calls(), opened);
@@ -206,7 +206,7 @@ async fn single_mutations_are_refused_like_transactions() {
             other => panic!("{other:?}"),
         };
         if words.contains(&"visibility labels") {
-            // The server judges labels; here it does not know them, and the put is as good as any.
+            // The client leaves visibility labels to the server, which does not support them here.
             let _ = result;
             table.delete(Delete::new("bad1")).await.unwrap();
             continue;

@@ -1,4 +1,4 @@
-//! Tables that transactions are not possible on, and rows that don't belong together.
+//! Tables without transactions, and rows of different partitions.
 
 use bytes::Bytes;
 use hbase_txn::{

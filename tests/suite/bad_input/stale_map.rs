@@ -1,4 +1,4 @@
-//! A client's map of regions that is no longer true.
+//! Outdated region caches of a client.
 
 use hbase_txn::{ClientErrorKind, OpenOptions, Scan};
 
@@ -36,7 +36,7 @@ async fn split_in_a_partition_of_an_open_client_is_its_own_error() {
         ],
     );
 
-    // It knows the cut now, and does not even ask.
+    // The client knows the split now, and sends nothing.
     let sent = spy.endpoint_calls();
     let outcome = commit("later").await;
     assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::PartitionCut);
@@ -51,7 +51,7 @@ async fn split_in_a_partition_of_an_open_client_is_its_own_error() {
         assert_eq!(row.value("f", "q").unwrap(), "before");
     }
 
-    // Other partitions are not harmed.
+    // Other partitions are not affected.
     let transaction = opened.transaction("aaa").put(put("aaa1", "v"));
     assert!(transaction.commit().await.is_committed());
 }

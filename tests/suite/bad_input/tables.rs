@@ -1,4 +1,4 @@
-//! Tables and namespaces that are not there, or not in use.
+//! Missing and disabled tables and namespaces.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ async fn impatient() -> Connection {
         .unwrap()
 }
 
-/// What each way to use a table says. All of it must be of this kind, and say where it was said.
+/// Asserts that every way to use the table fails with this kind and names the table, stage and
+/// server.
 async fn errors(connection: &Connection, name: &TableName, kind: ClientErrorKind, what: &str) {
     let table = connection.table(name.clone()).unwrap();
     let errors = within(DEADLINE, async {
@@ -77,7 +78,7 @@ async fn a_disabled_table_is_named_as_such_and_told_how_to_enable_it() {
     assert_eq!(outcome.name(), "aborted", "{outcome}");
     assert_eq!(outcome.error().unwrap().kind(), ClientErrorKind::TableDisabled);
 
-    // Disabling twice is no error; and what was learnt of it does not stick.
+    // Disabling twice is no error, and the client does not keep the disabled state in its cache.
     connection.admin().disable_table(&table.name).await.unwrap();
     connection.admin().enable_table(&table.name).await.unwrap();
     connection.admin().enable_table(&table.name).await.unwrap();

@@ -1,6 +1,6 @@
-//! Every order in which a latch is made, counted, flushed, forgotten, counted too late and made
-//! again, against a model. Many latches at a time, so that they expire together: those that are
-//! flushed and expire at the same places of their orders are in one region.
+//! Every order in which a latch is created, counted, flushed, forgotten, counted too late and
+//! created again, against a model. Many latches run concurrently, so that they expire together:
+//! latches whose flush and expiry are at the same places of their orders share a region.
 
 mod model;
 mod sequence;
@@ -18,14 +18,14 @@ use crate::support::{
 use model::Event;
 use sequence::{CLIENT, Players, Sequence};
 
-/// How many orders on each kind of table, of 80,640; a seed to take the same again.
+/// The number of orders on each kind of table, of 80,640, and the seed that repeats a run.
 const COUNT: &str = "HBASE_TXN_TEST_LATCH_ORDERS";
 const SEED: &str = "HBASE_TXN_TEST_SEED";
 const SHORT: usize = 224;
-/// So many of one schedule at a time in the first round; twice as many after a round in which none
-/// was late, half as many after one in which latches ended before it was their time.
+/// How many orders of one schedule run at a time in the first round. The number doubles after a
+/// round without late orders, and halves after a round in which latches ended too early.
 const FIRST: usize = 12;
-/// Where of eight places the flush and the expiry are.
+/// The places of the flush and the expiry among the eight events.
 const SCHEDULES: usize = 8 * 7;
 /// The orders of the six other events.
 const OTHERS: usize = 720;
@@ -46,7 +46,7 @@ fn schedule(number: usize) -> (usize, usize) {
     (flush, expiry + usize::from(expiry >= flush))
 }
 
-/// An order of all events: those places, and one of the orders of the others.
+/// An order of all events: a schedule, and one of the orders of the other events.
 fn order((flush, expiry): (usize, usize), mut number: usize) -> [Event; 8] {
     let fixed = |event: &Event| matches!(event, Event::Flush | Event::Expiry);
     let mut others: Vec<_> = Event::ALL.into_iter().filter(|event| !fixed(event)).collect();
@@ -71,8 +71,7 @@ async fn run(has_state: bool) {
     println!("{SEED}={seed}");
     let mut rng = Rng::with_seed(seed);
     let count = setting(COUNT).map_or(SHORT, |count| usize::try_from(count).unwrap());
-    // Of each schedule, every order at both levels: in an order of chance, of which the short form
-    // takes the first.
+    // All orders of each schedule at both levels, shuffled; a short run takes the first of them.
     let mut plans: Vec<Vec<(Level, usize)>> = (0..SCHEDULES)
         .map(|_| {
             let both = [Level::Dc, Level::Xdc];
@@ -97,8 +96,7 @@ async fn run(has_state: bool) {
             for (plan, mut sequence) in round.into_iter().zip(sequences) {
                 complaints.append(&mut sequence.complaints);
                 if sequence.late {
-                    // Once more, beside fewer others: none is left out because the machine was
-                    // busy.
+                    // Repeats it alongside fewer others, so that a busy machine leaves none out.
                     late += 1;
                     plans.push(plan);
                 } else {
@@ -130,7 +128,7 @@ async fn run(has_state: bool) {
     assert_eq!(done, count.div_ceil(SCHEDULES).min(2 * OTHERS) * SCHEDULES);
 }
 
-/// A table, each schedule in a region of its own, and who works on it.
+/// A table with one region per schedule, and the clients that use it.
 struct Stage {
     regions: Vec<RegionInfo>,
     players: Players,
@@ -159,7 +157,7 @@ impl Stage {
         }
     }
 
-    /// What became of each plan of each schedule, with new latches.
+    /// Runs each plan of each schedule with a new latch.
     async fn side_by_side(&mut self, plans: &[Vec<(Level, usize)>]) -> Vec<Vec<Sequence>> {
         let wanted: usize = plans.iter().map(Vec::len).sum();
         let mut sequences: Vec<Vec<Sequence>> = (0..SCHEDULES).map(|_| Vec::new()).collect();

@@ -1,23 +1,23 @@
-//! What must be seen of a latch after each event, in a few lines.
+//! A small model of the visible state of a latch after each event.
 
 use std::time::Duration;
 
 use hbase_txn::{ClientErrorKind, ErrorKind, Level, latch::LatchState};
 
-/// What can happen to a latch, each once.
+/// An event of a latch; each happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Init,
     InitAgain,
     Add,
     Down,
-    /// By the other farm.
+    /// A count-down by the other farm.
     FarDown,
-    /// By a Java client, which asks nothing and gives no TTL.
+    /// A count-down by a Java client, which checks nothing and sets no TTL.
     JavaDown,
-    /// Of the whole region.
+    /// A flush of the whole region.
     Flush,
-    /// All that is to end before the others does.
+    /// The expiry of all cells with the short life.
     Expiry,
 }
 
@@ -37,7 +37,7 @@ impl Event {
 /// When a count ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// At the event of that name.
+    /// At [`Event::Expiry`].
     Expiry,
     Later,
     Never,
@@ -56,7 +56,7 @@ pub(super) struct Model {
     has_state: bool,
     own: Option<Count>,
     far: Option<Count>,
-    /// Whether it is known that there was a latch.
+    /// Whether a note says that there was a latch.
     known: bool,
     expired: bool,
 }
@@ -73,17 +73,17 @@ impl Model {
         }
     }
 
-    /// Whether what was to end has ended.
+    /// Whether the short-lived cells have expired.
     pub(super) fn has_expired(&self) -> bool {
         self.expired
     }
 
-    /// How long a latch that is made now is to live.
+    /// The life of a latch that is created now.
     pub(super) fn life(&self, short: Duration, long: Duration) -> Duration {
         if self.expired { long } else { short }
     }
 
-    /// The count by whose end the latch ends; none when there is no latch.
+    /// The count whose end is the end of the latch, or `None` if there is no latch.
     fn live(&self) -> Option<Count> {
         match self.level {
             Level::Dc => self.own.filter(|own| own.value >= 0 || own.end != End::Never),
@@ -107,7 +107,7 @@ impl Model {
         values.iter().sum::<i64>().max(0)
     }
 
-    /// What is shown.
+    /// The state and count that clients see.
     pub(super) fn state(&self) -> (LatchState, Option<u64>) {
         match (self.live(), self.left()) {
             (Some(_), 0) => (LatchState::Reached, Some(0)),
@@ -117,19 +117,19 @@ impl Model {
         }
     }
 
-    /// What the columns hold: of this farm, of the other.
+    /// The stored counts of this farm and of the other.
     pub(super) fn stored(&self) -> [Option<i64>; 2] {
         [self.own, self.far].map(|count| count.map(|count| count.value))
     }
 
-    /// Goes on by an event; how it must end for who asks for it.
+    /// Applies an event and returns the result that its caller must get.
     pub(super) fn take(&mut self, event: Event) -> Result<(), ErrorKind> {
         match event {
             Event::Init => self.init(3),
             Event::InitAgain => self.init(2),
             Event::Add => self.count(false, 1),
             Event::Down => self.count(false, -1),
-            // No latch of that farm alone was ever made.
+            // A latch of the other farm alone is never created.
             Event::FarDown if self.level == Level::Dc => Err(ErrorKind::LatchAbsent),
             Event::FarDown => self.count(true, -1),
             Event::JavaDown => {

@@ -1,4 +1,4 @@
-//! One latch, to which the events of one order happen.
+//! One latch that goes through the events of one order.
 
 use std::{
     fmt::Debug,
@@ -15,18 +15,18 @@ use super::model::{Event, Model};
 use crate::support::latch_rows::latch_row;
 
 pub(super) const CLIENT: &str = "orders";
-/// The life of what is to end at the expiry.
+/// The life of cells that end at the expiry.
 pub(super) const SHORT: Duration = Duration::from_secs(20);
 const LONG: Duration = Duration::from_secs(3_600);
-/// A machine that takes longer until then judges nothing.
+/// A sequence that takes longer until then is not judged.
 const IN_TIME: Duration = Duration::from_secs(18);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Who takes part, for all sequences of a table.
+/// The clients of a table, shared by all its sequences.
 pub(super) struct Players {
     pub(super) here: LatchManager,
     pub(super) there: LatchManager,
-    /// Its cells say when they end.
+    /// Reads cells together with their expiry.
     pub(super) data: Table,
     pub(super) calls: Semaphore,
 }
@@ -38,7 +38,7 @@ pub(super) struct Sequence {
     model: Model,
     began: Option<Instant>,
     waiting: Option<JoinHandle<Result<WaitOutcome, Error>>>,
-    /// Whether the latch had no time to live through what was to happen before its end.
+    /// Whether the machine was too slow for the events before the latch's end.
     pub(super) late: bool,
     pub(super) complaints: Vec<String>,
 }
@@ -61,7 +61,7 @@ impl Sequence {
         latches.latch(self.level, &self.id).unwrap()
     }
 
-    /// The event of this place, and what is seen then. A flush is made by whoever has the region.
+    /// Runs the event of this place and checks the state afterwards. The caller flushes the region.
     pub(super) async fn take(&mut self, players: &Players, place: usize) {
         let event = self.events[place];
         let is_early = event != Event::Expiry && !self.model.has_expired();
@@ -91,7 +91,7 @@ impl Sequence {
             expected
         };
         if is_early && self.began.is_some_and(|began| began.elapsed() > IN_TIME) {
-            // It may have ended while this was done.
+            // The latch may have ended in the meantime.
             self.late = true;
             self.complaints.truncate(complaints);
             return;
@@ -119,7 +119,7 @@ impl Sequence {
         }
     }
 
-    /// What both farms are shown, and what is stored.
+    /// Checks the state that both farms see, and the stored cells.
     async fn look(&mut self, players: &Players, place: usize) {
         let expected = self.model.state();
         let farms: &[_] = match self.level {
@@ -151,7 +151,7 @@ impl Sequence {
         row.await.unwrap().map(|row| row.into_cells()).unwrap_or_default()
     }
 
-    /// Waits until the counts that are to end have ended. A Java client's count makes that later.
+    /// Waits until the short-lived counts have ended. A count by a Java client delays that.
     async fn expire(&self, players: &Players) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -172,7 +172,7 @@ impl Sequence {
         }
     }
 
-    /// Somebody waits as long as the latch is open, and is told when that is over.
+    /// Keeps a waiter while the latch is open, and checks its outcome when the latch is not.
     async fn see_waiter(&mut self, players: &Players, place: usize, was_live: bool) {
         let now_open = matches!(self.model.state(), (_, Some(1..)));
         match (self.waiting.take(), now_open) {
@@ -196,7 +196,7 @@ impl Sequence {
         }
     }
 
-    /// Nothing more happens: whoever waits yet goes away.
+    /// Stops the sequence and its remaining waiter.
     pub(super) fn end(&mut self) {
         if let Some(waiting) = self.waiting.take() {
             if waiting.is_finished() && !self.late {

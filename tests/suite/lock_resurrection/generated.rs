@@ -1,5 +1,5 @@
-//! Every order of the events, many locks at a time: those that are flushed and compacted at the same points of their
-//! sequences are in one region.
+//! Every order of the events, with many concurrent locks: those that are flushed and compacted at
+//! the same points of their sequences share a region.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -14,26 +14,27 @@ use crate::support::{
     lock_rows::{lock_manager, lock_row, lock_table},
 };
 
-/// How many sequences on each kind of table; a seed to plan the same again.
+/// The number of sequences on each kind of table, and the seed that repeats a run.
 const COUNT: &str = "HBASE_TXN_TEST_RESURRECTIONS";
 const SEED: &str = "HBASE_TXN_TEST_SEED";
 const SHORT: usize = 480;
-/// As many as one table has at a time: more would not be done before the longer leases are over.
+/// The most sequences on one table: more would not finish before the longer leases expire.
 const MOST: usize = 800;
-/// Of two events among five: when the regions are flushed and compacted.
+/// The places of the flush and the compaction among the five events.
 const SCHEDULES: usize = 20;
 const CLIENT: &str = "generated";
 const LEASES: [Duration; 5] = [
     Duration::from_millis(300),
     Duration::from_millis(1_200),
     Duration::from_secs(5),
-    // Overwritten when it is given back, and the next one deleted.
+    // The release of the first overwrites the lease; that of the second deletes it.
     Duration::from_secs(60),
     Duration::from_secs(3_600),
 ];
 
-/// When the whole region is flushed and compacted: at which of the five events, and in which gaps all five come; and in
-/// which gaps it is flushed besides, because one flush alone seldom meets what may be brought back.
+/// When the whole region is flushed and compacted: the events at which that happens, the gaps of
+/// all five events, and the gaps with another flush, because a single flush seldom affects cells
+/// that could return.
 #[derive(Clone, Copy)]
 struct Schedule {
     flush: usize,
@@ -65,7 +66,7 @@ fn schedules(random: &mut Rng) -> Vec<Schedule> {
 }
 
 impl Schedule {
-    /// One of the six orders of the other events, and leases and ends by chance.
+    /// Plans one of the six orders of the other events, with random leases and endings.
     fn plan(&self, random: &mut Rng, number: usize) -> Plan {
         let mut others = vec![Event::Expiry, Event::Renewal, Event::JavaRelease];
         let mut others = [
@@ -87,7 +88,7 @@ impl Schedule {
         }
     }
 
-    /// Goes on from gap to gap.
+    /// Advances all sequences through the gaps.
     async fn go_to(
         &self,
         players: &Players,
@@ -104,7 +105,7 @@ impl Schedule {
         }
     }
 
-    /// Runs all sequences of one region side by side.
+    /// Runs all sequences of one region concurrently.
     async fn run(&self, players: &Players, region: &RegionInfo, sequences: &mut [Sequence]) {
         let admin = players.table.connection().admin();
         let mut gap = 0;
@@ -146,7 +147,7 @@ pub(super) async fn run(ours_alone: bool) {
     );
 }
 
-/// So many sequences, on a table of their own.
+/// Runs this many sequences on a new table and returns their complaints.
 async fn round(random: &mut Rng, ours_alone: bool, count: usize) -> Vec<String> {
     let connection = connect().await;
     let table = lock_table(&connection, "resurrection", SCHEDULES, ours_alone).await;

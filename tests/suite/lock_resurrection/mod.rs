@@ -1,5 +1,4 @@
-//! A lock that is over stays over: nothing that lay under a hold comes to light when the hold is
-//! gone.
+//! An ended hold stays ended: no earlier hold under it becomes visible again when it is gone.
 
 mod generated;
 mod sequence;
@@ -16,7 +15,7 @@ use crate::support::{
 use sequence::{sleep_past_end, try_acquire};
 
 const CLIENT: &str = "over";
-/// An hour is deleted when it is given back; what is left of a minute is overwritten.
+/// A release deletes a lease of an hour, and overwrites the rest of one of a minute.
 const LONG: [Duration; 2] = [Duration::from_secs(3_600), Duration::from_secs(60)];
 const SHORT: Duration = Duration::from_millis(300);
 
@@ -66,8 +65,7 @@ async fn a_short_lease_over_a_long_one_that_was_given_back_ends_free() {
     }
 }
 
-/// A flush keeps the newest of two holds, and drops the other one and the delete marker that lies
-/// under both.
+/// A flush keeps the newer of two holds, and drops the other one and the delete marker under both.
 #[tokio::test]
 async fn two_short_leases_over_a_released_long_one_end_free() {
     const SHORT: Duration = Duration::from_secs(2);
@@ -79,7 +77,7 @@ async fn two_short_leases_over_a_released_long_one_end_free() {
             owners.push(lock_manager(&connection, &table.name, CLIENT).await);
         }
         let flush = async || connection.admin().flush_table(&table.name).await.unwrap();
-        // Whether a holder dies before the two.
+        // Whether another holder dies before the two leases.
         for dies in [false, true] {
             let ids = LONG.map(|long| format!("{}-{dies}", long.as_secs()));
             let mut guards = Vec::new();
@@ -115,8 +113,8 @@ async fn two_short_leases_over_a_released_long_one_end_free() {
     }
 }
 
-/// An attempt that gets the companion row, and not the lock row, leaves the companion as it was:
-/// what it overwrote there may have to last longer than the lease it asked for.
+/// An attempt that wins the companion row but not the lock row leaves the companion as it was: the
+/// cell that it overwrote there may have to outlive the requested lease.
 #[tokio::test]
 async fn attempt_refused_half_way_revives_no_earlier_holder() {
     let connection = connect().await;
@@ -143,7 +141,7 @@ async fn attempt_refused_half_way_revives_no_earlier_holder() {
     assert!(try_acquire(&second, "a", SHORT).await.is_some());
 }
 
-/// Who took the lock and has not yet cleared what lies under it loses it to a forced release.
+/// A forced release may hit a holder that has not yet cleared the cells under its hold.
 #[tokio::test]
 async fn hold_revoked_before_its_cleanup_revives_no_earlier_holder() {
     let connection = connect().await;
@@ -158,7 +156,7 @@ async fn hold_revoked_before_its_cleanup_revives_no_earlier_holder() {
         flush().await;
         assert!(guard.release().await.unwrap().is_released());
 
-        // As an attempt does it in its first call.
+        // As the first call of an attempt writes it.
         const LEASE: Duration = Duration::from_secs(2);
         let held = held_cell(7, 2_000, "tester");
         let rows = match without_java_clients {
@@ -183,8 +181,8 @@ async fn hold_revoked_before_its_cleanup_revives_no_earlier_holder() {
     }
 }
 
-/// A hold that lies at the very timestamp of what was given back before lives as long as that,
-/// because no delete could tell them apart. The other row of the lock has no reason to.
+/// A hold with the timestamp of an earlier, released hold gets the TTL of that hold, because a
+/// delete could not tell the two apart. The lock's other row keeps the requested lease.
 #[tokio::test]
 async fn only_the_row_over_a_released_lease_is_held_longer() {
     const LEASE: Duration = Duration::from_secs(5);
@@ -193,7 +191,7 @@ async fn only_the_row_over_a_released_lease_is_held_longer() {
     let locks = lock_manager(&connection, &table.name, CLIENT).await;
     let rows = table.of(&connection);
     let (companion, row) = (companion_row(CLIENT, "a"), lock_row(CLIENT, "a"));
-    // The server stamps what it puts there no earlier than what the condition looked at.
+    // The server stamps a put no earlier than the cells that its condition read.
     let ahead = sequence::now() + 60_000;
     let given_back = Put::new(companion.clone())
         .cell_at("D", "L", ahead, "")
@@ -210,12 +208,12 @@ async fn only_the_row_over_a_released_lease_is_held_longer() {
     assert!(try_acquire(&locks, "a", LEASE).await.is_some());
 }
 
-/// What is asked for up to the millisecond of a release that deletes is hidden by that, and written
-/// again over it. It must not hide, itself, how long the deleted marker would have lived.
+/// A deleting release hides puts up to its own millisecond, so that an attempt writes them again
+/// above it. The attempt must not hide how long the deleted marker would have lived.
 #[tokio::test]
 async fn attempt_at_the_millisecond_of_a_release_keeps_its_horizon() {
     const ROUNDS: u32 = 10;
-    /// When the release is, from when it is written on: in milliseconds.
+    /// How far the release's timestamp lies ahead of its write, in milliseconds.
     const AHEAD: u64 = 20;
     const LIFE: u64 = 3_600_000;
     const LEASE: Duration = Duration::from_secs(10);

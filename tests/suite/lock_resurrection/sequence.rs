@@ -11,13 +11,14 @@ use tokio::sync::Semaphore;
 
 use crate::support::eventually;
 
-/// From here on a lease is never waited for.
+/// Leases of this length or longer are never waited for.
 const ENDLESS: Duration = Duration::from_secs(60);
-/// What the intruder asks for: shorter than some leases, and long enough to be got.
+/// The intruder's lease: shorter than some leases, and long enough to be acquired.
 const INTRUSION: Duration = Duration::from_secs(1);
-/// What expires is gone so many milliseconds later at the latest.
+/// Expired cells are gone at most this many milliseconds later.
 const GRACE: u64 = 5;
-/// How long a busy server may take from one row of a lock to the other.
+/// The longest time, in milliseconds, that a busy server may take from one row of a lock to the
+/// other.
 const MAX_APART: u64 = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +30,9 @@ pub(super) enum Event {
     JavaRelease,
 }
 
-/// What is to happen: leases, whether each is released or its holder vanishes, and the events in
-/// their order. Event `n` comes in gap `gaps[n]`: gap 0 is during the first lease, 1 after its end,
-/// 2 during the second, and so on.
+/// The plan of a sequence: its leases, whether each is released or its holder vanishes, and the
+/// events in order. Event `n` comes in gap `gaps[n]`: gap 0 is during the first lease, 1 after its
+/// end, 2 during the second, and so on.
 pub(super) struct Plan {
     pub(super) leases: [Duration; 3],
     pub(super) released: [bool; 3],
@@ -39,14 +40,14 @@ pub(super) struct Plan {
     pub(super) gaps: [usize; 5],
 }
 
-/// Who takes part, on all rows: one process for each lease, and one that tries to get in.
+/// The clients of all rows: one process for each lease, and an intruder.
 pub(super) struct Players {
     pub(super) owners: [LockManager; 3],
     pub(super) intruder: LockManager,
     pub(super) table: Table,
     pub(super) companions: bool,
-    /// So many ask the server at once. More would wait for one another longer than the shortest
-    /// leases last.
+    /// Limits the concurrent calls. With more, a call could wait longer than the shortest leases
+    /// last.
     pub(super) calls: Semaphore,
 }
 
@@ -54,20 +55,20 @@ pub(super) struct Sequence {
     plan: Plan,
     id: String,
     row: Bytes,
-    /// The gap that it is in, and one more.
+    /// The current gap plus one.
     stage: usize,
     guard: Option<LockGuard>,
-    /// When the lease was asked for.
+    /// When the lease was requested.
     taken: Instant,
     /// Whether the holder vanished, so that only time ends the lease.
     vanished: bool,
     /// Whether the lock row was deleted under the holder.
     removed: bool,
     tokens: Vec<LockToken>,
-    /// When leases end by the server's clock, but for endless ones.
+    /// The ends of the leases by the server's clock, except those of endless leases.
     ends: Vec<u64>,
     fencing: u64,
-    /// What went wrong.
+    /// The violations found so far.
     pub(super) complaints: Vec<String>,
 }
 
@@ -80,7 +81,7 @@ fn millis(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap()
 }
 
-/// Until a moment of the server's clock is over, which is this machine's.
+/// Sleeps until a moment of the server's clock, which is also this machine's, is past.
 pub(super) async fn sleep_past_end(end: u64) {
     while now() <= end + GRACE {
         tokio::time::sleep(Duration::from_millis(end + GRACE + 1 - now().min(end))).await;
@@ -93,10 +94,10 @@ pub(super) async fn try_acquire(locks: &LockManager, id: &str, lease: Duration) 
         let began = SystemTime::now();
         match request.try_acquire().await {
             Ok(guard) => return guard,
-            // A busy machine, and a lease shorter than the way there and back.
+            // A busy machine, and a lease shorter than a round trip.
             Err(error) if error.kind() == ClientErrorKind::DeadlineExceeded => {}
-            // The balancer moved the region. What was won is given back in the background, and no
-            // holder until then.
+            // The balancer moved the region. The client releases in the background what the attempt
+            // won; such a hold has no owner here.
             Err(error) if error.is_outcome_unknown() => {
                 eventually("what was won unseen is given back", async || {
                     let holder = locks.show(Level::Dc, id).await.unwrap().holder;
@@ -110,7 +111,7 @@ pub(super) async fn try_acquire(locks: &LockManager, id: &str, lease: Duration) 
     panic!("a lease of {lease:?} was always over before it was known of");
 }
 
-/// When the server ends this hold; none when it is over.
+/// Returns when the server ends this hold, or `None` if it is over.
 pub(super) async fn server_end(locks: &LockManager, id: &str, token: LockToken) -> Option<u64> {
     let holder = locks.show(Level::Dc, id).await.unwrap().holder?;
     let end = holder.since + holder.lease?;
@@ -149,7 +150,7 @@ impl Sequence {
         ));
     }
 
-    /// Goes on to a gap.
+    /// Advances to a gap.
     pub(super) async fn go_to(&mut self, players: &Players, gap: usize) {
         while self.stage <= gap {
             self.stage += 1;
@@ -176,9 +177,9 @@ impl Sequence {
             if let Some(guard) = try_acquire(owner, &self.id, lease).await {
                 break guard;
             }
-            // In the millisecond of a row's deletion a put is hidden, and the lock is not got
-            // though it is free. And what was got too late to be of use is given back in the
-            // background.
+            // A put in the millisecond of a row's deletion is hidden, so that the lock is not
+            // acquired though it is free. The client releases in the background what it acquired
+            // too late.
             let asked = now();
             let found = owner.show(Level::Dc, &self.id).await.unwrap();
             if let Some(holder) = found.holder.filter(|holder| holder.since < began) {
@@ -198,8 +199,8 @@ impl Sequence {
         self.intrude(players).await;
     }
 
-    /// When the last lease really ends, if that is whose it is. The rows of a lock are not taken in
-    /// the same millisecond, and what was noted is the end of the first.
+    /// Returns when the last lease really ends, if the holder is its owner. The rows of a lock may
+    /// be acquired in different milliseconds, and the noted end is that of the first row.
     fn own_end(&self, holder: &LockHolder, asked: u64) -> Option<u64> {
         let end = millis(holder.since + holder.lease?);
         let is_own = holder.token.as_ref() == self.tokens.last();
@@ -221,10 +222,10 @@ impl Sequence {
         }
     }
 
-    /// Tries to get in beside the holder.
+    /// Tries to acquire the lock alongside the holder.
     async fn intrude(&mut self, players: &Players) {
         let Some(guard) = &self.guard else { return };
-        // Without a companion row a deletion of the lock row lets the next one in.
+        // Without a companion row, a deletion of the lock row lets the next client in.
         if !guard.is_held() || (self.removed && !players.companions) {
             return;
         }
@@ -251,7 +252,7 @@ impl Sequence {
         let expected = match (&outcome, self.removed) {
             (ReleaseOutcome::Released, false) => was_held,
             (ReleaseOutcome::Lost(LockLoss::Removed), true) => true,
-            // A busy machine.
+            // A busy machine may have let the lease expire.
             (ReleaseOutcome::Lost(LockLoss::Expired), _) => self.taken.elapsed() >= self.lease() * 4 / 5,
             _ => false,
         };
@@ -289,8 +290,7 @@ impl Sequence {
         let owner = &players.owners[(self.stage - 1) / 2];
         let token = *self.tokens.last().unwrap();
         let Some(guard) = &self.guard else {
-            // Who gave it back or vanished can't be told from who has it still, as long as the
-            // lease lasts.
+            // As long as its lease lasts, a vanished holder cannot be told apart from a live one.
             if !self.vanished {
                 let loss = owner.renew(Level::Dc, &self.id, token, lease).await.unwrap();
                 if loss.is_none() {
@@ -306,7 +306,7 @@ impl Sequence {
                 self.note_end(owner, token).await;
             }
             Ok(()) => self.complain("was renewed although its row was deleted"),
-            // Of a lock whose row was deleted the companion may have been renewed.
+            // The lock row was deleted, but the companion row may have been renewed.
             Err(error) if error.kind() == ErrorKind::LockLost && !is_held => {
                 self.note_end(owner, token).await;
             }
@@ -314,10 +314,10 @@ impl Sequence {
         }
     }
 
-    /// After the last lease: nobody has the lock, whatever expires now.
+    /// Checks after the last lease that the lock stays free, whatever expires now.
     pub(super) async fn stays_free(&mut self, players: &Players) {
         let mut ends = self.ends.clone();
-        // Before that it may be held by who vanished.
+        // Before that, a vanished holder may still hold it.
         let over = ends.last().copied().filter(|_| self.vanished).unwrap_or(0);
         ends.push(now());
         ends.retain(|end| *end >= over);

@@ -1,4 +1,4 @@
-//! A lock and the data, written as one.
+//! Locks acquired atomically with data.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -89,7 +89,7 @@ async fn claimed_lock_is_renewed_and_late_claim_is_lost() {
     let connection = connect().await;
     let table = &SHARED.get().await;
     let (table, locks) = client(&connection, table).await;
-    // A busy machine claims and renews late, and not at all what is too short for it.
+    // A busy machine claims and renews late; leases that are too short for it would be lost.
     let lease = Duration::from_secs(6);
     let acquire = async |id: &str, renewed: bool| {
         let request = locks.lock("lat", id).unwrap().ttl(lease);

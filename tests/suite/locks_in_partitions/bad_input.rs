@@ -1,4 +1,4 @@
-//! What can't be part of a transaction, and what is no lock.
+//! Invalid parts of transactions, and cells that are no lock.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn locks_out_of_the_servers_reach_are_refused() {
         .await
         .unwrap_err();
     says(&error, &["table of locks"]);
-    // The transaction is what it was.
+    // The transaction is unchanged.
     transaction.commit().await.into_result().unwrap();
 }
 
@@ -126,7 +126,7 @@ async fn what_is_no_lock_is_refused_before_anything_is_sent() {
         &transaction.acquire_lock(request().wait(LEASE)).unwrap_err(),
         &["does not wait"],
     );
-    // What would claim it is gone.
+    // The pending lock is dropped before the commit, so that nothing could claim it.
     drop(transaction.acquire_lock(request()).unwrap());
     transaction = transaction.put(put("xxxa", "v"));
     match transaction.commit().await {

@@ -1,4 +1,4 @@
-//! Only the holder writes.
+//! Only the present holder can write.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn overtaken_holders_write_is_refused_in_200_rounds() {
         let row = format!("sta{lane}");
         let id = format!("lane-{lane}");
         for round in 0..10 {
-            // Not renewed: as if the process stood still from here on.
+            // Not renewed, as if the process were suspended from here on.
             let request = locks
                 .lock("sta", &id)
                 .unwrap()
@@ -209,13 +209,13 @@ async fn an_id_is_replayed_whoever_holds_the_lock_by_then() {
     let second = held(locks.lock("rep", "l").unwrap()).await;
     assert!(commit(&second, "v").await.into_result().unwrap().replayed);
     locks.force_release("rep", "l").await.unwrap().unwrap();
-    // Nobody has it any more.
+    // The lock has no holder any more.
     assert!(commit(&second, "v").await.into_result().unwrap().replayed);
     match commit(&second, "other").await {
         Outcome::Invalid(error) => assert_eq!(error.kind(), ErrorKind::IdReused),
         other => panic!("{other}"),
     }
-    // The same contents without the fence, and with another lock, are other contents.
+    // The same contents without the fence, or with another lock, count as other contents.
     let without = table.transaction("rep").id(id.clone()).put(put("repa", "v"));
     let error = without.commit().await.into_result().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::IdReused);

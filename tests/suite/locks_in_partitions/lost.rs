@@ -1,5 +1,4 @@
-//! Answers that are lost, and futures that are dropped: what is held is claimed or given back,
-//! never forgotten.
+//! Lost answers and dropped futures: a hold is claimed or released, never forgotten.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,8 @@ async fn behind(proxy: &Proxy) -> Connection {
     connect_by(proxy.clone(), standalone().config()).await
 }
 
-/// The first transactions of a client try what the server can do, by calls of their own.
+/// Runs the first transaction of a client, which proves the server's abilities with calls of its
+/// own.
 async fn try_server(table: &PartitionedTable, partition: &'static str) {
     let mut transaction = table.transaction(partition).recorded();
     let missing = Condition::absent(format!("{partition}x"), "f", "q");
@@ -92,7 +92,7 @@ async fn what_is_acquired_late_and_wanted_by_nobody_is_given_back() {
     let outcome = transaction.commit().await;
     assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome}");
     pending.claim().await.unwrap_err();
-    // Now the server gets it.
+    // Now the server receives the request.
     assert_eq!(proxy.release().await, 1);
     eventually("the commit has arrived and its lock was given back", async || {
         let shown = locks.show("unl", "l").await.unwrap();
@@ -188,7 +188,7 @@ async fn late_release_takes_nothing_from_the_next_holder() {
     proxy.once(COMMIT, Action::Hold);
     let outcome = transaction.commit().await;
     assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome}");
-    // The background gives it back.
+    // The client releases it in the background.
     drop(guard);
     let next = locks
         .lock("lar", "l")
@@ -215,7 +215,7 @@ async fn a_commit_that_is_dropped_anywhere_leaves_no_lock_behind() {
     try_server(&table, "dro").await;
     let began = Instant::now();
     try_server(&table, "dro").await;
-    // So long as a commit takes here, and twice as long.
+    // The delays range over the time of two commits.
     let step = began.elapsed() / 30;
     let (mut taken, mut given_back) = (0, 0);
     for round in 0..60_u32 {
@@ -236,7 +236,7 @@ async fn a_commit_that_is_dropped_anywhere_leaves_no_lock_behind() {
                 given_back += usize::from(ended.is_ok());
                 match ended {
                     Ok(outcome) => assert!(outcome.is_committed(), "{outcome}"),
-                    // It may not have got so far as to send it.
+                    // The commit may not have been sent yet.
                     Err(_) => assert!(guard.is_held() || guard.lost().await == LockLoss::Unknown),
                 }
             }

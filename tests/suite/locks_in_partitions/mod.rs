@@ -1,12 +1,12 @@
-//! Locks beside the data of a partition, alone and as parts of transactions.
+//! Locks alongside the data of a partition, alone and as parts of transactions.
 //!
-//! | file | what |
+//! | file | tests |
 //! |---|---|
 //! | `protocol` | what a real server makes of the cells that a transaction writes |
-//! | `fencing` | writes of holders, past ones and present ones |
-//! | `acquiring` `releasing` | with the data, as one |
-//! | `lost` | answers that are lost, futures that are dropped |
-//! | `bad_input` | what can't be |
+//! | `fencing` | writes of past and present holders |
+//! | `acquiring` `releasing` | together with the data, atomically |
+//! | `lost` | lost answers, dropped futures |
+//! | `bad_input` | invalid input |
 
 mod acquiring;
 mod bad_input;
@@ -33,7 +33,7 @@ fn with_locks(name: TableName) -> TableDescriptor {
     by_three(name).with_record_family().with_lock_family()
 }
 
-/// A client of the table, and its locks.
+/// Opens the table and its locks.
 async fn client(connection: &Connection, table: &TestTable) -> (PartitionedTable, PartitionLocks) {
     let table = table.open(connection).await;
     let locks = PartitionLocks::open_as(&table, "tester").await.unwrap();
@@ -44,7 +44,7 @@ async fn held(request: LockRequest) -> LockGuard {
     request.ttl(LEASE).acquire().await.unwrap()
 }
 
-/// What a rejection says did not hold.
+/// Returns the conditions that did not hold.
 fn refused_by(outcome: Outcome) -> Vec<String> {
     match outcome {
         Outcome::Rejected(rejection) => rejection.failed.into_iter().map(|failed| failed.label).collect(),

@@ -1,4 +1,4 @@
-//! What the form of the cells rests on, tried with plain cells; and that locks keep it.
+//! The server behaviour that the format of the cells relies on, with plain cells and with locks.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap()
 }
 
-/// Where the lock of an id lives.
+/// Returns the row of a lock.
 fn lock_row(prefix: &str, id: &str) -> Vec<u8> {
     [prefix.as_bytes(), b"\xff_txn\xffl", id.as_bytes()].concat()
 }
@@ -30,7 +30,7 @@ async fn append_and_checked_put_are_seen_over_an_empty_cell_ahead() {
         let vacated = Put::new(row).cell_at("f", "q", ahead, "");
         table.table().put(vacated).await.unwrap();
     }
-    // A blind one is not.
+    // A blind put stays hidden.
     table.table().put(put("xxxput", "M")).await.unwrap();
     let checked_put = || {
         let transaction = table
@@ -70,7 +70,7 @@ async fn lock_is_acquired_over_a_release_with_a_stamp_ahead() {
     let table = &SHARED.get().await;
     let (table, locks) = client(&connection, table).await;
     for (id, alone) in [("ahead-alone", true), ("ahead-with", false)] {
-        // As a holder leaves it, at a server whose clock is 20 s ahead: "free", for a minute.
+        // As a holder leaves it on a server whose clock is 20 s ahead: "free", for a minute.
         let owner = [&[0_u8][..], &60_000_u64.to_be_bytes()].concat();
         let vacated = Put::new(lock_row("aha", id))
             .cell_at(TableDescriptor::LOCK_FAMILY, "L", now() + 20_000, "")
@@ -165,7 +165,7 @@ async fn a_long_lease_does_not_come_back_from_under_a_short_one() {
             transaction.commit().await.into_result().unwrap();
             pending.claim().await.unwrap()
         };
-        // The flush leaves the newest version only: what said that the long lease was given back is
+        // The flush leaves only the newest version, so that the note of the long lease's release is
         // gone.
         admin.flush_table(&made.name).await.unwrap();
         let loss = guard.lost().await;

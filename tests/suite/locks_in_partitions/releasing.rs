@@ -1,4 +1,4 @@
-//! The result and the lock, given back as one.
+//! Locks released atomically with the result.
 
 use hbase_txn::{
     Condition, TransactionId,
@@ -36,10 +36,10 @@ async fn a_result_is_written_and_the_lock_given_back_or_neither() {
     assert!(!guard.is_held());
     assert_eq!(guard.lost().await, LockLoss::Released);
     guard.renew().await.unwrap_err();
-    // Twice is once too often.
+    // A second release is rejected.
     let label = format!("lock rel#l held by {}", guard.token());
     assert_eq!(refused_by(finish(None).await), [label]);
-    // The next holder's lock is not touched by any of that.
+    // None of that affects the next holder's lock.
     let next = held(locks.lock("rel", "l").unwrap()).await;
     assert!(guard.release().await.unwrap().is_released());
     assert!(next.is_held());
@@ -56,7 +56,7 @@ async fn renewals_meanwhile_neither_fail_the_release_nor_outlive_it() {
         let guard = held(locks.lock("rnr", "l").unwrap()).await;
         let renew = async { while guard.renew().await.is_ok() {} };
         let finish = async {
-            // At another moment of a renewal each time.
+            // At a different moment of a renewal each time.
             tokio::time::sleep(std::time::Duration::from_micros(fastrand::u64(..4_000))).await;
             let transaction = table
                 .transaction("rnr")
@@ -77,7 +77,7 @@ async fn lost_lock_is_not_released_and_next_holder_keeps_it() {
     let (table, locks) = client(&connection, table).await;
     let guard = held(locks.lock("los", "l").unwrap()).await;
     locks.force_release("los", "l").await.unwrap().unwrap();
-    // Tasks that share what was opened wait for each other's guards.
+    // Tasks that share a `PartitionLocks` wait for each other's guards.
     let others = PartitionLocks::open(&table).await.unwrap();
     let next = held(others.lock("los", "l").unwrap()).await;
     let transaction = table
