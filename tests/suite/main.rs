@@ -1,6 +1,6 @@
-//! The library against a real HBase, by theme. `HBASE_TXN_TEST_STANDALONE` names a local cluster;
-//! `make test` boots one. Where a real server can't be made to do what is tested, a peer of our own
-//! does it (`peer`).
+//! The library against a real HBase, by topic. `HBASE_TXN_TEST_STANDALONE` names a local cluster;
+//! `make test` boots one. A peer of this suite (`peer`) tests what a real server cannot be made to
+//! do.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

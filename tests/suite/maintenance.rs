@@ -19,7 +19,7 @@ use crate::support::{
     value,
 };
 
-/// What is stored of a table, as the kind and the row of each cell.
+/// Returns the kind and the row of each stored cell of a table.
 async fn stored(table: &Table) -> Vec<(CellKind, Bytes)> {
     let rows = rows(table, Scan::new().raw()).await;
     let cells = rows.iter().flat_map(|row| row.cells());
@@ -34,8 +34,8 @@ fn two_families(name: TableName) -> TableDescriptor {
     plain(name).with_family(FamilyDescriptor::new("g"))
 }
 
-/// Makes store files with a put that is covered, the marker that covers it, and a put that is not,
-/// in each family.
+/// Creates store files with a covered put, its delete marker, and an uncovered put. The covered put
+/// and the marker are in both families.
 async fn cover(connection: &Connection, table: &TestTable, row: &'static str) {
     let (rows, admin) = (table.of(connection), connection.admin());
     rows.put(put(row, "covered").cell("g", "q", "covered"))
@@ -64,7 +64,7 @@ async fn major_compaction_after_a_flush_leaves_no_marker() {
     };
     assert_eq!(stored(&rows).await, [kinds("a"), kinds("x")].concat());
 
-    // A region by itself, while the other stays as it is.
+    // Compacts one region while the other stays as it is.
     connection
         .admin()
         .major_compact_region(&regions[0])
@@ -76,7 +76,7 @@ async fn major_compaction_after_a_flush_leaves_no_marker() {
     let left = ["a-stays", "x-stays"].map(|row| (CellKind::Put, Bytes::from(row)));
     assert_eq!(stored(&rows).await, left);
 
-    // The marker is gone, and so hides nothing that comes to lie under it.
+    // The marker is gone, and so hides no later put with an older timestamp.
     rows.put(put("a", "again").timestamp(1)).await.unwrap();
     assert_eq!(value(&rows, "a").await.as_deref(), Some("again"));
 }
@@ -92,8 +92,9 @@ async fn what_is_only_in_memory_is_no_part_of_a_compaction() {
     assert_eq!(stored(&rows).await.len(), 2);
 }
 
-/// A region flushes once at a time, and turns away who comes meanwhile. Who took that for the end
-/// of a flush would leave the marker in memory, where the compaction does not see it.
+/// A region runs one flush at a time and rejects other requests meanwhile. A client that took a
+/// rejection for the end of a flush would leave the marker in memory, where the compaction does not
+/// see it.
 #[tokio::test]
 async fn flush_includes_writes_made_during_an_earlier_flush() {
     let connection = connect().await;
@@ -102,7 +103,7 @@ async fn flush_includes_writes_made_during_an_earlier_flush() {
     for _ in 0..10 {
         let others = async {
             loop {
-                // Now and then the region has to be free.
+                // The region has to be free now and then.
                 for _ in 0..20 {
                     rows.put(put("other", "v")).await.unwrap();
                 }
@@ -173,7 +174,7 @@ async fn what_is_not_there_or_not_served_says_so() {
     says(&error, &["major compaction", table.name.qualifier()]);
 }
 
-/// Servers ignore what they are asked for then, and answer as if they did not.
+/// Servers ignore compaction requests in this state, and answer as if they did not.
 #[tokio::test]
 async fn disabled_compaction_ends_at_the_deadline_with_a_reason() {
     let connection = connect().await;
@@ -188,13 +189,12 @@ async fn disabled_compaction_ends_at_the_deadline_with_a_reason() {
     says(&error.hint().unwrap(), &["COMPACTION_ENABLED"]);
 }
 
-/// The call that has no answer may only have looked.
+/// The unanswered call may only have read.
 #[tokio::test]
 async fn compaction_at_its_deadline_is_unknown() {
-    // First the state and the files are looked at, then it is asked for, and the state looked at
-    // again.
+    // The client reads the state and the files, requests the compaction, and reads the state again.
     for (answered, was_asked_for) in [(0, false), (1, false), (3, true)] {
-        // Of its own: several files are compacted whether anybody asks or not.
+        // A table of its own: a server compacts several files even without a request.
         let table = TestTable::create("asked", plain, &[]).await;
         let forwarder = Forwarder::to(standalone().status.ports["region-server"]).await;
         let connection = connect_by(
@@ -222,7 +222,7 @@ async fn compaction_at_its_deadline_is_unknown() {
     }
 }
 
-/// A connection serves one service, and a call for another one would be refused.
+/// A connection serves one service; a server would reject a call for another one.
 #[tokio::test]
 async fn server_administration_has_its_own_connection() {
     let (connection, spy) = spied().await;

@@ -1,5 +1,4 @@
-//! A peer that no HBase would be: what it sends ends a call with an error in time, or is passed
-//! over.
+//! Peers that send what HBase never would: the call fails in time, or the bytes are skipped.
 
 use std::time::Duration;
 
@@ -100,7 +99,7 @@ fn exception(call_id: u32, class: &str, message: &str) -> Bytes {
     frame(call_id, Some(exception), None)
 }
 
-/// The answer of a registry that works.
+/// The answer of a working registry.
 fn meta_location(call_id: u32) -> Bytes {
     let answer = MetaLocations {
         locations: vec![MetaLocation {
@@ -120,8 +119,7 @@ fn meta_location(call_id: u32) -> Bytes {
     frame(call_id, None, Some(&answer.encode_to_vec()))
 }
 
-/// Takes connections; reads one request from each, and says what it is told to with the call's id
-/// in it.
+/// Accepts connections, reads one request from each, and sends `words` of the call's id.
 async fn peer(words: impl Fn(u32) -> Bytes + Send + Sync + 'static, stay: bool) -> Config {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -130,7 +128,7 @@ async fn peer(words: impl Fn(u32) -> Bytes + Send + Sync + 'static, stay: bool) 
             let Ok(call_id) = request(&mut stream).await else {
                 continue;
             };
-            // The client may leave in the middle of it.
+            // The client may hang up in the middle of it.
             let _ = stream.write_all(&words(call_id)).await;
             if stay {
                 let mut rest = [0; 64];
@@ -143,7 +141,7 @@ async fn peer(words: impl Fn(u32) -> Bytes + Send + Sync + 'static, stay: bool) 
         .with_registry_timeout(DEADLINE)
 }
 
-/// Reads preamble, connection header and a request; tells its call id.
+/// Reads the preamble, the connection header and a request, and returns the request's call id.
 async fn request(stream: &mut TcpStream) -> std::io::Result<u32> {
     let mut preamble = [0; 6];
     stream.read_exact(&mut preamble).await?;
@@ -288,11 +286,11 @@ async fn random_bytes_are_an_error_in_time() {
     }
 }
 
-/// A TLS alert, as a TLS server sends it to what is no TLS, and to a greeting that it does not
-/// like.
+/// The TLS alert that a TLS server sends for plain text, and for a greeting that it does not
+/// accept.
 const ALERT: &[u8] = b"\x15\x03\x03\x00\x02\x02\x28";
 
-/// A server that speaks TLS only. HBase's closes other connections without a word.
+/// A server that accepts TLS only. HBase's closes other connections silently.
 async fn tls_only(answers_all: bool) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

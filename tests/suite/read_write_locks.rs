@@ -1,4 +1,4 @@
-//! Read/write locks: no reader beside a writer, and no writer beside another.
+//! Read/write locks: no reader alongside a writer, and no two writers at once.
 
 use std::{
     sync::{
@@ -90,7 +90,7 @@ async fn waiting_writer_blocks_new_readers_and_keeps_its_place() {
     let one = lock(&connection, &table, "waiting").await;
     let other = lock(&connection, &table, "waiting").await;
     let reader = now(one.read()).await.unwrap();
-    // It waits for longer than its lease.
+    // The wait is longer than the lease.
     let lease = Duration::from_secs(4);
     let writing = tokio::spawn(other.write().ttl(lease).wait(SOON).acquire());
     eventually("the writer has its place", async || {
@@ -167,7 +167,7 @@ async fn no_reader_is_beside_a_writer_among_many_who_come_and_go() {
             while Instant::now() < end {
                 let request = if owner < 2 { lock.write() } else { lock.read() };
                 let request = request.ttl(LEASE).wait(Duration::from_secs(1));
-                // Readers may be kept out for long while writers come one after the other.
+                // Consecutive writers may keep readers out for long.
                 let guard = match request.acquire().await {
                     Err(error) if error.kind() == ErrorKind::LockUnavailable => continue,
                     acquired => acquired.unwrap(),
@@ -249,7 +249,7 @@ async fn a_dropped_writer_that_waits_for_readers_gives_its_place_back() {
         let reader = soon(one.read()).await;
         let done = polled(other.write().ttl(LEASE).wait(SOON).acquire(), times).await;
         assert!(done.is_none(), "somebody reads");
-        // Another reader gets in: the writer's place is free again.
+        // Another reader acquires the lock, so the writer's place is free again.
         give(soon(other.read()).await).await;
         give(reader).await;
     }

@@ -1,4 +1,4 @@
-//! Records: what a transaction leaves behind, so that its outcome is known.
+//! Records: the entries by which a transaction's outcome can be looked up.
 
 use std::time::Duration;
 
@@ -169,7 +169,7 @@ async fn what_can_not_be_recorded_is_refused_and_says_what_mends_it() {
 
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
-    // A row that is shorter than the prefix is a partition of its own.
+    // A row that is shorter than the prefix is its own partition.
     let lone = table.transaction_for_row("xx").recorded().put(put("xx", "v"));
     assert_eq!(lone.commit().await.name(), "invalid");
     let patient = table
@@ -267,7 +267,7 @@ async fn dropped_commit_is_settled_by_the_id_read_before() {
     let connection = connect_by(proxy.clone(), standalone().config()).await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;
-    // The server's abilities are proven, so that the next endpoint call is that of the transaction.
+    // The server's abilities are proven, so the next endpoint call is the transaction's.
     assert!(add(&table, "drp", &id("proof"), 0).await.is_committed());
     for (action, settled, applied) in [
         (Action::DropAnswer, Settled::Committed, 1),
@@ -298,7 +298,7 @@ async fn dropped_commit_is_settled_by_the_id_read_before() {
     }
 }
 
-/// Settles as another process.
+/// Settles the transaction from another process.
 async fn connect_and_settle(id: &TransactionId) -> Settled {
     let connection = connect().await;
     let table = TABLE.get().await.open(&connection).await;

@@ -1,4 +1,4 @@
-//! Every way to find the cluster, each for the whole round.
+//! Every kind of registry, each with a full round of operations.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::support::{
     value,
 };
 
-/// Opens, commits, reads, deletes; and the master's part: describes and alters.
+/// Opens, commits, reads and deletes, and describes and alters through the master.
 async fn whole_round(uri: &str, table: &TestTable) {
     let connection = Connection::connect(uri).await.unwrap();
     let opened = PartitionedTable::open(&connection, table.name.clone())
@@ -51,7 +51,7 @@ async fn zookeeper_master_and_region_server_each_find_the_cluster() {
     }
 }
 
-/// The first hosts of the list are dead; the cluster is the last.
+/// The first hosts of the list are dead. The last one is the cluster.
 #[rstest]
 #[tokio::test]
 async fn dead_hosts_before_the_right_one_cost_time_but_not_the_answer(

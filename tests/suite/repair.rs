@@ -1,4 +1,4 @@
-//! Boundaries that cut partitions are put where partitions begin.
+//! Repairs that move region boundaries to the beginning of partitions.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::support::{
     table::{TestTable, by_three, plain, recorded, ruled},
 };
 
-/// Where the table's regions begin.
+/// Returns the start keys of the table's regions.
 async fn boundaries(connection: &Connection, table: &TestTable) -> Vec<Bytes> {
     let regions = table.regions(connection).await.into_iter();
     regions.map(|region| region.start_key).collect()
@@ -52,7 +52,7 @@ async fn cut_partitions_are_rejoined_and_their_rows_are_all_there() {
     transaction.commit().await.into_result().unwrap();
 }
 
-/// A split restriction takes the delimiter off a row to split at.
+/// A split restriction cuts the delimiter off the row of a requested split.
 #[tokio::test(flavor = "multi_thread")]
 async fn partitions_by_delimiter_are_rejoined() {
     let connection = standalone().connect().await;
@@ -95,7 +95,7 @@ async fn a_first_partition_that_is_giant_is_found_and_split_off() {
             findings.into_iter().find(|finding| finding.finding == name)
         }
     };
-    // Servers tell their loads every few seconds.
+    // Servers report their load every few seconds.
     let giant = eventually("the giant is found", async || {
         found("first-partition-giant").await
     })
@@ -118,14 +118,14 @@ async fn a_first_partition_that_is_giant_is_found_and_split_off() {
     );
     assert_eq!(repair.run(|_| {}).await.unwrap().splits, 1);
     assert_eq!(boundaries(&connection, &table).await, ["", "aaa", "aab"]);
-    // What is left has a region to itself, and no repair helps.
+    // The rest is one partition alone in its region, and no repair helps.
     let giant = eventually("the giant is alone", async || found("partition-giant").await).await;
     let skew = format!("hbase-txn table skew {}", table.name);
     assert_eq!(giant.command.as_deref(), Some(&*skew), "{giant}");
     assert!(repair.plan().await.unwrap().is_empty());
 }
 
-/// Servers may have a larger limit than the table says, or splits are off.
+/// The servers' limit may be larger than the table's, or splits may be disabled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_region_that_could_be_split_is_no_giant() {
     let connection = standalone().connect().await;
@@ -143,7 +143,7 @@ async fn a_large_region_that_could_be_split_is_no_giant() {
     let admin = connection.admin();
     admin.flush_table(&table.name).await.unwrap();
     let name = table.regions(&connection).await.remove(1).name;
-    // Servers tell their loads every few seconds.
+    // Servers report their load every few seconds.
     eventually("the region's size is told", async || {
         let loads = admin.server_loads().await.ok()?;
         let mut regions = loads.iter().flat_map(|server| &server.regions);
@@ -204,7 +204,7 @@ async fn what_can_not_be_repaired_is_refused() {
     assert!(error.to_string().contains("switch them on first"), "{error}");
 }
 
-/// Whoever audits or repairs may do so in a task of its own.
+/// The futures of audits and repairs can be spawned as tasks.
 #[tokio::test]
 async fn audits_and_repairs_run_in_tasks() {
     let connection = standalone().connect().await;

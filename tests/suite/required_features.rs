@@ -1,4 +1,4 @@
-//! Tables that only newer releases may use.
+//! Tables that require features of newer releases.
 
 use hbase_provision::{Plan, Repair, Severity, audit_table};
 use hbase_txn::{

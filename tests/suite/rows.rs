@@ -1,4 +1,4 @@
-//! Single rows: what is written is what is read.
+//! Single rows: reads return the written cells.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn versioned(name: TableName) -> TableDescriptor {
         .with_family(FamilyDescriptor::new("g"))
 }
 
-/// The timestamps of `f:q`, as they were answered.
+/// Returns the timestamps of `f:q` in an answered row.
 fn timestamps(row: Option<Row>) -> Vec<u64> {
     row.map(Row::into_cells)
         .unwrap_or_default()
@@ -143,8 +143,8 @@ async fn increments_add_up_and_answer_with_the_new_cells() {
         let stored = table.get(Get::new("counters")).await.unwrap().unwrap();
         assert_eq!(stored, row);
     }
-    // Increments of one millisecond are stamped ahead of it, one behind the other; a plain put
-    // could be hidden.
+    // Several increments in one millisecond get ascending timestamps, ahead of the clock. They
+    // could hide a put without a timestamp.
     let row = table.get(Get::new("counters")).await.unwrap().unwrap();
     let later = row.cell("f", "a").unwrap().timestamp + 1;
     table

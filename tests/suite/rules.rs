@@ -1,4 +1,4 @@
-//! The partition rule in all the forms that a table's descriptor can have it.
+//! The partition rule in all its forms in a table's descriptor.
 
 use hbase_txn::{OpenOptions, PartitionRule, RegionInfo, Scan, TableDescriptor, TableName};
 use rstest::rstest;
@@ -38,7 +38,7 @@ fn policy_delimiter(name: TableName) -> TableDescriptor {
         .with_attribute("DelimitedKeyPrefixRegionSplitPolicy.delimiter", "/")
 }
 
-/// HBase takes settings of `CONFIGURATION` for attributes.
+/// HBase reads settings in `CONFIGURATION` as attributes.
 fn restriction_in_the_configuration(name: TableName) -> TableDescriptor {
     let mut descriptor = with_endpoint(name);
     for (key, value) in [("type", "KeyPrefix"), ("prefix_length", "3")] {
@@ -100,8 +100,8 @@ async fn a_bare_prefix_locates_its_partition_without_any_such_row() {
     assert_eq!(keys(opened.table(), Scan::new()).await, ["aaa9", "mmm9", "xxx9"]);
 }
 
-/// `!` sorts before `/`: between the row `abc` and the rows of the partition `abc` there is room
-/// for a boundary.
+/// `!` sorts before `/`, so a boundary fits between the row `abc` and the rows of the partition
+/// `abc`.
 #[tokio::test]
 async fn delimiter_allows_a_boundary_after_the_row_without_it() {
     let connection = connect().await;

@@ -1,4 +1,4 @@
-//! Scans: complete and in order, over all regions, whatever happens to them meanwhile.
+//! Scans: complete and in order over all regions, through splits, moves and lost connections.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ async fn a_row_larger_than_a_batch_comes_glued_whole() {
     }
 }
 
-/// Many rows, a scan that has read some of them, and its connection.
+/// Writes many rows and starts a scan that has read some of them.
 async fn begun(what: &str) -> (TestTable, Connection, hbase_txn::ResultScanner, Vec<String>) {
     let table = TestTable::create(what, by_three, &[]).await;
     let connection = connect().await;

@@ -1,4 +1,4 @@
-//! Semaphores: never more permits than there are, whatever becomes of their holders.
+//! Semaphores: the number of held permits never exceeds the limit, whatever happens to the holders.
 
 use std::{
     collections::BTreeSet,
@@ -35,7 +35,7 @@ fn lock_table(name: TableName) -> TableDescriptor {
 }
 
 const CLIENT: &str = "sem";
-/// Longer than a test: what is left behind is not mistaken for what is over.
+/// Longer than a test, so that an expired lease is not mistaken for a release.
 const LEASE: Duration = Duration::from_secs(80);
 const SOON: Duration = Duration::from_secs(20);
 
@@ -57,7 +57,7 @@ async fn give(guard: LockGuard) {
     assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
 }
 
-/// The row of the table that has this key, behind the byte that spreads the keys.
+/// Returns the table's row with this key, which follows a salt byte.
 async fn find_row(connection: &Connection, table: &TestTable, key: &str) -> Bytes {
     let mut scanner = table.of(connection).scan(Scan::new()).unwrap();
     while let Some(row) = scanner.next().await.unwrap() {
@@ -156,7 +156,7 @@ async fn waiter_gets_a_released_permit_or_the_holders_names() {
 async fn a_lease_ends_by_itself_and_a_renewed_one_does_not() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let semaphore = create(&connection, &table, "leases", 2).await;
-    // A busy machine renews late, and not at all what is too short for it.
+    // A busy machine renews late, and would lose a shorter lease.
     let lease = Duration::from_secs(12);
     let renewed = semaphore
         .permit()
@@ -197,7 +197,7 @@ async fn a_holder_that_crashes_leaves_its_permits_to_their_leases() {
         .await
         .unwrap();
     let began = Instant::now();
-    // Nothing of it reaches the server any more, also no release.
+    // Nothing that it sends reaches the server any more, not even a release.
     crashing.close().await;
     drop(guard);
     let next = semaphore.acquire_many(2).ttl(LEASE).wait(SOON).acquire();
@@ -243,10 +243,10 @@ async fn a_smaller_semaphore_hands_out_nothing_until_enough_has_ended() {
     for _ in 0..3 {
         held.push(take(&other, 1).await.unwrap());
     }
-    // In whatever order those within the new number and those beyond it end.
+    // Permits within and beyond the new number end in random order.
     fastrand::shuffle(&mut held);
     semaphore.resize(1).await.unwrap();
-    // Who has not heard of it finds out by what it sees behind its own write.
+    // A client that does not know of the new number reads it with the result of its own write.
     assert!(take(&other, 1).await.is_none());
     assert_eq!(other.permits(), 1);
     assert!(held.iter().all(LockGuard::is_held));
@@ -281,8 +281,8 @@ async fn deleted_semaphore_is_gone_for_all_and_can_be_created_again() {
     }
 }
 
-/// Other processes create it anew as soon as it is gone, with as many permits: a deletion deletes
-/// one of them and no more.
+/// Other tasks create it again as soon as it is gone, with the same number of permits. A
+/// deletion deletes one of them and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_created_anew_while_it_is_deleted_stays() {
     let (connection, table) = (connect().await, TABLE.get().await);
@@ -319,14 +319,14 @@ async fn what_is_created_anew_while_it_is_deleted_stays() {
     }
 }
 
-/// Who asks for several permits and gets a part of them has none, and is not in its own way.
+/// A request that gets only some of its permits holds none, and does not block its own retry.
 #[tokio::test]
 async fn request_with_a_part_of_its_permits_retries_and_holds_none() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let semaphore = create(&connection, &table, "part", 3).await;
     let held = take(&semaphore, 1).await.unwrap();
     for _ in 0..10 {
-        // It has seen nothing yet, and so may choose what is held.
+        // The request has not read the row yet, and so may try a held permit.
         let both = take(&semaphore, 2).await.expect("two of three permits are free");
         give(both).await;
         let error = semaphore.acquire_many(3).acquire().await.unwrap_err();
@@ -348,7 +348,7 @@ async fn permits_are_never_exceeded_by_many_who_come_and_go() {
     let mut owners = JoinSet::new();
     let end = Instant::now() + Duration::from_secs(4);
     for owner in 0..6_u32 {
-        // Two owners a process, as far as anybody can tell.
+        // Each owner has a connection, and counts as a process of its own.
         let connection = connect().await;
         let semaphore = create(&connection, &table, "spinning", PERMITS).await;
         let (inside, cycles) = (Arc::clone(&inside), Arc::clone(&cycles));
@@ -405,7 +405,7 @@ async fn a_dropped_acquire_leaves_no_permit_held() {
         let others = create(&other, &table, &id, 2).await;
         let all = others.acquire_many(2).ttl(LEASE).wait(SOON).acquire();
         give(within(SOON, all).await.unwrap()).await;
-        // Nor does the turn among the tasks of the process stay behind.
+        // The queue of the process's tasks is free as well.
         let again = semaphore.acquire_many(2).ttl(LEASE).wait(SOON).acquire();
         give(within(SOON, again).await.unwrap()).await;
         over
@@ -436,7 +436,7 @@ async fn semaphore_is_created_within_one_timeout_or_not_at_all() {
     let locks = locks(&connection, &table).await;
     let absent = Semaphore::open(&locks, Level::Dc, "silent").await.unwrap_err();
     assert_eq!(absent.kind(), ErrorKind::SemaphoreAbsent);
-    // The look at the row takes most of the time, and the call behind it is never heard.
+    // The read of the row takes most of the time, and the next call is never answered.
     forwarder.stop_behind(0);
     let until = Instant::now() + TIMEOUT * 3 / 4;
     let passing = async {

@@ -1,4 +1,4 @@
-//! Operations of one transaction mean what they mean one after the other, whatever the server's
+//! The operations of one transaction take effect one after the other, whatever the server's
 //! timestamps.
 
 use std::{
@@ -17,11 +17,11 @@ use crate::support::{
     table::{SharedTable, by_three},
 };
 
-/// How many transactions; a seed to run the same again.
+/// The number of transactions, and the seed that repeats a run.
 const COUNT: &str = "HBASE_TXN_TEST_SEQUENCES";
 const SEED: &str = "HBASE_TXN_TEST_SEED";
 const SHORT: u64 = 2_000;
-/// How far stored cells are from now, at most.
+/// The largest distance of a stored cell's timestamp from now, in milliseconds.
 const SKEW: u64 = 60_000;
 
 static TABLE: SharedTable = SharedTable::new("sequences", two_families, &[]);
@@ -40,7 +40,7 @@ enum Change {
     Delete,
 }
 
-/// One operation: of a cell, or, without qualifier or family, a delete of more.
+/// One operation on a cell; without a qualifier or family, a delete of a family or row.
 #[derive(Clone, Debug)]
 struct Operation {
     row: String,

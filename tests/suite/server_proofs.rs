@@ -1,5 +1,5 @@
-//! Region servers that do not honour conditions: each is found out before anything relies on it, by
-//! one call.
+//! Region servers that ignore conditions. One call detects each of them before anything relies on
+//! it.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn server_that_drops_conditions_is_refused_by_name() {
     let tables = Tables::new(&connection, "drops").await;
     let (locks, latches) = tables.managers(&connection).await;
     let rows = connection.table(tables.rows.name.clone()).unwrap();
-    // What a change without its condition would spoil.
+    // Holds and rows that a change without its condition would damage.
     let held = lock(&locks, "held").await.unwrap();
     let semaphore = Semaphore::create(&locks, Level::Dc, "permits", 1).await.unwrap();
     latches

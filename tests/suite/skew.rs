@@ -1,5 +1,5 @@
-//! How rows are spread: what is known of a table comes out, whatever happens to its regions
-//! meanwhile.
+//! Skew of rows among partitions: the report shows the known contents of a table, through splits
+//! and moves of its regions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,10 +13,10 @@ use crate::support::{
     table::{TestTable, by_three, plain, recorded},
 };
 
-/// What a cell takes beside row, family, qualifier and value.
+/// The bytes of a cell besides row, family, qualifier and value.
 const CELL: u64 = 20;
 
-/// The bytes of rows such as `aaa0001` with a value of so many bytes in `f:q`.
+/// The size of rows such as `aaa0001` with a value of this many bytes in `f:q`.
 fn bytes_of(rows: u64, value: u64) -> Amount {
     Amount {
         rows,
@@ -24,7 +24,7 @@ fn bytes_of(rows: u64, value: u64) -> Amount {
     }
 }
 
-/// Writes so many rows of a partition, each with a value of so many bytes.
+/// Writes this many rows of a partition, each with a value of this many bytes.
 async fn fill(connection: &Connection, table: &TestTable, prefix: &str, rows: u64, value: usize) {
     let table = table.open(connection).await;
     let numbers: Vec<u64> = (0..rows).collect();
@@ -39,7 +39,7 @@ async fn fill(connection: &Connection, table: &TestTable, prefix: &str, rows: u6
     }
 }
 
-/// In a task of its own, which not every future can be.
+/// Measures in a spawned task, which requires a `Send` future.
 async fn measure(connection: &Connection, name: &TableName) -> SkewReport {
     let skew = Skew::new(connection, name.clone()).unwrap();
     let measured = tokio::spawn(async move { skew.run(|_| {}).await });
@@ -79,7 +79,7 @@ async fn known_sizes_come_out_exactly() {
     for (prefix, rows, value) in [("aaa", 100, 10), ("bbb", 300, 50), ("ccc", 10, 0), ("ccd", 10, 1)] {
         fill(&connection, &table, prefix, rows, value).await;
     }
-    // A row that the rule can't cut.
+    // A row that is too short for the rule.
     table.of(&connection).put(put("zz", "v")).await.unwrap();
     let progress = AtomicU64::new(0);
     let report = Skew::new(&connection, table.name.clone())
@@ -110,7 +110,7 @@ async fn known_sizes_come_out_exactly() {
         (&alone.next_split, &alone.best_split),
         (&NextSplit::OnePartition, &None)
     );
-    // The middle lies in bbb, and ccc begins behind it.
+    // The middle lies in `bbb`, and `ccc` begins after it.
     assert_eq!(first.next_split, NextSplit::FirstPartition);
     let best = first.best_split.as_ref().unwrap();
     assert_eq!(
@@ -180,7 +180,7 @@ async fn a_sample_is_within_what_it_says() {
         assert!(report.is_sampled());
         assert!((1..expected / 10).contains(&report.margin_bytes), "{report:?}");
         within += usize::from(report.total_bytes().abs_diff(expected) <= report.margin_bytes);
-        // Six times what is off by chance.
+        // Three margins of 95 % are about six standard deviations.
         assert!(
             report.total_bytes().abs_diff(expected) <= 3 * report.margin_bytes,
             "{report:?}"
@@ -189,7 +189,8 @@ async fn a_sample_is_within_what_it_says() {
         let size = &report.largest[0];
         assert!(size.total_bytes().abs_diff(bytes_of(4_000, 100).bytes) <= 3 * size.margin_bytes);
     }
-    // Each is with 19 chances of 20; of 12 all but 5 are unless the figure is wrong.
+    // Each run is within its margin with a probability of 95 %. Fewer than 7 of 12 mean a wrong
+    // margin.
     assert!(within >= 7, "{within} of {runs}");
 }
 
@@ -203,7 +204,7 @@ async fn region_reopened_and_split_during_skew_loses_no_row() {
     let admin = connection.admin();
     let regions = admin.regions(&table.name).await.unwrap();
     let (region, server) = (&regions[0].region, regions[0].server.as_ref().unwrap());
-    // Small calls, so that there are many while the region changes.
+    // Small calls, so that many of them run while the region changes.
     let config = crate::support::standalone()
         .config()
         .with_scan_batch_bytes(4 << 10);

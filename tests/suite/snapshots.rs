@@ -1,5 +1,4 @@
-//! A snapshot shows a partition as it was at one moment, whatever happens to it meanwhile; or it is
-//! refused.
+//! A snapshot shows a partition at one moment, whatever changes meanwhile, or it fails.
 
 use std::{
     collections::HashSet,
@@ -32,7 +31,7 @@ async fn write_all(table: &PartitionedTable, value: usize) {
     assert!(outcome.is_committed(), "{outcome}");
 }
 
-/// Reopens the table's regions, which flushes them: versions that only an older reader needs are
+/// Reopens the table's regions, which flushes them. Versions that only an older reader needs are
 /// gone then.
 async fn reopen(table: &TestTable, connection: &Connection, round: usize) {
     let admin = connection.admin();
@@ -41,8 +40,8 @@ async fn reopen(table: &TestTable, connection: &Connection, round: usize) {
     admin.modify_table(&descriptor).await.unwrap();
 }
 
-/// Transactions give all rows one new value each; snapshots of forty calls each must have all rows,
-/// all of one value.
+/// Each transaction gives all rows one new value. A snapshot of forty calls must have all rows, all
+/// with the same value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn snapshot_is_whole_while_its_rows_and_region_change() {
     let table = TestTable::create("snapshot", by_three, &[]).await;
@@ -126,7 +125,7 @@ async fn a_snapshot_has_the_rows_of_its_partition_and_of_no_other() {
         keys("aac", all().start_row("aac2").stop_row("aac1")).await,
         [""; 0]
     );
-    // A row that is too short to share a partition is one of its own.
+    // A row that is shorter than the prefix is its own partition.
     assert_eq!(keys("aa", all()).await, ["aa"]);
     assert_eq!(keys("ac", all()).await, [""; 0]);
     assert_eq!(keys("ace", all()).await, [""; 0]);
@@ -180,8 +179,8 @@ async fn a_snapshot_beyond_its_bounds_is_refused_not_cut_short(
     assert_eq!(table.snapshot_with("bnd", enough).await.unwrap().len(), 20);
 }
 
-/// A row is taken whole; of one that is larger than all that is allowed no more is fetched than
-/// shows it.
+/// A snapshot contains whole rows. Of a row that exceeds the limit, the client fetches no more than
+/// it takes to notice.
 #[tokio::test]
 async fn too_large_row_is_refused_before_it_is_fetched_whole() {
     let owned = TestTable::create("bigrow", by_three, &[]).await;
@@ -208,7 +207,7 @@ async fn a_partition_in_two_regions_has_no_snapshot() {
     assert_eq!(error.kind(), ClientErrorKind::PartitionCut);
     says(&error, &["partition xxx is cut in two", "merge its regions"]);
     assert!(table.snapshot("xxy").await.unwrap().is_empty());
-    // A client whose map is older than the merge looks again.
+    // A client with a region cache from before the merge looks the regions up again.
     owned.merge_both(&connect().await).await;
     assert!(table.snapshot("xxx").await.unwrap().is_empty());
 }

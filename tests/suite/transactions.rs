@@ -1,5 +1,4 @@
-//! What a transaction writes is what the server keeps: cells, timestamps, times to live; all of it
-//! or nothing.
+//! The server stores a transaction's cells, timestamps and TTLs as written, all of it or nothing.
 
 use std::time::Duration;
 
@@ -86,7 +85,7 @@ async fn timestamps_are_kept_and_cells_without_one_get_the_servers() {
     assert!(stamped > 1_600_000_000_000, "{stamped}");
     assert_eq!(rows[2].cell("f", "q").unwrap().timestamp, stamped);
 
-    // A delete up to a timestamp takes only what is as old.
+    // A delete up to a timestamp deletes only cells up to that age.
     let transaction = table
         .transaction("tim")
         .delete(Delete::new("tim1").timestamp(76))
@@ -151,7 +150,7 @@ async fn a_large_transaction_is_applied_whole() {
     assert_eq!(rows(table.table(), Scan::prefix("big")).await.len(), 5_000);
 }
 
-/// The library would never send these; the server must not apply a part of them either.
+/// The library never sends such requests. The server must not apply a part of them either.
 #[rstest]
 #[case::a_row_of_another_region(&[("fora1", "f"), ("fora2", "f"), ("zzz1", "f")], ClientErrorKind::Server)]
 #[case::an_unknown_family_last(&[("forb1", "f"), ("forb2", "nope")], ClientErrorKind::FamilyNotFound)]
@@ -162,7 +161,7 @@ async fn forged_transaction_is_never_applied_in_part(
     #[case] kind: ClientErrorKind,
 ) {
     let connection = connect().await;
-    // A table of its own: on some releases a failure like this one shakes the region.
+    // A separate table, because on some releases such a failure disturbs the region.
     let table = TestTable::create("forged", by_three, &["mmm"]).await;
     let rows = table
         .of(&connection)
@@ -173,7 +172,7 @@ async fn forged_transaction_is_never_applied_in_part(
         .unwrap_err();
     assert_eq!(error.kind(), kind, "{error}");
     assert_eq!(keys(&rows, Scan::new()).await, [""; 0]);
-    // The forgery is not at fault: with rows that belong together it works.
+    // The forgery itself is valid: with rows of one partition it works.
     rows.call_endpoint(&forge::transaction("aaa1", &[("aaa1", "f"), ("aaa2", "f")]))
         .await
         .unwrap();

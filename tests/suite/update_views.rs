@@ -1,5 +1,5 @@
-//! What the closure of an update may read: a range of rows, nothing that it has written, and what
-//! it waits for elsewhere.
+//! The reads of an update's closure: a range of rows, not its own writes, and results of other
+//! calls that it awaits.
 
 use futures::future::BoxFuture;
 use hbase_txn::{
@@ -46,7 +46,7 @@ fn refused(updated: Result<Updated<()>>, parts: &[&str]) {
     says(&error, parts);
 }
 
-/// Adds one to what it reads. Another client may change that meanwhile.
+/// Adds one to the value that it reads. Another client may change the value meanwhile.
 fn interfering<'v>(
     view: &'v mut UpdateView<'_>,
     other: Table,
@@ -113,7 +113,7 @@ async fn update_of_a_range_reads_only_its_rows() {
                     .iter()
                     .filter_map(|row| row.get::<i64>("f", "n").unwrap())
                     .sum();
-                // Outside of what is read.
+                // Outside of the range that is read.
                 view.put(balance("rand", 10 * sum))?;
                 Ok::<_, Error>(rows.len())
             })
@@ -193,7 +193,7 @@ async fn row_that_the_update_has_written_is_not_read() {
         });
         refused(updated.await, &["cannot read row wri1", "has written it"]);
     }
-    // Rows that were not written can still be read.
+    // Rows that the update has not written can still be read.
     let updated = table.update("wri", |view| {
         view.put(put("wri2", "v"))?;
         view.rows("wri", "wri2")?;

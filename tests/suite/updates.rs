@@ -1,4 +1,4 @@
-//! Updates: read, change, commit, and again after a conflict.
+//! Updates: read, change and commit, repeated after a conflict.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -36,7 +36,7 @@ async fn text(table: &PartitionedTable, row: &'static str) -> Option<String> {
     Some(String::from_utf8_lossy(row.value("f", "q")?).into_owned())
 }
 
-/// Does something else in the middle of an update, as another client would.
+/// Runs a future in the middle of an update, as another client would.
 fn meanwhile(future: impl Future) {
     block_in_place(|| {
         Handle::current().block_on(future);
@@ -171,7 +171,7 @@ async fn a_closure_that_fails_or_panics_leaves_nothing_behind() {
     });
     assert!(AssertUnwindSafe(panics).catch_unwind().await.is_err());
     assert_eq!(text(&table, "fai1").await, None);
-    // Nobody holds the partition.
+    // The partition is not locked.
     let free = table
         .update("fai", |view| view.put(put("fai2", "v")).map(|_| ()))
         .await;
@@ -228,7 +228,7 @@ async fn an_update_with_an_id_is_made_once() {
     }
     assert_eq!(runs.into_inner(), 1);
     assert_eq!(text(&table, "onc1").await.unwrap(), "1");
-    // A transaction under the id of an update is another thing.
+    // A transaction with the id of an update is a different operation.
     let transaction = table.transaction("onc").id("request").put(put("onc2", "v"));
     let outcome = transaction.commit().await;
     assert_eq!(outcome.error().unwrap().kind(), ErrorKind::IdReused, "{outcome}");

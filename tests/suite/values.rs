@@ -1,4 +1,4 @@
-//! Typed values and names: what is written is what HBase increments and compares, and what is read.
+//! Typed values and names: HBase increments and compares the written values, and reads return them.
 
 use bytes::Bytes;
 use hbase_provision::{Repair, Skew, audit_table};
@@ -67,7 +67,7 @@ async fn typed_cells_are_written_counted_and_read() {
     assert_eq!(snapshot.get("xxxabc", "f", "i64").unwrap(), Some(42i64));
     assert_eq!(snapshot.get::<i64>("xxxzzz", "f", "i64").unwrap(), None);
 
-    // Four bytes are no counter to the server, and no i64 to the reader.
+    // Four bytes are not a counter to the server, and not an `i64` to the reader.
     let refused = orders
         .table()
         .increment(Increment::new("xxxabc").column("f", "i32", 1));
@@ -88,7 +88,7 @@ async fn server_compares_typed_values_as_bytes() {
         .cell("f", "debt", -5i64)
         .cell("f", "paid", true);
     accounts.table().put(stored).await.unwrap();
-    // The same bytes are needed for equality: another client may write true as 0x01.
+    // Equality compares bytes, and another client may write true as `0x01`.
     let other = Put::new("xxxabc").cell("f", "java", [1u8]);
     accounts.table().put(other).await.unwrap();
 
@@ -105,7 +105,7 @@ async fn server_compares_typed_values_as_bytes() {
         (Condition::equal("xxxabc", "f", "java", true), false),
         (Condition::not_equal("xxxabc", "f", "paid", false), true),
         (compare(Comparison::Less, -4), true),
-        // The sign bit: as bytes every negative number is behind all others.
+        // Because of the sign bit, negative numbers sort after all others as bytes.
         (compare(Comparison::Less, 0), false),
         (compare(Comparison::Greater, 0), true),
         (as_number(Comparison::Less, 0), true),

@@ -1,5 +1,5 @@
-//! Transactions by way of an atomic `Multi`, on tables that have no endpoint: asked for by name,
-//! tried out, never a way out.
+//! Transactions by an atomic `Multi`, on tables without the endpoint: on explicit request, after a
+//! trial of the server, and never as a silent fallback.
 
 use std::time::Duration;
 
@@ -30,14 +30,14 @@ fn two_families(name: TableName) -> TableDescriptor {
 
 static TABLE: SharedTable = SharedTable::new("bare", bare, &["m"]);
 
-/// The calls of a trial: two that write, one that reads.
+/// The calls of a trial: two writes and one read.
 const TRIAL: usize = 3;
 
 fn without_endpoint() -> OpenOptions {
     OpenOptions::new().without_endpoint()
 }
 
-/// A client whose calls are counted.
+/// Opens the table with a client whose calls are counted.
 async fn open(table: &TestTable) -> (PartitionedTable, Spy) {
     let (connection, spy) = spied().await;
     (table.open_with(&connection, without_endpoint()).await, spy)
@@ -51,7 +51,7 @@ async fn put_two(table: &PartitionedTable, prefix: &str) -> hbase_txn::Outcome {
     transaction.commit().await
 }
 
-/// The user's rows of a partition; those of a trial lie behind them.
+/// Scans the user's rows of a partition. A trial's rows lie after them.
 fn own_rows(prefix: &str) -> Scan {
     Scan::new()
         .start_row(prefix.to_owned())
@@ -173,7 +173,7 @@ async fn one_row_that_the_server_refuses_keeps_all_from_being_applied() {
     let owned = TestTable::create("bare_half", two_families, &[]).await;
     let (table, _) = open(&owned).await;
     assert!(put_two(&table, "aaa").await.is_committed());
-    // Behind the back of the open table, which then sends what can't be applied.
+    // The open table does not notice the change, and sends what cannot be applied.
     let elsewhere = connect().await;
     let without_g = by_three_without_endpoint(owned.name.clone());
     elsewhere.admin().modify_table(&without_g).await.unwrap();
@@ -243,7 +243,7 @@ async fn each_server_is_tried_once_before_the_first_transaction() {
     let shared = TABLE.get().await;
     let (table, spy) = open(&shared).await;
     assert_eq!(spy.multi_calls(), 0, "opening sends none");
-    // One row is HBase's own promise.
+    // HBase itself guarantees atomicity within one row.
     let lone = table.transaction_for_row("tr").put(put("tr", "v"));
     assert!(lone.commit().await.is_committed());
     assert_eq!(spy.multi_calls(), 1);
@@ -254,7 +254,7 @@ async fn each_server_is_tried_once_before_the_first_transaction() {
         assert!(put_two(&table, prefix).await.is_committed());
         assert_eq!(spy.multi_calls(), 1 + TRIAL + 2 + done);
     }
-    // What one open table has learnt, another one does not believe.
+    // An open table does not rely on the trials of another one.
     let again = shared
         .open_with(table.table().connection(), without_endpoint())
         .await;
@@ -294,7 +294,7 @@ async fn trial_with_a_lost_answer_leaves_the_transaction_certain() {
     assert_eq!(outcome.name(), "aborted", "{outcome}");
     forwarder.mute(false);
     assert!(put_two(&table, "los").await.is_committed());
-    // Now that the server was tried, it is the transaction whose answer is lost.
+    // The server is tried already, so this is the transaction's answer that is lost.
     forwarder.mute(true);
     let outcome = within(timeout, put_two(&table, "los")).await;
     assert_eq!(outcome.name(), "unknown", "{outcome}");
@@ -323,8 +323,8 @@ async fn rows_are_locked_in_order_whatever_the_transactions_order() {
             );
         }
     };
-    // A server waits half a minute for the lock of a row, and two that wait for each other wait as
-    // long.
+    // A server waits half a minute for the lock of a row, and so would two transactions that wait
+    // for each other.
     let both = async { tokio::join!(increments(&one, false), increments(&other, true)) };
     within(Duration::from_secs(25), both).await;
     let found = one.table().get(Get::new("ord00")).await.unwrap().unwrap();

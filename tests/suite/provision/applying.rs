@@ -1,4 +1,4 @@
-//! What an application makes of a cluster.
+//! The effects of an applied plan on a cluster.
 
 use hbase_provision::{Plan, TableFile, alter_table, audit_table};
 use hbase_txn::{
@@ -75,7 +75,7 @@ async fn plain_table_gets_fit_for_transactions_and_keeps_its_data() {
     is_settled(&connection, &file).await;
 }
 
-/// What a file does not name stays, and may be what stops transactions.
+/// Settings that a file does not name stay unchanged, and may prevent transactions.
 #[rstest]
 #[case::durability("DURABILITY", "ASYNC_WAL", ErrorKind::WeakDurability, "ASYNC_WAL")]
 #[case::window(
@@ -105,7 +105,7 @@ async fn a_table_that_would_not_be_opened_is_not_called_proven(
     assert_eq!(refused.unwrap_err().kind(), kind);
 }
 
-/// Until regions are opened with the rule, HBase may split anywhere.
+/// Until regions are opened with the rule, HBase may split them at any row.
 #[tokio::test]
 async fn boundary_added_between_plan_and_apply_is_reported() {
     let connection = connect().await;
@@ -215,7 +215,7 @@ async fn lock_and_latch_tables_are_created_as_their_options_do() {
     }
 }
 
-/// What a Java library has made gets what it lacks, and keeps its family.
+/// A table created by a Java library gets what it lacks, and keeps its family.
 #[tokio::test]
 async fn a_lock_table_without_a_restriction_gets_one() {
     let connection = connect().await;
@@ -298,7 +298,7 @@ async fn the_examples_are_applied_as_they_stand() {
         let text = text
             .replace(&described, &format!("table = \"{}\"", table.name))
             .replace("regions = 257", "regions = 3")
-            // The test's cluster has no native libraries.
+            // The test cluster has no native libraries.
             .replace("\"SNAPPY\"", "\"GZ\"");
         let file = TableFile::parse(name, &text).unwrap();
         let applied = apply(&connection, &file).await;
@@ -309,7 +309,8 @@ async fn the_examples_are_applied_as_they_stand() {
     }
 }
 
-/// None but that Java clients are not protected from each other, which is the operator's choice.
+/// Asserts that there are no findings, except that Java clients are not protected from each other,
+/// which is the operator's choice.
 async fn assert_no_findings(connection: &Connection, table: &TableName) {
     let mut findings = audit_table(connection, table).await.unwrap();
     findings.retain(|finding| finding.finding != "java-unprotected");

@@ -1,4 +1,4 @@
-//! A cluster that goes away half-way, and others who are at work on the same table.
+//! Cluster outages half-way, and concurrent changes of the same table.
 
 use std::{
     io,
@@ -23,10 +23,10 @@ use tokio::{
 use super::{apply, by_three, is_settled, plan, unmade};
 use crate::support::{connect, connect_by, says, standalone, table::TestTable, table::plain, within};
 
-/// Enough to make a table on a busy machine.
+/// Enough to create a table on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// How the cluster goes away.
+/// How the cluster becomes unavailable.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 enum Away {
@@ -34,7 +34,7 @@ enum Away {
     Refusing = 2,
 }
 
-/// Dials as the library does, until the cluster goes away.
+/// Connects as the library does, until the cluster becomes unavailable.
 #[derive(Clone, Debug, Default)]
 struct Line(Arc<AtomicU8>);
 
@@ -92,7 +92,7 @@ impl AsyncWrite for End {
     }
 }
 
-/// Lets the cluster go away when a step is done.
+/// Makes the cluster unavailable when a step is done.
 struct GoesAway {
     line: Line,
     behind: &'static str,
@@ -166,7 +166,7 @@ async fn outage_in_an_apply_names_the_done_steps_and_can_be_resumed(
     is_settled(&well, &file).await;
 }
 
-/// Before anything is planned, too.
+/// The same before anything is planned.
 #[tokio::test]
 async fn outage_before_a_plan_names_the_place_in_the_file() {
     let line = Line::default();
@@ -210,7 +210,7 @@ async fn table_changed_since_its_plan_is_not_overwritten() {
     is_settled(&connection, &file).await;
 }
 
-/// Both begin with nothing there; one makes the table, the other finds it made.
+/// Both plans start without a table. One creates it, the other finds it created.
 #[tokio::test]
 async fn two_who_make_the_same_table_at_once_both_end_with_it() {
     let connection = connect().await;
@@ -225,7 +225,7 @@ async fn two_who_make_the_same_table_at_once_both_end_with_it() {
     assert_eq!(audit_table(&connection, &table.name).await.unwrap(), []);
 }
 
-/// A run that was stopped leaves its procedure to the master; the next one waits for it.
+/// A run that was stopped leaves its procedure to the master. The next run waits for the procedure.
 #[tokio::test]
 async fn plan_during_a_change_waits_for_its_end() {
     let connection = connect().await;

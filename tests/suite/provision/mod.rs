@@ -9,7 +9,7 @@ use hbase_txn::{Connection, TableName};
 
 use crate::support::table::TestTable;
 
-/// A file for a table for transactions, with these lines beside.
+/// A file for a table with transactions, with these additional lines.
 pub(crate) fn file(table: &TableName, lines: &str) -> TableFile {
     let text = format!("table = '{table}'\n{lines}");
     TableFile::parse("test.toml", &text).unwrap()
@@ -29,7 +29,7 @@ async fn apply(connection: &Connection, file: &TableFile) -> Applied {
     plan(connection, file).await.apply(connection, &()).await.unwrap()
 }
 
-/// That the table is as the file says, and that to apply it again changes nothing.
+/// Asserts that the table is as the file says, and that applying it again changes nothing.
 async fn is_settled(connection: &Connection, file: &TableFile) {
     let plan = plan(connection, file).await;
     assert_eq!(plan.changes(), []);
@@ -40,7 +40,7 @@ async fn is_settled(connection: &Connection, file: &TableFile) {
     assert_eq!(connection.admin().descriptor(file.name()).await.unwrap(), before);
 }
 
-/// The changes of a plan, each as its sign and its text.
+/// Returns the changes of a plan, each as its sign and its text.
 fn told(plan: &Plan) -> Vec<String> {
     let changes = plan.changes().iter();
     changes
@@ -48,7 +48,7 @@ fn told(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Notes the names of the steps that are done.
+/// Records the names of the completed steps.
 #[derive(Default)]
 struct Steps(std::sync::Mutex<Vec<&'static str>>);
 
@@ -66,7 +66,7 @@ impl ApplyWatcher for Steps {
     }
 }
 
-/// A table that is deleted with this, whoever makes it.
+/// A table name whose table is deleted on drop, no matter how it is created.
 fn unmade(what: &str) -> TestTable {
     TestTable::unmade(what)
 }

@@ -1,4 +1,4 @@
-//! What a plan says of a cluster, without changing it.
+//! Plans of changes to a cluster, which change nothing themselves.
 
 use hbase_provision::TableFile;
 use hbase_txn::{PartitionRule, TableDescriptorExt, TableName};
@@ -97,8 +97,8 @@ async fn rule_is_refused_with_all_contradicting_boundaries() {
     assert_eq!(connection.admin().descriptor(&table.name).await.unwrap(), before);
 }
 
-/// All stale attributes of the old rule go, and what transactions have noted by the old prefixes is
-/// not lost without a word.
+/// All stale attributes of the old rule are removed, and the plan reports the loss of the records
+/// that transactions keep by the old prefixes.
 #[tokio::test]
 async fn another_rule_replaces_all_of_the_old_one() {
     let connection = connect().await;

@@ -1,4 +1,4 @@
-//! What may stand where a gateway should, answers that come late, and gateways that end.
+//! Services in the place of a gateway, late answers, and gateways that stop.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::support::{
 
 const LEASE: Duration = Duration::from_secs(20);
 
-/// Every message of the binary protocol begins so; then "reply", the call's name and its number.
+/// The start of every message of the binary protocol; then "reply", the call's name and its number.
 const REPLY: &[u8] = b"\x80\x01\x00\x02\x00\x00\x00\x13getThriftServerType\x00\x00\x00\x01";
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn what_is_no_gateway_is_named_and_not_waited_for() {
             stranger(b"").await,
             &[ErrorKind::Client(ClientErrorKind::DeadlineExceeded)],
         ),
-        // It hangs up at the first thing that it does not understand.
+        // HBase hangs up at the first bytes that it does not understand.
         (
             "HBase itself",
             standalone().status.ports["master"],
@@ -153,7 +153,7 @@ async fn what_is_no_gateway_is_named_and_not_waited_for() {
         let error = connect(parrot(answer).await, true).await.expect_err(what);
         assert_eq!(error.kind(), ClientErrorKind::Protocol, "{what}: {error}");
     }
-    // More than the answer: what is left over is never taken for the next one.
+    // More bytes than the answer. The rest is never taken for the next answer.
     let twice = parrot(good.repeat(2)).await;
     let gateway = connect_to(twice).await;
     let error = ThriftLockManagerOptions::new("c")
@@ -161,7 +161,7 @@ async fn what_is_no_gateway_is_named_and_not_waited_for() {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::Protocol, "{error}");
-    // A gateway without frames takes them for something else.
+    // A gateway without framing misreads the frame's length.
     let error = connect(port(), true).await.unwrap_err();
     assert!(
         [
@@ -189,7 +189,7 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
     let connection = connect().await;
     let table = lock_table(&connection, "thrift-late", 1, true).await;
     let forwarder = Forwarder::to(port()).await;
-    // One connection, so that a late answer would find the next call on it.
+    // One connection, so that the next call could receive a late answer.
     let gateway = ThriftConnection::builder(format!("127.0.0.1:{}", forwarder.port))
         .connections(1)
         .operation_timeout(Duration::from_secs(5))
@@ -197,8 +197,8 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
         .await
         .unwrap();
     let visitor = locks_of(&gateway, &table.name, "late", true).await;
-    // A busy machine may take longer for anything; but no connection has an answer to something
-    // else.
+    // A busy machine may take longer for any call, but no connection receives the answer to another
+    // call.
     let unless_late = |error: Error| {
         let kinds = [ClientErrorKind::DeadlineExceeded, ClientErrorKind::Unreachable].map(ErrorKind::from);
         assert!(kinds.contains(&error.kind()), "{error:?}");
@@ -218,7 +218,7 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
     let held = try_lock(&visitor, "held", LEASE * 6).await.unwrap();
     for _ in 0..10 {
         forwarder.hold(true);
-        // Of the lock that is held: its answer comes when nobody waits for it any more.
+        // A read of the held lock. Its answer arrives when no task waits for it any more.
         let error = asking.show(Level::Dc, "held").await.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded);
         assert!(!error.is_outcome_unknown());
@@ -233,7 +233,7 @@ async fn a_late_answer_is_never_taken_for_that_to_another_call() {
         assert_eq!(show("free").await.holder, None);
         assert_eq!(show("held").await.holder.unwrap().token, Some(held.token()));
     }
-    // A write whose answer is lost may have been done, and is given back.
+    // A write with a lost answer may have been applied, and is released.
     forwarder.hold(true);
     let lost = asking
         .lock(Level::Dc, "lost")
@@ -267,7 +267,7 @@ async fn killed_gateway_is_reported_and_used_again_when_it_returns() {
     let gateway = gateway().await;
     let visitor = locks_of(&gateway, &table.name, "killed", false).await;
     let guard = try_lock(&visitor, "held", LEASE * 6).await.unwrap();
-    // Several connections wait for work when it dies.
+    // Several connections are idle when the gateway dies.
     let look = || visitor.show(Level::Dc, "held");
     futures::future::try_join_all((0..6).map(|_| look()))
         .await
@@ -299,11 +299,11 @@ async fn killed_gateway_is_reported_and_used_again_when_it_returns() {
     assert!(guard.is_held(), "the lease is HBase's, not the gateway's");
     let status = cluster.start_thrift().await.unwrap();
     assert_eq!(status.ports["thrift"], port);
-    // The next call works, on each of the connections that died.
+    // The next calls succeed, on each of the connections that died.
     futures::future::try_join_all((0..6).map(|_| look()))
         .await
         .unwrap();
-    // And if nobody called meanwhile.
+    // The same without calls in between.
     cluster.kill_thrift().await.unwrap();
     cluster.start_thrift().await.unwrap();
     futures::future::try_join_all((0..6).map(|_| look()))
@@ -334,7 +334,7 @@ async fn harmless_request_on_a_dying_connection_is_sent_again() {
     let lost = request.try_acquire().await.unwrap_err();
     assert_eq!(lost.kind(), ClientErrorKind::ConnectionLost, "{lost:?}");
     assert!(lost.is_outcome_unknown(), "{lost}");
-    // It never came to the gateway.
+    // The request never reached the gateway.
     let guard = try_lock(&visitor, "lock", LEASE).await.unwrap();
     assert_eq!(forwarder.accepted(), 3);
     assert!(guard.release().await.unwrap().is_released());
@@ -398,7 +398,7 @@ async fn waiter_is_notified_if_another_latch_is_unreadable() {
         "getThriftServerType" => api_one(),
         "isTableEnabled" => yes(),
         "getColumnDescriptors" => families(&["C", "S"]),
-        // Of one farm, in a call of their own.
+        // The column of one farm, which is read by a separate call.
         "getRowsWithColumns" if arguments.windows(11).any(|part| part == b"C:count_fra") => {
             one_row(&latch_row("svc", "job"), "C:count_fra", &0_u64.to_be_bytes())
         }

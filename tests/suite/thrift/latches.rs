@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LEVELS: [Level; 2] = [Level::Dc, Level::Xdc];
 const CLIENT: &str = "svc";
 
-/// One table, reached through the gateway and natively, by two farms.
+/// One table, used through the gateway and natively by two farms.
 struct Sides {
     table: TestTable,
     gateway: ThriftConnection,
@@ -63,7 +63,7 @@ impl Sides {
         self.natives[0].latch(level, id).unwrap()
     }
 
-    /// What the Java library does to count: it asks nothing, and gives no TTL.
+    /// Counts as the Java library does: without a check and without a TTL.
     async fn java_counts(&self, id: &str, by: i64) {
         let increment = Increment::new(latch_row(CLIENT, id)).column("C", "count_fra", by);
         self.data.increment(increment).await.unwrap();
@@ -74,7 +74,7 @@ impl Sides {
         row.map(|row| row.into_cells()).unwrap_or_default()
     }
 
-    /// Both kinds of clients see this.
+    /// Asserts that both kinds of clients see this state.
     async fn is(&self, level: Level, id: &str, state: LatchState, count: Option<u64>) {
         let of = |info: LatchInfo| (info.state, info.count);
         let seen = self.visitor(level, id).show().await.unwrap();
@@ -127,7 +127,7 @@ async fn gateway_and_native_latch_operations_are_equal() {
         let seen = ours.show().await.unwrap();
         assert_eq!(seen.ends, begun.ends, "to the millisecond");
         assert_eq!(seen.arrived, Some(1));
-        // As the server has them: nothing lives longer, but for what is known of it.
+        // The stored cells expire with the latch, except its notes.
         let ends = begun.ends.unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
         let ends = u64::try_from(ends.as_millis()).unwrap();
         for cell in sides.cells(&id).await {
@@ -147,12 +147,12 @@ async fn gateway_and_native_latch_operations_are_equal() {
             theirs.count_down(1).await.unwrap_err().kind(),
             ErrorKind::LatchAbsent
         );
-        // The participant was of the latch before.
+        // The participant had arrived at the earlier latch.
         ours.init(2, HOUR).await.unwrap();
         assert!(theirs.arrive("worker").await.unwrap().counted);
         assert!(theirs.delete().await.unwrap());
         sides.is(level, &id, LatchState::Absent, None).await;
-        // One that is made natively is counted here.
+        // A latch that is created natively is counted through the gateway.
         theirs.init(2, HOUR).await.unwrap();
         assert_eq!(ours.count_down(1).await.unwrap().left, 1);
         sides.is(level, &id, LatchState::Open, Some(1)).await;
@@ -184,7 +184,7 @@ async fn farms_of_both_kinds_count_together_and_never_below_nothing() {
     assert_eq!(there.count_down(2).await.unwrap().left, 0);
     assert_eq!(theirs.show().await.unwrap(), there.show().await.unwrap());
     assert_eq!(info.ends, there.show().await.unwrap().ends);
-    // Of one farm there is none.
+    // A latch of one farm does not exist in the other.
     let alone = sides.visitors[1].latch(Level::Dc, "alone").unwrap();
     sides.visitor(Level::Dc, "alone").init(1, HOUR).await.unwrap();
     assert_eq!(alone.show().await.unwrap().state, LatchState::Absent);
@@ -218,7 +218,7 @@ async fn one_of_many_concurrent_inits_by_gateway_or_native_wins() {
                 assert_eq!(error.kind(), ErrorKind::LatchExists, "{error:?}");
             }
             sides.is(level, &id, LatchState::Open, Some(4)).await;
-            // Once more, over what is left of it.
+            // Once more, over the cells that remain of it.
             let again = sides.visitor(level, &id);
             assert!(again.delete().await.unwrap());
             again.init(2, HOUR).await.unwrap();
@@ -295,7 +295,7 @@ async fn gateway_native_and_java_counts_are_exact_or_unknown() {
                 theirs.count_down(1).await.unwrap();
             }
         };
-        // As often as the others, as well as can be.
+        // About as often as the others.
         let java = async {
             let mut counted = 0;
             while !*is_over.borrow() && counted < 3 * each {
@@ -318,13 +318,13 @@ async fn gateway_native_and_java_counts_are_exact_or_unknown() {
         );
         assert!(known > 0, "{unknown} of {each} unknown");
         assert_eq!(ours.show().await.unwrap().count, Some(left));
-        // Alone again, and exact.
+        // Exact again without concurrent counts.
         assert_eq!(ours.count_down(1).await.unwrap().left, left - 1);
         assert_eq!(theirs.count_down(1).await.unwrap().left, left - 2);
     }
 }
 
-/// How a count ends that a Java client comes between, and what it leaves of ten.
+/// The result of a count with a Java count in between, and the count that is left of ten.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Between {
     Exact(u64),
@@ -340,7 +340,7 @@ async fn java_count_between_two_gateway_calls_counts_or_is_reported() {
     let slow = ThriftConnection::builder(format!("127.0.0.1:{}", forwarder.port));
     let slow = slow.connections(1).connect().await.unwrap();
     let slow = latches_of(&slow, &sides.table.name, CLIENT, "fra").await;
-    // It looks, notes, looks, writes the count, looks, and clears away what lies under that.
+    // The client reads, writes a note, reads, writes the count, reads, and clears the cells below.
     let places = [
         ("behind the look", 1, Between::Exact(8)),
         ("behind the note", 2, Between::Unknown(9)),
@@ -377,7 +377,7 @@ async fn java_count_between_two_gateway_calls_counts_or_is_reported() {
                 },
             ));
             sides.is(level, &id, LatchState::Open, Some(left)).await;
-            // Alone again, and exact.
+            // Exact again without concurrent counts.
             let ours = sides.visitor(level, &id);
             assert_eq!(ours.count_down(1).await.unwrap().left, left - 1);
         }
@@ -425,8 +425,8 @@ async fn the_java_library_reads_and_counts_what_a_gateway_counts() {
         }
         sides.native(level, &id).count_down(1).await.unwrap();
         is(0).await;
-        // One that it makes itself is known by sight, and is counted once a native client has noted
-        // when it ends.
+        // A latch created by the Java client is readable at once, and can be counted after a native
+        // client has noted its end.
         assert!(ours.delete().await.unwrap());
         java.init_latch(theirs("fra"), 5, 3_600).await.unwrap();
         is(5).await;
@@ -453,7 +453,7 @@ async fn latch_expires_on_time_whatever_a_gateway_counts() {
     for level in LEVELS {
         let id = format!("short-{level}");
         let (ours, theirs) = (sides.visitor(level, &id), sides.native(level, &id));
-        // What is under it lives longer, and must not show again.
+        // The cells below live longer and must not become visible again.
         ours.init(7, HOUR).await.unwrap();
         ours.count_down(1).await.unwrap();
         assert!(ours.delete().await.unwrap());
@@ -487,14 +487,14 @@ async fn latch_expires_on_time_whatever_a_gateway_counts() {
         admin.flush_table(&sides.table.name).await.unwrap();
         admin.major_compact_table(&sides.table.name).await.unwrap();
         sides.is(level, &id, LatchState::Expired, None).await;
-        // A late count-down of a Java client leaves what nobody takes for a latch, and is not in
-        // the next one.
+        // A late count-down by a Java client leaves a cell that no client takes for a latch, and
+        // that is not part of the next latch.
         sides.java_counts(&id, -1).await;
         sides.is(level, &id, LatchState::Expired, None).await;
         ours.init(2, HOUR).await.unwrap();
         sides.is(level, &id, LatchState::Open, Some(2)).await;
     }
-    // Nothing is left without an end.
+    // No cell is left without an expiry.
     let left = rows(&sides.data, Scan::new()).await;
     for cell in left.iter().flat_map(hbase_txn::Row::cells) {
         assert!(cell.expires_at().is_some(), "{cell:?}");
@@ -512,7 +512,7 @@ async fn who_waits_through_a_gateway_is_told_how_it_ended() {
     };
     let nothing = sides.visitor(Level::Dc, "nothing");
     assert_eq!(nothing.wait(PATIENCE).await.unwrap(), WaitOutcome::Absent);
-    // Both levels of one name, which share a row, at once.
+    // Both levels of one name share a row.
     for (level, id) in [(Level::Dc, "one"), (Level::Xdc, "all")] {
         let ours = sides.visitor(level, id);
         ours.init(2, HOUR).await.unwrap();
@@ -527,7 +527,7 @@ async fn who_waits_through_a_gateway_is_told_how_it_ended() {
     for waited in waiting {
         assert_eq!(waited.await.unwrap().unwrap(), WaitOutcome::Reached);
     }
-    // Natively, of what is counted here.
+    // A native waiter of a latch that is counted through the gateway.
     let theirs = sides.native(Level::Dc, "theirs");
     theirs.init(1, HOUR).await.unwrap();
     let waiting = tokio::spawn(async move { theirs.wait(PATIENCE).await });
@@ -540,7 +540,7 @@ async fn who_waits_through_a_gateway_is_told_how_it_ended() {
     deleted.init(1, HOUR).await.unwrap();
     let before = forwarder.asked();
     let waiting = waits(&deleted);
-    // It is looked at again when the first look has told that it is there.
+    // A second poll means that the first one found the latch open.
     eventually("it was seen open", async || {
         (forwarder.asked() >= before + 2).then_some(())
     })

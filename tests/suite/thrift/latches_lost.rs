@@ -1,5 +1,5 @@
-//! Latches whose clients lose answers, are dropped, or lose their gateway: a count is made, or not,
-//! or told as unknown.
+//! Latches whose clients lose answers, are dropped, or lose their gateway: a count is applied, not
+//! applied, or reported as unknown.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ const LEVELS: [Level; 2] = [Level::Dc, Level::Xdc];
 const CLIENT: &str = "svc";
 const ALL: u64 = 1_000_000;
 
-/// What a client was told of its counts.
+/// The reported results of a client's counts.
 #[derive(Debug, Default)]
 struct Told {
     made: u64,
@@ -53,7 +53,7 @@ impl Told {
         }
     }
 
-    /// Fails if the latch has counted anything else than what was told.
+    /// Fails if the latch's count contradicts the reported results.
     fn check(&self, left: u64) {
         let most = ALL - self.made;
         println!("{self:?}, {left} left");
@@ -69,9 +69,9 @@ async fn native(connection: &Connection, table: &TestTable, level: Level, id: &s
     latches.latch(level, id).unwrap()
 }
 
-/// What the latch has in the end, when nothing is on its way any more.
+/// Returns the final count, once no request is in flight.
 async fn at_rest(native: &Latch) -> u64 {
-    // Whoever changes it next writes what was noted before.
+    // The next change writes the count that an earlier client has noted.
     native.count_up(1).await.unwrap();
     native.count_down(1).await.unwrap().left
 }
@@ -107,11 +107,11 @@ async fn a_count_whose_answer_is_lost_is_found_out_or_told_as_unknown() {
                 let ours = ours.clone();
                 async move { ours.count_down(1).await }
             });
-            // Anywhere among its calls.
+            // At any point among its calls.
             tokio::time::sleep(Duration::from_millis(fastrand::u64(..40))).await;
             forwarder.hold(true);
             if round % 2 == 0 {
-                // It is not in the way of others: what it has noted they write.
+                // The stopped count does not block others, which write the count that it has noted.
                 steady.count_down(1).await.unwrap();
                 theirs.count_down(1).await.unwrap();
                 told.made += 2;
@@ -147,7 +147,7 @@ async fn counts_that_are_dropped_come_to_their_end() {
                 Err(_) => told.unknown += 1,
             }
         }
-        // The turn is not lost with those who were dropped.
+        // The dropped tasks have left the process's queue.
         assert!(ours.count_down(1).await.unwrap().counted);
         told.made += 1;
         let theirs = native(&connection, &table, level, &id).await;
@@ -184,7 +184,7 @@ async fn a_gateway_that_is_killed_takes_no_count_along() {
         let waits = ours.clone();
         let waiting = tokio::spawn(async move { waits.wait(Duration::from_millis(500)).await });
         let counted = counting.await.unwrap();
-        // The one that was on its way is tried until its time is over.
+        // The count in flight is retried until its timeout.
         assert!(
             counted.made > 0 && counted.not_made + counted.unknown > 0,
             "{counted:?}"
@@ -197,7 +197,7 @@ async fn a_gateway_that_is_killed_takes_no_count_along() {
             not_made: 0,
         };
         cluster.start_thrift().await.unwrap();
-        // It works again, on connections that died.
+        // Works again, on connections that died.
         assert_eq!(ours.show().await.unwrap().state, LatchState::Open);
         ours.count_down(1).await.unwrap();
         told.made += 1;

@@ -1,4 +1,4 @@
-//! What can't be done with latches through a gateway, and what can't be a latch.
+//! Operations on latches that a gateway does not allow, and cells that are no latch.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ async fn tables_and_names_in_which_no_latch_can_be_are_refused() {
         &["no family C", "made for latches"],
     );
     connection.admin().disable_table(&other.name).await.unwrap();
-    // The gateway learns of it when its cache is found wrong.
+    // The gateway learns of it when its cache turns out to be wrong.
     eventually("the gateway knows that the table is disabled", async || {
         let kind = open(CLIENT, "fra", &other.name).await.unwrap_err().kind();
         (kind == ClientErrorKind::TableDisabled).then_some(())
@@ -171,7 +171,7 @@ async fn cells_that_a_gateway_cannot_identify_are_named() {
         ("C", "count_fra", &b"1234567"[..], "has 7 bytes"),
         ("C", "other", b"12345678", "is no count"),
         ("S", "n", b"\x09", "is no note"),
-        // A note that announces more than it has.
+        // A note that is shorter than it declares.
         (
             "S",
             "n",
@@ -199,8 +199,8 @@ async fn cells_that_a_gateway_cannot_identify_are_named() {
             );
         }
     }
-    // A Java client counts down what is not there: it may be a latch that it made and counted too
-    // far down, or what one left.
+    // A Java client counts down a missing latch. The cell may be a latch that Java clients created
+    // and counted below zero, or a remnant of one.
     let count = |id: &str, by| Increment::new(latch_row(CLIENT, id)).column("C", "count_fra", by);
     data.increment(count("late", -1)).await.unwrap();
     let late = latches.latch(Level::Dc, "late").unwrap();
@@ -215,7 +215,7 @@ async fn cells_that_a_gateway_cannot_identify_are_named() {
     assert!(late.delete().await.unwrap());
     late.init(2, HOUR).await.unwrap();
     assert_eq!(late.show().await.unwrap().count, Some(2));
-    // What is left of a sum of farms is no latch, and is not in the next one.
+    // The remnant of a sum of farms is no latch, and is not part of the next one.
     data.increment(count("farms", -1)).await.unwrap();
     let farms = latches.latch(Level::Xdc, "farms").unwrap();
     assert_eq!(farms.show().await.unwrap().state, LatchState::Absent);

@@ -1,4 +1,4 @@
-//! Locks of a gateway's clients and of native ones, which exclude each other.
+//! Locks through a gateway and native ones, which exclude each other.
 
 use std::{
     sync::{
@@ -26,7 +26,7 @@ use crate::support::{
 
 const LEASE: Duration = Duration::from_secs(20);
 
-/// A lock table, and the locks of one client there, natively and through the gateway.
+/// Creates a lock table and opens its locks for one client, natively and through the gateway.
 async fn sides(client: &str, without_java_clients: bool) -> (TestTable, LockManager, ThriftLockManager) {
     let connection = connect().await;
     let table = lock_table(&connection, "thrift", 2, without_java_clients).await;
@@ -98,7 +98,7 @@ async fn local_waiter_on_a_gateway_is_given_the_holder() {
     assert!(guard.release().await.unwrap().is_released());
 }
 
-/// The lock row's lease is renewed before it is over, the companion row's no more.
+/// The renewal reaches the lock row before the lease expires, but the companion row too late.
 #[tokio::test]
 async fn renewal_too_late_for_one_row_expires_and_excludes_no_client() {
     const LEASE: Duration = Duration::from_secs(4);
@@ -134,7 +134,7 @@ async fn renewal_too_late_for_one_row_expires_and_excludes_no_client() {
     let error = renewed.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
     says(&error, &[&LockLoss::Expired.to_string()]);
-    // Its lock row is held for another lease, by nobody who is known.
+    // The lock row is held for another lease, without a known owner.
     assert!(native.show(Level::Dc, "a").await.unwrap().holder.is_some());
     let told = visitor.release(Level::Dc, "a", guard.detach()).await.unwrap();
     assert_eq!(told, ReleaseOutcome::Lost(LockLoss::Expired));
@@ -199,7 +199,7 @@ async fn a_java_marker_keeps_out_and_a_java_release_is_told() {
         guard.release().await.unwrap(),
         ReleaseOutcome::Lost(LockLoss::Removed)
     );
-    // And nothing of it is left in the companion row.
+    // The companion row is free as well.
     let native = lock_manager(&connection, &table.name, "java").await;
     let _guard = eventually("it is free", async || try_natively(&native, "a", LEASE).await).await;
 }
@@ -236,7 +236,7 @@ async fn a_lease_through_a_gateway_ends_and_a_renewed_one_does_not() {
             assert!(renewed.is_held());
             assert!(try_natively(&native, "renewed", LEASE).await.is_none());
             renewed.renew().await.unwrap();
-            // A renewal on its way has marked the row anew, and not yet said whose it is.
+            // A renewal in flight has marked the row again, but not yet written the owner.
             eventually("the holder is named", async || {
                 let info = native.show(Level::Dc, "renewed").await.unwrap();
                 (info.holder.unwrap().token == Some(renewed.token())).then_some(())
@@ -261,8 +261,7 @@ async fn who_waits_through_a_gateway_gets_it_when_it_is_released() {
     eventually("it waits", async || (!waiting.is_finished()).then_some(())).await;
     assert!(held.release().await.unwrap().is_released());
     let guard = waiting.await.unwrap().unwrap();
-    // Another task of the same process is not let in, and one that is dropped leaves nothing
-    // behind.
+    // No other task of the process acquires the lock meanwhile, and a dropped guard is released.
     assert!(try_lock(&visitor, "a", LEASE).await.is_none());
     drop(guard);
     let _guard = eventually("it was given back", async || {
@@ -343,7 +342,7 @@ impl Guard {
     }
 }
 
-/// What one lock protects.
+/// The state that one lock protects.
 #[derive(Default)]
 struct Arena {
     inside: AtomicU32,
@@ -353,7 +352,7 @@ struct Arena {
     entered: [AtomicU32; 2],
 }
 
-/// Enters as often as it can. Where answers are lost, so are attempts and releases, and nothing
+/// Enters as often as possible. With lost answers, attempts and releases may fail, and nothing
 /// else.
 async fn spin(owner: Owner, id: &'static str, arena: Arc<Arena>, until: Instant, answers_are_lost: bool) {
     while Instant::now() < until {
@@ -478,7 +477,7 @@ async fn what_no_lock_can_be_is_refused() {
         ClientErrorKind::FamilyNotFound
     );
     connection.admin().disable_table(&other.name).await.unwrap();
-    // The gateway learns of it when its cache is found wrong.
+    // The gateway learns of it when its cache turns out to be wrong.
     eventually("the gateway knows that the table is disabled", async || {
         let kind = open(options(), &other_name).await.kind();
         (kind == ClientErrorKind::TableDisabled).then_some(())

@@ -1,14 +1,13 @@
-//! Through a Thrift gateway: `hbase-txn dev up --thrift` starts the one that this needs beside its
-//! cluster.
+//! Tests through a Thrift gateway, which `hbase-txn dev up --thrift` starts alongside the cluster.
 //!
-//! | file | what |
+//! | file | tests |
 //! |---|---|
-//! | `gateway` | what may stand there instead, late answers, the gateway's end |
-//! | `locks` | locks of a gateway's clients and of native ones |
-//! | `latches` `latches_lost` `latches_refused` | latches that both count, answers that are lost, what can't be |
-//! | `over` | nothing that is over comes back |
-//! | `silence` | silent connections and regions, a gateway that restarts while a lock is waited for |
-//! | `parrot` | peers that say what a gateway could say |
+//! | `gateway` | services in the place of a gateway, late answers, gateways that stop |
+//! | `locks` | locks through a gateway and native ones |
+//! | `latches` `latches_lost` `latches_refused` | latches of both, lost answers, rejected calls |
+//! | `over` | no ended hold becomes visible again |
+//! | `silence` | silent connections and regions, a gateway that restarts during a wait |
+//! | `parrot` | peers that send what a gateway could send |
 
 mod gateway;
 mod latches;
@@ -32,10 +31,10 @@ use tokio::sync::RwLock;
 
 use crate::support::{lock_rows::FARM, standalone};
 
-/// Who ends the gateway has it alone.
+/// A test that stops the gateway holds it exclusively.
 static GATEWAY: RwLock<()> = RwLock::const_new(());
 
-/// How much longer than in a short run what spins and what is generated goes on.
+/// The factor by which a long run extends loops and generated tests.
 fn scale() -> u32 {
     match std::env::var_os("HBASE_TXN_TEST_LONG") {
         Some(_) => 15,
@@ -43,7 +42,7 @@ fn scale() -> u32 {
     }
 }
 
-/// The port of the gateway beside the suite's cluster.
+/// The port of the gateway of the suite's cluster.
 fn port() -> u16 {
     let ports = standalone().status.ports;
     *ports
@@ -61,7 +60,7 @@ async fn gateway() -> ThriftConnection {
     connect_to(port()).await
 }
 
-/// A process's locks of a client.
+/// Opens the locks of a client, as a process of its own.
 async fn locks_of(
     gateway: &ThriftConnection,
     table: &TableName,
@@ -82,7 +81,7 @@ async fn try_lock(locks: &ThriftLockManager, id: &str, ttl: Duration) -> Option<
     request.try_acquire().await.unwrap()
 }
 
-/// A process's latches of a client, in a farm.
+/// Opens the latches of a client in a farm, as a process of its own.
 async fn latches_of(
     gateway: &ThriftConnection,
     table: &TableName,

@@ -1,5 +1,5 @@
-//! Nothing on a lock's rows expires before what lies under it, whoever held it before, and whatever
-//! is flushed in between.
+//! No cell on a lock's rows expires before the cells below it, whichever client held the lock
+//! before, and whatever is flushed in between.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::support::{
     rows,
 };
 
-/// Short against long: what a short one covers must not show again.
+/// Short and long leases: a short lease must not reveal a long one that it covers.
 const LEASES: [Duration; 3] = [
     Duration::from_millis(700),
     Duration::from_millis(1_500),
@@ -38,10 +38,10 @@ struct Clients {
 /// How a hold ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ending {
-    /// With its lease.
+    /// The lease expires.
     Left,
     ByGuard,
-    /// By its token, as either kind of client.
+    /// Released by token, natively or through the gateway.
     Natively,
     ThroughGateway,
 }
@@ -67,7 +67,7 @@ async fn end(
     }
 }
 
-/// Fails if the lock shows as held, with all that its rows have.
+/// Fails with all cells of its rows if the lock is held.
 async fn check_free(clients: &Clients, id: &str, story: &[String]) {
     let info = clients.native.show(Level::Dc, id).await.unwrap();
     if info.holder.is_some() {
@@ -79,38 +79,38 @@ async fn check_free(clients: &Clients, id: &str, story: &[String]) {
     }
 }
 
-/// Fails if who gives a lock back was told anything else than that he had it, or that his lease may
-/// have been over.
+/// Fails if a release reports anything else than success, or a loss although the lease cannot be
+/// over.
 fn check_told(told: Option<&ReleaseOutcome>, may_be_over: bool, story: &[String]) {
     match told {
         None | Some(ReleaseOutcome::Released) => {}
         Some(ReleaseOutcome::Lost(LockLoss::Expired)) if may_be_over => {}
-        // A renewal that came to its end between its calls leaves a mark that shows no owner, until
-        // the lease that it was for is over.
+        // A renewal that was cut short between its calls leaves a marker without an owner until the
+        // renewed lease is over.
         Some(ReleaseOutcome::Lost(LockLoss::Taken(holder))) if may_be_over && holder.name.is_none() => {}
         other => panic!("{other:?}\n{story:#?}"),
     }
 }
 
-/// Whether this side may count a lease as over: a tenth of it sooner than the server.
+/// Whether a client may regard a lease as over: a tenth of it earlier than the server.
 fn may_be_over(asked: Instant, lease: Duration) -> bool {
     asked.elapsed() >= lease - lease / 10
 }
 
-/// Takes a lock three times, as either kind of client, and looks each time that it is free when it
-/// is over.
+/// Acquires a lock three times, by either kind of client, and checks each time that it is free
+/// afterwards.
 async fn live(clients: &Clients, id: String, mut random: Rng) {
     let mut longest_end = Instant::now();
     let mut story = Vec::new();
     for number in 0..HOLDS {
         let lease = LEASES[random.usize(..LEASES.len())];
-        // Between two others always through the gateway: what it leaves to the next is what is
-        // judged here.
+        // The hold in the middle always goes through the gateway: the test is about what it leaves
+        // to the next.
         let is_native = number % 2 == 0 && random.bool();
         let (renewed, ending) = (random.bool(), ENDINGS[random.usize(..ENDINGS.len())]);
         let wait = Duration::from_secs(10);
         let asked = Instant::now();
-        // Each kind of client waits until it is free, which it must be.
+        // Each kind of client waits for a free lock, which must come.
         let (renewal, release) = if is_native {
             let request = clients.native.lock(Level::Dc, &id).unwrap();
             let guard = request.ttl(lease).wait(wait).acquire().await.unwrap();
@@ -144,8 +144,8 @@ async fn live(clients: &Clients, id: String, mut random: Rng) {
         check_told(told.as_ref(), may_be_over(asked, lease) || is_cut_short, &story);
         longest_end = longest_end.max(Instant::now() + lease);
         if ending == Ending::Left || is_cut_short {
-            // The server counts from when it wrote the lease, a busy machine's moment later than it
-            // was sent.
+            // The server counts from its own write, which on a busy machine is later than the
+            // request.
             let over = Instant::now() + lease + LATER;
             eventually("the lease is over", async || {
                 (Instant::now() > over).then_some(())
@@ -154,7 +154,7 @@ async fn live(clients: &Clients, id: String, mut random: Rng) {
         }
         check_free(clients, &id, &story).await;
     }
-    // Until the longest lease would have ended, in which anything could show again.
+    // Until the longest lease would have ended, any of them could become visible again.
     while Instant::now() < longest_end + LATER {
         check_free(clients, &id, &story).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -163,7 +163,7 @@ async fn live(clients: &Clients, id: String, mut random: Rng) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn released_long_lease_does_not_show_under_short_ones() {
-    // What is known of it outlives its delete marker.
+    // The note of its release outlives its delete marker.
     const LONG: Duration = Duration::from_secs(100);
     let _gateway = GATEWAY.read().await;
     let (connection, gateway) = (connect().await, gateway().await);
@@ -176,7 +176,7 @@ async fn released_long_lease_does_not_show_under_short_ones() {
         };
         let admin = connection.admin();
         let mut story = Vec::new();
-        // Two of each, so that more versions than one lie over it whoever flushes.
+        // Two of each, so that whichever client flushes, several versions lie above the long lease.
         for (lease, is_native) in [
             (LONG, false),
             (LEASES[1], false),
@@ -199,7 +199,7 @@ async fn released_long_lease_does_not_show_under_short_ones() {
             check_told(Some(&told), may_be_over(asked, lease), &story);
             admin.flush_table(&table.name).await.unwrap();
             check_free(&clients, "long", &story).await;
-            // Until all of it is over but what is known of the long one.
+            // Until everything has expired except the note of the long lease.
             let over = asked + lease.min(LEASES[1]) + LATER;
             eventually("the short ones are over", async || {
                 check_free(&clients, "long", &story).await;
@@ -229,7 +229,7 @@ async fn a_lock_that_is_over_does_not_come_back_whoever_had_it() {
         let mut random = Rng::with_seed(seed);
         let lives = (0..SEQUENCES).map(|number| live(&clients, format!("lock-{number}"), random.fork()));
         let admin = connection.admin();
-        // What lies between two holds is dropped by flushes.
+        // Flushes drop the cells between two holds.
         let flushes = async {
             loop {
                 admin.flush_table(&table.name).await.unwrap();

@@ -1,4 +1,4 @@
-//! Peers that say what a gateway could say, whatever is true.
+//! Peers that send what a gateway could send, whether true or not.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use tokio::{
     net::TcpListener,
 };
 
-/// What is answered to a call: fields of its result, with all that ends them.
+/// The answer to a call: the encoded fields of its result, with the stop bytes.
 pub(super) enum Answer {
     Result(Bytes),
     UnknownMethod,
-    /// The connection ends.
+    /// Closes the connection.
     HangUp,
 }
 
@@ -22,7 +22,7 @@ pub(super) async fn parrot(answer: Vec<u8>) -> u16 {
     peer(move |_| Some(answer.clone())).await
 }
 
-/// Answers each call by its method and the bytes of its arguments, under its name and number.
+/// Answers each call under its name and number. `answer` gets the method and the encoded arguments.
 pub(super) async fn gateway_that(
     is_framed: bool,
     answer: impl Fn(&str, &[u8]) -> Answer + Send + Sync + 'static,
@@ -82,7 +82,7 @@ fn unknown_method(method: &str) -> Bytes {
     out.freeze()
 }
 
-/// The first API.
+/// The answer of the first API.
 pub(super) fn api_one() -> Answer {
     Answer::Result(Bytes::from_static(b"\x08\x00\x00\x00\x00\x00\x01\x00"))
 }
@@ -91,20 +91,20 @@ pub(super) fn yes() -> Answer {
     Answer::Result(Bytes::from_static(b"\x02\x00\x00\x01\x00"))
 }
 
-/// Families, of which the names are told, and how long cells live.
+/// A result with these families, whose cells live without limit.
 pub(super) fn families(names: &[&str]) -> Answer {
     let mut out = BytesMut::from(&b"\x0d\x00\x00\x0b\x0c"[..]);
     out.put_u32(names.len().try_into().unwrap());
     for name in names {
         put_bytes(&mut out, format!("{name}:").as_bytes());
-        // Their cells live for ever.
+        // `timeToLive`, the largest value: without limit.
         out.put_slice(b"\x08\x00\x09\x7f\xff\xff\xff\x00");
     }
     out.put_u8(0);
     Answer::Result(out.freeze())
 }
 
-/// One row with one cell.
+/// A result of one row with one cell.
 pub(super) fn one_row(row: &[u8], column: &str, value: &[u8]) -> Answer {
     let mut out = BytesMut::from(&b"\x0f\x00\x00\x0c\x00\x00\x00\x01\x0b\x00\x01"[..]);
     put_bytes(&mut out, row);
@@ -114,7 +114,7 @@ pub(super) fn one_row(row: &[u8], column: &str, value: &[u8]) -> Answer {
     put_bytes(&mut out, value);
     out.put_slice(b"\x0a\x00\x02");
     out.put_u64(1_000);
-    // Of the cell, of the row, of the result.
+    // The stop bytes of the cell, the row and the result.
     out.put_slice(b"\x00\x00\x00");
     Answer::Result(out.freeze())
 }

@@ -20,18 +20,18 @@ use crate::support::{
 };
 
 const LEASE: Duration = Duration::from_secs(20);
-/// The bound of one call.
+/// The time limit of one call.
 const CALL: Duration = Duration::from_secs(3);
-/// The most calls of one acquisition or release that can be silent one after the other, and what a
-/// busy machine takes.
+/// The limit for the most consecutive silent calls of one acquire or release, plus a margin for a
+/// busy machine.
 const SOON: Duration = Duration::from_secs(12);
-/// How many connections there are for all calls.
+/// The number of connections.
 const CONNECTIONS: usize = 8;
 const LONG: Duration = Duration::from_secs(3_600);
 /// A lease whose renewal is sent again after two seconds.
 const SHORT: Duration = Duration::from_secs(6);
 
-/// A forwarder before the gateway, and the locks of a process behind it.
+/// Starts a forwarder to the gateway, and opens the locks of a process through it.
 async fn behind_forwarder(
     table: &TestTable,
     options: impl FnOnce(ThriftConnectionBuilder) -> ThriftConnectionBuilder,
@@ -63,7 +63,7 @@ async fn silent_connection_ends_a_call_within_its_bound() {
         &error,
         &["did not answer in time", "call_timeout", "reading rows"],
     );
-    // The next one dials.
+    // The next call opens a connection.
     within(CALL, locks.show(Level::Dc, "a")).await.unwrap();
 
     // A wait of an hour is not delayed longer either.
@@ -194,10 +194,11 @@ async fn lock_is_acquired_when_the_gateway_is_back() {
     let guard = within(SOON, waiting).await.unwrap().unwrap();
     assert!(guard.release().await.unwrap().is_released());
 
-    // Also when it is not there at first; and without a wait the failure is reported at once.
+    // The same if the gateway is unavailable from the start; without a wait, the call fails at
+    // once.
     forwarder.refuse().await;
     let request = locks.lock(Level::Dc, "a").unwrap().ttl(LEASE);
-    // Its connection may be found closed before a call or during it.
+    // The client may find its connection closed before or during a call.
     let gone = [ClientErrorKind::Unreachable, ClientErrorKind::ConnectionLost].map(ErrorKind::from);
     let error = within(CALL, request.clone().acquire()).await.unwrap_err();
     assert!(gone.contains(&error.kind()), "{error:?}");
@@ -242,7 +243,7 @@ async fn count_comes_to_its_end_when_the_gateway_is_back() {
     let latches = latches_of(&gateway.await.unwrap(), &table.name, "svc", "fra").await;
     let latch = latches.latch(Level::Dc, "a").unwrap();
     latch.init(10, LONG).await.unwrap();
-    // It has looked, and writes down what it will do.
+    // The count has read the latch, and its note is about to be written.
     forwarder.stop_behind(1);
     let mut counting = tokio::spawn({
         let latch = latches.latch(Level::Dc, "a").unwrap();
