@@ -1,5 +1,5 @@
-//! The number of crates that users get with each crate of the workspace stays small, and none of
-//! ours runs at build time.
+//! The number of dependencies of each crate of the workspace stays small, and none of the
+//! workspace's crates has a build script.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, process::Command};
 
 use serde_json::Value;
 
-/// The crates of others in a normal build of this one with these arguments.
+/// Returns the external crates of a normal build of this package with these arguments.
 fn crates(package: &str, arguments: &[&str]) -> BTreeSet<String> {
     let output = cargo(
         &[
@@ -26,7 +26,7 @@ fn crates(package: &str, arguments: &[&str]) -> BTreeSet<String> {
     let crates: BTreeSet<_> = output
         .lines()
         .map(|line| line.trim_end_matches(" (*)").to_owned())
-        // Crates of the workspace have their folder behind the version.
+        // `cargo tree` prints the folder of a crate of the workspace after its version.
         .filter(|line| !line.is_empty() && !line.contains("(/"))
         .collect();
     println!("{package} {}: {} crates", arguments.join(" "), crates.len());
@@ -53,7 +53,7 @@ fn assert_at_most(bound: usize, crates: &BTreeSet<String>) {
     assert!(crates.len() <= bound, "{} crates: {crates:#?}", crates.len());
 }
 
-/// The crates that `more` has and `less` does not.
+/// Returns the crates that `more` has and `less` does not.
 fn brought(more: &BTreeSet<String>, less: &BTreeSet<String>) -> BTreeSet<String> {
     assert!(less.is_subset(more));
     more.difference(less).cloned().collect()

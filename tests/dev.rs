@@ -1,4 +1,5 @@
-//! `hbase-txn dev` against real processes: what users and continuous integration rely on.
+//! `hbase-txn dev` with real processes: the behaviour that users and continuous integration rely
+//! on.
 //!
 //! Needs Linux, Java, and Maven when the jars are not in the cache yet.
 
@@ -15,7 +16,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A cluster in a folder of its own, which is ended and deleted whatever becomes of the test.
+/// A cluster in a folder of its own, which is stopped and deleted on drop.
 struct Cluster {
     name: &'static str,
     state: TempDir,
@@ -104,7 +105,7 @@ impl Answer {
     }
 }
 
-/// A process that has nothing to do with any cluster.
+/// A process that does not belong to any cluster.
 struct Stranger(Child);
 
 impl Stranger {
@@ -122,7 +123,7 @@ impl Stranger {
         self.0.try_wait().unwrap().is_none()
     }
 
-    /// What a pid file of this process would say.
+    /// Returns the contents of a pid file of this process.
     fn record(&self) -> String {
         let pid = self.0.id();
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -151,7 +152,7 @@ fn kill_9(pid: i64) {
 
 fn send(signal: &str, pid: i64) {
     assert!(
-        // A shell has it built in; the program may not be installed.
+        // `kill` is built into the shell; the program may not be installed.
         Command::new("sh")
             .args(["-c", &format!("kill {signal} {pid}")])
             .status()
@@ -160,7 +161,7 @@ fn send(signal: &str, pid: i64) {
     );
 }
 
-/// A process that has ended may still wait for whoever inherited it.
+/// A zombie does not count: it has ended, and its parent has not waited for it yet.
 fn is_alive(pid: i64) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')')
@@ -171,7 +172,7 @@ fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
         assert!(Instant::now() < deadline, "{what} did not happen");
-        // Waiting for another process; there is nothing to be told by.
+        // Nothing notifies of the other process's progress, so this polls.
         std::thread::park_timeout(Duration::from_millis(20));
     }
 }
@@ -199,7 +200,7 @@ fn a_cluster_goes_up_and_down_and_up_again() {
     }
     assert_eq!(cluster.run(&["status"]).uri(), uri);
 
-    // What runs is left as it is, and what was asked for is never silently something else.
+    // A running cluster stays as it is, and a different request fails instead of being ignored.
     assert_eq!(cluster.run(&["up"]).uri(), uri);
     for other in [
         &["up", "--version", "2.4.18"][..],
@@ -213,7 +214,7 @@ fn a_cluster_goes_up_and_down_and_up_again() {
     assert_eq!(cluster.status().1, status);
     everything_listens_on_loopback(&status);
 
-    // Stopped behind its back, which no process table tells.
+    // Suspended by a signal: the process exists, but does not answer.
     let pid = status["pids"]["standalone"].as_i64().unwrap();
     send("-STOP", pid);
     let (code, hung) = cluster.status();
@@ -232,7 +233,7 @@ fn a_cluster_goes_up_and_down_and_up_again() {
         assert!(row.contains(&port) && row.contains(&pid.to_string()), "{table}");
     }
 
-    // Killed behind its back.
+    // Killed by a signal.
     kill_9(status["pids"]["standalone"].as_i64().unwrap());
     wait_for("its death", || cluster.status().0 == 3);
     assert_eq!(cluster.status().1["state"], "broken");
@@ -255,7 +256,7 @@ fn a_cluster_goes_up_and_down_and_up_again() {
     assert!(other.code == 1 && other.stderr.contains("--purge"), "{other:?}");
 }
 
-/// Neither IPv4 nor IPv6 sockets of the cluster's processes accept from other machines.
+/// Asserts that the cluster's processes listen on loopback only, with IPv4 and with IPv6 sockets.
 fn everything_listens_on_loopback(status: &Value) {
     const LISTENING: &str = "0A";
     for pid in status["pids"].as_object().unwrap().values() {
@@ -305,8 +306,8 @@ fn interrupted_up_is_repaired_and_two_at_once_boot_one() {
     assert_ne!(pid, leftover);
     assert!(!is_alive(leftover));
 
-    // Its pid file names a stranger now, with the stranger's own start time: it is left alone, and
-    // the cluster's process is found all the same.
+    // The pid file names an unrelated process, with its correct start time. That process is left
+    // alone, and the cluster's own process is found all the same.
     let mut stranger = Stranger::new();
     fs::write(cluster.pid_file("standalone"), stranger.record()).unwrap();
     assert_eq!(cluster.status().0, 3);
@@ -328,7 +329,7 @@ fn thrift_gateway_starts_dies_and_comes_back() {
         "{none:?}"
     );
 
-    // It is added to a cluster that runs.
+    // The gateway is added to a running cluster.
     cluster.run(&["up", "--thrift"]).uri();
     let (_, with) = cluster.status();
     assert_eq!(with["pids"]["standalone"], before["pids"]["standalone"]);
@@ -413,7 +414,7 @@ fn nothing_is_there_yet() {
     assert_eq!(cluster.run(&["start"]).code, 1);
     assert!(!cluster.folder().exists(), "asking for it must not make it");
 
-    // What an `up` leaves that found no Java.
+    // The remnants of an `up` that found no Java.
     fs::create_dir_all(cluster.folder()).unwrap();
     fs::write(cluster.folder().join("lock"), "").unwrap();
     assert_eq!(cluster.run(&["down", "--purge"]).code, 0);
@@ -436,7 +437,7 @@ fn what_is_missing_or_taken_is_named_with_what_to_do() {
         "{without_java:?}"
     );
 
-    // Java is there, but neither Maven nor jars.
+    // Java is installed, but neither Maven nor the jars.
     let java =
         env::var_os("JAVA_HOME").map_or_else(java_on_path, |home| PathBuf::from(home).join("bin/java"));
     std::os::unix::fs::symlink(java, empty.path().join("java")).unwrap();

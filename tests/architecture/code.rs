@@ -1,7 +1,7 @@
-//! Rust source as far as the tests read it: tokens, and the paths between them.
+//! A minimal reader of Rust source: tokens, and the paths between them.
 
-/// The identifiers and punctuation of a source text, without comments and literals. `::` is one
-/// token.
+/// Returns the identifiers and punctuation of a source text, without comments and literals. `::` is
+/// one token.
 pub(crate) fn tokens(text: &str) -> Vec<&str> {
     let is_left_out = |piece: &str| {
         piece.starts_with(char::is_whitespace)
@@ -12,7 +12,7 @@ pub(crate) fn tokens(text: &str) -> Vec<&str> {
     pieces(text).filter(|piece| !is_left_out(piece)).collect()
 }
 
-/// The string literals of a source text, with their quotes.
+/// Returns the string literals of a source text, with their quotes.
 pub(crate) fn literals(text: &str) -> impl Iterator<Item = &str> {
     pieces(text).filter(|piece| piece.contains('"') && !is_comment(piece))
 }
@@ -21,7 +21,7 @@ fn is_comment(piece: &str) -> bool {
     piece.starts_with("//") || piece.starts_with("/*")
 }
 
-/// Words, literals, comments, and what is between them, in their order.
+/// Returns all words, literals, comments and other characters of a text, in order.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -99,17 +99,17 @@ fn char_or_lifetime(text: &str) -> usize {
     }
 }
 
-/// A path of a source file, and where it was found.
+/// A path in a source file, and where it occurs.
 #[derive(Debug)]
 pub(crate) struct Reference {
     pub(crate) path: Vec<String>,
-    /// The inline modules around it.
+    /// The inline modules that contain it.
     pub(crate) inline: Vec<String>,
     /// The name that an import gives it; `None` outside `use`.
     pub(crate) imported: Option<String>,
-    /// Whether it is imported for others, too: `pub use`.
+    /// Whether it is a re-export: `pub use`.
     pub(crate) public: bool,
-    /// Whether it stands at the top of the file, in no module, function or block.
+    /// Whether it is at the top level of the file, outside of any module, function or block.
     pub(crate) at_top: bool,
 }
 
@@ -119,11 +119,11 @@ impl Reference {
     }
 }
 
-/// A source file, read.
+/// A parsed source file.
 #[derive(Debug, Default)]
 pub(crate) struct Code {
     pub(crate) references: Vec<Reference>,
-    /// Modules that have files of their own.
+    /// The modules in files of their own.
     pub(crate) children: Vec<String>,
     /// The words outside `use` and inline modules, and the first word of each path.
     pub(crate) words: Vec<String>,
@@ -230,7 +230,7 @@ fn past_brackets(tokens: &[&str], mut at: usize) -> usize {
     at
 }
 
-/// Reads one tree of a `use` from `at`, and returns the place behind it.
+/// Reads one tree of a `use` from `at`, and returns the position after it.
 fn use_tree(
     tokens: &[&str],
     mut at: usize,

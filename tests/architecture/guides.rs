@@ -1,10 +1,10 @@
-//! The examples of the guides are compiled.
+//! All Rust examples of the guides are compiled.
 
 use std::fs;
 
 use crate::root;
 
-/// The pages of `docs/` with Rust examples that no crate's documentation includes.
+/// Returns the pages of `docs/` with Rust examples that no crate's documentation includes.
 fn not_compiled() -> Vec<String> {
     let library = fs::read_to_string(root().join("src/lib.rs")).unwrap();
     let pages = fs::read_dir(root().join("docs")).unwrap();

@@ -1,6 +1,6 @@
-//! The tables in `docs/architecture.md` hold for the crates and for the modules of each crate,
-//! source files are short, the lowest modules know no sockets and tasks, no library names a command
-//! of the CLI, and dependency cycles among files do not grow.
+//! The crates and modules keep to the tables in `docs/architecture.md`, source files are short, the
+//! lowest modules use no sockets and tasks, no library names a command of the CLI, and dependency
+//! cycles among files do not grow.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use self::sources::Sources;
 
-/// The largest number of lines of a source file.
+/// The maximum number of lines of a source file.
 const MAX_LINES: usize = 700;
 
 /// Modules that only handle values and bytes, in all crates.
@@ -49,7 +49,7 @@ fn page() -> String {
     fs::read_to_string(root().join("docs/architecture.md")).unwrap()
 }
 
-/// The rows of the table that starts with this cell, in their order.
+/// Returns the rows of the table whose header begins with this cell, in order.
 fn table(page: &str, first_cell: &str) -> Option<Vec<Row>> {
     let quoted =
         |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
@@ -66,7 +66,7 @@ fn table(page: &str, first_cell: &str) -> Option<Vec<Row>> {
     Some(rows.collect())
 }
 
-/// What each name may import, by these rows.
+/// Returns the names that each name may import according to these rows.
 fn allowed(rows: &[Row]) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut allowed = BTreeMap::new();
     for (names, imports) in rows {
@@ -84,7 +84,7 @@ fn allowed(rows: &[Row]) -> BTreeMap<&str, BTreeSet<&str>> {
 struct Package {
     name: String,
     folder: PathBuf,
-    /// The crates of the workspace that it depends on, tests not counted.
+    /// The crates of the workspace that it depends on, except those of its tests.
     dependencies: Names,
 }
 
@@ -281,7 +281,7 @@ fn libraries_name_no_commands() {
     let mut violations = Vec::new();
     for package in packages() {
         for file in package.sources().files {
-            // The command itself, and the commands that findings carry.
+            // The command itself, and the commands that findings contain.
             let names_commands = package.name == "hbase-txn-cli"
                 || (&*package.name, &*file.place) == ("hbase-provision", "command.rs");
             if names_commands || file.is_test() {

@@ -1,4 +1,4 @@
-//! The source files of each crate, and which of them uses which.
+//! The source files of each crate, and the uses between them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ type ModulePath = Vec<String>;
 /// A source file of a crate.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Its path below `src`.
+    /// The path below `src`.
     pub(crate) place: String,
     pub(crate) lines: usize,
     pub(crate) text: String,
@@ -40,7 +40,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Reads all files below `src`, without generated ones.
+    /// Reads all files below `src`, except generated ones.
     pub(crate) fn read(src: &Path) -> Self {
         let (mut files, mut folders) = (Vec::new(), vec![src.to_owned()]);
         while let Some(folder) = folders.pop() {
@@ -80,9 +80,9 @@ impl Sources {
         Self { files, by_module }
     }
 
-    /// Each use of one file by another, as indexes of `files`. A name that a file only re-exports
-    /// belongs to the file that it comes from, so `use crate::Error` is a use of the file that
-    /// declares `Error`.
+    /// Returns each use of one file by another, as indexes of `files`. A name that a file only
+    /// re-exports belongs to the file that it comes from, so `use crate::Error` is a use of the
+    /// file that declares `Error`.
     ///
     /// `all` includes uses by tests, and re-exports.
     fn uses(&self, all: bool) -> BTreeSet<(usize, usize)> {
@@ -111,8 +111,8 @@ impl Sources {
         uses
     }
 
-    /// The file that declares what `path` names in a file; `None` for other crates, and for names
-    /// that do not exist.
+    /// Returns the file that declares the item of a `path` in a file, or `None` for other crates
+    /// and for names that do not exist.
     fn target(&self, file: usize, inline: &[String], path: &[String], depth: usize) -> Option<usize> {
         // Two files may import the same name from each other.
         if depth > 8 {
@@ -154,7 +154,7 @@ impl Sources {
         }
     }
 
-    /// The path behind a name that a file imports at its top.
+    /// Returns the path of a name that a file imports at its top level.
     fn import(&self, file: usize, name: &str) -> Option<&Vec<String>> {
         let imports = self.files[file].code.references.iter();
         imports
@@ -163,7 +163,7 @@ impl Sources {
             .map(|reference| &reference.path)
     }
 
-    /// The uses of one top module by another, with an example each.
+    /// Returns the uses of one top module by another, each with an example.
     pub(crate) fn module_uses(&self) -> BTreeMap<(&str, &str), &str> {
         let mut uses = BTreeMap::new();
         for (from, to) in self.uses(true) {
@@ -177,9 +177,9 @@ impl Sources {
         uses
     }
 
-    /// The dependency cycles among files (strongly connected components), the largest first. Tests
-    /// do not count. Neither do files that only declare modules and re-export names, as most
-    /// `mod.rs` do: their names belong to other files.
+    /// Returns the dependency cycles among files (strongly connected components), the largest
+    /// first. Tests do not count. Neither do files that only declare modules and re-export names,
+    /// as most `mod.rs` do: their names belong to other files.
     pub(crate) fn cycles(&self) -> Vec<Vec<&str>> {
         let mut reached = vec![BTreeSet::new(); self.files.len()];
         for (from, to) in self.uses(false) {
@@ -220,7 +220,8 @@ impl Sources {
     }
 }
 
-/// `txn/mod.rs` and `txn.rs` are `txn`; `lib.rs` and `main.rs` are the root.
+/// Returns the path of a file's module: `txn/mod.rs` and `txn.rs` are `txn`; `lib.rs` and `main.rs`
+/// are the root.
 fn module(place: &str) -> ModulePath {
     let mut names: ModulePath = place
         .trim_end_matches(".rs")

@@ -281,8 +281,8 @@ async fn deleted_semaphore_is_gone_for_all_and_can_be_created_again() {
     }
 }
 
-/// Other tasks create it again as soon as it is gone, with the same number of permits. A
-/// deletion deletes one of them and no more.
+/// Other tasks create it again as soon as it is gone, with the same number of permits. A deletion
+/// deletes one of them and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_created_anew_while_it_is_deleted_stays() {
     let (connection, table) = (connect().await, TABLE.get().await);
