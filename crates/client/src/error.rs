@@ -1,11 +1,11 @@
-//! Every way a call can fail, and what to do about it.
+//! The errors of all calls, with instructions for the user.
 //!
-//! There is one public [`Error`]. It says what was tried, on which table, row and server, at which
-//! stage and attempt, what the server said, and what to do. Callers decide by [`Error::kind`] and
-//! by the questions [`Error::is_retryable`] and [`Error::is_outcome_unknown`]; the text is for
+//! There is one public [`Error`]. It names the operation, the table, row and server, the stage and
+//! the number of attempts, and contains the server's answer and a hint. Programs decide by
+//! [`Error::kind`], [`Error::is_retryable`] and [`Error::is_outcome_unknown`]; the text is for
 //! people.
 //!
-//! This module imports nothing of ours: each layer fills in what it knows on the way up.
+//! This module imports no other module of the crate: each layer adds its context on the way up.
 
 use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc};
 
@@ -16,11 +16,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The error of a call of this crate.
 pub type Error = Failure<ErrorKind>;
 
-/// A failed call: what was tried, on which table, row and server, at which stage and attempt, the
-/// answer of the server, and a hint. One pointer wide.
+/// A failed call: the operation, the table, row and server, the stage and the number of attempts,
+/// the answer of the server, and a hint. One pointer wide.
 ///
 /// The crates of this workspace share it. `K` is the enum of the failures that a crate
-/// distinguishes; a crate that stands on this one converts an [`Error`] of it by `?`
+/// distinguishes; a crate that builds on this one converts an [`Error`] of it by `?`
 /// ([`FailureKind`]).
 ///
 /// # Example
@@ -39,21 +39,22 @@ pub struct Failure<K>(Box<Inner<K>>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The input was refused before anything was sent: an empty row, a TTL on a delete, a cell too
+    /// The input was rejected before anything was sent: an empty row, a TTL on a delete, a cell too
     /// large.
     InvalidInput,
-    /// The value of a cell is not one of the type that it was read as.
+    /// The value of a cell is not of the requested type.
     InvalidValue,
-    /// A setting, an address or a configuration file can't be used as it stands.
+    /// A setting, an address or a configuration file is invalid.
     InvalidConfig,
-    /// The table has no usable partition rule, so nothing on it can be a transaction.
+    /// The table has no usable partition rule, so transactions are not possible on it.
     NoPartitionRule,
-    /// A region boundary cuts a partition in two; its rows can't change together.
+    /// A region boundary cuts a partition in two, so its rows cannot change together.
     PartitionCut,
     /// `MultiRowMutationEndpoint` does not answer on the table.
     EndpointMissing,
-    /// A region server does not honour conditions: those of multi-row transactions (HBase before 2.4.5),
-    /// or those that locks, latches and conditional changes of single rows rely on (HBase before 2.4).
+    /// A region server does not honour conditions: those of multi-row transactions (HBase before
+    /// 2.4.5), or those that locks, latches and conditional changes of single rows rely on (HBase
+    /// before 2.4).
     ConditionsUnsupported,
     /// The table does not exist.
     TableNotFound,
@@ -69,14 +70,13 @@ pub enum ErrorKind {
     FamilyNotFound,
     /// No server could be reached at the address: name not found, refused, or silent.
     Unreachable,
-    /// Something answers at the address, but it does not speak HBase's protocol as this client
-    /// knows it.
+    /// The peer at the address does not speak HBase's protocol as this client knows it.
     Protocol,
-    /// The cluster asks for an authentication that this client does not have.
+    /// The cluster requires an authentication that this client does not support.
     AuthenticationRequired,
-    /// The user may not do this.
+    /// The user does not have the permission.
     AccessDenied,
-    /// The connection ended while the call was on its way.
+    /// The connection ended while the call was in flight.
     ConnectionLost,
     /// The deadline passed.
     DeadlineExceeded,
@@ -90,7 +90,7 @@ pub enum ErrorKind {
 
 /// The failures that a crate distinguishes.
 pub trait FailureKind: Copy + fmt::Debug + Send + Sync + 'static {
-    /// The kind of input that was refused before anything was sent.
+    /// The kind of input that was rejected before anything was sent.
     const INVALID_INPUT: Self;
 
     /// Returns an instruction on what to do, if there is one.
@@ -141,7 +141,7 @@ impl FailureKind for ErrorKind {
             Self::NamespaceNotFound => {
                 Some("create the namespace, in HBase's shell: create_namespace 'NAME'")
             }
-            // Our own refusals name the families.
+            // The client's own rejections name the families.
             Self::FamilyNotFound if remote => Some("use a family of the table"),
             _ => None,
         }
@@ -151,7 +151,7 @@ impl FailureKind for ErrorKind {
 /// The effect of a failed call on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Nothing was changed, and nothing that is still on its way can change anything.
+    /// Nothing was changed, and no request in flight can change anything.
     None,
     /// The call may have been applied, or may still be.
     Unknown,
@@ -181,7 +181,7 @@ struct Inner<K> {
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// Where a call was when it failed. Layers fill in what they know; what is already there stays,
+/// The context of a failed call. Each layer adds what it knows. A value that is already set stays,
 /// because the innermost layer knows best.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
@@ -278,7 +278,7 @@ impl<K: FailureKind> Failure<K> {
         self.0.missing_family
     }
 
-    /// Returns the description of the failure, without its place and the hint.
+    /// Returns the description of the failure, without its context and the hint.
     pub fn what(&self) -> &str {
         &self.0.what
     }
@@ -347,7 +347,7 @@ impl<K: FailureKind> Failure<K> {
         self
     }
 
-    /// Puts a place before the operation, unless the operation starts with it already.
+    /// Prefixes the operation with a place, unless the operation already starts with it.
     pub fn within(mut self, place: &str) -> Self {
         let context = &mut self.0.context;
         let within = match &context.operation {
@@ -397,7 +397,7 @@ impl<K: FailureKind> Failure<K> {
 }
 
 impl Error {
-    /// A setting, an address or a configuration file that can't be used.
+    /// Creates an error for an invalid setting, address or configuration file.
     pub(crate) fn invalid_config(what: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::InvalidConfig, what)
     }
@@ -467,7 +467,7 @@ impl<K: FailureKind> fmt::Display for Failure<K> {
 impl<K: FailureKind> fmt::Debug for Failure<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !f.alternate() {
-            // What `main` prints of an error that it returns.
+            // `main` prints this form of a returned error.
             return fmt::Display::fmt(self, f);
         }
         f.debug_struct("Error")
@@ -493,16 +493,15 @@ impl<K: FailureKind> StdError for Failure<K> {
     }
 }
 
-/// How much of a server's message is shown: some are longer than any screen. The whole is in the
-/// exception.
+/// The length at which a server's message is cut. The exception contains the whole message.
 const SHOWN_MESSAGE: usize = 300;
 
 impl fmt::Display for RemoteException {
-    /// The class without its package, and the message; of a very long one the beginning.
+    /// Writes the class without its package, and the message up to its maximum length.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.simple_class())?;
         let message = match self.simple_class() {
-            // What follows is the whole descriptor of the table.
+            // The rest is the whole descriptor of the table.
             "NoSuchColumnFamilyException" => self.message.split(" in region ").next().unwrap_or_default(),
             _ => &self.message,
         };

@@ -1,6 +1,6 @@
-//! Everything that a peer's bytes, a file's and a user's go through, one entry point for each
-//! decoder. The fuzz targets in `fuzz/` call these; so do the tests, with the files of
-//! `fuzz/corpus/`. Not part of the API.
+//! All decoders of input from peers, files and users, with one entry point each. The fuzz targets
+//! in `fuzz/` call these, and so do the tests, with the files of `fuzz/corpus/`. Not part of the
+//! API.
 
 use bytes::{Bytes, BytesMut};
 use prost::Message;
@@ -18,10 +18,10 @@ use crate::{
     },
 };
 
-/// Small, so that too long a frame is found soon.
+/// Small, so that a frame above the limit is found soon.
 const LIMIT: usize = 1 << 16;
 
-/// A stream of responses. The first byte says in pieces of which size it arrives.
+/// A stream of responses. The first byte determines the size of the pieces in which it arrives.
 pub fn response_stream(data: &[u8]) {
     let Some((piece, stream)) = data.split_first() else {
         return;
@@ -96,7 +96,7 @@ pub fn region_info(data: &[u8]) {
 /// An answer to `Scan`.
 pub fn scan_response(data: &[u8]) {
     message::<pb::ScanResponse>(data);
-    // The message, and behind it the block of cells.
+    // The message, and the block of cells after it.
     let at = data.first().map_or(0, |at| data.len().min(1 + usize::from(*at)));
     let (answer, block) = data.split_at(at);
     if let Ok(mut answer) = pb::ScanResponse::decode(answer.get(1..).unwrap_or_default()) {
@@ -112,14 +112,14 @@ pub fn hbase_site(data: &[u8]) {
     }
 }
 
-/// A connection URI: what can be read is written so that the same is read again.
+/// A connection URI. A valid one is written so that it parses to the same value.
 pub fn connection_uri(data: &[u8]) {
     if let Ok(Ok(address)) = std::str::from_utf8(data).map(str::parse::<ClusterAddress>) {
         assert_eq!(address.to_string().parse::<ClusterAddress>().ok(), Some(address));
     }
 }
 
-/// Bytes as a user writes them.
+/// Bytes in a user's notation.
 pub fn bytes_binary(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = parse_bytes_binary(text);
@@ -131,7 +131,7 @@ pub fn multi_response(data: &[u8]) {
     message::<pb::MultiResponse>(data);
 }
 
-/// An answer to `ExecService`, and the answer to `MutateRows` that travels in it.
+/// An answer to `ExecService`, and the answer to `MutateRows` inside it.
 pub fn mutate_rows_response(data: &[u8]) {
     message::<pb::MutateRowsResponse>(data);
     if let Ok(response) = pb::CoprocessorServiceResponse::decode(data) {
@@ -139,7 +139,7 @@ pub fn mutate_rows_response(data: &[u8]) {
     }
 }
 
-/// What can be read is written so that the same is read again.
+/// Checks that a valid message is encoded so that it decodes to the same value.
 fn message<M: Message + Default + PartialEq>(data: &[u8]) {
     if let Ok(read) = M::decode(Bytes::copy_from_slice(data)) {
         let again = M::decode(read.encode_to_vec().as_slice());

@@ -20,23 +20,23 @@ use crate::{
 
 /// The administration of a cluster's tables and regions.
 ///
-/// Calls that change something wait until the master has done it, within the operation timeout;
-/// when that passes, the master goes on by itself. Each carries a nonce, so that a call that is
-/// sent again is done once.
+/// A call that changes something returns when the master has finished, within the operation
+/// timeout. After the timeout the master continues on its own. Each change carries a nonce, so that
+/// a repeated call is applied once.
 ///
-/// Flushes and compactions are done by the region servers, and are waited for likewise.
+/// The region servers execute flushes and compactions. The calls wait for those in the same way.
 #[derive(Clone)]
 pub struct Admin {
     pub(super) connection: Connection,
     operation_timeout: Duration,
 }
 
-/// A region of a table, and where it is served.
+/// A region of a table, and the server that serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableRegion {
     /// The region.
     pub region: RegionInfo,
-    /// Its server; none while it is unassigned.
+    /// The server of the region, or `None` while the region is unassigned.
     pub server: Option<ServerName>,
 }
 
@@ -253,8 +253,8 @@ impl Admin {
         let ended = self
             .run::<_, pb::DisableTableResponse>("DisableTable", &request, deadline)
             .await;
-        // Releases differ in who says that there is nothing to do: the call, or the procedure that
-        // it started.
+        // Releases differ in what reports that there is nothing to do: the call, or the procedure
+        // that it started.
         match ended {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::TableDisabled => return Ok(()),
@@ -283,8 +283,8 @@ impl Admin {
         let ended = self
             .run::<_, pb::EnableTableResponse>("EnableTable", &request, deadline)
             .await;
-        // Releases differ in who says that there is nothing to do: the call, or the procedure that
-        // it started.
+        // Releases differ in what reports that there is nothing to do: the call, or the procedure
+        // that it started.
         match ended {
             Ok(_) => {}
             Err(error) if is_class(&error, "TableNotDisabledException") => return Ok(()),
@@ -455,13 +455,13 @@ impl Admin {
         Instant::now() + self.operation_timeout
     }
 
-    /// The same, for what is left of a call's time.
+    /// Limits the calls to the rest of a call's time.
     pub(crate) fn until(&self, deadline: Instant) -> Self {
         let left = deadline.saturating_duration_since(Instant::now());
         self.clone().with_operation_timeout(left)
     }
 
-    /// The descriptor of a table that is about to be used, by this deadline.
+    /// Returns the descriptor of a table that is about to be used, by this deadline.
     ///
     /// # Errors
     ///
@@ -480,7 +480,7 @@ impl Admin {
         Ok(descriptor)
     }
 
-    /// Says that an error is the master's word.
+    /// Adds the master to the context of an error.
     fn at_master(&self, error: Error) -> Error {
         self.connection.cluster.at_master(error)
     }
@@ -496,7 +496,7 @@ impl Admin {
             .await
     }
 
-    /// Starts a procedure, and waits until it has ended.
+    /// Starts a procedure and waits until it has ended.
     async fn run<M: Message, R: Started>(
         &self,
         method: &'static str,
@@ -509,7 +509,7 @@ impl Admin {
             .await
     }
 
-    /// A change: it carries a nonce, or is the same when it is done twice.
+    /// Sends a change that carries a nonce, or that has the same result if it is applied twice.
     pub(super) async fn call_until<M: Message, R: Message + Default>(
         &self,
         method: &'static str,
@@ -523,9 +523,9 @@ impl Admin {
     }
 }
 
-/// A nonce: never 0, which means none.
+/// Returns a nonce. Never 0, which means no nonce.
 fn nonce() -> u64 {
-    // Without random numbers of the operating system two processes could choose the same nonce.
+    // Without random numbers from the operating system, two processes could choose the same nonce.
     #[expect(clippy::expect_used, reason = "as the standard library does")]
     getrandom::u64()
         .expect("the operating system gives no random numbers")

@@ -1,4 +1,4 @@
-//! Changes of one row that are made only if something is so there.
+//! Changes of one row under a condition.
 
 use bytes::Bytes;
 
@@ -13,20 +13,20 @@ impl Table {
     /// Changes a row if a condition on that row holds, and returns whether it did. All mutations
     /// are applied, or none, and no other change can come between the check and the mutations.
     ///
-    /// Conditions mean here what they mean in a transaction: a cell with an empty value counts as
+    /// A condition has the same meaning as in a transaction: a cell with an empty value counts as
     /// absent. [`Comparison::Less`](crate::Comparison::Less),
     /// [`LessOrEqual`](crate::Comparison::LessOrEqual) and [`Condition::matches`] make the server
     /// read the whole row, the others read one column.
     ///
-    /// The row's mutations are stamped by the server with one and the same time, unless they say
-    /// otherwise; a put that says nothing is stamped at least as late as the cell that the
-    /// condition looked at. It is sent once: without an answer the error says that its [outcome is
-    /// unknown](crate::Error::is_outcome_unknown), because a second one might see what the first
-    /// one did, and answer no.
+    /// The server gives all mutations one timestamp, unless they have their own. A put without a
+    /// timestamp gets one that is not earlier than that of the cell that the condition read. The
+    /// call is sent once. Without an answer the error reports that its [outcome is
+    /// unknown](crate::Error::is_outcome_unknown), because a repeated call might see the effect of
+    /// the first one and report that the condition does not hold.
     ///
     /// It needs HBase 2.4 or later on every region server: an older one applies the change whether
-    /// or not the condition holds. So before the first conditional change of this client goes to a
-    /// server, and after a restart of that server, one more call proves that it honours conditions.
+    /// or not the condition holds. Therefore the client first proves with an extra call that a
+    /// server honours conditions, once for each start of the server.
     ///
     /// The change is limited to one row. The crate `hbase-txn` changes several rows at once.
     ///
@@ -38,7 +38,7 @@ impl Table {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput), before anything is sent, for no mutations,
     /// another row than that of the condition, different durabilities, two mutations of one cell
     /// without distinct timestamps, of which one would be lost, and
-    /// [`NotEqual`](crate::Comparison::NotEqual), which is true for an absent cell, and which HBase
+    /// [`NotEqual`](crate::Comparison::NotEqual), which is true for an absent cell and which HBase
     /// cannot express.
     ///
     /// # Example
@@ -84,8 +84,8 @@ impl Table {
         ))
     }
 
-    /// The condition's message and the durability of all mutations, if they can be one conditional
-    /// change of a row.
+    /// Returns the condition's message and the durability of all mutations, if they can be sent as
+    /// one conditional change of a row.
     fn checked(&self, condition: &Condition, mutations: &[Mutation]) -> Result<(pb::Condition, Durability)> {
         condition.check()?;
         let message = condition::single_row_message(condition).ok_or_else(|| {
@@ -126,7 +126,7 @@ impl Table {
     }
 }
 
-/// What a part of a mutation touches: a row, a family of it, or a column.
+/// The part of a row that a mutation changes: the row, a family, or a column.
 struct Span<'a> {
     family: Option<&'a Bytes>,
     qualifier: Option<&'a Bytes>,

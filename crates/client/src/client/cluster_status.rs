@@ -1,4 +1,4 @@
-//! What a cluster says of itself: servers, loads, switches, rights.
+//! The status of a cluster: servers, loads, switches, permissions.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,11 +14,11 @@ use crate::{
 /// The status of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterInfo {
-    /// HBase's version: the master's.
+    /// The version of HBase on the master.
     pub version: String,
     /// The region servers that are up.
     pub live_servers: Vec<ServerName>,
-    /// Region servers that were up since the master began, and are not now.
+    /// Region servers that have stopped since the master started.
     pub dead_servers: Vec<ServerName>,
     /// Regions that are being opened, closed, split or merged, or are stuck in that.
     pub regions_in_transition: Vec<RegionInTransition>,
@@ -29,9 +29,9 @@ pub struct ClusterInfo {
 pub struct RegionInTransition {
     /// The region.
     pub region: RegionInfo,
-    /// HBase's word for what becomes of it, such as `OPENING` or `FAILED_OPEN`.
+    /// HBase's name of the state, such as `OPENING` or `FAILED_OPEN`.
     pub state: &'static str,
-    /// Since when, by the master's clock.
+    /// When the state began, by the master's clock.
     pub since: Option<SystemTime>,
 }
 
@@ -41,9 +41,9 @@ pub struct RegionInTransition {
 pub struct ServerLoad {
     /// The server.
     pub server: ServerName,
-    /// When, by the server's own clock.
+    /// The time of the report, by the server's own clock.
     pub reported: Option<SystemTime>,
-    /// When the master had answered the report before, by the server's own clock.
+    /// The time at which the master answered the previous report, by the server's own clock.
     pub reported_before: Option<SystemTime>,
     /// Its regions.
     pub regions: Vec<RegionLoad>,
@@ -54,15 +54,15 @@ pub struct ServerLoad {
 pub struct RegionLoad {
     /// The region's full name.
     pub name: Bytes,
-    /// Its store files.
+    /// The number of store files.
     pub store_files: u32,
-    /// What they take on disk, in whole MiB, rounded down.
+    /// The size of the store files on disk, in whole MiB, rounded down.
     pub store_files_mib: u32,
-    /// What is in memory only, in whole MiB, rounded down.
+    /// The size of the data in memory only, in whole MiB, rounded down.
     pub memstore_mib: u32,
-    /// Rows that were read since the region was opened.
+    /// The number of rows read since the region was opened.
     pub reads: u64,
-    /// Rows that were written since then.
+    /// The number of rows written since the region was opened.
     pub writes: u64,
 }
 
@@ -73,7 +73,7 @@ pub enum Permission {
     Read,
     /// Change rows.
     Write,
-    /// Call endpoints; asked for where servers check it (`hbase.security.exec.permission.checks`).
+    /// Call endpoints; required where servers check it (`hbase.security.exec.permission.checks`).
     Exec,
     /// Create, change and drop the table.
     Create,
@@ -237,7 +237,7 @@ impl Admin {
         }
     }
 
-    /// A master without authorization rejects the query for permissions.
+    /// Returns whether the master checks permissions. One without authorization rejects the query.
     async fn checks_rights(&self) -> Result<bool> {
         let request = pb::SecurityCapabilitiesRequest {};
         let answer: pb::SecurityCapabilitiesResponse = self.call("getSecurityCapabilities", &request).await?;
@@ -277,7 +277,7 @@ fn region_load(message: pb::RegionLoad) -> RegionLoad {
     }
 }
 
-/// A time of a server, in milliseconds since 1970.
+/// Converts a server's time, in milliseconds since 1970.
 fn moment(milliseconds: u64) -> SystemTime {
     let since = Duration::from_millis(milliseconds);
     SystemTime::UNIX_EPOCH

@@ -14,8 +14,8 @@ use crate::{
 
 /// A client of one cluster: its connections, and its cache of region locations.
 ///
-/// Cheap to clone; clones share everything. Make one per program and cluster. Connections are made
-/// when they are first needed, one per server, and carry any number of calls at a time.
+/// Cheap to clone; clones share everything. Create one per program and cluster. Connections are
+/// opened when they are first needed, one per server, and carry any number of concurrent calls.
 ///
 /// # Example
 ///
@@ -34,7 +34,7 @@ pub struct Connection {
     pub(super) cluster: Arc<Cluster>,
 }
 
-/// A builder of a [`Connection`] with other settings than the defaults.
+/// A builder of a [`Connection`] with settings other than the defaults.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until connect is called"]
 pub struct ConnectionBuilder {
@@ -73,12 +73,12 @@ impl Connection {
     /// Waits for the calls in flight (for 10 seconds at most) and closes all connections. Later
     /// calls, on any clone, fail with [`Closed`](crate::ErrorKind::Closed).
     ///
-    /// A client that is dropped instead ends its connections at once.
+    /// A client that is dropped instead closes its connections at once.
     pub async fn close(&self) {
         self.cluster.close(Instant::now() + DRAIN).await;
     }
 
-    /// A table's regions, each with its current opening.
+    /// Returns a table's regions, each with the sequence number of its opening.
     pub(crate) async fn table_openings(
         &self,
         table: &TableName,

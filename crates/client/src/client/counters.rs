@@ -1,4 +1,4 @@
-//! Changes that depend on what is stored: counters, and values that grow.
+//! Changes that depend on the stored value: increments and appends.
 
 use super::Table;
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
 impl Table {
     /// Adds to counters of a row, and returns their new cells.
     ///
-    /// An increment that got no answer is never sent again: twice is more than once. The error then
-    /// says that its [outcome is unknown](crate::Error::is_outcome_unknown).
+    /// An increment without an answer is never sent again, because it could count twice. Its error
+    /// reports that the [outcome is unknown](crate::Error::is_outcome_unknown).
     ///
     /// # Errors
     ///
@@ -42,8 +42,8 @@ impl Table {
         self.change("append", append.into()).await
     }
 
-    /// The answer has no cells where the mutation's attribute `_rr_` said so, or a coprocessor did
-    /// the work.
+    /// The answer has no cells if the mutation's attribute `_rr_` asks for none, or if a
+    /// coprocessor replaced the operation.
     async fn change(&self, name: &'static str, mutation: Mutation) -> Result<Row> {
         let row = mutation.row().clone();
         let changed = self.mutate(name, mutation, false).await?;

@@ -17,25 +17,26 @@ use crate::{
     wire::{convert, pb},
 };
 
-/// A call of a coprocessor endpoint, on the region of a row.
+/// A call of a coprocessor endpoint on the region of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndpointCall {
     /// The row whose region is called; it need not exist.
     pub row: Bytes,
-    /// The service. Services of HBase's own package are called by their short name, all others by
-    /// their full one.
+    /// The service: the short name for services of HBase's own package, the full name for all
+    /// others.
     pub service: String,
     /// The method, spelt as in the service's definition.
     pub method: String,
     /// The request message, serialized.
     pub request: Bytes,
-    /// Whether twice is the same as once. If so, the call is sent again when its answer is lost.
+    /// Whether executing the call twice has the same effect as once. If so, the call is repeated
+    /// when its answer is lost.
     pub idempotent: bool,
 }
 
 impl EndpointCall {
-    /// Creates a call that is not repeated once it may have arrived.
+    /// Creates a call that is not repeated once the server may have received it.
     #[must_use]
     pub fn new(
         row: impl IntoBytes,
@@ -74,8 +75,8 @@ impl Table {
             .await
     }
 
-    /// Calls an endpoint, but only on a region that the guard lets pass. Every location is judged
-    /// again.
+    /// Calls an endpoint, but only on a region that the guard lets pass. The guard checks the
+    /// location of each attempt.
     pub(crate) async fn call_endpoint_where(
         &self,
         name: &'static str,
@@ -102,7 +103,7 @@ impl Table {
                 request: call.request.clone(),
             },
         };
-        // An answer without a value is none: an empty message has a value too, of no bytes.
+        // An answer without a value is none; an empty message has a value of no bytes.
         let read = |answer: pb::CoprocessorServiceResponse, _| {
             let missing = || CallError::BadAnswer("an endpoint's answer without a value".into());
             answer.value.value.ok_or_else(missing)

@@ -1,9 +1,9 @@
-//! Many gets at once: one call for each server.
+//! Many gets at once, with one call for each server.
 //!
-//! First the region of every row is found, and each server asked for what it serves. What a server
-//! answers is returned at once. The rows of a region that failed, or is nowhere, then go their own
-//! way without delaying others: their [`Attempts`] judge the failure, forget the location, pause,
-//! and end it all when there is no use, as for a single get.
+//! The client finds the region of every row, asks each server for the rows that it serves, and
+//! returns each answer at once. The rows of a failed or unassigned region are then retried on their
+//! own, without delaying others: their [`Attempts`] judge the failure, forget the location, pause,
+//! or give up, as for a single get.
 
 mod call;
 
@@ -28,29 +28,29 @@ use crate::{
     wire::{convert, pb},
 };
 
-/// What is done, for errors.
+/// The name of the operation in errors.
 const NAME: &str = "get_many";
 
-/// A get, and its place among the answers.
+/// A get, and its index in the caller's list.
 struct Wanted {
     place: usize,
     row: Bytes,
     message: pb::Get,
 }
 
-/// Gets of one region, as far as is known; in order of their rows, one at least.
+/// Gets that are in one region according to the cache, in the order of their rows. Never empty.
 struct Part<'a> {
     attempts: Attempts<'a>,
     gets: Vec<Wanted>,
 }
 
-/// A part, and where its region is.
+/// A part and the location of its region.
 struct Placed<'a> {
     part: Part<'a>,
     location: Arc<RegionLocation>,
 }
 
-/// A part that is asked for again, if the failure allows it.
+/// A part that is requested again if the failure allows it.
 struct Failed<'a> {
     placed: Placed<'a>,
     failure: CallError,
@@ -67,7 +67,7 @@ pub enum GetAnswer {
     Failed(Vec<usize>, Error),
 }
 
-/// Gets that are on their way.
+/// Gets in progress.
 struct Reading<'a> {
     table: &'a Table,
     limits: Limits,
@@ -76,23 +76,23 @@ struct Reading<'a> {
     answers: VecDeque<GetAnswer>,
 }
 
-/// The calls to one server that are made one after the other.
+/// Calls to one server that are made one after the other.
 type Lane<'a> = vec::IntoIter<Vec<Placed<'a>>>;
 
-/// What has become of some gets.
+/// The result of a step for some gets.
 enum Step<'a> {
-    /// Their regions were found, but for those that are nowhere just now.
+    /// Their regions were found, except those that are unassigned at the moment.
     Placed {
         servers: BTreeMap<ServerName, Vec<Placed<'a>>>,
         away: Vec<Part<'a>>,
     },
-    /// A server has answered one call, and what is left of its lane is to be asked.
+    /// A server has answered one call. The rest of its lane follows.
     Asked {
         found: Vec<(usize, Option<Row>)>,
         failed: Vec<Failed<'a>>,
         lane: Lane<'a>,
     },
-    /// They may be asked for again.
+    /// They may be requested again.
     Recovered(Part<'a>),
     GivenUp(Part<'a>, Error),
 }
@@ -102,13 +102,13 @@ impl Table {
     /// the gets, with `None` for a row without a requested cell. Two gets of one row have an answer
     /// each.
     ///
-    /// A server is asked for at most 5,000 rows in one call, and in at most 1 MiB; what is more
-    /// goes in further calls, two at a time. All answers are held in memory. Each row is read by
-    /// itself: together they need not be of one moment. Regions that move or are split meanwhile
-    /// are found again, and only their rows are read once more.
+    /// One call requests at most 5,000 rows of a server, in at most 1 MiB. Further rows go in
+    /// further calls, two at a time. All answers are held in memory. Each row is read on its own,
+    /// so the rows may be from different moments. If regions move or split meanwhile, only their
+    /// rows are located and read again.
     ///
-    /// It is all or nothing: when one row can't be read within the operation timeout, the error
-    /// says which. A future that is dropped changes nothing.
+    /// The call is all or nothing: if a row cannot be read within the operation timeout, the error
+    /// names it. Dropping the future has no effect on the data.
     ///
     /// # Errors
     ///
@@ -145,10 +145,10 @@ impl Table {
         Ok(rows)
     }
 
-    /// As [`get_many`](Self::get_many), but returns each answer as soon as it is known, what
-    /// can't be read holds up nothing else, and a server is asked for at most 1,250 rows in one
-    /// call, in four calls at a time. Every get is answered once, by the deadline. The gets must be
-    /// [checked](Get::check).
+    /// Reads as [`get_many`](Self::get_many) does, but returns each answer as soon as it is known.
+    /// A row that cannot be read does not delay the others. One call requests at most 1,250 rows of
+    /// a server, in four calls at a time. Every get is answered once, by the deadline. The gets
+    /// must be [checked](Get::check).
     pub(crate) fn get_each(
         &self,
         gets: Vec<Get>,
@@ -181,7 +181,7 @@ impl Table {
         reading
     }
 
-    /// The gets as one part; none when there are none.
+    /// Returns the gets as one part, or `None` if there are none.
     fn part(&self, gets: Vec<Wanted>, deadline: Instant) -> Option<Part<'_>> {
         let operation = Operation {
             name: NAME,
@@ -196,14 +196,14 @@ impl Table {
         })
     }
 
-    /// Cuts a part where its first region ends: what lies behind it, if anything does.
+    /// Cuts a part at the end of its first region, and returns the rest, if there is one.
     fn cut<'a>(&'a self, part: &mut Part<'a>, region: &RegionInfo, deadline: Instant) -> Option<Part<'a>> {
         let inside = part.gets.partition_point(|get| region.contains(&get.row));
         self.part(part.gets.split_off(inside.max(1)), deadline)
     }
 
-    /// Finds the regions of all rows of a part, cuts the part where a region ends, and gives the
-    /// pieces to the servers.
+    /// Locates the regions of all rows of a part, cuts the part where a region ends, and groups the
+    /// pieces by server.
     async fn placed<'a>(&'a self, part: Part<'a>, deadline: Instant) -> Step<'a> {
         let mut servers: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let mut away = Vec::new();
@@ -216,7 +216,7 @@ impl Table {
                     server.push(Placed { part, location });
                 }
                 Err(region) => {
-                    // Where no region is known, nothing is known of what lies behind it.
+                    // Without a known region, its end is unknown too.
                     next = region.and_then(|region| self.cut(&mut part, &region, deadline));
                     away.push(part);
                 }
@@ -225,7 +225,7 @@ impl Table {
         Step::Placed { servers, away }
     }
 
-    /// Reads what is asked for in one call.
+    /// Reads all parts of one call.
     async fn asked<'a>(&'a self, call: Vec<Placed<'a>>, lane: Lane<'a>) -> Step<'a> {
         let (mut found, mut failed) = (Vec::new(), Vec::new());
         if let Some(Placed { part, location }) = call.first() {
@@ -262,7 +262,7 @@ impl<'a> Failed<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Waits for its first region to be somewhere.
+    /// Waits until its first region is served.
     async fn located(mut self) -> Step<'a> {
         match self.attempts.locate().await {
             Ok(_) => Step::Recovered(self),
@@ -272,7 +272,7 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// The next answer, or `None` after the last.
+    /// Returns the next answer, or `None` after the last.
     async fn next(&mut self) -> Option<GetAnswer> {
         loop {
             if let Some(answer) = self.answers.pop_front() {
@@ -311,7 +311,7 @@ impl<'a> Reading<'a> {
         self.steps.push(self.table.placed(part, self.deadline).boxed());
     }
 
-    /// Asks one server for what it has, in as few calls as the limits allow.
+    /// Requests all parts of one server, in as few calls as the limits allow.
     fn ask_server(&self, placed: Vec<Placed<'a>>) {
         let calls = self.table.calls(placed, self.limits, self.deadline);
         let mut lanes: Vec<Vec<_>> = Vec::new();

@@ -1,4 +1,4 @@
-//! Flushes and major compactions, which region servers do, and where they would split.
+//! Flushes, major compactions and split points, which region servers execute.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -33,8 +33,8 @@ enum Chore {
 impl Admin {
     /// Flushes a table: writes everything that was put before this call to store files.
     ///
-    /// Several regions flush at a time. Those that move, split or merge meanwhile are looked up
-    /// again.
+    /// Flushes several regions at a time. Looks up regions again that move, split or merge
+    /// meanwhile.
     ///
     /// # Errors
     ///
@@ -61,13 +61,13 @@ impl Admin {
     /// regions had at the time of the call. Rows in memory are not included:
     /// [flush](Self::flush_table) first.
     ///
-    /// A major compaction drops what is deleted or expired, the delete markers too. Exceptions are
-    /// HBase's: what a scanner that is still open may see, what a family keeps
+    /// A major compaction drops deleted and expired cells and delete markers. The exceptions are
+    /// HBase's: cells that an open scanner may still read, and cells that a family keeps
     /// (`KEEP_DELETED_CELLS`, `hbase.hstore.time.to.purge.deletes`).
     ///
     /// It reads and writes all of the table's data; the operation timeout must allow for that
-    /// ([`with_operation_timeout`](Self::with_operation_timeout)). When it passes, or the future is
-    /// dropped, servers finish what they have begun.
+    /// ([`with_operation_timeout`](Self::with_operation_timeout)). When the timeout passes, or the
+    /// future is dropped, servers finish the compactions that they have begun.
     ///
     /// # Errors
     ///
@@ -91,12 +91,12 @@ impl Admin {
             .await
     }
 
-    /// Returns where the server would split a region: the middle of its largest file, adjusted by
-    /// the split policy and restriction of the table. Returns `None` if the server finds no such
-    /// point, or if the region does not exist anymore.
+    /// Returns the row at which the server would split a region: the middle of its largest file,
+    /// adjusted by the split policy and restriction of the table. Returns `None` if the server
+    /// finds no such point, or if the region does not exist anymore.
     ///
-    /// It changes no data; a server that finds no place writes the region's memory to a file and
-    /// looks again (`RSRpcServices.getRegionInfo`).
+    /// It changes no data. A server that finds no split point flushes the region and tries again
+    /// (`RSRpcServices.getRegionInfo`).
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Admin {
             .await
     }
 
-    /// Executes the operation on all regions that have rows of this one now.
+    /// Executes the operation on all regions that contain rows of this one now.
     async fn maintain_rows(&self, chore: Chore, region: &RegionInfo, deadline: Instant) -> Result<()> {
         let mut row = region.start_key.clone();
         loop {
@@ -168,7 +168,7 @@ impl Chore {
 const GOES_ON: &str = "a compaction that has begun goes on by itself. Allow more time; or see whether compactions are switched \
                        off, for the table (COMPACTION_ENABLED) or on the server";
 
-/// The region of a row, wherever it is now, and the context of errors.
+/// The current region of a row, and the context of errors.
 #[derive(Clone, Copy)]
 struct RegionTarget<'a> {
     cluster: &'a Cluster,
@@ -178,12 +178,12 @@ struct RegionTarget<'a> {
     deadline: Instant,
 }
 
-/// The store files of a region that a major compaction was asked for.
+/// The store files of a region for which a major compaction was requested.
 #[derive(Debug)]
 struct Round {
     region: RegionInfo,
     files: HashSet<String>,
-    /// Whether another compaction than a major one was seen since.
+    /// Whether a compaction other than a major one was seen since.
     minor: bool,
 }
 
@@ -201,9 +201,8 @@ impl RegionTarget<'_> {
                     }
                 })
                 .await?;
-            // The marker means that there was nothing to flush. Neither means that the region could
-            // not flush now; a flush at work may have begun before what it was to include was
-            // written.
+            // The marker means that there was nothing to flush. Neither flag means that the region
+            // could not flush now: a flush in progress may have begun before the latest writes.
             if answer.flushed() || answer.wrote_flush_wal_marker() {
                 return Ok(region);
             }
@@ -217,16 +216,16 @@ impl RegionTarget<'_> {
 
     /// Compacts the region of the row, and returns it.
     ///
-    /// The request only queues compactions, one for each family, and is ignored for a family that
-    /// is being compacted already, without a word. But when it is answered they are queued, so that
-    /// the region says "major" of itself until they have ended; and they have been done when the
-    /// files of before are gone. Files also go by minor compactions, several of which keep markers
-    /// where a major one drops them: a round that sees one does not count.
+    /// The request only queues compactions, one for each family; the server silently ignores a
+    /// family that is being compacted already. The answer means that they are queued: the region
+    /// reports "major" until they have ended, and they are done when the earlier files are gone.
+    /// Minor compactions remove files too, and may keep markers that a major one drops, so a round
+    /// that sees a minor one does not count.
     async fn major_compact(&self) -> Result<RegionInfo> {
         let mut was_asked_for = false;
         let compacted = self.until_compacted(&mut was_asked_for).await;
         compacted.map_err(|error| match (was_asked_for, error.kind()) {
-            // The call that failed may only have looked; what was asked for before goes on.
+            // The failed call may only have read. A compaction requested before continues.
             (true, ErrorKind::DeadlineExceeded) => {
                 error.with_effect(Effect::Unknown).with_better_hint(GOES_ON)
             }
@@ -308,7 +307,7 @@ impl RegionTarget<'_> {
         Ok((region, answer.store_file.into_iter().collect()))
     }
 
-    /// Calls a method of the server of the region, until that succeeds or must not be repeated.
+    /// Calls a method of the region's server, until it succeeds or must not be repeated.
     async fn call<M: Message, A: Message + Default>(
         &self,
         method: &'static str,
@@ -355,8 +354,8 @@ impl RegionTarget<'_> {
 }
 
 impl Round {
-    /// Whether the compaction has rewritten all files, given the region and its present files.
-    /// Halves of a split have files of other names that only refer to the old ones.
+    /// Returns whether the compaction has rewritten all files, given the region and its present
+    /// files. The halves of a split have files with other names, which only refer to the old ones.
     fn is_done_by(&self, region: &RegionInfo, files: &HashSet<String>) -> bool {
         !self.minor && self.region.name == region.name && self.files.is_disjoint(files)
     }

@@ -1,23 +1,23 @@
-//! HBase as a client sees it: connections, tables, scans, endpoints, and the administration of
+//! HBase from a client's view: connections, tables, scans, endpoints, and the administration of
 //! tables.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `connection` | [`Connection`]: a client of one cluster; everything else is made from it |
+//! | `connection` | [`Connection`]: a client of one cluster; everything else is created from it |
 //! | `table` | [`Table`]: get, put, delete, scan, calls of endpoints |
-//! | `check_and_mutate` | changes of a row that are made only if something is so there |
+//! | `check_and_mutate` | changes of a row under a condition |
 //! | `get_many` | many gets at once, with one call for each server |
 //! | `counters` | increments and appends |
-//! | `scanner` | [`ResultScanner`]: rows in order, over all regions; rows of one region as they were at one moment |
-//! | `region_call` | calls of the region that has a row, where a guard lets them pass |
+//! | `scanner` | [`ResultScanner`]: rows in order, of all regions; of one region as of one moment |
+//! | `region_call` | calls of the region of a row, where a guard lets them pass |
 //! | `endpoint` | calls of coprocessor endpoints, by row |
 //! | `multi` | several actions of one region in one call |
-//! | `proof` | that a server honours their conditions, once for each start of a server |
+//! | `proof` | proof that a server honours their conditions, once for each start of a server |
 //! | `admin` | [`Admin`]: tables, regions |
-//! | `cluster_status` | what a cluster says of itself: servers, loads, switches, rights |
-//! | `maintenance` | flushes and major compactions, which region servers do |
-//! | `procedure` | waiting for what a master does |
-//! | `pauses` | the pauses of what asks again and again |
+//! | `cluster_status` | the status of a cluster: servers, loads, switches, permissions |
+//! | `maintenance` | flushes, major compactions and split points, which region servers execute |
+//! | `procedure` | waits for the master's procedures |
+//! | `pauses` | pauses between attempts and polls |
 
 mod admin;
 mod check_and_mutate;

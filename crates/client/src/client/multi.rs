@@ -1,8 +1,8 @@
-//! Several actions of one region in one call, done by the server in their order.
+//! Several actions of one region in one call, which the server executes in order.
 //!
-//! Each region action stands for itself: one may be applied and the next fail. Read and write in
-//! one call are still two steps for other clients; what the call spares is the way, and what it
-//! adds is the order.
+//! Each region action is separate: one may be applied and the next fail. To other clients, a read
+//! and a write in one call are still two steps. The call saves a round trip and guarantees the
+//! order.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -75,14 +75,15 @@ pub enum ActionAnswer {
 }
 
 impl Table {
-    /// Sends the actions in one call, but only to a region that the guard lets pass. The answers
-    /// are as many as the actions, each of its action's sort.
+    /// Sends the actions in one call, but only to a region that the guard lets pass. Returns one
+    /// answer for each action, of the action's kind.
     ///
     /// # Errors
     ///
-    /// When any action failed and can't be tried again. The effect is unknown as soon as any action
-    /// may have been applied. [`ConditionsUnsupported`](crate::ErrorKind::ConditionsUnsupported) if
-    /// an action has a condition and the server does not honour conditions; nothing was sent then.
+    /// Returns an error if an action failed and cannot be tried again. The effect is unknown if any
+    /// action may have been applied. Returns
+    /// [`ConditionsUnsupported`](crate::ErrorKind::ConditionsUnsupported) if an action has a
+    /// condition and the server does not honour conditions; nothing was sent then.
     pub(crate) async fn multi_where(
         &self,
         name: &'static str,
@@ -134,14 +135,14 @@ impl MultiCall {
     }
 }
 
-/// The actions that are sent as one of the message's: gets that follow each other, because each
-/// costs the server a look-up of the region, quotas, and an answer; any other one by itself.
+/// Groups the actions into those of the message. Consecutive gets are one action, because each
+/// action costs the server a region lookup, quotas and an answer; any other action is separate.
 fn together(actions: &[RegionAction]) -> impl Iterator<Item = &[RegionAction]> {
     actions.chunk_by(|one, next| matches!((one, next), (RegionAction::Get(_), RegionAction::Get(_))))
 }
 
 impl RegionAction {
-    /// How many answers it gets, one for each of its actions.
+    /// Returns the number of its answers.
     fn len(&self) -> usize {
         match self {
             Self::Get(_) => 1,
@@ -149,7 +150,7 @@ impl RegionAction {
         }
     }
 
-    /// The message of those that are sent [together].
+    /// Returns the message of actions that are sent [together].
     fn message(together: &[Self], region: &RegionInfo, durability: Durability) -> pb::RegionAction {
         let mut message = pb::RegionAction {
             region: convert::region_specifier(region),
@@ -177,8 +178,8 @@ impl RegionAction {
     }
 }
 
-/// The mutations, sorted by row. The server locks rows in the order of the request, so that two
-/// calls with the same rows in different orders would wait for each other until their time is up.
+/// Returns the mutations sorted by row. The server locks rows in the order of the request, so two
+/// calls with the same rows in different orders would wait for each other until they time out.
 fn mutation_actions(mutations: &[Mutation], durability: Durability) -> Vec<pb::Action> {
     let mut sorted: Vec<&Mutation> = mutations.iter().collect();
     sorted.sort_by_key(|mutation| mutation.row());
@@ -225,7 +226,7 @@ pub(super) fn read(
         if !are_gets(actions) && ruling.effect == Effect::Unknown {
             effect = Effect::Unknown;
         }
-        // The first failure says how to go on, unless another one says that there is no use.
+        // The first failure decides how to continue, unless another one is final.
         match &failed {
             Some((_, recovery)) if *recovery == Recovery::Fail || ruling.recovery != Recovery::Fail => {}
             _ => failed = Some((fault, ruling.recovery)),
@@ -241,7 +242,7 @@ pub(super) fn read(
 }
 
 enum ActionError {
-    /// The answer is not one that a server gives.
+    /// The answer violates the protocol.
     Bad(String),
     Failed(RemoteFault),
 }
@@ -273,8 +274,7 @@ fn read_together(
     let number = actions.iter().map(RegionAction::len).sum();
     let mut answers: Vec<Option<Vec<Cell>>> = vec![None; number];
     let mut failed = None;
-    // In the order of the message, in which the cells are too; which action a result is of, its
-    // index says.
+    // Cells are in the order of the message. The index of a result identifies its action.
     for part in result.result_or_exception {
         let index = part.index.and_then(|index| usize::try_from(index).ok());
         let Some(answer @ None) = index.and_then(|index| answers.get_mut(index)) else {

@@ -1,4 +1,4 @@
-//! The pauses of what asks again and again.
+//! Pauses between attempts and polls.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// Of what waits for a server's work.
+    /// Creates pauses between polls for a server's work.
     pub(super) const fn polling() -> Self {
         Self::growing(Duration::from_millis(50), Duration::from_secs(1))
     }

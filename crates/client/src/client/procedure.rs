@@ -1,4 +1,4 @@
-//! Waiting for what a master does: its calls only start procedures.
+//! Waits for the master's procedures: its calls only start them.
 
 use prost::Message;
 use tokio::time::Instant;
@@ -16,14 +16,14 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     Done,
-    /// The master does not know it anymore: it returned the result before, perhaps in an answer
-    /// that was lost. The caller must check the effect itself.
+    /// The master does not know the procedure anymore: it has already returned the result, perhaps
+    /// in an answer that was lost. The caller must check the effect itself.
     Forgotten,
 }
 
 /// The answer to a call that only starts a procedure.
 pub(super) trait Started: Message + Default {
-    /// The procedure; none when there was nothing to do.
+    /// Returns the procedure, or `None` if there was nothing to do.
     fn procedure(&self) -> Option<u64>;
 }
 

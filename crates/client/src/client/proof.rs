@@ -1,8 +1,8 @@
 //! Proof that a region server honours the conditions of a [`MultiCall`], before anything relies on
 //! it.
 //!
-//! A server before 2.4 drops them and applies the mutations. One call for each start of a server,
-//! by each client.
+//! A server before 2.4 ignores conditions and applies the mutations. Each client proves each start
+//! of a server with one call.
 
 use std::{
     borrow::Cow,
@@ -25,11 +25,11 @@ use crate::{
 /// A column that no row has.
 const PROBE: Bytes = Bytes::from_static(b"hbase-txn.probe");
 
-/// Lets a call pass where another guard does, and the server is proven.
+/// A guard that lets a call pass if another guard does and the server is proven.
 struct Proven<'a> {
     guard: &'a dyn RegionGuard,
     proofs: &'a Proofs,
-    /// The server that it stopped a call to.
+    /// The server to which it stopped a call.
     unproven: Mutex<Option<ServerName>>,
 }
 
@@ -46,7 +46,7 @@ impl RegionGuard for Proven<'_> {
     }
 }
 
-/// Notes the server that the last attempt went to.
+/// A guard that records the server of the last attempt.
 #[derive(Default)]
 struct Visited(Mutex<Option<ServerName>>);
 
@@ -58,7 +58,7 @@ impl RegionGuard for Visited {
 }
 
 impl Table {
-    /// Sends the actions, of which one at least has a condition, to a server that is proven to
+    /// Sends the actions, at least one of which has a condition, to a server that is proven to
     /// honour conditions.
     pub(super) async fn multi_proven(
         &self,
@@ -79,7 +79,7 @@ impl Table {
                 Ok(answers) => return Ok(answers),
                 Err(error) => error,
             };
-            // An attempt before the one that was stopped may have been applied.
+            // An earlier attempt than the stopped one may have been applied.
             if error.is_outcome_unknown() {
                 effect = Effect::Unknown;
             }
@@ -95,7 +95,7 @@ impl Table {
         }
     }
 
-    /// Probes the server that has the row of a probe, unless the expected one was proven meanwhile.
+    /// Probes the server of a probe's row, unless the expected server was proven meanwhile.
     async fn prove(&self, expected: ServerName, probe: &MultiCall, deadline: Instant) -> Result<()> {
         const OPERATION: &str = "proving conditions";
         let proofs = &self.connection.cluster.proofs;
@@ -126,7 +126,7 @@ impl Table {
                 },
             )
             .await?;
-        // Whichever the attempts before it went to, the last one was answered.
+        // The last visited server is the one that answered.
         let visited = visited.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         let server = visited.unwrap_or(expected);
         if honours {
@@ -144,8 +144,8 @@ impl Table {
     }
 }
 
-/// A conditional change of a row that a call changes. The condition does not hold; where that makes
-/// no difference, the change is of a cell that no row has.
+/// Returns a conditional change of a row that the call changes. The condition does not hold, and a
+/// server that ignores it changes only a cell that no row has.
 fn probe(call: &MultiCall) -> Option<MultiCall> {
     let mutation = call.actions.iter().find_map(|action| match action {
         RegionAction::Conditional { mutations, .. } => mutations.first(),
@@ -157,7 +157,7 @@ fn probe(call: &MultiCall) -> Option<MultiCall> {
             Delete::new(row.clone()).version(family.clone(), PROBE, 1),
             condition::cell_equals(&row, family, &PROBE, Some(&PROBE)),
         ),
-        // The delete of a whole row names no family.
+        // A delete of a whole row names no family.
         None => {
             let filter = Filter::value(Comparison::Equal, Comparator::binary(PROBE));
             let condition = Condition::matches(row.clone(), filter);
@@ -182,8 +182,8 @@ fn is_refused(answers: &[ActionAnswer]) -> bool {
     matches!(answers, [ActionAnswer::Processed { processed: false, .. }])
 }
 
-/// Whether an answer is that of a server that does not know conditions: the change was made, and
-/// nothing else is said.
+/// Returns whether an answer is that of a server without conditions: it applied the change, and
+/// reports nothing else.
 fn says_nothing(answer: &pb::MultiResponse) -> bool {
     match answer.region_action_result.as_slice() {
         [result] => {
@@ -220,7 +220,7 @@ mod tests {
         assert!(says_nothing(&answer(None, None)));
         assert!(!says_nothing(&answer(Some(false), None)));
         assert!(!says_nothing(&answer(Some(true), None)));
-        // This one goes elsewhere, or is to be tried again.
+        // Such a call goes to another server, or is repeated.
         assert!(!says_nothing(&answer(None, Some(pb::NameBytesPair::default()))));
         assert!(!says_nothing(&pb::MultiResponse::default()));
     }

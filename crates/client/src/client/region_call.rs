@@ -1,4 +1,4 @@
-//! Calls of the region that has a row, on the condition that a guard lets it pass.
+//! Calls of the region of a row, where a guard lets them pass.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -60,9 +60,9 @@ impl RegionGuard for AnyRegion {
 }
 
 impl Table {
-    /// Calls a method of the server that has the operation's row, and reads its answer, until that
-    /// succeeds or must not be tried again. Every location is checked, and gets a request of
-    /// its own.
+    /// Calls a method of the server of the operation's row and reads its answer, until that
+    /// succeeds or must not be repeated. The guard checks every location, and each location gets
+    /// its own request.
     pub(super) async fn call_region_where<M, A, T>(
         &self,
         operation: Operation<'_>,
@@ -91,7 +91,8 @@ impl Table {
         }
     }
 
-    /// The region that has a row, as far as is known: it may have been split since.
+    /// Returns the region of a row according to the cache or `hbase:meta`; it may have been split
+    /// since.
     pub(crate) async fn region_of(&self, row: &Bytes, deadline: Instant) -> Result<RegionInfo> {
         let operation = Operation {
             name: "finding a region",
@@ -106,7 +107,7 @@ impl Table {
         Ok(location.region.clone())
     }
 
-    /// Where the row is, in a region that the guard lets pass.
+    /// Returns the location of the row, in a region that the guard lets pass.
     pub(super) async fn guarded_location(
         &self,
         attempts: &mut Attempts<'_>,

@@ -1,5 +1,5 @@
-//! Rows in order, over all regions of a table. `at_once` is the scan of one region that never goes
-//! on elsewhere.
+//! Rows in order, over all regions of a table. `at_once` scans one region and never continues in
+//! another.
 
 mod at_once;
 
@@ -19,36 +19,36 @@ use crate::{
     wire::{cell_block::CellBlockDecoder, convert, pb},
 };
 
-/// How long the server is given to close a scanner in the background; its lease ends it
-/// otherwise.
+/// How long a close in the background may take; otherwise the server closes the scanner when its
+/// lease ends.
 const CLOSE: Duration = Duration::from_secs(5);
 
 /// The rows of a scan, in order.
 ///
-/// Each call of [`next`](Self::next) ends within the table's operation timeout. A call that is
-/// dropped loses nothing: the next one goes on behind the last row that was handed out. When a
-/// region moves, splits or merges, or when the server closed the scanner because it was not read
-/// for its lease (60 s by default), a new one goes on there as well.
+/// Each call of [`next`](Self::next) ends within the table's operation timeout. Dropping a call
+/// loses nothing: the next one continues after the last returned row. When a region moves, splits
+/// or merges, or when the server closed the scanner because it was not read for its lease (60 s by
+/// default), a new scanner continues there as well.
 ///
-/// # What it does not promise
+/// # Limits
 ///
-/// A scan is not a snapshot. Within one region and without such a change every row is as it was
-/// when the scanner of the region was opened; over several regions, or over a change, rows are read
-/// at different times. A row itself is always whole. The crate `hbase-txn` reads snapshots of a
-/// partition.
+/// A scan is not a snapshot. Within one region and without such a change every row is as of the
+/// moment when the scanner of the region was opened; over several regions, or after a change, rows
+/// are read at different times. A single row is always whole. The crate `hbase-txn` reads snapshots
+/// of a partition.
 #[derive(Debug)]
 pub struct ResultScanner {
     table: Table,
     scan: Scan,
-    /// Whole rows that were not handed out yet.
+    /// Whole rows that were not returned yet.
     ready: VecDeque<Row>,
-    /// The beginning of a row whose other cells are still to come.
+    /// The beginning of a row whose other cells have not arrived yet.
     partial: Option<Row>,
-    /// Where to go on when there is no open scanner: a row, and whether it still belongs to the
-    /// scan.
+    /// The position to continue at when there is no open scanner: a row, and whether it still
+    /// belongs to the scan.
     position: (Bytes, bool),
     open: Option<OpenScanner>,
-    /// Rows that may still be handed out.
+    /// The number of rows that may still be returned.
     left: Option<u64>,
     finished: bool,
 }
@@ -58,8 +58,8 @@ pub struct ResultScanner {
 struct OpenScanner {
     location: Arc<RegionLocation>,
     id: u64,
-    /// What the server expects in the next call. None while a call is on its way: if it is still
-    /// none afterwards, the answer was lost, and so is the scanner.
+    /// The sequence number of the next call, or `None` while a call is in flight. If it is still
+    /// `None` afterwards, the answer was lost, and so is the scanner.
     next_call: Option<u64>,
 }
 
@@ -96,7 +96,7 @@ impl ResultScanner {
         })
     }
 
-    /// Asks servers until there is a row, or the scan is over.
+    /// Calls servers until there is a row, or the scan is over.
     async fn fetch(&mut self) -> Result<()> {
         let table = self.table.clone();
         let row = self
@@ -119,8 +119,8 @@ impl ResultScanner {
             match self.ask(&location, attempts.attempt_limit()).await {
                 Ok(answer) => {
                     if let Err(error) = self.take(location, answer) {
-                        // The server has gone past the rows of that answer; a new scanner reads
-                        // them again.
+                        // The server is past the rows of that answer. A new scanner reads them
+                        // again.
                         self.abandon();
                         return Err(error);
                     }
@@ -134,7 +134,7 @@ impl ResultScanner {
         Ok(())
     }
 
-    /// One call: opens a scanner in the region, or asks the open one for more.
+    /// Opens a scanner in the region, or requests more rows from the open one.
     async fn ask(
         &mut self,
         location: &RegionLocation,
@@ -175,7 +175,7 @@ impl ResultScanner {
         Ok(answer)
     }
 
-    /// Takes an answer in: rows, and where the scan stands now.
+    /// Takes the rows of an answer, and updates the position of the scan.
     fn take(
         &mut self,
         location: Arc<RegionLocation>,
@@ -214,7 +214,7 @@ impl ResultScanner {
             }
             return Ok(());
         }
-        // The server closes its scanner itself. No other region has cells of this row.
+        // The server closes its scanner itself, and no other region has cells of this row.
         self.open = None;
         if let Some(row) = self.partial.take() {
             self.finish_row(row);
@@ -258,21 +258,19 @@ impl ResultScanner {
         self.ready.push_back(row);
     }
 
-    /// Notes how far the server has come where it finds nothing that was asked for. Otherwise a
-    /// scan for what is rare would start there again with each call that times out, and never
-    /// end.
+    /// Records how far the server has come without finding a requested cell. Otherwise a scan for
+    /// rare cells would start from the beginning with each call that times out, and never end.
     fn pass_to(&mut self, row: Bytes) {
         if self.partial.is_none() && row > self.position.0 {
             self.position = (row, true);
         }
     }
 
-    /// Gives the open scanner up, and the row that was only begun: a new scanner reads that one
-    /// from its start.
+    /// Abandons the open scanner and an incomplete row, which a new scanner reads from its start.
     fn abandon(&mut self) {
         self.partial = None;
         let Some(open) = self.open.take() else { return };
-        // Without a runtime no task can send it; the lease ends the scanner.
+        // Without a runtime no task can close it; the lease ends the scanner.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
@@ -324,7 +322,8 @@ mod tests {
         })
     }
 
-    /// An answer with the beginning of a row, or none, from a scanner that has come to `cursor`.
+    /// An answer with the beginning of a row, or without one, from a scanner that has come to
+    /// `cursor`.
     fn answer(
         row: Option<&'static str>,
         partial: bool,
@@ -363,10 +362,10 @@ mod tests {
             scanner.position.clone()
         };
         assert_eq!(after(None, false, "c"), ("c".into(), true));
-        // A row that was handed out is not read again.
+        // A returned row is not read again.
         assert_eq!(after(Some("d"), false, "d"), ("d".into(), false));
         assert_eq!(after(None, false, "b"), ("d".into(), false));
-        // A row that was only begun is.
+        // An incomplete row is read again.
         assert_eq!(after(Some("e"), true, "e"), ("d".into(), false));
     }
 }

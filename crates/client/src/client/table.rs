@@ -25,14 +25,14 @@ use crate::{
 ///
 /// Cheap to clone. Every call ends within the operation timeout of the client's
 /// [`Config`](crate::Config), or within the table's own
-/// ([`with_operation_timeout`](Self::with_operation_timeout)). A future that is dropped gives its
-/// call up; a write whose request had left may still be applied.
+/// ([`with_operation_timeout`](Self::with_operation_timeout)). Dropping a future gives its call up;
+/// a write whose request was sent may still be applied.
 #[derive(Clone)]
 pub struct Table {
     pub(super) connection: Connection,
     pub(super) name: TableName,
     pub(super) operation_timeout: Duration,
-    /// How its cells travel.
+    /// The encoding of cells in answers.
     codec: Codec,
     /// The durability of writes that must survive a crash.
     durable: Durability,
@@ -76,7 +76,7 @@ impl Table {
         self
     }
 
-    /// The table, with the durability of its descriptor for writes that must survive a crash.
+    /// Sets the durability of writes that must survive a crash from the table's descriptor.
     pub(crate) fn with_durability_of(mut self, descriptor: &TableDescriptor) -> Self {
         let of_table = descriptor.durability();
         if !of_table.is_weak() {
@@ -85,8 +85,8 @@ impl Table {
         self
     }
 
-    /// The durability of writes that must survive a crash: at least that of a plain put, and never
-    /// weaker than `SYNC_WAL`.
+    /// Returns the durability of writes that must survive a crash: at least that of a plain put,
+    /// and never weaker than `SYNC_WAL`.
     pub(crate) fn durable(&self) -> Durability {
         self.durable
     }
@@ -95,9 +95,9 @@ impl Table {
     /// and scans, and those that an increment or append returns and that inherit a TTL. An
     /// increment with a TTL that creates a cell returns it without the time: read the cell.
     ///
-    /// Servers say that only on connections that ask for tags, so this costs one more connection
-    /// per server, shared by all such tables of the client, and on it the tags of every cell
-    /// travel. Everything else is as before.
+    /// Servers send the time only on connections that request tags. This costs one more connection
+    /// per server, shared by all such tables of the client, and on it the tags of every cell are
+    /// transferred. Everything else is unchanged.
     ///
     /// # Example
     ///
@@ -151,9 +151,9 @@ impl Table {
 
     /// Writes cells of a row.
     ///
-    /// A put that got no answer is sent again only when all its cells carry timestamps of their
-    /// own: then twice is the same as once. Otherwise a second one could overwrite what another
-    /// client wrote in between, so the outcome is reported as unknown.
+    /// A put without an answer is sent again only if all its cells have timestamps of their own, so
+    /// that applying it twice has the same effect as once. Otherwise a second put could overwrite
+    /// another client's write in between, so the outcome is reported as unknown.
     ///
     /// # Errors
     ///
@@ -166,8 +166,7 @@ impl Table {
 
     /// Deletes parts of a row, or all of it.
     ///
-    /// A delete that got no answer is sent again only when it has a timestamp; see
-    /// [`put`](Self::put).
+    /// A delete without an answer is sent again only if it has a timestamp; see [`put`](Self::put).
     ///
     /// # Errors
     ///
@@ -189,7 +188,7 @@ impl Table {
         Ok(ResultScanner::new(self.clone(), scan))
     }
 
-    /// Changes a row, and returns its cells that the answer has.
+    /// Changes a row, and returns the cells in the answer.
     pub(super) async fn mutate(
         &self,
         name: &'static str,
@@ -224,14 +223,14 @@ impl Table {
         }
     }
 
-    /// What this client refuses to send.
+    /// Returns the limits that this client checks before sending.
     pub(crate) fn limits(&self) -> Limits {
         Limits {
             max_cell_size: self.connection.config().max_cell_size(),
         }
     }
 
-    /// When a call that begins now must be over.
+    /// Returns the deadline of a call that begins now.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.operation_timeout
     }
@@ -266,7 +265,7 @@ impl Table {
     }
 }
 
-/// The row of an answer; its cells are inside the message or in the block behind it.
+/// Returns the row of an answer. Its cells are in the message or in the block after it.
 fn row(result: Option<pb::Result>, mut block: CellBlockDecoder) -> Result<Option<Row>, CallError> {
     convert::row(result.unwrap_or_default(), &mut block)
         .map_err(|error| CallError::BadAnswer(error.to_string().into()))

@@ -1,8 +1,7 @@
 //! One call's attempts within its deadline.
 //!
-//! A call is a loop of its own: locate, send, and on failure let [`Attempts::recover`] decide. It
-//! forgets what turned out to be wrong, waits, and lets the loop go on; or it ends it with the
-//! error that the user sees.
+//! A call is a loop: locate, send, and on failure let [`Attempts::recover`] decide. That forgets
+//! outdated locations and pauses for the next attempt, or returns the error for the user.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -27,13 +26,13 @@ pub enum CallKind {
     /// Changes nothing. The call may be repeated.
     Read,
     /// Changes data, and has another result if it is applied twice. The call is repeated only if it
-    /// was surely not applied.
+    /// certainly was not applied.
     Write,
     /// Changes data, and has the same result if it is applied twice. The call may be repeated.
     IdempotentWrite,
 }
 
-/// What is tried, on what.
+/// An operation and its target.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation<'a> {
     pub(crate) name: &'static str,
@@ -51,8 +50,7 @@ pub(crate) struct Attempts<'a> {
     began: Instant,
     made: u32,
     last: Option<Error>,
-    /// Whether an attempt may have been applied. No later failure takes that back, however harmless
-    /// it is itself.
+    /// Whether an attempt may have been applied. A later failure does not reset it.
     may_be_applied: bool,
 }
 
@@ -68,8 +66,8 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Goes on at another row: a scan that has come further. What failed on the way there counts no
-    /// more, or the thousandth region would be waited for as if it had failed a thousand times.
+    /// Continues at another row, as a scan does. Earlier failures no longer count, or the pause for
+    /// the thousandth region would be as long as after a thousand failures.
     pub(crate) fn relocate_to(&mut self, row: Bytes) {
         if *self.operation.row != row {
             self.operation.row = Cow::Owned(row);
@@ -78,7 +76,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// What the attempts so far may have left behind.
+    /// Returns the possible effect of the attempts so far.
     pub(crate) fn effect(&self) -> Effect {
         match self.may_be_applied {
             true => Effect::Unknown,
@@ -86,7 +84,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Where the row is. Waits for its region to be somewhere, within the deadline.
+    /// Returns the location of the row. Waits until its region is served, within the deadline.
     pub(crate) async fn locate(&mut self) -> Result<Arc<RegionLocation>> {
         loop {
             let table = self.operation.table;
@@ -105,7 +103,7 @@ impl<'a> Attempts<'a> {
             if failure.is_final() {
                 return Err(self.describe(failure.into_error(table)));
             }
-            // When `hbase:meta` itself does not answer there is no use asking it for more.
+            // If `hbase:meta` itself does not answer, another query to it is useless.
             if let NoLocation::InTransition(_, server, _) = &failure {
                 self.check_table_state(server).await?;
             }
@@ -113,8 +111,8 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Where the row is, if its region is somewhere just now; else which region that is, where that
-    /// is known.
+    /// Returns the location of the row, if its region is served at the moment. Otherwise returns
+    /// the region, if it is known.
     pub(crate) async fn locate_now(&mut self) -> Result<Arc<RegionLocation>, Option<Box<RegionInfo>>> {
         match self.look_up().await {
             Some(Ok(location)) => Ok(location),
@@ -123,7 +121,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// One attempt to find the region; none when that took too long.
+    /// Makes one attempt to find the region. Returns `None` if it takes too long.
     async fn look_up(&mut self) -> Option<Result<Arc<RegionLocation>, NoLocation>> {
         self.made += 1;
         let Operation { table, deadline, .. } = self.operation;
@@ -135,8 +133,8 @@ impl<'a> Attempts<'a> {
         timeout_at(attempt_deadline, look_up).await.ok()
     }
 
-    /// The limit of the next attempt. One that can be repeated gets the read timeout, and less on a
-    /// silent connection; one that can't has nothing to win by giving up early.
+    /// Returns the limit of the next attempt. A repeatable attempt gets the read timeout, and less
+    /// on a silent connection; another one gains nothing by giving up early.
     pub(crate) fn attempt_limit(&self) -> AttemptLimit {
         let config = &self.cluster.config;
         let timeout = match self.operation.kind {
@@ -150,13 +148,12 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Prepares the next attempt after a failed call: forgets what turned out to be wrong, and
-    /// pauses.
+    /// Prepares the next attempt after a failed call: forgets outdated locations, and pauses.
     ///
     /// # Errors
     ///
-    /// The error for the user, when there is no next attempt: the failure is final, the deadline
-    /// passed, or a write may have been applied.
+    /// Returns the error for the user if there is no next attempt: the failure is final, the
+    /// deadline passed, or a write may have been applied.
     pub(crate) async fn recover(&mut self, failure: CallError, location: &RegionLocation) -> Result<()> {
         let ruling = failure.ruling();
         match ruling.recovery {
@@ -169,8 +166,7 @@ impl<'a> Attempts<'a> {
             CallKind::Write | CallKind::IdempotentWrite => ruling.effect,
         };
         self.may_be_applied |= effect == Effect::Unknown;
-        // A region that is not served may be one of a disabled table; silence says nothing of the
-        // kind.
+        // A region that is not served may belong to a disabled table. Silence is no sign of that.
         let unserved = ruling.recovery == Recovery::Relocate
             && matches!(failure, CallError::Remote(_) | CallError::Action { .. });
         let error = failure
@@ -189,9 +185,9 @@ impl<'a> Attempts<'a> {
         self.wait(error, ruling.recovery).await
     }
 
-    /// A disabled table shows as regions that are never served; its state says so.
+    /// Checks for a disabled table, whose regions are not served.
     async fn check_table_state(&self, server: &ServerName) -> Result<()> {
-        // Now and then is enough, and a region that merely moves is back before the second look.
+        // Not after every failure: a region that merely moves is back before the second check.
         if self.operation.table.is_system() || !self.made.is_power_of_two() {
             return Ok(());
         }
@@ -220,11 +216,10 @@ impl<'a> Attempts<'a> {
         Ok(())
     }
 
-    /// The error of an operation whose time does not allow another attempt.
+    /// Returns the error of an operation whose time does not allow another attempt.
     fn give_up(&mut self, error: Error) -> Error {
         let waited = rounded(self.began.elapsed());
-        // The time ran out, but why is what helps: of two reasons the one that is not itself a
-        // deadline.
+        // Of two causes, the one that is not itself a deadline explains more.
         let cause = match self.last.take() {
             Some(last) if error.kind() == ErrorKind::DeadlineExceeded => last,
             _ => error,

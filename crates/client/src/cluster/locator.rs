@@ -1,4 +1,4 @@
-//! The region of a row: from the cache, else from `hbase:meta`.
+//! The region of a row, from the cache or from `hbase:meta`.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -21,24 +21,24 @@ use crate::{
     rpc::{CallError, RpcClient},
 };
 
-/// Finds regions, and remembers them.
+/// Finds regions and caches them.
 #[derive(Debug)]
 pub(super) struct Locator {
     registry: Arc<Registry>,
     rpc: Arc<RpcClient>,
     cache: RegionCache,
     meta: Mutex<Option<ServerName>>,
-    /// One look-up at a time per table: those that wait find what the first one brought along.
+    /// One lookup at a time per table: waiting calls use the regions that the first one has cached.
     look_ups: KeyedLock<TableName>,
 }
 
-/// What `hbase:meta` says of a row when it has no usable region for it.
+/// The state of a row without a usable region in `hbase:meta`.
 #[derive(Debug)]
 pub(super) enum NoLocation {
-    /// Nothing is known of the table; the server of `hbase:meta` says so.
+    /// The table does not exist, according to this server of `hbase:meta`.
     NoTable(ServerName),
-    /// The row's region is between two states: a split, a merge, a move; the server of `hbase:meta`
-    /// says so. The region, where it is known.
+    /// The row's region is in transition: a split, a merge or a move, according to this server of
+    /// `hbase:meta`. Includes the region if it is known.
     InTransition(&'static str, ServerName, Option<Box<RegionInfo>>),
     /// The call for `hbase:meta` failed.
     Call(CallError, ServerName),
@@ -59,7 +59,7 @@ impl Locator {
         }
     }
 
-    /// Finds out where `hbase:meta` is, unless that is known.
+    /// Locates `hbase:meta`, unless its server is known.
     pub(super) async fn reach(&self, deadline: Instant) -> Result<()> {
         let meta = TableName::meta();
         self.meta_server(deadline)
@@ -68,7 +68,7 @@ impl Locator {
             .map_err(|failure| failure.into_error(&meta))
     }
 
-    /// The region that has the row, from the cache where it is known. One attempt.
+    /// Returns the region of the row, from the cache if it is known. Makes one attempt.
     pub(super) async fn locate(
         &self,
         table: &TableName,
@@ -117,7 +117,7 @@ impl Locator {
         }
     }
 
-    /// All regions of a table, in order, retried until the deadline.
+    /// Returns all regions of a table in order, with retries until the deadline.
     pub(super) async fn regions_of(
         &self,
         table: &TableName,
@@ -154,7 +154,7 @@ impl Locator {
         }
     }
 
-    /// The state that `hbase:meta` has for a table. One attempt.
+    /// Returns the state of a table in `hbase:meta`. Makes one attempt.
     pub(super) async fn table_state(
         &self,
         table: &TableName,
@@ -200,8 +200,8 @@ impl Locator {
         }
     }
 
-    /// Runs a read of `hbase:meta`, and returns which server answered; a failure makes the next one
-    /// ask the registry again.
+    /// Runs a read of `hbase:meta`, and returns the server that answered. After a failure the next
+    /// read asks the registry again.
     async fn ask_meta<T>(
         &self,
         deadline: Instant,
@@ -229,7 +229,7 @@ impl Locator {
 }
 
 impl NoLocation {
-    /// Whether another attempt can't do better.
+    /// Whether another attempt is useless.
     pub(super) fn is_final(&self) -> bool {
         match self {
             Self::NoTable(_) | Self::Registry(_) => true,
@@ -262,7 +262,7 @@ impl NoLocation {
     }
 }
 
-/// How long the first look at a table's state may take: it only sharpens an error message.
+/// The time limit for reading a table's state, which only improves an error message.
 pub(super) const STATE_LOOK_UP: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

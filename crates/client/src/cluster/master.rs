@@ -1,4 +1,4 @@
-//! Calls of the active master, which makes and changes tables.
+//! Calls of the active master, which creates and changes tables.
 
 use prost::Message;
 use tokio::time::Instant;
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Cluster {
-    /// Says that it is the master's word.
+    /// Adds the master to the context of an error.
     pub(crate) fn at_master(&self, error: Error) -> Error {
         let error = error.at_stage("asking the master");
         match self.master.known() {
@@ -23,8 +23,8 @@ impl Cluster {
 
     /// Calls a method of the active master, whichever server that is, until the deadline.
     ///
-    /// Every such call must be one that can be sent twice: a read, or a change with a nonce. A
-    /// change that got no answer may have been made, and its error says so.
+    /// Every such call must be repeatable: a read, or a change with a nonce. The error of a change
+    /// without an answer reports that it may have been applied.
     pub(crate) async fn call_master<M: Message, R: Message + Default>(
         &self,
         method: &'static str,
@@ -37,7 +37,7 @@ impl Cluster {
         loop {
             let server = match self.master.find(deadline).await {
                 Ok(server) => server,
-                // While one master follows another there is none.
+                // During a failover there is no active master.
                 Err(error) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     let pause = pause::within(left, self.config.pause(), attempt);

@@ -1,4 +1,4 @@
-//! Where the active master is.
+//! The location of the active master.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::registry::Registry;
 use crate::{error::Result, model::ServerName};
 
-/// The active master, as far as it is known.
+/// The cached address of the active master.
 #[derive(Debug)]
 pub(super) struct MasterAddress {
     registry: Arc<Registry>,
@@ -22,17 +22,17 @@ impl MasterAddress {
         }
     }
 
-    /// The master that answered last, if no call of it failed since.
+    /// Returns the master that answered last, if no call of it has failed since.
     pub(super) fn known(&self) -> Option<ServerName> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether another look-up may succeed where one has failed.
+    /// Whether another lookup may succeed after a failed one.
     pub(super) fn may_return(&self) -> bool {
         self.registry.was_reached()
     }
 
-    /// The active master, asked of the registry unless it is known.
+    /// Returns the active master, from the cache or from the registry.
     pub(super) async fn find(&self, deadline: Instant) -> Result<ServerName> {
         if let Some(server) = self.known() {
             return Ok(server);
@@ -42,7 +42,7 @@ impl MasterAddress {
         Ok(server)
     }
 
-    /// Forgets a server that is not the active master any more.
+    /// Forgets a server that is no longer the active master.
     pub(super) fn forget(&self, server: &ServerName) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.as_ref() == Some(server) {

@@ -18,18 +18,18 @@ use crate::{
     },
 };
 
-/// Regions that one look-up brings along: the one that was asked for, and its neighbours.
+/// The number of regions that one lookup reads: the requested one and its neighbours.
 const PREFETCH: u32 = 10;
-/// Regions that a walk over a table's whole map asks for at a time.
+/// The number of regions that a walk over all of a table's regions reads at a time.
 const WALK_BATCH: u32 = 1_000;
-/// A row of `hbase:meta` is a row like any other.
+/// The longest row key, also of `hbase:meta`.
 const MAX_ROW: usize = i16::MAX as usize;
 
-/// A region as `hbase:meta` has it.
+/// A region in `hbase:meta`.
 #[derive(Clone, Debug)]
 pub(crate) struct MetaRegion {
     pub(crate) region: RegionInfo,
-    /// Where it is served; nowhere while it is unassigned.
+    /// The server of the region, or `None` while it is unassigned.
     pub(crate) server: Option<ServerName>,
     pub(crate) open_sequence: i64,
 }
@@ -44,14 +44,13 @@ impl MetaRegion {
         }))
     }
 
-    /// Whether it is one of the table's regions, and no parent of a split that waits to be cleaned
-    /// up.
+    /// Whether it is in use, and not the parent of a split that waits for its cleanup.
     fn is_live(&self) -> bool {
         !self.region.split && !self.region.offline
     }
 }
 
-/// The one server that serves `hbase:meta`, and how to ask it.
+/// The server of `hbase:meta`, and the parameters of its calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MetaReader<'a> {
     pub(super) rpc: &'a Arc<RpcClient>,
@@ -60,8 +59,8 @@ pub(super) struct MetaReader<'a> {
 }
 
 impl MetaReader<'_> {
-    /// The regions at and before the row, nearest first; none only when the table has none there.
-    /// Whether the first has the row is for the caller to see.
+    /// Returns the regions at and before the row, nearest first; empty only if the table has none
+    /// there. The caller must check whether the first one contains the row.
     pub(super) async fn regions_before(
         &self,
         table: &TableName,
@@ -82,7 +81,7 @@ impl MetaReader<'_> {
         let mut regions = Vec::new();
         loop {
             let (rows, complete) = self.one_batch(&scan, PREFETCH).await?;
-            // Parents of splits that wait to be cleaned up can lie between the row and its region,
+            // Parents of splits that wait for their cleanup can lie between the row and its region,
             // any number of them where splits were merged again.
             if let Some(last) = rows.last() {
                 scan.start_row = Some(last.key().clone());
@@ -98,8 +97,8 @@ impl MetaReader<'_> {
         }
     }
 
-    /// The first rows of a scan, so many at most, and whether there are no others. Leaves no
-    /// scanner open.
+    /// Returns the first rows of a scan, at most this many, and whether there are no others. Leaves
+    /// no scanner open.
     async fn one_batch(&self, scan: &pb::Scan, rows: u32) -> Result<(Vec<Row>, bool), CallError> {
         let request = pb::ScanRequest {
             region: Some(convert::region_specifier(&RegionInfo::meta())),
@@ -119,16 +118,16 @@ impl MetaReader<'_> {
             .into_iter()
             .map(|(row, _)| row)
             .collect();
-        // A server that is short of time says so, and answers with what it has.
+        // A server that runs out of time sets this flag, and answers with the rows that it has.
         let complete = found.len() < rows as usize && !answer.heartbeat_message.unwrap_or(false);
         Ok((found, complete))
     }
 
-    /// All regions of a table, in order.
+    /// Returns all regions of a table in order.
     pub(super) async fn regions_of(&self, table: &TableName) -> Result<Vec<MetaRegion>, CallError> {
         let scan = pb::Scan {
             start_row: Some(format!("{table},,").into()),
-            // A blank sorts before every character that a table's name can go on with.
+            // A space sorts before every character that can continue a table's name.
             stop_row: Some(format!("{table} ,,").into()),
             ..info_scan()
         };
@@ -142,7 +141,7 @@ impl MetaReader<'_> {
         Ok(regions)
     }
 
-    /// The state of a table; none when there is no such table.
+    /// Returns the state of a table, or `None` if it does not exist.
     pub(super) async fn table_state(&self, table: &TableName) -> Result<Option<TableState>, CallError> {
         let request = pb::GetRequest {
             region: convert::region_specifier(&RegionInfo::meta()),
@@ -239,14 +238,15 @@ fn info_scan() -> pb::Scan {
     }
 }
 
-/// A row of `hbase:meta`; none where it holds no region.
+/// Parses a row of `hbase:meta`. Returns `None` if it contains no region.
 fn parse(row: Row) -> Result<Option<MetaRegion>, CallError> {
     let value = |qualifier: &str| row.cell("info", qualifier).map(|cell: &Cell| cell.value.clone());
     let Some(region) = value("regioninfo").filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
     let region: pb::RegionInfo = magic::decode_stored(region).map_err(bad_answer)?;
-    // The row key keeps the whole answer's buffer alive, and locations are kept for long.
+    // A slice of the row key would keep the whole answer's buffer alive as long as the cached
+    // location.
     let name = Bytes::copy_from_slice(row.key());
     let mut region = convert::region_info(name, region).map_err(bad_answer)?;
     region.start_key = Bytes::copy_from_slice(&region.start_key);

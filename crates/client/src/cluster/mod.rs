@@ -1,19 +1,19 @@
-//! Where rows live, and how calls survive when they move.
+//! The locations of rows, and the retries of calls when rows move.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `registry` | where `hbase:meta` and the active master are: asked of ZooKeeper, or of any server |
+//! | `registry` | the servers of `hbase:meta` and the active master, by ZooKeeper or by RPC |
 //! | `meta` | reads `hbase:meta` |
-//! | `region_cache` | the regions that are known |
-//! | `locator` | the region of a row: from the cache, else from `hbase:meta`, one look-up at a time |
-//! | `pause` | how long to wait between attempts |
+//! | `region_cache` | the known regions |
+//! | `locator` | the region of a row, from the cache or from `hbase:meta`; one lookup at a time |
+//! | `pause` | the pauses between attempts |
 //! | `attempts` | one call's attempts within its deadline |
 //! | `master` | calls of the active master |
-//! | `master_address` | where it is |
+//! | `master_address` | the location of the active master |
 //! | `proofs` | the servers that were proven to honour conditions |
 //!
-//! What must stay true: a location is dropped only by a failure of that very location, so that a
-//! late failure can't drop a fresher one; every wait ends at the caller's deadline.
+//! Invariants: only a failure of a location itself drops it from the cache, so that a late failure
+//! cannot drop a fresher one; every wait ends at the caller's deadline.
 
 mod attempts;
 mod locator;
@@ -47,7 +47,7 @@ use crate::{
     },
 };
 
-/// What a client knows of its cluster.
+/// The client's knowledge of its cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) config: Config,
@@ -70,7 +70,7 @@ impl Cluster {
         }
     }
 
-    /// Calls a method of the region server that serves a region. One attempt.
+    /// Calls a method of the region server that serves a region. Makes one attempt.
     pub(crate) async fn call_region_server<M: Message, R: Message + Default>(
         &self,
         location: &RegionLocation,
@@ -93,8 +93,8 @@ impl Cluster {
             .await
     }
 
-    /// All regions of a table, in order, as `hbase:meta` has them now. They may be in the middle of
-    /// a split.
+    /// Returns all regions of a table in order, as `hbase:meta` has them now. They may be in the
+    /// middle of a split.
     pub(crate) async fn regions_of(
         &self,
         table: &TableName,
@@ -103,17 +103,17 @@ impl Cluster {
         self.locator.regions_of(table, deadline, &self.config).await
     }
 
-    /// Finds out where `hbase:meta` is, unless that is known.
+    /// Locates `hbase:meta`, unless its server is known.
     pub(crate) async fn reach(&self, deadline: Instant) -> Result<()> {
         self.locator.reach(deadline).await
     }
 
-    /// Forgets a location that turned out to be wrong.
+    /// Forgets an outdated location.
     pub(crate) fn forget(&self, location: &RegionLocation) {
         self.locator.forget(location);
     }
 
-    /// Waits for calls in flight, at most until the deadline, then ends every connection.
+    /// Waits for calls in flight, at most until the deadline, then closes every connection.
     pub(crate) async fn close(&self, deadline: Instant) {
         self.rpc.close(deadline).await;
     }

@@ -1,4 +1,4 @@
-//! How long to wait between attempts: HBase's own table.
+//! The pauses between attempts, by HBase's own table.
 
 use std::time::Duration;
 
@@ -6,16 +6,17 @@ use crate::{config::Config, rpc::Recovery};
 
 const MULTIPLIERS: [u32; 13] = [1, 2, 3, 5, 10, 20, 40, 100, 100, 100, 100, 200, 200];
 
-/// The pause after this attempt (counted from 1), with up to 1 % more by chance, as HBase's clients
-/// wait it.
+/// Returns the pause after this attempt (counted from 1), plus up to 1 % at random, as in HBase's
+/// own clients.
 pub(super) fn after_attempt(base: Duration, attempt: u32) -> Duration {
     let step = (attempt.max(1) as usize - 1).min(MULTIPLIERS.len() - 1);
     let pause = base.saturating_mul(MULTIPLIERS[step]);
     pause.saturating_add(pause.mul_f64(fastrand::f64() * 0.01))
 }
 
-/// The pause after this attempt in the time that is left: when there is too little of it, half of
-/// it, so that the last attempts come near the deadline; none when not even a short pause is left.
+/// Returns the pause after this attempt in the time that is left. If that is too short, returns
+/// half of it, so that the last attempts come near the deadline; `None` if not even a short pause
+/// is left.
 pub(super) fn within(left: Duration, base: Duration, attempt: u32) -> Option<Duration> {
     let pause = after_attempt(base, attempt);
     match left {
@@ -25,7 +26,7 @@ pub(super) fn within(left: Duration, base: Duration, attempt: u32) -> Option<Dur
     }
 }
 
-/// The pause that a failure asks for, in the time that is left.
+/// Returns the pause that a failure requires, in the time that is left.
 pub(super) fn for_recovery(
     recovery: Recovery,
     left: Duration,
@@ -33,7 +34,7 @@ pub(super) fn for_recovery(
     attempt: u32,
 ) -> Option<Duration> {
     match recovery {
-        // A server that says to wait for no time at all must not be asked without a pause.
+        // A server that requests a wait of zero must not be called without a pause.
         Recovery::WaitFor(wait) => Some(wait.max(config.pause())).filter(|wait| *wait < left),
         Recovery::WaitForLoad => within(left, config.overloaded_pause(), attempt),
         _ => within(left, config.pause(), attempt),

@@ -11,7 +11,7 @@ use hbase_keyed_lock::{KeyedGuard, KeyedLock};
 
 use crate::{error::Result, model::ServerName};
 
-/// Servers, each by its start: after a restart it is another one, maybe of another version.
+/// The servers, each with its start code: a restarted server may have another version.
 #[derive(Debug, Default)]
 pub(crate) struct Proofs {
     proven: Mutex<HashSet<ServerName>>,
@@ -27,11 +27,12 @@ impl Proofs {
         self.proven().insert(server);
     }
 
-    /// The turn to probe a server: it is probed once, however many calls wait for that.
+    /// Returns the turn to probe a server. It is probed once, however many calls wait for that.
     ///
     /// # Errors
     ///
-    /// [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded) when it does not come in time.
+    /// Returns [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded) if the turn does not come
+    /// in time.
     pub(crate) async fn turn(
         &self,
         server: &ServerName,

@@ -1,4 +1,4 @@
-//! The regions that are known, and where they are served.
+//! The known regions and their servers.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct RegionLocation {
     pub(crate) region: RegionInfo,
     pub(crate) server: ServerName,
-    /// Orders two locations of one region: the later opening has the larger number.
+    /// The order of two locations of one region: the later opening has the larger number.
     pub(crate) open_sequence: i64,
 }
 
@@ -30,7 +30,7 @@ impl RegionLocation {
     }
 }
 
-/// Per table, locations by start key.
+/// The locations of each table, by start key.
 #[derive(Debug, Default)]
 pub(super) struct RegionCache {
     tables: RwLock<HashMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>>,
@@ -45,7 +45,7 @@ impl RegionCache {
         self.tables.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The region that has the row.
+    /// Returns the location of the region that contains the row.
     pub(super) fn find(&self, table: &TableName, row: &[u8]) -> Option<Arc<RegionLocation>> {
         let tables = self.read();
         let (_, location) = tables
@@ -55,20 +55,20 @@ impl RegionCache {
         location.region.contains(row).then(|| Arc::clone(location))
     }
 
-    /// Remembers a location, unless a newer one of these rows is known. Older regions that overlap
-    /// it are gone (split or merged), and are forgotten.
+    /// Caches a location, unless a newer one of these rows is known. Removes older regions that
+    /// overlap it, which have been split or merged.
     pub(super) fn insert(&self, location: Arc<RegionLocation>) {
         self.insert_unless(location, |_| true);
     }
 
-    /// Remembers the location that was just found for a row. Newer regions that overlap it are
-    /// forgotten too, unless one has the row and so was found since: restoring a snapshot brings
-    /// back the parent of a split.
+    /// Caches the location that was just found for a row. Removes newer regions that overlap it
+    /// too, unless one contains the row and so was found since: restoring a snapshot brings back
+    /// the parent of a split.
     pub(super) fn found(&self, row: &[u8], location: Arc<RegionLocation>) {
         self.insert_unless(location, |newer| newer.contains(row));
     }
 
-    /// Remembers a location, unless a newer one that overlaps it stays.
+    /// Caches a location, unless a newer one that overlaps it stays.
     fn insert_unless(&self, location: Arc<RegionLocation>, stays: impl Fn(&RegionInfo) -> bool) {
         let mut tables = self.write();
         let known = tables.entry(location.region.table.clone()).or_default();
@@ -100,7 +100,7 @@ impl RegionCache {
         known.insert(location.region.start_key.clone(), location);
     }
 
-    /// Forgets this very location; a newer one of the region stays.
+    /// Forgets exactly this location; a newer one of the region stays.
     pub(super) fn forget(&self, location: &RegionLocation) {
         if let Some(known) = self.write().get_mut(&location.region.table) {
             let same = known.get(&location.region.start_key).is_some_and(|current| {
@@ -112,7 +112,7 @@ impl RegionCache {
         }
     }
 
-    /// Forgets all that this life of a server served.
+    /// Forgets all regions of this start of a server.
     pub(super) fn forget_server(&self, server: &ServerName) {
         for known in self.write().values_mut() {
             known.retain(|_, location| location.server != *server);
@@ -177,13 +177,13 @@ mod tests {
         let cache = RegionCache::default();
         cache.insert(location("m", "", 2, 1, 2).into());
         let parent: Arc<_> = location("", "", 1, 9, 1).into();
-        // A snapshot was restored, and the daughter that had the row is no longer known.
+        // A snapshot was restored, and the daughter that contained the row is no longer known.
         cache.found(b"a", Arc::clone(&parent));
         assert_eq!(
             (find(&cache, "a"), find(&cache, "z")),
             (Some((1, 1)), Some((1, 1)))
         );
-        // Split again meanwhile: what was read later stays.
+        // The region is split again meanwhile; the later location stays.
         cache.insert(location("", "m", 3, 1, 3).into());
         cache.found(b"a", parent);
         assert_eq!((find(&cache, "a"), find(&cache, "z")), (Some((3, 3)), None));

@@ -1,4 +1,4 @@
-//! Where a cluster is found: HBase's connection URIs.
+//! The address of a cluster: HBase's connection URIs.
 
 use std::{fmt, str::FromStr};
 
@@ -21,18 +21,18 @@ const ZNODE: &str = "/hbase";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClusterAddress {
-    /// By its ZooKeeper quorum, `hbase+zk://host:port,host:port/znode`. Ports default to 2181, the
-    /// znode to `/hbase`.
+    /// A ZooKeeper quorum, `hbase+zk://host:port,host:port/znode`. Ports default to 2181, the znode
+    /// to `/hbase`.
     ZooKeeper {
         /// The quorum.
         quorum: Vec<HostPort>,
         /// The parent znode, with the leading slash.
         znode: String,
     },
-    /// By servers that answer the RPC registry, `hbase+rpc://host:port,host:port`: masters, and
-    /// from 2.5 on region servers too. Ports default to 16000.
+    /// Servers that serve the RPC registry, `hbase+rpc://host:port,host:port`: masters, and from
+    /// 2.5 on region servers too. Ports default to 16000.
     Rpc {
-        /// The servers to ask.
+        /// The servers to query.
         servers: Vec<HostPort>,
     },
 }
@@ -72,7 +72,7 @@ impl HostPort {
         })
     }
 
-    /// Reads a comma list.
+    /// Parses a comma-separated list.
     pub(super) fn parse_list(text: &str, default_port: u16) -> Result<Vec<Self>> {
         text.split(',')
             .map(|item| Self::parse(item.trim(), default_port))

@@ -1,20 +1,21 @@
-//! `${name}` in a value: another property, or a variable of the environment, as Hadoop's
-//! `Configuration.substituteVars` has it.
+//! `${name}` in a value: another property, or an environment variable, as in Hadoop's
+//! `Configuration.substituteVars`.
 
 use crate::error::{Error, Result};
 
-/// As many as Hadoop replaces in one value.
+/// The maximum number of replacements in one value, as in Hadoop.
 const MAX_REPLACED: usize = 20;
-/// No value that a person meant is longer.
+/// The maximum length of a value, far beyond that of any real configuration.
 const MAX_LENGTH: usize = 1 << 20;
 
-/// Replaces variables in a value, by what is found under their names. One that is not found stays
-/// as it is, and those behind it; a value that contains the variable it stands for leaves all as it
-/// was.
+/// Replaces the variables in a value by their definitions. If a variable is undefined, it and all
+/// variables after it stay unchanged. If a definition contains its own variable, the value stays
+/// unchanged.
 ///
 /// # Errors
 ///
-/// For more than 20 replacements, which only properties that name each other in a circle need.
+/// Returns an error if the value becomes longer than 1 MiB, or if variables are left after 20
+/// replacements, for example because of a circular reference.
 pub(super) fn expand(
     value: &str,
     property: impl Fn(&str) -> Option<String>,
@@ -55,7 +56,7 @@ fn refuse(value: &str, why: &str) -> Error {
     Error::invalid_config(format!("can't replace the variables in {shown:?}: {why}"))
 }
 
-/// Where the first variable is that has no other inside it, its braces included.
+/// Returns the range of the first variable that contains no other variable, including its braces.
 fn innermost(text: &str) -> Option<(usize, usize)> {
     let mut start = None;
     for (at, byte) in text.bytes().enumerate() {
@@ -72,7 +73,7 @@ fn innermost(text: &str) -> Option<(usize, usize)> {
     None
 }
 
-/// `NAME`, `NAME-default` where it is not set, `NAME:-default` where it is not set or empty.
+/// Expands `NAME`, `NAME-default` (if unset), and `NAME:-default` (if unset or empty).
 fn of_environment(variable: &str, environment: impl Fn(&str) -> Option<String>) -> Option<String> {
     let of_default = variable.find(":-");
     match (of_default, variable.find('-')) {
@@ -84,7 +85,7 @@ fn of_environment(variable: &str, environment: impl Fn(&str) -> Option<String>) 
     }
 }
 
-/// Those of Java's own properties that configuration files use.
+/// Expands the Java system properties that configuration files use.
 fn of_system(name: &str, environment: impl Fn(&str) -> Option<String>) -> Option<String> {
     match name {
         "user.name" => environment("USER"),

@@ -1,11 +1,11 @@
-//! What the properties of `hbase-site.xml` mean here.
+//! The properties of `hbase-site.xml` that this client reads.
 
 use std::{env, path::Path, str::FromStr, time::Duration};
 
 use super::{ClusterAddress, Config, LONGEST, bounded, expand::expand, properties::Properties};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Files of a configuration folder; of two with one property the later counts.
+/// The files of a configuration folder. A later file overrides a property of an earlier one.
 const FILES: [&str; 2] = ["core-site.xml", "hbase-site.xml"];
 
 pub(super) fn of_text(xml: &str) -> Result<Config> {
@@ -72,12 +72,12 @@ fn config(properties: Properties) -> Result<Config> {
         config = config.with_overloaded_pause(Duration::from_millis(millis));
     }
     if let Some(bytes) = site.number::<i64>("hbase.client.scanner.max.result.size")? {
-        // Without a limit of the client's there is the server's.
+        // Without a limit of the client, that of the server applies.
         let bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes > 0);
         config = config.with_scan_batch_bytes(bytes.unwrap_or(u64::MAX));
     }
     if let Some(bytes) = site.number::<i64>("hbase.client.keyvalue.maxsize")? {
-        // HBase: zero or less means that there is no limit.
+        // In HBase, zero or less means no limit.
         config.max_cell_size = usize::try_from(bytes)
             .ok()
             .filter(|bytes| *bytes > 0)
@@ -96,7 +96,7 @@ struct Site {
 }
 
 impl Site {
-    /// A property that says something, with its variables replaced.
+    /// Returns a non-empty property, with its variables replaced.
     fn text(&self, key: &str) -> Result<Option<String>> {
         let raw = |name: &str| self.properties.values.get(name).cloned();
         let Some(value) = raw(key) else {
@@ -107,7 +107,7 @@ impl Site {
         Ok(Some(value.trim().to_owned()).filter(|value| !value.is_empty()))
     }
 
-    /// The first of these properties that says something, and what.
+    /// Returns the first non-empty property of these, with its value.
     fn first<'k>(&self, keys: &[&'k str]) -> Result<Option<(&'k str, String)>> {
         for key in keys {
             if let Some(text) = self.text(key)? {
@@ -133,7 +133,7 @@ impl Site {
         }
     }
 
-    /// How long something may take: of nothing and less HBase makes no limit.
+    /// Returns a time limit. In HBase, zero or less means no limit.
     fn limit(&self, keys: &[&str]) -> Result<Option<Duration>> {
         let millis = self.first_number::<i64>(keys)?;
         Ok(millis.map(|millis| match u64::try_from(millis) {
@@ -142,7 +142,7 @@ impl Site {
         }))
     }
 
-    /// Refuses clusters that this client must not talk to in the way it can.
+    /// Rejects clusters with security settings that this client does not support.
     fn refuse_security(&self) -> Result<()> {
         let refuse = |why: String| Err(Error::new(ErrorKind::AuthenticationRequired, why));
         const AUTHENTICATION: &str = "hbase.security.authentication";
@@ -187,7 +187,7 @@ impl Site {
                 }
                 false
             }
-            // The default registry is theirs in 3.0, and ZooKeeper in 2.x.
+            // In 3.0 the RPC registry is the default, in 2.x ZooKeeper.
             (None, Some((key, _))) if quorum.is_some() => {
                 warnings.push(format!(
                     "{key} is not used, because a ZooKeeper quorum is named too: say in {REGISTRY} which of them counts"
@@ -221,7 +221,7 @@ impl Site {
         ClusterAddress::zookeeper(&quorum, port, self.text("zookeeper.znode.parent")?.as_deref())
     }
 
-    /// How cells are to travel where they travel otherwise here.
+    /// Returns the settings of cell encodings that this client ignores.
     fn ignored_formats(&self) -> Result<Vec<String>> {
         let mut warnings = Vec::new();
         const COMPRESSOR: &str = "hbase.client.rpc.compressor";

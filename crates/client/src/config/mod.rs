@@ -34,10 +34,10 @@ use crate::error::{Error, Result};
 /// | [largest cell](Self::with_max_cell_size) | 10 MiB | `hbase.client.keyvalue.maxsize` |
 /// | [user](Self::with_user) | `HADOOP_USER_NAME`, else the login name | |
 ///
-/// Times are from a millisecond to a year; what is said beyond is taken for the nearest of these. A
-/// timeout of 0 or less in `hbase-site.xml` means no limit to HBase, and a year here: then the
-/// operation timeout bounds the call, and where that is 0 too, the call has a year. HBase's own
-/// operation timeout is 20 minutes; ours is one minute, because a program that hangs for 20 is
+/// Times range from a millisecond to a year; values outside are replaced by the nearest bound. A
+/// timeout of 0 or less in `hbase-site.xml` means no limit in HBase, and a year here: then the
+/// operation timeout bounds the call, and if that is 0 too, the call has a year. HBase's own
+/// operation timeout is 20 minutes. Here it is one minute, because a program that hangs for 20 is
 /// broken. The operation timeout bounds retries, not their number. The one exception: a call of the
 /// master fails at the third attempt if the answer does not explain the failure, such as a plain
 /// `IOException`.
@@ -53,8 +53,8 @@ use crate::error::{Error, Result};
 /// The cluster is found through `hbase.client.zookeeper.quorum` or `hbase.zookeeper.quorum`. It is
 /// found through `hbase.client.bootstrap.servers`, `hbase.masters`, or `hbase.master.hostname` with
 /// `hbase.master.port`, if `hbase.client.registry.impl` names the RPC registry, or if one of the
-/// first two is set and no quorum is. What is asked for and not done is said by
-/// [`warnings`](Self::warnings).
+/// first two is set and no quorum is. [`warnings`](Self::warnings) lists the settings that this
+/// client does not support.
 ///
 /// # Example
 ///

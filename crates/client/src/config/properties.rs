@@ -17,15 +17,15 @@ use quick_xml::{
 
 use crate::error::{Error, Result};
 
-/// No configuration that a person wrote is larger, all included files together.
+/// The maximum size of all included files together, far beyond that of any real configuration.
 const MAX_SIZE: usize = 4 << 20;
-/// How deep files may include each other.
+/// The maximum depth of includes.
 const MAX_DEPTH: usize = 8;
-/// How deep elements may be nested.
+/// The maximum nesting depth of elements.
 const MAX_LEVELS: usize = 16;
 
-/// Properties of one file, or of several: of two with one name the later counts, unless the earlier
-/// is final.
+/// The properties of one or more files. A later property overrides an earlier one, unless that is
+/// final.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Properties {
     pub(crate) values: BTreeMap<String, String>,
@@ -33,15 +33,15 @@ pub(super) struct Properties {
     size: usize,
 }
 
-/// Where a text comes from.
+/// The source of a text.
 #[derive(Clone, Copy)]
 struct Source<'a> {
-    /// None for a text that was given as such.
+    /// The file, or `None` for a text that was passed as such.
     file: Option<&'a Path>,
     depth: usize,
 }
 
-/// A property that is being read.
+/// A property that is being parsed.
 #[derive(Default)]
 struct Property {
     name: String,
@@ -49,7 +49,7 @@ struct Property {
     is_final: String,
 }
 
-/// An `xi:include` that is open, and why it has failed.
+/// An open `xi:include`, and the reason if it has failed.
 struct Include {
     failure: Option<Error>,
     has_fallback: bool,
@@ -76,12 +76,13 @@ pub fn site_properties(xml: &str) -> Result<BTreeMap<String, String>> {
 }
 
 impl Properties {
-    /// Adds the properties of a text. A file that it includes is unknown: a text has no folder.
+    /// Adds the properties of a text. It cannot include relative paths, because a text has no
+    /// folder.
     pub(crate) fn add_text(&mut self, xml: &str) -> Result<()> {
         self.add(xml, Source { file: None, depth: 0 })
     }
 
-    /// Adds the properties of a file, and of those that it includes.
+    /// Adds the properties of a file, and of the files that it includes.
     pub(super) fn add_file(&mut self, file: &Path) -> Result<()> {
         self.read(file, 0)
     }
@@ -158,7 +159,7 @@ impl Properties {
         }
     }
 
-    /// Takes what the attributes of an element say, and reads a file that it includes.
+    /// Processes the attributes of an element, and reads a file that it includes.
     fn begin(
         &mut self,
         tag: &BytesStart<'_>,
@@ -199,8 +200,8 @@ impl Properties {
         Ok(())
     }
 
-    /// Ends an element: a property counts from here on, and an include without a fallback must not
-    /// have failed.
+    /// Ends an element. Adds a complete property, and fails for a failed include without a
+    /// fallback.
     fn end(&mut self, element: &str, property: &mut Property, includes: &mut Vec<Include>) -> Result<()> {
         match element {
             "property" => {
@@ -231,8 +232,8 @@ impl Properties {
         Ok(())
     }
 
-    /// Adds the properties of a file that another one includes. Returns why it can't be had; then a
-    /// fallback counts.
+    /// Adds the properties of an included file. Returns the reason if it cannot be read; then a
+    /// fallback is used.
     fn include(&mut self, href: &str, source: Source<'_>) -> Result<Option<Error>> {
         let refuse = |why: &dyn fmt::Display| {
             Error::invalid_config(format!("{source}: xi:include of {href:?}: {why}"))
@@ -254,7 +255,7 @@ impl Properties {
         }
         let folder = file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let path = folder.join(path);
-        // What is no plain file may never end, or wait for someone to write to it.
+        // A file that is not a regular file may be endless, or block until a writer opens it.
         match path.metadata() {
             Ok(metadata) if metadata.is_file() => {}
             Ok(_) => return Ok(Some(refuse(&"it is no plain file"))),
@@ -264,7 +265,7 @@ impl Properties {
     }
 }
 
-/// Whether what is being read is the fallback of an include that has not failed.
+/// Whether the current element is in the fallback of an include that has not failed.
 fn is_passed_over(includes: &[Include]) -> bool {
     includes.iter().any(|include| include.failure.is_none())
 }
@@ -289,7 +290,7 @@ mod tests {
         format!("<configuration xmlns:xi=\"http://www.w3.org/2001/XInclude\">{body}</configuration>")
     }
 
-    /// The properties of `main.xml`, which has this, in a folder with these other files.
+    /// Reads `main.xml` with this content, in a folder with these other files.
     fn read(main: &str, others: &[(&str, &str)]) -> Result<BTreeMap<String, String>> {
         let folder = tempfile::tempdir().unwrap();
         for (name, body) in others.iter().chain(&[("main.xml", main)]) {

@@ -1,4 +1,4 @@
-//! Calls with a deadline of the caller's, and with a guard that judges the region of each attempt.
+//! Calls with a deadline of the caller, and with a guard that checks the region of each attempt.
 
 use std::future::Future;
 
@@ -12,24 +12,24 @@ use crate::{
     TableName,
 };
 
-/// Calls of the region that has a row.
+/// Calls of the region of a row.
 ///
 /// Each future ends at its deadline and may be dropped at any await point. Before each attempt the
-/// [`RegionGuard`] judges the region that the call is about to go to.
+/// [`RegionGuard`] checks the region to which the call is about to go.
 pub trait TableCalls {
-    /// When a call that begins now must be over.
+    /// Returns the deadline of a call that begins now.
     fn deadline(&self) -> Instant;
 
-    /// The table, with the durability of its descriptor for writes that must survive a crash.
+    /// Returns the table, with the durability of its descriptor for writes that must survive a
+    /// crash.
     #[must_use]
     fn with_durability_of(self, descriptor: &TableDescriptor) -> Self;
 
-    /// The durability of writes that must survive a crash: at least that of a plain put, and never
-    /// weaker than `SYNC_WAL`.
+    /// Returns the durability of writes that must survive a crash: at least that of a plain put,
+    /// and never weaker than `SYNC_WAL`.
     fn durable(&self) -> Durability;
 
-    /// Sends the actions in one call. The answers are as many as the actions, each of its action's
-    /// kind.
+    /// Sends the actions in one call. Returns one answer for each action, of the action's kind.
     ///
     /// # Errors
     ///
@@ -55,8 +55,8 @@ pub trait TableCalls {
         deadline: Instant,
     ) -> impl Future<Output = Result<Bytes>> + Send;
 
-    /// Reads all rows of a scan as they were at one moment. Returns `None` if they have more bytes
-    /// than allowed.
+    /// Reads all rows of a scan as of one moment. Returns `None` if they have more bytes than
+    /// allowed.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl TableCalls for Table {
     }
 }
 
-/// Calls about a table that is about to be used.
+/// Calls that prepare the use of a table.
 pub trait AdminCalls {
     /// Returns an [`Admin`] whose calls end at this deadline.
     #[must_use]
@@ -162,7 +162,8 @@ impl AdminCalls for Admin {
     }
 }
 
-/// Reads the regions of a table, and how often each was opened, from `hbase:meta`.
+/// Reads the regions of a table from `hbase:meta`, each with the sequence number of its opening
+/// (`openSeqNum`).
 ///
 /// # Errors
 ///

@@ -1,18 +1,17 @@
-//! What crates that extend this client need of its inside: calls of one region, and the messages
-//! that they carry.
+//! The parts of this client that crates need to extend it: calls of one region, and their messages.
 //!
-//! An application does not need it, and it changes with minor releases. The crate `hbase-txn` is
-//! built on it.
+//! Applications do not need it, and it changes with minor releases. The crate `hbase-txn` is built
+//! on it.
 //!
-//! | item | what for |
+//! | item | purpose |
 //! |---|---|
-//! | [`TableCalls`] | calls of the region that has a row, where a guard lets them pass |
+//! | [`TableCalls`] | calls of the region of a row, where a guard lets them pass |
 //! | [`RegionGuard`], [`Verdict`] | decides on each attempt whether the call may go to that region |
 //! | [`MultiCall`], [`RegionAction`], [`ActionAnswer`] | several actions on rows of one region in one call |
-//! | [`CallKind`] | what may be done when an answer is lost |
-//! | [`MutationParts`], [`ScanParts`], [`Check`] | what mutations, scans and conditions are made of |
+//! | [`CallKind`] | whether a call may be repeated when its answer is lost |
+//! | [`MutationParts`], [`ScanParts`], [`Check`] | the parts of mutations, scans and conditions |
 //! | [`condition`], [`convert`], [`pb`] | HBase's messages |
-//! | [`Pauses`], [`Ruling`] | pauses between attempts, and what a Java exception means |
+//! | [`Pauses`], [`Ruling`] | pauses between attempts, and the meaning of a Java exception |
 
 mod calls;
 mod parts;

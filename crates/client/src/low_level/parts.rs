@@ -1,4 +1,4 @@
-//! What mutations, scans and conditions are made of.
+//! The parts of mutations, scans and conditions.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use crate::{Append, Comparator, Condition, Delete, Filter, Increment, Put, Scan,
 
 /// The cells, counters or scopes of a mutation.
 pub trait MutationParts {
-    /// A cell that is written, a counter that is incremented, or what is deleted.
+    /// A written cell, an incremented counter, or the scope of a delete.
     type Part;
 
-    /// The parts, in the order in which they were added.
+    /// Returns the parts, in the order in which they were added.
     fn parts(&self) -> &[Self::Part];
 
-    /// The parts, to be changed. They are not checked until the mutation is sent.
+    /// Returns the parts for changes. They are not checked until the mutation is sent.
     fn parts_mut(&mut self) -> &mut Vec<Self::Part>;
 
     /// Replaces the attributes.
@@ -52,7 +52,7 @@ parts! {
 
 /// A mutation with a timestamp of its own.
 pub trait MutationStamp {
-    /// The timestamp in milliseconds. Returns `None` if the server chooses it.
+    /// Returns the timestamp in milliseconds, or `None` if the server chooses it.
     fn stamp(&self) -> Option<u64>;
 
     /// Replaces the timestamp.
@@ -88,16 +88,16 @@ impl MutationStamp for Delete {
 
 /// The range of a scan.
 pub trait ScanParts {
-    /// The first row. Empty if there is no bound.
+    /// Returns the first row. Empty if there is no bound.
     fn range_start(&self) -> &Bytes;
 
-    /// The row at which the scan ends. Empty if there is no bound.
+    /// Returns the row at which the scan ends. Empty if there is no bound.
     fn range_end(&self) -> &Bytes;
 
-    /// Whether the stop row is part of the scan.
+    /// Returns whether the stop row is part of the scan.
     fn includes_range_end(&self) -> bool;
 
-    /// Whether the scan ends before this row.
+    /// Returns whether the scan ends before this row.
     fn ends_before(&self, row: &[u8]) -> bool;
 
     /// Reads only these rows of the range.

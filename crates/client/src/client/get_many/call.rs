@@ -1,4 +1,4 @@
-//! One call for many gets of one server: what is asked in it, and what is answered.
+//! One call with many gets of one server, and its answer.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,8 +14,8 @@ use crate::{
     wire::{cell_block::CellBlockDecoder, convert, frame::RemoteFault, pb},
 };
 
-/// What one server is asked for in one call at most, unless a single get is larger, and in how many
-/// calls at a time.
+/// The limits of one call to a server, unless a single get is larger, and the number of concurrent
+/// calls.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) gets: usize,
@@ -24,15 +24,15 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// As few calls as can be.
+    /// As few calls as possible.
     pub(super) const FEW: Self = Self {
-        // A server warns of more (hbase.rpc.rows.warning.threshold).
+        // Servers log a warning above this number (`hbase.rpc.rows.warning.threshold`).
         gets: 5_000,
         bytes: 1 << 20,
-        // While the server reads for one, the answer to another is taken in.
+        // While the server executes one call, the client receives the answer to another.
         lanes: 2,
     };
-    /// Answers that come soon: what is read first need not wait for what is read last.
+    /// Early answers: the first rows do not wait for the last ones.
     pub(super) const SOON: Self = Self {
         gets: 1_250,
         lanes: 4,
@@ -41,7 +41,7 @@ impl Limits {
 }
 
 impl Table {
-    /// The parts of one server as the calls that they are read with.
+    /// Groups the parts of one server into calls.
     pub(super) fn calls<'a>(
         &'a self,
         placed: Vec<Placed<'a>>,
@@ -84,16 +84,16 @@ impl Table {
 }
 
 impl<'a> Placed<'a> {
-    /// What of the part has failed, if anything has, and is left to read.
+    /// Returns the failed gets of the part, if there are any.
     pub(super) fn without(mut self, mut failures: BTreeMap<usize, CallError>) -> Option<Failed<'a>> {
-        // The first failure says how to go on, unless another one says that there is no use.
+        // The first failure decides how to continue, unless another one is final.
         let lead = failures
             .iter()
             .find(|(_, failure)| failure.ruling().recovery == Recovery::Fail)
             .or_else(|| failures.iter().next())
             .map(|(at, _)| *at)?;
-        // The attempts are those of this row from now on. What failed before it has been read, so
-        // there is progress.
+        // The attempts continue with this row. The earlier rows have been read, so there is
+        // progress.
         self.part.attempts.relocate_to(self.part.gets[lead].row.clone());
         let failure = failures.get(&lead)?.clone();
         let mut at = 0;
@@ -127,11 +127,11 @@ pub(super) fn message(call: &[Placed<'_>]) -> pb::MultiRequest {
     }
 }
 
-/// What the server answered to a part.
+/// The server's answer to a part.
 pub(super) struct PartAnswer {
-    /// Rows, and their places among the answers.
+    /// The rows, each with its index in the caller's list.
     pub(super) found: Vec<(usize, Option<Row>)>,
-    /// What went wrong, by the place of the get in the part.
+    /// The failures, by the index of the get in the part.
     pub(super) failures: BTreeMap<usize, CallError>,
 }
 
@@ -152,8 +152,7 @@ pub(super) fn read(
         .collect()
 }
 
-/// The exception of a get, or of a region with all its gets. They are reads, and leave nothing
-/// behind.
+/// The exception of a get, or of a region with all its gets. Gets have no effect on the server.
 fn failure(exception: &pb::NameBytesPair) -> CallError {
     CallError::Action {
         fault: Arc::new(RemoteFault::of_action(exception)),
@@ -180,8 +179,7 @@ fn read_part(
         return Ok(answer);
     }
     let mut answered = vec![false; gets.len()];
-    // In the order of the message, in which the cells are too; which get a result is of, its index
-    // says.
+    // Cells are in the order of the message. The index of a result identifies its get.
     for part in result.result_or_exception {
         let at = part.index.and_then(|index| usize::try_from(index).ok());
         let (at, get) = match at.and_then(|at| Some((at, gets.get(at)?, answered.get_mut(at)?))) {

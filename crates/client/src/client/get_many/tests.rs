@@ -32,7 +32,7 @@ fn location() -> Arc<RegionLocation> {
     })
 }
 
-/// A part with the rows of these numbers, in this order.
+/// Returns a part with the rows of these numbers, in this order.
 fn placed(table: &Table, rows: std::ops::Range<usize>) -> Placed<'_> {
     let gets = rows.map(|place| {
         let row = Bytes::from(format!("{place:05}"));
@@ -219,7 +219,7 @@ proptest! {
             places.extend(wanted.iter().map(|get| get.place));
         }
         prop_assert!(places.iter().copied().eq(0..sizes.iter().sum()));
-        // All rows are equally long here.
+        // All messages have the same length here.
         let one = convert::get_message(&Get::new("00000")).encoded_len();
         let most = gets.min(bytes / one).max(1);
         prop_assert_eq!(calls.len(), places.len().div_ceil(most));

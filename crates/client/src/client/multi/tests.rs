@@ -80,7 +80,7 @@ fn exception(class: &str) -> pb::NameBytesPair {
     }
 }
 
-/// The whole region action failed.
+/// The result of a failed region action.
 fn failed(class: &str) -> pb::RegionActionResult {
     pb::RegionActionResult {
         exception: Some(exception(class)),
@@ -88,7 +88,7 @@ fn failed(class: &str) -> pb::RegionActionResult {
     }
 }
 
-/// The one action of the region action failed.
+/// The result of a region action whose only action failed.
 fn got_exception(class: &str) -> pb::RegionActionResult {
     answered(vec![pb::ResultOrException {
         index: Some(0),
@@ -324,7 +324,7 @@ fn mutations_are_grouped_by_row_and_durability_in_order() {
     assert_eq!(message.region_action[0].atomic, Some(true));
 }
 
-/// Two rows are looked at, changed, and looked at again.
+/// Reads, changes and reads two rows.
 fn two_fences() -> Vec<RegionAction> {
     let get = |row: &'static str| RegionAction::Get(Get::new(row));
     vec![get("a"), get("b"), conditional(), get("a"), get("b")]
@@ -356,7 +356,7 @@ fn each_of_the_gets_that_were_sent_together_has_its_answer() {
     let results = vec![
         got_both(in_block(1), inline("b", "inline")),
         processed(true),
-        // A server may answer in another order; the cells come in that of the answers.
+        // A server may answer in another order. The cells are in the order of the answers.
         answered(vec![
             part(1, Some(in_block(1))),
             part(0, Some(pb::Result::default())),

@@ -1,4 +1,4 @@
-//! Rows of one region as they were at one moment.
+//! Rows of one region as of one moment.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -36,12 +36,13 @@ impl fmt::Debug for AtOnce<'_> {
 }
 
 impl Table {
-    /// All rows of a scan as they were at one moment; none when they have more bytes than allowed.
+    /// Reads all rows of a scan as of one moment. Returns `None` if they have more bytes than
+    /// allowed.
     ///
-    /// A scanner of a region reads everything at the moment it was opened at, however many calls
-    /// that takes. One that went on in its place could not: when the region has been reopened the
-    /// server has no versions of that moment any more, and the rest of the rows would be missing
-    /// without a word. So whatever ends the scanner, all rows are read again, within the deadline.
+    /// A region's scanner reads all rows as of the moment of its opening, in any number of calls. A
+    /// second scanner could not continue: once the region is reopened, the server no longer has the
+    /// versions of that moment, and rows would be missing silently. Therefore all rows are read
+    /// again, within the deadline, whatever ends the scanner.
     pub(crate) async fn scan_at_once(&self, scan: &Scan, how: AtOnce<'_>) -> Result<Option<Vec<Row>>> {
         scan.check()
             .map_err(|error| error.at_operation(how.operation).at_table(&self.name))?;
@@ -65,16 +66,16 @@ impl Table {
     }
 }
 
-/// How the reading of a region with one scanner ended.
+/// The result of reading a region with one scanner.
 enum Reading {
-    /// With all rows; or with none, because they are too many.
+    /// All rows, or `None` if they have too many bytes.
     Done(Option<Vec<Row>>),
-    /// The scanner was lost. Nothing that it brought counts.
+    /// The scanner was lost, and its rows are discarded.
     Lost,
 }
 
 impl ResultScanner {
-    /// Reads to the end with the one scanner that it opens in this region.
+    /// Reads to the end with one scanner, which it opens in this region.
     async fn read_region(
         &mut self,
         location: &Arc<RegionLocation>,
@@ -87,7 +88,7 @@ impl ResultScanner {
                 Ok(answer) => self.take(Arc::clone(location), answer)?,
                 Err(failure) => {
                     self.abandon();
-                    // What was read is not kept through the pause.
+                    // Frees the rows before the pause.
                     drop(rows);
                     attempts.recover(failure, location).await?;
                     return Ok(Reading::Lost);

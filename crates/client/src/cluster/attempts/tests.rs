@@ -21,8 +21,8 @@ fn lost_answer() -> CallError {
     }
 }
 
-/// The error that an operation ends with when its attempts fail so, one after the other, and the
-/// last again and again.
+/// Returns the final error of an operation whose attempts fail in this order, the last failure
+/// repeated.
 async fn end(kind: CallKind, failures: &[fn() -> CallError]) -> Error {
     let config = crate::config::Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
     let cluster = Cluster::new(config, Arc::new(TcpConnector));
@@ -87,7 +87,7 @@ async fn a_write_is_not_tried_again_once_it_may_have_been_applied() {
     assert_eq!(error.attempts(), Some(2));
 }
 
-/// What a server answers while it aborts.
+/// The answers of a server that aborts.
 fn aborting() -> CallError {
     CallError::Remote(Arc::new(RemoteFault {
         class: "java.io.IOException".into(),

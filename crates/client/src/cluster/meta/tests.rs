@@ -11,8 +11,8 @@ use crate::{
     wire::frame::server_side,
 };
 
-/// A server of `hbase:meta` that serves reversed scans of a few regions, and says now and then that
-/// it was short of time.
+/// A server of `hbase:meta` with a few regions. It serves reversed scans, and now and then reports
+/// that it ran out of time.
 #[derive(Clone, Debug)]
 struct Meta {
     regions: Vec<RegionInfo>,
@@ -102,7 +102,7 @@ fn region(start: &str, end: &str, region_id: u64, split: bool) -> RegionInfo {
     }
 }
 
-/// The start keys and ids of the regions that a look-up of the row finds.
+/// Returns the start keys and ids of the regions that a lookup of the row finds.
 async fn look_up(mut regions: Vec<RegionInfo>, row: &str) -> Vec<(Bytes, u64)> {
     regions.sort_by(|a, b| a.name.cmp(&b.name));
     let meta = Meta {

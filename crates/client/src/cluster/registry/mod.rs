@@ -1,4 +1,4 @@
-//! Where the cluster says that `hbase:meta` and the active master are.
+//! The registry: the cluster's own record of where `hbase:meta` and the active master are.
 
 #[cfg(feature = "zookeeper")]
 mod quorum;
@@ -27,17 +27,16 @@ use crate::{
     rpc::RpcClient,
 };
 
-/// Asks the cluster where things are. Bounded by the registry timeout: without an answer by then,
-/// the address is wrong or the cluster is down, and waiting for the whole deadline would only hide
-/// that.
+/// Queries the registry within the registry timeout. Without an answer by then, the address is
+/// wrong or the cluster is down, and waiting for the whole deadline would only hide that.
 #[derive(Debug)]
 pub(super) struct Registry {
     source: Source,
     address: ClusterAddress,
     timeout: Duration,
     pause: Duration,
-    /// Whether it has ever answered. One that never did is more likely a wrong address than a
-    /// passing failure, and is reported at once.
+    /// Whether the registry has ever answered. If it has not, a wrong address is more likely than a
+    /// transient failure, so the failure is reported at once.
     reached: AtomicBool,
 }
 
@@ -55,7 +54,7 @@ impl Registry {
             ClusterAddress::ZooKeeper { quorum, znode } => {
                 Source::ZooKeeper(zookeeper::ZooKeeperRegistry::new(quorum, znode.clone()))
             }
-            // Without the feature no such address can be made.
+            // Without the feature such an address cannot be created.
             #[cfg(not(feature = "zookeeper"))]
             ClusterAddress::ZooKeeper { quorum, .. } => {
                 Source::Rpc(rpc::RpcRegistry::new(quorum.clone(), rpc))
@@ -71,23 +70,23 @@ impl Registry {
         }
     }
 
-    /// Whether it has ever answered, so that a failure is worth another try.
+    /// Whether the registry has ever answered, so that a failure is worth another attempt.
     pub(super) fn was_reached(&self) -> bool {
         self.reached.load(Ordering::Relaxed)
     }
 
-    /// The server of `hbase:meta`.
+    /// Returns the server of `hbase:meta`.
     pub(super) async fn meta_server(&self, deadline: Instant) -> Result<ServerName> {
         self.ask(Wanted::MetaServer, deadline).await
     }
 
-    /// The active master.
+    /// Returns the active master.
     pub(super) async fn active_master(&self, deadline: Instant) -> Result<ServerName> {
         self.ask(Wanted::ActiveMaster, deadline).await
     }
 
-    /// What to do about an address that does not answer, with what can be seen of it from here in
-    /// the time that the caller has left.
+    /// Returns the hint for an address that does not answer, after a check of it in the time that
+    /// the caller has left.
     async fn advice(&self, callers_deadline: Instant) -> String {
         let advice = "check the address, and that the cluster is up";
         let look: BoxFuture<'_, Option<String>> = match &self.address {
@@ -120,11 +119,12 @@ impl Registry {
                     self.reached.store(true, Ordering::Relaxed);
                     return Ok(server);
                 }
-                // Silence is how an address that leads nowhere shows, whichever of the two clocks
-                // was faster.
+                // A timeout means that nothing answers at the address, whichever of the two
+                // timeouts ended first.
                 Err(error) if error.kind() == ErrorKind::DeadlineExceeded => {
                     let silent = Error::new(ErrorKind::Unreachable, "no answer in time");
-                    // The answer of an earlier attempt explains more than the silence of the last.
+                    // The answer of an earlier attempt explains more than the timeout of the last
+                    // one.
                     last.take()
                         .unwrap_or_else(|| silent.with_source(error).with_retryable(true))
                 }

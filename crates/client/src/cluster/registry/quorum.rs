@@ -1,4 +1,5 @@
-//! Why a ZooKeeper quorum does not answer: its client only says that no host was available.
+//! Diagnosis of a silent ZooKeeper quorum. The ZooKeeper client only reports that no host was
+//! available.
 
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use tokio::{
 
 use crate::config::HostPort;
 
-/// How long each step of a look may take.
+/// The time limit of each step of a check.
 const STEP: Duration = Duration::from_millis(700);
 
-/// Looks at every host once, and says in words what is there.
+/// Checks every host once, and describes the result.
 pub(super) async fn look(hosts: &[HostPort]) -> String {
     let seen = join_all(
         hosts
@@ -30,7 +31,7 @@ async fn look_at(host: &HostPort) -> String {
         Ok(Err(error)) => return format!("can't be reached ({error})"),
         Err(_) => return "does not take the connection".to_owned(),
     };
-    // ZooKeeper answers this word to every client, at least that it is not allowed.
+    // ZooKeeper answers this word to every client, if only to say that it is not allowed.
     let asked = timeout(STEP, async {
         stream.write_all(b"srvr").await?;
         let mut answer = [0; 16];

@@ -1,4 +1,4 @@
-//! The registry over RPC: masters, and from 2.5 on region servers, know where things are.
+//! The registry over RPC, which masters and, from 2.5 on, region servers serve.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -17,18 +17,18 @@ use crate::{
     wire::{cell_block::Codec, convert, pb},
 };
 
-/// How many servers are asked at the same time, as HBase's own clients do it.
+/// The number of servers that are queried at the same time, as in HBase's own clients.
 const FAN_OUT: usize = 2;
-/// How long those that were asked may be silent before one more is asked: a server that takes
+/// How long queried servers may be silent before another one is queried: a server that accepts
 /// connections and never answers must not use up the time of the others.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Asks the servers of the address, and those that it has learnt of from them.
+/// Queries the servers of the address, and those that their answers named.
 #[derive(Debug)]
 pub(super) struct RpcRegistry {
     rpc: Arc<RpcClient>,
     configured: Vec<HostPort>,
-    /// Servers that an earlier answer named; asked when the configured ones are silent.
+    /// Servers that an earlier answer named, queried when the configured ones are silent.
     learnt: Mutex<Vec<HostPort>>,
 }
 
@@ -41,7 +41,7 @@ impl RpcRegistry {
         }
     }
 
-    /// Asks in random order, a few at a time; the first server that knows decides.
+    /// Queries the servers in random order, a few at a time. The first answer decides.
     pub(super) async fn ask(&self, wanted: Wanted, deadline: Instant) -> Result<ServerName> {
         let mut servers = self.configured.clone();
         fastrand::shuffle(&mut servers);
@@ -124,7 +124,7 @@ impl RpcRegistry {
                 let request = pb::GetMetaRegionLocationsRequest {};
                 let call = self.call(server, "GetMetaRegionLocations", &request, deadline);
                 let (answer, _): (pb::GetMetaRegionLocationsResponse, _) = self.rpc.call(call).await?;
-                // The default replica comes first; the others may be stale.
+                // The default replica comes first; the others may be outdated.
                 answer
                     .meta_locations
                     .into_iter()
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// A registry of the servers `a:1` to `a:4`, and the ports that it dials.
+    /// Returns a registry of the servers `a:1` to `a:4`, and the ports that it dials.
     fn silent_registry() -> (RpcRegistry, Arc<Mutex<Vec<u16>>>) {
         let config = Config::from_uri("hbase+rpc://a:1,a:2,a:3,a:4").unwrap();
         let config = config.with_connect_timeout(Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! What a registry is asked for.
+//! Queries of a registry.
 
 /// A server that only the registry knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

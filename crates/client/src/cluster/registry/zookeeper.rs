@@ -1,4 +1,4 @@
-//! The registry in ZooKeeper: a few znodes that the servers keep.
+//! The registry in ZooKeeper: a few znodes that the servers maintain.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::{
     wire::{convert, pb, znode},
 };
 
-/// A session is opened for each look-up: they are rare, and an idle session costs the quorum a
-/// heartbeat.
+/// Opens a session for each lookup: lookups are rare, and an idle session costs the quorum
+/// heartbeats.
 #[derive(Debug)]
 pub(super) struct ZooKeeperRegistry {
     quorum: String,
@@ -38,7 +38,7 @@ impl ZooKeeperRegistry {
             Wanted::ActiveMaster => format!("{}/master", self.znode.trim_end_matches('/')),
         };
         let left = deadline.saturating_duration_since(Instant::now());
-        // Hosts are tried one after another: one that takes connections and never answers must
+        // Hosts are tried one after another. A host that accepts connections and never answers must
         // leave time for the others.
         let each = (left / self.hosts).max(Duration::from_millis(1));
         let client = zk::Client::connector()
@@ -49,8 +49,7 @@ impl ZooKeeperRegistry {
             .map_err(|error| unreachable(error).at_stage("connecting to ZooKeeper"))?;
         let data = match client.get_data(&path).await {
             Ok((data, _)) => data,
-            // Whether the parent is there tells a wrong znode from a cluster that is still
-            // starting.
+            // The parent znode distinguishes a wrong path from a cluster that is still starting.
             Err(zk::Error::NoNode) => {
                 let parent = client.check_stat(&self.znode).await.map_err(unreachable)?;
                 return Err(match parent {
