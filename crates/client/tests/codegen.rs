@@ -1,6 +1,6 @@
-//! The checked-in messages are what `schemas/proto` says.
+//! The checked-in messages match `schemas/proto`.
 //!
-//! `UPDATE=1 cargo test -p hbase-client --test codegen` writes them again after a change of the
+//! `UPDATE=1 cargo test -p hbase-client --test codegen` generates them again after a change of the
 //! schema. There is no build script, so a user of the package needs no protobuf compiler.
 
 #![allow(clippy::unwrap_used)]
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The `.proto` files, in the order of their names so that the outcome does not depend on the file
+/// Returns the `.proto` files, sorted by name so that the result does not depend on the file
 /// system.
 fn schema(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
@@ -28,10 +28,9 @@ fn generate(folder: &Path) -> String {
     let out = tempfile::tempdir().unwrap();
     prost_build::Config::new()
         .out_dir(out.path())
-        // Cells and keys stay slices of the frame they arrived in.
+        // Cells and keys stay slices of their frame.
         .bytes(["."])
-        // The schema's comments are for its readers; as doc comments they would be taken for
-        // examples.
+        // As doc comments, the schema's comments would be taken for examples.
         .disable_comments(["."])
         .compile_fds(descriptors)
         .unwrap();

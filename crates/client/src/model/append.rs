@@ -1,4 +1,4 @@
-//! Adds to the end of values.
+//! Appends to the end of values.
 
 use std::{fmt, time::Duration};
 
@@ -14,7 +14,8 @@ use crate::error::{Error, Result};
 
 /// Appends bytes to values of one row. A cell that is absent counts as empty.
 ///
-/// The server stamps the new cell later than the old one, also where that lies in the future.
+/// The server gives the new cell a later timestamp than the old one has, even if that is in the
+/// future.
 ///
 /// # Example
 ///

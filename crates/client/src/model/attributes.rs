@@ -1,4 +1,4 @@
-//! The attributes of a mutation that HBase itself reads.
+//! The attributes of a mutation that HBase reads.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub const VISIBILITY_ATTRIBUTE: &str = "VISIBILITY";
 /// The attribute that carries a cell TTL; HBase forbids it on deletes, where it would expire the
 /// marker.
 pub(super) const TTL_ATTRIBUTE: &str = "_ttl";
-/// The server adds it to a timestamp, and a sum that overflows has expired long ago.
+/// The server adds the TTL to a timestamp, and a sum that overflows has expired long ago.
 const MAX_TTL: u64 = LATEST_TIMESTAMP / 2;
 
 pub(super) fn set_ttl(attributes: &mut Vec<(String, Bytes)>, ttl: Duration) {
@@ -26,7 +26,7 @@ pub(super) fn set_attribute(attributes: &mut Vec<(String, Bytes)>, name: String,
     attributes.push((name, value));
 }
 
-/// Refuses a TTL that the server could not read, or would read as one of long ago.
+/// Rejects a TTL that the server could not read, or that it would read as expired long ago.
 pub(super) fn check_attributes(attributes: &[(String, Bytes)]) -> Result<()> {
     let Some((_, value)) = attributes.iter().find(|(name, _)| name == TTL_ATTRIBUTE) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Bytes as HBase's shell writes them.
+//! Bytes in the notation of HBase's shell.
 
 use std::fmt::{self, Write as _};
 
@@ -41,8 +41,8 @@ impl fmt::Debug for BytesBinary<'_> {
 /// Parses the output of [`BytesBinary`]: `\xNN` in either case is one byte, every other character
 /// stands for its UTF-8 bytes.
 ///
-/// HBase's own `toBytesBinary` takes upper-case digits only and reads `\xff` as the text `xff`;
-/// this one reads both cases alike and refuses what it does not know.
+/// HBase's own `toBytesBinary` accepts upper-case digits only and reads `\xff` as the text `xff`.
+/// This function accepts both cases, and rejects any other backslash.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ pub fn parse_bytes_binary(text: &str) -> Result<Bytes> {
             .and_then(|&[high, low]| Some(hex_digit(high)? << 4 | hex_digit(low)?));
         let Some(byte) = byte else {
             let column = text[..text.len() - rest.len() + at].chars().count() + 1;
-            // The text may be a value as long as a book.
+            // The text may be very long.
             let shown: String = text.chars().skip(column.saturating_sub(40)).take(80).collect();
             return Err(
                 Error::invalid(format!("a stray backslash at column {column}, in {shown:?}"))

@@ -9,10 +9,10 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// One version of one column of a row.
 ///
-/// Its parts are slices of the frame that it arrived in: keeping one cell keeps that frame. Copy
-/// the parts that you hold for long.
+/// Its parts are slices of the frame in which it arrived, so keeping one cell keeps the whole
+/// frame. Copy the parts that you keep for long.
 ///
-/// Two cells are equal when all that is known of them is, [when they expire](Self::expires_at) too.
+/// Two cells are equal if all their fields are, [the time of expiry](Self::expires_at) included.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cell {
@@ -37,20 +37,20 @@ pub struct Cell {
 pub enum CellKind {
     /// A value.
     Put,
-    /// One version is deleted.
+    /// Deletes one version.
     Delete,
-    /// The versions of one timestamp are deleted in the whole family.
+    /// Deletes the versions of one timestamp in the whole family.
     DeleteFamilyVersion,
-    /// All versions of the column up to the timestamp are deleted.
+    /// Deletes all versions of the column up to the timestamp.
     DeleteColumn,
-    /// All versions of the family up to the timestamp are deleted.
+    /// Deletes all versions of the family up to the timestamp.
     DeleteFamily,
     /// A code that this client does not know.
     Other(u8),
 }
 
 impl CellKind {
-    /// The kind behind a type code of HBase's `KeyValue`.
+    /// Returns the kind of a type code of HBase's `KeyValue`.
     pub(crate) fn from_code(code: u8) -> Self {
         match code {
             4 => Self::Put,
@@ -62,7 +62,7 @@ impl CellKind {
         }
     }
 
-    /// The type code of HBase's `KeyValue`.
+    /// Returns the type code of HBase's `KeyValue`.
     #[cfg(test)]
     pub(crate) fn code(self) -> u8 {
         match self {
@@ -98,18 +98,18 @@ impl Cell {
         }
     }
 
-    /// The cell, served until then.
+    /// Sets the time of expiry.
     pub(crate) fn expiring(self, expiry: Option<NonZeroU64>) -> Self {
         Self { expiry, ..self }
     }
 
     /// Returns when the cell expires because of the TTL that it was written with: its timestamp
     /// plus that TTL, in milliseconds since 1970, by the server's clock. The server still returns
-    /// the cell at this time, and no longer a millisecond later.
+    /// the cell at this time, but no longer a millisecond later.
     ///
-    /// None when it was written without one, and always when it was not read from a
+    /// Returns `None` if the cell was written without a TTL, and always if it was not read from a
     /// [`Table`](crate::Table) [`with_expiry`](crate::Table::with_expiry). The family's own TTL is
-    /// no part of this, and can end the cell before.
+    /// not included, and may end the cell earlier.
     #[must_use]
     pub fn expires_at(&self) -> Option<u64> {
         self.expiry.map(NonZeroU64::get)
@@ -136,7 +136,7 @@ impl Cell {
         })
     }
 
-    /// The bytes of row, family, qualifier and value together.
+    /// Returns the number of bytes of row, family, qualifier and value together.
     #[must_use]
     pub fn size(&self) -> usize {
         self.row.len() + self.family.len() + self.qualifier.len() + self.value.len()
@@ -162,7 +162,7 @@ impl fmt::Debug for Cell {
     }
 }
 
-/// The cells of one row, as a get or a scan found them. HBase calls this a `Result`.
+/// The cells of one row, as the result of a get or a scan. HBase calls this a `Result`.
 ///
 /// Cells are in HBase's order: by family, then qualifier, then newest version first.
 #[derive(Clone, PartialEq, Eq)]
@@ -244,7 +244,7 @@ impl Row {
         self.cell(family, qualifier).map(|cell| &cell.value)
     }
 
-    /// The bytes of all cells together.
+    /// Returns the number of bytes of all cells together.
     #[must_use]
     pub fn size(&self) -> usize {
         self.cells.iter().map(Cell::size).sum()

@@ -1,4 +1,4 @@
-//! How bytes are compared: with which operator, and as what.
+//! Comparisons of bytes: operators and comparators.
 
 use std::{cmp::Ordering, fmt};
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{BytesBinary, IntoBytes, IntoValue};
 use crate::error::{Error, Result};
 
-/// How much of a long value a description shows.
+/// The length at which a description cuts a value.
 const SHOWN_VALUE: usize = 32;
 
 /// A relation of the stored value to the given one: *stored* is less than *given*, and so on.
@@ -23,22 +23,22 @@ const SHOWN_VALUE: usize = 32;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Comparison {
-    /// The stored one is the given one.
+    /// The stored value equals the given one.
     Equal,
-    /// The stored one is another than the given one.
+    /// The stored value differs from the given one.
     NotEqual,
-    /// The stored one is smaller than the given one.
+    /// The stored value is smaller than the given one.
     Less,
-    /// The stored one is smaller than the given one, or the same.
+    /// The stored value is smaller than the given one, or equal.
     LessOrEqual,
-    /// The stored one is larger than the given one.
+    /// The stored value is larger than the given one.
     Greater,
-    /// The stored one is larger than the given one, or the same.
+    /// The stored value is larger than the given one, or equal.
     GreaterOrEqual,
 }
 
 impl Comparison {
-    /// Whether it is true of a stored value that stands so to the given one.
+    /// Returns whether it holds for this order of the stored value to the given one.
     pub(crate) fn accepts(self, stored_to_given: Ordering) -> bool {
         match self {
             Self::Equal => stored_to_given.is_eq(),
@@ -50,7 +50,7 @@ impl Comparison {
         }
     }
 
-    /// Whether it asks for more than equal or not.
+    /// Returns whether it depends on the order, not only on equality.
     pub(crate) fn asks_for_order(self) -> bool {
         !matches!(self, Self::Equal | Self::NotEqual)
     }
@@ -152,7 +152,7 @@ impl Comparator {
         Self(ComparatorKind::Bits(BitOperation::Xor, mask.into_bytes()))
     }
 
-    /// Whether stored bytes compare so, as the server would say.
+    /// Returns whether stored bytes pass the comparison, as the server would decide.
     pub(crate) fn accepts(&self, comparison: Comparison, stored: &[u8]) -> bool {
         match &self.0 {
             ComparatorKind::Binary(given) => comparison.accepts(stored.cmp(given)),
@@ -177,7 +177,7 @@ impl Comparator {
         }
     }
 
-    /// Refuses a comparison that this comparator has no meaning for.
+    /// Rejects a comparison that this comparator does not support.
     pub(crate) fn check(&self, comparison: Comparison) -> Result<()> {
         match self.0 {
             ComparatorKind::Bits(..) if comparison.asks_for_order() => Err(Error::invalid(format!(
@@ -228,7 +228,7 @@ impl fmt::Debug for Comparator {
     }
 }
 
-/// The beginning of a key or a value, for people.
+/// Displays the beginning of a key or a value.
 pub(super) struct Shown<'a>(pub(super) &'a [u8]);
 
 impl fmt::Display for Shown<'_> {
@@ -255,7 +255,7 @@ mod tests {
         Comparison::GreaterOrEqual,
     ];
 
-    /// The comparisons that a stored value passes.
+    /// Returns the comparisons that a stored value passes.
     fn passed(comparator: &Comparator, stored: &[u8]) -> String {
         let passed = ALL
             .iter()

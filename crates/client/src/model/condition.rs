@@ -1,4 +1,4 @@
-//! What must be true of a row for a transaction to be applied.
+//! Requirements on rows, without which a transaction is not applied.
 
 use std::{borrow::Cow, fmt};
 
@@ -14,12 +14,12 @@ use crate::error::{Error, Failure, FailureKind, Result};
 /// A requirement on a row, without which a transaction is not applied. The row can be one that the
 /// transaction does not change, but must be in the same partition.
 ///
-/// Conditions look at the newest version of each column. **A cell with an empty value counts as
+/// Conditions read the newest version of each column. **A cell with an empty value counts as
 /// absent**, as it does for HBase's own conditions: a column is *present* when its value is not
 /// empty.
 ///
-/// Each condition has a label, by which a rejected transaction names the ones that did not hold:
-/// one of its own ([`label`](Self::label)), or else a description.
+/// A rejected transaction names each condition that did not hold by its label: the one that was set
+/// ([`label`](Self::label)), or else a description.
 ///
 /// # Example
 ///
@@ -171,8 +171,8 @@ impl Condition {
     /// of each column, and only values that are not empty.
     ///
     /// The server reads the whole row for it, all families, while it holds the locks of the
-    /// transaction: on a row of 100,000 cells that was 600 ms. There is no filter for "no cell":
-    /// such a condition needs a column to look at.
+    /// transaction: on a row of 100,000 cells that took 600 ms. There is no filter for "no cell":
+    /// such a condition needs a column.
     pub fn matches(row: impl IntoBytes, filter: Filter) -> Self {
         Self::new(row, Check::Matches(filter))
     }
@@ -244,7 +244,7 @@ impl Condition {
             }
     }
 
-    /// Checks what HBase would reject or would interpret as something else.
+    /// Checks for a condition that HBase would reject or would interpret as something else.
     ///
     /// # Errors
     ///
@@ -282,7 +282,7 @@ impl Condition {
         }
     }
 
-    /// Returns whether the condition holds for a row as it was read: its column, or all of the row
+    /// Returns whether the condition holds for a row that was read with its column, or completely
     /// for a filter.
     pub fn holds(&self, row: Option<&Row>) -> bool {
         let value = || {
@@ -308,7 +308,7 @@ impl Condition {
     }
 }
 
-/// The first cell of each column, which is its newest version.
+/// Returns the first cell of each column, which is its newest version.
 fn newest(cells: &[Cell]) -> impl Iterator<Item = &Cell> {
     let mut before: Option<&Cell> = None;
     cells.iter().filter(move |cell| {
@@ -381,7 +381,7 @@ mod tests {
         model::{CellKind, Comparator},
     };
 
-    /// Returns the row of the condition.
+    /// Returns the row of the condition with these values.
     fn row(values: &[&'static str]) -> Option<Row> {
         let cells: Vec<_> = values
             .iter()

@@ -1,4 +1,4 @@
-//! Removes cells, columns, families, or a row.
+//! Deletes of cells, columns, families, or rows.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// Removes parts of one row, or all of it.
+/// Deletes parts of one row, or all of it.
 ///
 /// # Example
 ///
@@ -32,7 +32,7 @@ pub struct Delete {
     pub(crate) attributes: Vec<(String, Bytes)>,
 }
 
-/// A part of a row that a delete removes.
+/// A part of a row that a delete covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeleteScope {
     /// All columns of a family, up to the timestamp of the delete: `DeleteFamily`.

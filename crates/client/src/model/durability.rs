@@ -1,13 +1,13 @@
-//! How durable a write is.
+//! The durability of writes.
 
-/// How durable a write is when the server answers.
+/// The durability of a write at the time of the server's answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// What the table specifies. If it specifies nothing: `SyncWal`, or `FsyncWal` on a region
-    /// server with `hbase.wal.hsync=true`.
+    /// The durability that the table specifies. If it specifies none: `SyncWal`, or `FsyncWal` on a
+    /// region server with `hbase.wal.hsync=true`.
     #[default]
     UseDefault,
-    /// Not in the write-ahead log at all: lost when the server dies before a flush.
+    /// Not in the write-ahead log: lost if the server dies before a flush.
     SkipWal,
     /// In the write-ahead log some time after the answer: the last writes before a crash are lost.
     AsyncWal,

@@ -1,4 +1,4 @@
-//! Which cells of a row are wanted.
+//! Filters: predicates on the cells of a row.
 
 use std::fmt;
 
@@ -7,18 +7,17 @@ use bytes::Bytes;
 use super::{Cell, Comparator, Comparison, IntoBytes, comparison::Shown, limits::check_family};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How deep filters may be nested.
+/// The maximum nesting depth of filters.
 const MAX_DEPTH: usize = 16;
-/// How many filters one may consist of: the server asks each of them about each cell.
+/// The maximum number of filters in one: the server applies each of them to each cell.
 const MAX_FILTERS: usize = 256;
 
 /// A predicate on cells, for [`Get::filter`](super::Get::filter),
 /// [`Scan::filter`](super::Scan::filter) and [`Condition::matches`](super::Condition::matches).
 /// Each cell is tested on its own.
 ///
-/// Only those of HBase's filters are here that judge a cell by nothing but this cell, so that
-/// client and server can't disagree about one. At most 256 of them, nested 16 deep, make one
-/// filter.
+/// Supports only those of HBase's filters that judge a cell by that cell alone, so that client and
+/// server cannot disagree. A filter consists of at most 256 filters, nested 16 deep.
 ///
 /// # Example
 ///
@@ -135,7 +134,7 @@ impl Filter {
         }
     }
 
-    /// Refuses what has no meaning, or is too much for a server.
+    /// Rejects a filter that has no meaning, or is too large for a server.
     pub(crate) fn check(&self) -> Result<()> {
         let mut filters = 0;
         self.check_at(1, &mut filters)
@@ -172,7 +171,7 @@ impl Filter {
         }
     }
 
-    /// The families of the columns that it names.
+    /// Returns the families of the columns that it names.
     pub(crate) fn families(&self) -> Vec<&Bytes> {
         match &self.0 {
             FilterKind::ColumnValue { family, .. } => vec![family],
@@ -183,7 +182,7 @@ impl Filter {
         }
     }
 
-    /// The bytes of names and values together.
+    /// Returns the number of bytes of names and values together.
     pub(crate) fn size(&self) -> usize {
         match &self.0 {
             FilterKind::Family(_, comparator)

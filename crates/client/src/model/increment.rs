@@ -1,4 +1,4 @@
-//! Adds to counters.
+//! Increments of counters.
 
 use std::{fmt, time::Duration};
 
@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 /// Adds to counters of one row: cells of eight bytes, big-endian, signed. A cell that is absent
 /// counts as 0.
 ///
-/// The server stamps the new cell later than the old one, also where that lies in the future. A sum
-/// that does not fit wraps around. A cell of another width than eight bytes makes the call fail.
+/// The server gives the new cell a later timestamp than the old one has, even if that is in the
+/// future. A sum that overflows wraps around. A cell that is not eight bytes wide makes the call
+/// fail.
 ///
 /// # Example
 ///

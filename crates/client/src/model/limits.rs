@@ -1,18 +1,18 @@
-//! What is refused before anything is sent: keys, names and timestamps out of range, cells too
-//! large.
+//! Limits that are checked before anything is sent: keys, names and timestamps out of range, cells
+//! too large.
 
 use bytes::Bytes;
 
 use super::BytesBinary;
 use crate::error::{Error, Failure, FailureKind, Result};
 
-/// How much of a long row an error shows.
+/// The length at which an error cuts a row.
 const SHOWN_ROW: usize = 64;
 /// A row key's length is two bytes on the wire, and signed in Java.
 const MAX_ROW: usize = i16::MAX as usize;
 /// A family's length is one byte on the wire, and signed in Java.
 const MAX_FAMILY: usize = i8::MAX as usize;
-/// What HBase counts for a cell besides row, family, qualifier and value: lengths, timestamp, type.
+/// HBase's overhead of a cell besides row, family, qualifier and value: lengths, timestamp, type.
 const CELL_OVERHEAD: usize = 24;
 /// Java's `Long.MAX_VALUE`, which HBase interprets as "now".
 pub const LATEST_TIMESTAMP: u64 = i64::MAX as u64;
@@ -33,7 +33,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Refuses a cell that is too large.
+    /// Rejects a cell that is too large.
     pub(super) fn check_cell(&self, row: &[u8], family: &[u8], qualifier: &[u8], value: usize) -> Result<()> {
         let size = CELL_OVERHEAD + row.len() + family.len() + qualifier.len() + value;
         if size <= self.max_cell_size {
@@ -49,11 +49,11 @@ impl Limits {
     }
 }
 
-/// Returns the timestamp after one that was read.
+/// Returns the next timestamp after an existing one.
 ///
 /// # Errors
 ///
-/// Returns [`InvalidInput`](crate::ErrorKind::InvalidInput) if HBase has none.
+/// Returns [`InvalidInput`](crate::ErrorKind::InvalidInput) if there is no later timestamp.
 pub fn timestamp_after(seen: u64) -> Result<u64> {
     match seen.saturating_add(1) {
         after if after < LATEST_TIMESTAMP => Ok(after),
@@ -93,7 +93,7 @@ pub(super) fn check_timestamp(timestamp: Option<u64>) -> Result<()> {
     }
 }
 
-/// Says that an error is about a row. A row that is refused for its length would fill the screen.
+/// Adds the row to the context of an error. Cuts a row that is rejected for its length.
 pub(crate) fn in_row<K: FailureKind>(error: Failure<K>, row: &Bytes) -> Failure<K> {
     match row.len() {
         0 => error,

@@ -1,20 +1,20 @@
 //! HBase's data model: names, rows, cells, mutations, reads, regions, tables, partitions. No I/O.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `bytes_binary` | bytes as HBase's shell writes them |
-//! | `table_name` `server_name` | names, checked when they are made |
+//! | `bytes_binary` | bytes in the notation of HBase's shell |
+//! | `table_name` `server_name` | names, checked on creation |
 //! | `cell` | a cell, and the cells of a row |
 //! | `put` `delete` `increment` `append` | the kinds of mutations |
 //! | `mutation` | a mutation of any kind |
-//! | `attributes` `durability` | TTLs and other attributes of mutations; how durable they are |
-//! | `limits` | what is refused before sending |
+//! | `attributes` `durability` | TTLs and other attributes of mutations; their durability |
+//! | `limits` | limits that are checked before sending |
 //! | `read` | gets and scans |
-//! | `comparison` `filter` | how bytes are compared, and which cells of a row are wanted |
-//! | `condition` | what must be true of a row for a transaction to be applied |
+//! | `comparison` `filter` | comparisons of bytes, and predicates on cells |
+//! | `condition` | requirements on rows, without which a transaction is not applied |
 //! | `region` | a region and its bounds |
 //! | `table_descriptor` | a table's families and attributes |
-//! | `partition` | how a row's prefix decides which rows can change together |
+//! | `partition` | partitions: rows of one prefix, which can change together |
 //! | `value` | row keys, names and values, from Rust types to bytes and back |
 
 mod append;

@@ -16,11 +16,11 @@ use crate::error::{Failure, FailureKind, Result};
 pub enum Mutation {
     /// Writes cells.
     Put(Put),
-    /// Removes cells, columns, families, or the row.
+    /// Deletes cells, columns, families, or the row.
     Delete(Delete),
     /// Adds to counters.
     Increment(Increment),
-    /// Adds to the end of values.
+    /// Appends to the end of values.
     Append(Append),
 }
 
@@ -36,7 +36,7 @@ impl Mutation {
         }
     }
 
-    /// Returns how durable the write is when the server answers.
+    /// Returns the durability of the write at the time of the server's answer.
     #[must_use]
     pub fn durability(&self) -> Durability {
         match self {
@@ -64,7 +64,7 @@ impl Mutation {
         self.attributes().iter().any(|(name, _)| name == wanted)
     }
 
-    /// Returns the families that the mutation names: none for a delete of a whole row.
+    /// Returns the families that the mutation names. Empty for a delete of a whole row.
     pub fn families(&self) -> impl Iterator<Item = &Bytes> {
         let (cells, scopes, counters): (&[Column], &[DeleteScope], &[Counter]) = match self {
             Self::Put(put) => (&put.cells, &[], &[]),
@@ -101,7 +101,7 @@ impl Mutation {
             }
     }
 
-    /// Checks what HBase would reject or would interpret as something else.
+    /// Checks for a mutation that HBase would reject or would interpret as something else.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
-//! How a row's prefix decides which rows can change together.
+//! Partitions: rows of one prefix, which can change together.
 //!
-//! A *partition rule* is how HBase keeps rows of one prefix in one region; a *partition* is all
-//! rows of one prefix. The rule here must cut rows exactly as the server's split restriction does,
-//! or a transaction would be promised where a split may part its rows.
+//! By a *partition rule*, HBase keeps the rows of one prefix in one region; a *partition* is all
+//! rows of one prefix. The rule here must cut rows exactly as the server's split restriction does.
+//! Otherwise the client would promise transactions on rows that a split may separate.
 
 use std::{fmt, num::NonZeroUsize};
 
@@ -35,18 +35,19 @@ pub enum PartitionRule {
 
 /// All rows of one prefix, which can change together. The prefix does not include the delimiter.
 ///
-/// Rows that the rule can't cut (shorter than the length, or without the delimiter) are partitions
-/// of their own, also where another partition has the same bytes for a prefix: the row `abc` is not
-/// part of the partition `abc` of `abc/1`, because a region may begin between them.
+/// A row that the rule cannot cut (shorter than the length, or without the delimiter) is its own
+/// partition, even if another partition has the same bytes as its prefix: the row `abc` is not part
+/// of the partition `abc` of `abc/1`, because a region may begin between them.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Partition {
     prefix: Bytes,
-    /// Begins every row of the partition; the prefix, and the delimiter where there is one.
+    /// The first bytes of every row of the partition: the prefix, and the delimiter if there is
+    /// one.
     start: Bytes,
     lone_row: bool,
 }
 
-/// Stands behind the first key of a partition in the keys of the toolkit's own rows.
+/// Follows the first key of a partition in the keys of the library's own rows.
 const RESERVED: &[u8] = b"\xff_txn\xff";
 
 const RESTRICTION_TYPE: &str = "hbase.regionserver.region.split_restriction.type";
@@ -98,11 +99,11 @@ impl PartitionRule {
         Ok(Self::Delimiter(delimiter))
     }
 
-    /// Reads the rule of a table from its descriptor: its split restriction, else one of the two
+    /// Reads the rule of a table from its descriptor: its split restriction, or else one of the two
     /// older policies.
     ///
-    /// HBase takes a misspelt or incomplete rule without a word and then splits anywhere; here it
-    /// is an error.
+    /// HBase silently accepts a misspelt or incomplete rule and then splits at any row. Here such a
+    /// rule is an error.
     ///
     /// # Errors
     ///
@@ -279,7 +280,7 @@ impl Partition {
         let row = row.as_ref();
         match self.lone_row {
             true => self.start == row,
-            // The rule cuts every row that begins so where it cut this one.
+            // The rule cuts every row with this beginning at the same position.
             false => row.starts_with(&self.start),
         }
     }
@@ -296,7 +297,7 @@ impl Partition {
         (!self.lone_row && fits).then(|| [&self.start[..], RESERVED, what].concat().into())
     }
 
-    /// Returns whether a row of the partition is one that the library keeps.
+    /// Returns whether a row of the partition belongs to the library.
     pub fn reserves(&self, row: &[u8]) -> bool {
         let behind = row.strip_prefix(&self.start[..]);
         !self.lone_row && behind.is_some_and(|behind| behind.starts_with(RESERVED))
@@ -357,7 +358,7 @@ impl fmt::Debug for Partition {
     }
 }
 
-/// The first key behind all keys that begin with the prefix; empty when there is none.
+/// Returns the first key after all keys with the prefix, or an empty key if there is none.
 pub(crate) fn key_after_prefix(prefix: &[u8]) -> Bytes {
     match prefix.iter().rposition(|byte| *byte != 0xff) {
         Some(last) => {
@@ -382,7 +383,7 @@ fn no_rule(what: String) -> Error {
     Error::new(ErrorKind::NoPartitionRule, what)
 }
 
-/// The length under the first of these keys that is set; HBase reads them in this order.
+/// Returns the length in the first of these keys that is set; HBase reads them in this order.
 fn length_attribute(table: &TableDescriptor, keys: &[&str]) -> Result<PartitionRule> {
     let Some((key, value)) = keys.iter().find_map(|key| Some((key, table.attribute(key)?))) else {
         return Err(no_rule(format!(
@@ -405,8 +406,8 @@ fn length_attribute(table: &TableDescriptor, keys: &[&str]) -> Result<PartitionR
 fn delimiter_attribute(table: &TableDescriptor, key: &str) -> Result<PartitionRule> {
     match table.attributes.get(key.as_bytes()) {
         Some(delimiter) if delimiter.is_empty() => Err(no_rule(format!("{key} is empty"))),
-        // HBase reads it as text, and so takes other bytes than these for the delimiter when they
-        // are none.
+        // HBase reads the delimiter as text, and so would use other bytes than these if they are
+        // not UTF-8.
         Some(delimiter) => PartitionRule::delimiter(delimiter.clone())
             .map_err(|_| no_rule(format!("{key} is {}, which is not UTF-8", BytesBinary(delimiter)))),
         None => Err(no_rule(format!("the rule is a delimiter, but {key} is not set"))),

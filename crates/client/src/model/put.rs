@@ -1,4 +1,4 @@
-//! Writes cells.
+//! Puts: writes of cells.
 
 use std::{fmt, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What to read: one row, or a range of rows.
+//! Reads of one row, or of a range of rows.
 
 use std::collections::BTreeSet;
 
@@ -7,23 +7,23 @@ use bytes::Bytes;
 use super::{Filter, IntoBytes, limits::check_row, partition::key_after_prefix};
 use crate::error::{Error, Result};
 
-/// The server reads counts as signed numbers: `u32::MAX` would be one less than none.
+/// The server reads counts as signed numbers: `u32::MAX` would be −1.
 const MOST: u32 = i32::MAX as u32;
 
 /// A range of timestamps, from `from` to before `to`, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
-    /// The first timestamp inside.
+    /// The first timestamp in the range.
     pub from: u64,
-    /// The first timestamp behind.
+    /// The first timestamp after the range.
     pub to: u64,
 }
 
-/// What of a row is read: families and columns, versions, a range of time, a filter. Shared by gets
-/// and scans.
+/// The columns, versions and time range that a read requests of a row, and its filter. Shared by
+/// gets and scans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// Families, each with the qualifiers wanted of it; none means all of them.
+    /// The families, each with its requested qualifiers; no qualifiers mean all of them.
     pub(crate) columns: Vec<(Bytes, Vec<Bytes>)>,
     pub(crate) max_versions: Option<u32>,
     pub(crate) time_range: Option<TimeRange>,
@@ -68,13 +68,13 @@ pub struct Scan {
     pub(crate) limit: Option<u64>,
     pub(crate) caching: Option<u32>,
     pub(crate) max_result_size: Option<u64>,
-    /// Of the range only these rows; empty for all of them.
+    /// The only rows of the range to read; empty for all of them.
     pub(crate) rows: BTreeSet<Bytes>,
-    /// Whether all versions and delete markers are read, as long as they are there.
+    /// Whether all stored versions and delete markers are read.
     pub(crate) raw: bool,
-    /// Whether values come as their lengths.
+    /// Whether each value is replaced by its length.
     pub(crate) value_lengths: bool,
-    /// The chance of each row to be read.
+    /// The probability with which each row is read.
     pub(crate) chance: Option<f32>,
     pub(crate) cache_blocks: bool,
     pub(crate) selection: Selection,
@@ -88,7 +88,7 @@ impl Selection {
 
     fn column(&mut self, family: Bytes, qualifier: Bytes) {
         match self.columns.iter_mut().find(|(existing, _)| *existing == family) {
-            // The whole family is asked for already.
+            // The whole family is requested already.
             Some((_, qualifiers)) if qualifiers.is_empty() => {}
             Some((_, qualifiers)) => qualifiers.push(qualifier),
             None => self.columns.push((family, vec![qualifier])),
@@ -144,9 +144,9 @@ impl Get {
 
     /// Reads only cells that pass the filter. Replaces an earlier filter.
     ///
-    /// As in HBase's own client, a filter is asked about all versions that the family keeps, and
-    /// the newest that pass are read: where it keeps several, an older version may be found because
-    /// the newest does not pass (not so in a family with `NEW_VERSION_BEHAVIOR`).
+    /// As in HBase's own client, the filter is applied to all versions that the family keeps, and
+    /// the newest that pass are read. In a family with several versions, an older version may be
+    /// found because the newest does not pass (except in a family with `NEW_VERSION_BEHAVIOR`).
     pub fn filter(mut self, filter: Filter) -> Self {
         self.selection.filter = Some(filter);
         self
@@ -287,9 +287,9 @@ impl Scan {
     /// Reads only cells that pass the filter, and rows that have such cells. Replaces an earlier
     /// filter.
     ///
-    /// As in HBase's own client, a filter is asked about all versions that the family keeps, and
-    /// the newest that pass are read: where it keeps several, an older version may be found because
-    /// the newest does not pass (not so in a family with `NEW_VERSION_BEHAVIOR`).
+    /// As in HBase's own client, the filter is applied to all versions that the family keeps, and
+    /// the newest that pass are read. In a family with several versions, an older version may be
+    /// found because the newest does not pass (except in a family with `NEW_VERSION_BEHAVIOR`).
     pub fn filter(mut self, filter: Filter) -> Self {
         self.selection.filter = Some(filter);
         self
@@ -325,7 +325,7 @@ impl Scan {
         self.selection.check()
     }
 
-    /// Whether the scan is over before this row.
+    /// Returns whether the scan ends before this row.
     pub(crate) fn ends_before(&self, row: &[u8]) -> bool {
         !self.stop.is_empty() && (row > &self.stop[..] || (row == self.stop && !self.include_stop))
     }

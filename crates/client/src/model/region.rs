@@ -11,15 +11,15 @@ pub struct RegionInfo {
     pub table: TableName,
     /// The first row of the region; empty for the first region.
     pub start_key: Bytes,
-    /// The first row behind the region; empty for the last region.
+    /// The first row after the region; empty for the last region.
     pub end_key: Bytes,
-    /// When the region was made; of two regions that overlap, the larger id is the newer.
+    /// The time of creation; of two overlapping regions, the one with the larger id is newer.
     pub region_id: u64,
     /// The full name, which is the region's row key in `hbase:meta`.
     pub name: Bytes,
-    /// Whether it was split, and only waits to be cleaned up.
+    /// Whether it was split, and waits for its cleanup.
     pub split: bool,
-    /// Whether it is offline for good.
+    /// Whether it is permanently offline.
     pub offline: bool,
 }
 
@@ -64,7 +64,7 @@ impl RegionInfo {
         BytesBinary(self.encoded_name()).to_string()
     }
 
-    /// Whether two regions have rows in common.
+    /// Returns whether two regions have rows in common.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let before = |end: &Bytes, start: &Bytes| !end.is_empty() && end <= start;
         !before(&self.end_key, &other.start_key) && !before(&other.end_key, &self.start_key)

@@ -1,24 +1,24 @@
-//! Which server, and which life of it.
+//! The name of a server, which changes with each start.
 
 use std::fmt;
 
 /// A server of the cluster: host, port and start code.
 ///
-/// The start code is the server's start time: the same host and port after a restart is another
-/// server, and whatever was known about the old one is void.
+/// The start code is the server's start time. After a restart, the same host and port are another
+/// server, to which nothing that was known about the old one applies.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerName {
-    /// The host name, as the cluster knows itself by; an IPv6 address without brackets.
+    /// The host name that the server registered with; an IPv6 address without brackets.
     pub host: String,
     /// The RPC port.
     pub port: u16,
-    /// When it started, in milliseconds since 1970; 0 where the source did not say.
+    /// The start time in milliseconds since 1970, or 0 if the source did not contain it.
     pub start_code: u64,
 }
 
 impl ServerName {
-    /// A server whose host may be an IPv6 address in brackets, as HBase writes it in front of a
-    /// port.
+    /// Creates a name. The host may be an IPv6 address in brackets, as HBase writes it in front of
+    /// a port.
     pub(crate) fn new(host: &str, port: u16, start_code: u64) -> Self {
         let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         Self {
@@ -40,7 +40,7 @@ impl ServerName {
 }
 
 impl fmt::Display for ServerName {
-    /// `host,port,startcode`, as HBase writes it.
+    /// Writes `host,port,startcode`, as HBase does.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{},{},{}", self.host, self.port, self.start_code)
     }

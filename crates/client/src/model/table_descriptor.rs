@@ -1,4 +1,4 @@
-//! What a table is: its families, and its attributes.
+//! The descriptor of a table: its families and attributes.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -32,8 +32,8 @@ pub struct TableDescriptor {
     pub attributes: BTreeMap<Bytes, Bytes>,
     /// The column families, in the order of their names.
     pub families: Vec<FamilyDescriptor>,
-    /// Settings of the older `CONFIGURATION` section. HBase takes what is sent here for attributes,
-    /// and answers so.
+    /// Settings of the older `CONFIGURATION` section. HBase stores settings that a client sends
+    /// here as attributes, and returns them as such.
     pub configuration: BTreeMap<String, String>,
 }
 
@@ -43,7 +43,7 @@ pub struct TableDescriptor {
 pub struct FamilyDescriptor {
     /// The family's name.
     pub name: Bytes,
-    /// Its attributes; what is missing has HBase's default.
+    /// Its attributes. A missing attribute has HBase's default.
     pub attributes: BTreeMap<Bytes, Bytes>,
     /// Settings of the older `CONFIGURATION` section.
     pub configuration: BTreeMap<String, String>,
@@ -73,9 +73,9 @@ impl fmt::Display for TableState {
     }
 }
 
-/// The class of the endpoint that makes multi-row transactions; it is in every HBase server.
+/// The class of the endpoint for multi-row transactions, which is part of every HBase server.
 const ENDPOINT: &str = "org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint";
-/// The priority of system coprocessors, which HBase itself gives this endpoint where it uses it.
+/// The priority of system coprocessors, with which HBase itself loads this endpoint.
 const SYSTEM_PRIORITY: &str = "536870911";
 
 impl From<TableName> for TableDescriptor {
@@ -148,8 +148,8 @@ impl TableDescriptor {
         self.coprocessors().any(|(_, class)| class == ENDPOINT)
     }
 
-    /// Checks what the master would reject: a table without families, or a family with an invalid
-    /// name.
+    /// Checks for a descriptor that the master would reject: a table without families, or a family
+    /// with an invalid name.
     ///
     /// # Errors
     ///
@@ -188,12 +188,12 @@ impl TableDescriptor {
         }
     }
 
-    /// The coprocessors attached to the table: number and class. Values are
+    /// Returns the coprocessors attached to the table: number and class. Values are
     /// `path|class|priority|arguments`.
     fn coprocessors(&self) -> impl Iterator<Item = (u32, &str)> {
         self.attributes.iter().filter_map(|(key, value)| {
             let key = std::str::from_utf8(key).ok()?;
-            // HBase matches the key without regard to case.
+            // HBase matches the key case-insensitively.
             let number = key
                 .get(..12)
                 .filter(|start| start.eq_ignore_ascii_case("coprocessor$"))?
@@ -230,8 +230,7 @@ impl FamilyDescriptor {
             .and_then(|value| std::str::from_utf8(value).ok())
     }
 
-    /// Checks what the master would reject: a table without families, or a family with an invalid
-    /// name.
+    /// Checks for a name that the master would reject.
     ///
     /// # Errors
     ///

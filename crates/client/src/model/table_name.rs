@@ -79,11 +79,11 @@ impl IntoTableName for &String {
 }
 
 const DEFAULT_NAMESPACE: &str = "default";
-/// Both parts are names of directories, and no file system that HBase runs on takes longer ones.
+/// Both parts are names of directories, and no file system of HBase allows longer ones.
 const MAX_PART: usize = 255;
 
 impl TableName {
-    /// `hbase:meta`, the table of regions.
+    /// Returns the name of `hbase:meta`, the table of regions.
     pub(crate) fn meta() -> Self {
         Self {
             namespace: "hbase".into(),
@@ -91,13 +91,13 @@ impl TableName {
         }
     }
 
-    /// Creates a name of these two parts.
+    /// Creates a name from a namespace and a qualifier.
     ///
     /// # Errors
     ///
-    /// Returns an error for names that break HBase's rules: a namespace has letters, digits and
-    /// `_`; a qualifier also `-` and `.`, but not as its first character; neither is empty, or
-    /// longer than 255 bytes.
+    /// Returns an error for names that violate HBase's rules: a namespace consists of letters,
+    /// digits and `_`; a qualifier may also contain `-` and `.`, but not as its first character;
+    /// neither is empty, or longer than 255 bytes.
     pub fn new(namespace: &str, qualifier: &str) -> Result<Self> {
         let refuse = |why: &str| {
             Err(Error::invalid(format!(
@@ -127,7 +127,7 @@ impl TableName {
         })
     }
 
-    /// Returns the namespace, `default` if the name has none.
+    /// Returns the namespace; `default` if the name has none.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace

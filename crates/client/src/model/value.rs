@@ -252,7 +252,7 @@ impl FromValue<'_> for uuid::Uuid {
     }
 }
 
-/// The bytes of a type that always has as many.
+/// Returns the bytes of a type with a fixed width.
 fn sized<const N: usize>(value: &Bytes, name: &str) -> Result<[u8; N], Box<dyn StdError + Send + Sync>> {
     let bytes = value[..].try_into();
     bytes.map_err(|_| format!("expected {N} for {name}").into())
@@ -273,7 +273,7 @@ mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// A row with this value in `f:q`.
+    /// Returns a row with this value in `f:q`.
     fn row(value: impl IntoValue) -> Row {
         let key = Bytes::from("xxxabc");
         let (family, qualifier) = (Bytes::from("f"), Bytes::from("q"));
@@ -288,7 +288,7 @@ mod tests {
         Row::new(key, vec![cell])
     }
 
-    /// The bytes are what `Bytes.toBytes` of HBase 2.6.4 made of the same values.
+    /// The bytes are those of `Bytes.toBytes` in HBase 2.6.4 for the same values.
     #[rstest]
     #[case(0i16, "0000")]
     #[case(1i16, "0001")]
@@ -390,7 +390,7 @@ mod tests {
         }
     }
 
-    /// As `Bytes.toBoolean` of HBase 2.6.4 reads them.
+    /// The results are those of `Bytes.toBoolean` in HBase 2.6.4.
     #[rstest]
     #[case(0x00, false)]
     #[case(0x01, true)]

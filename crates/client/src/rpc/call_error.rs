@@ -1,4 +1,4 @@
-//! What can happen to one call on one connection.
+//! The failures of one call on one connection.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -8,8 +8,8 @@ use crate::{
     wire::frame::{FrameError, RemoteFault},
 };
 
-/// Why a call did not get the answer it wanted. The layer above turns it into an [`Error`], with
-/// what it knows.
+/// The reason why a call failed. The layer above adds its context and converts it into an
+/// [`Error`].
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum CallError {
     /// The server could not be dialled.
@@ -18,7 +18,7 @@ pub(crate) enum CallError {
     /// No server accepted the connection in time.
     #[error("no connection within {:?}", rounded(*.0))]
     DialTimeout(Duration),
-    /// The time of this attempt ran out.
+    /// The timeout of this attempt passed.
     #[error("no answer within {:?}", rounded(*waited))]
     Timeout {
         waited: Duration,
@@ -33,37 +33,37 @@ pub(crate) enum CallError {
         #[source]
         cause: Arc<io::Error>,
     },
-    /// What came over the connection is not HBase's protocol.
+    /// The peer does not speak HBase's protocol.
     #[error("the peer does not speak HBase's protocol")]
     Garbled {
         sent: bool,
         #[source]
         cause: Arc<FrameError>,
     },
-    /// The answer is not the message it should be.
+    /// The answer is not the expected message.
     #[error("the answer can't be read: {0}")]
     BadAnswer(Arc<str>),
-    /// The answer is larger than what is accepted, and was skipped.
+    /// The answer exceeds the size limit, and was skipped.
     #[error("the answer has {len} bytes, and {limit} are the most that are accepted")]
     AnswerTooLarge { len: usize, limit: usize },
-    /// The request can't be framed: too large.
+    /// The request cannot be framed because it is too large.
     #[error("the request can't be sent")]
     Unsendable(#[source] Arc<FrameError>),
-    /// The connection has more calls in flight than it takes.
+    /// The connection has its maximum number of calls in flight.
     #[error("too many calls in flight on one connection")]
     Crowded,
     /// The server answered with an exception.
     #[error("{}", .0.class)]
     Remote(Arc<RemoteFault>),
-    /// The server took the call, but one of its actions failed with an exception, which carries no
-    /// flags.
+    /// The server executed the call, but one of its actions failed with an exception, which carries
+    /// no flags.
     #[error("{}", .fault.class)]
     Action {
         fault: Arc<RemoteFault>,
-        /// What the call as a whole left behind: another action may have been applied all the same.
+        /// The effect of the whole call: another action may have been applied nevertheless.
         effect: Effect,
     },
-    /// The server refused the whole connection, with an exception that names no call.
+    /// The server rejected the whole connection, with an exception that names no call.
     #[error("the server refused the connection: {}", .fault.class)]
     Refused { sent: bool, fault: Arc<RemoteFault> },
     /// This client was closed.
@@ -71,13 +71,14 @@ pub(crate) enum CallError {
     Closed,
 }
 
-/// A time as people read it in an error: in whole milliseconds.
+/// Rounds a time for an error message, to whole milliseconds.
 pub(crate) fn rounded(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl CallError {
-    /// How the call may be tried again, and what a write that failed so may have left behind.
+    /// Returns how the call may be repeated, and the possible effect of a write that failed in this
+    /// way.
     pub(crate) fn ruling(&self) -> Ruling {
         let ruling = |recovery, sent: bool, kind| Ruling {
             recovery,
@@ -90,7 +91,7 @@ impl CallError {
             }
             Self::Timeout { sent, .. } => ruling(Recovery::Relocate, *sent, ErrorKind::DeadlineExceeded),
             Self::Lost { sent, .. } => ruling(Recovery::LeaveServer, *sent, ErrorKind::ConnectionLost),
-            // It could not read the request.
+            // The server could not read the request.
             Self::Garbled { cause, .. } if matches!(**cause, FrameError::Tls) => {
                 ruling(Recovery::Fail, false, ErrorKind::AuthenticationRequired)
             }
@@ -103,7 +104,7 @@ impl CallError {
             Self::Remote(fault) => {
                 let ruling = Ruling::of_fault(fault);
                 match ruling.recovery {
-                    // A class that this client does not know may carry the flag all the same.
+                    // A class that this client does not know may carry the flag too.
                     Recovery::Unexplained | Recovery::Wait if fault.server_overloaded => Ruling {
                         recovery: Recovery::WaitForLoad,
                         ..ruling
@@ -118,7 +119,7 @@ impl CallError {
             Self::Refused { fault, .. } => {
                 let ruling = Ruling::of_fault(fault);
                 match ruling.kind {
-                    // A server that wants more than SIMPLE says so by refusing access to the
+                    // A server that requires more than SIMPLE reports it by rejecting access on the
                     // connection itself.
                     ErrorKind::AccessDenied => Ruling {
                         kind: ErrorKind::AuthenticationRequired,
@@ -134,8 +135,7 @@ impl CallError {
         }
     }
 
-    /// The public error: what happened, and what is known of it. A read leaves nothing behind, so
-    /// `effect` is for the caller to set.
+    /// Converts it into the public error. The caller must set the effect, because reads have none.
     pub(crate) fn into_error(self) -> Error {
         let kind = self.ruling().kind;
         let what = self.to_string();

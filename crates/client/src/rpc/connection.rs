@@ -1,8 +1,8 @@
-//! One socket, and the many calls in flight on it.
+//! One socket, with many calls in flight.
 //!
 //! Two tasks own the socket's halves. The writer takes requests from a bounded queue and writes all
-//! that has queued up at once; the reader cuts answers out of the stream and hands each to its
-//! waiter. Neither ever waits for a caller.
+//! queued requests at once. The reader cuts answers out of the stream and hands each to its waiter.
+//! Neither ever waits for a caller.
 
 mod liveness;
 mod shared;
@@ -37,19 +37,20 @@ use crate::{
     },
 };
 
-/// Calls that may wait for an answer on one connection; far above what a server's queues take.
+/// The maximum number of calls in flight on one connection, far above the length of a server's
+/// queues.
 const CALLS_IN_FLIGHT: usize = 100_000;
-/// Requests that may wait for the socket; more wait with their callers.
+/// The maximum number of requests that wait for the socket. Callers hold further ones.
 const QUEUED_REQUESTS: usize = 1_024;
-/// What the writer gathers before it writes: enough to fill a socket's buffer, little enough to
-/// start early.
+/// The number of bytes that the writer gathers before a write: enough to fill a socket's buffer,
+/// little enough to start early.
 const GATHERED_BYTES: usize = 256 << 10;
-/// Room that is kept free for what arrives.
+/// The room that is kept free for incoming bytes.
 const READ_ROOM: usize = 64 << 10;
 
 type Answer = Result<Body, CallError>;
 
-/// A connection to one service of one server. Ends when dropped, or with its socket.
+/// A connection to one service of one server. It ends when it is dropped, or with its socket.
 #[derive(Debug)]
 pub(super) struct RpcConnection {
     shared: Arc<Shared>,
@@ -59,12 +60,12 @@ pub(super) struct RpcConnection {
     alive: watch::Sender<()>,
 }
 
-/// When an attempt must be answered, and whether it may be given up before that.
+/// The deadline of an attempt, and whether it may be given up earlier.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttemptLimit {
     pub(crate) deadline: Instant,
-    /// Whether the call may be sent again, and so is given up as soon as its connection turns out
-    /// to be silent.
+    /// Whether the call may be repeated, and so is given up as soon as its connection turns out to
+    /// be silent.
     pub(crate) repeatable: bool,
 }
 
@@ -75,9 +76,9 @@ struct Outgoing {
 }
 
 impl RpcConnection {
-    /// Runs calls over a stream that was just opened. `greeting` (preamble and header) goes out
-    /// with the first request: the server says nothing when it accepts, and some servers are slow
-    /// with piecemeal preambles.
+    /// Runs calls over a new stream. `greeting` (preamble and header) is sent with the first
+    /// request: the server does not answer it, and some servers are slow with preambles that arrive
+    /// in pieces.
     pub(super) fn start(
         stream: Box<dyn Io>,
         service: Service,
@@ -113,7 +114,7 @@ impl RpcConnection {
         });
         let _ = shared.tasks.set([writer.abort_handle(), reader.abort_handle()]);
         if shared.ending().is_some() {
-            // It ended before its tasks were known.
+            // The connection ended before its tasks were registered.
             shared.abort_tasks();
         }
         Self {
@@ -124,9 +125,9 @@ impl RpcConnection {
         }
     }
 
-    /// Sends a request and waits for its answer until the deadline; if it may be sent again, not on
-    /// a connection that turns out to be silent. Dropping the future forgets the call; its answer,
-    /// if one comes, is skipped.
+    /// Sends a request and waits for its answer until the deadline, or until the connection turns
+    /// out to be silent if the call is repeatable. Dropping the future forgets the call, and a late
+    /// answer is skipped.
     ///
     /// `encode` gets the call's id.
     pub(super) async fn call(
@@ -147,7 +148,7 @@ impl RpcConnection {
         }
     }
 
-    /// Ends when the peer turns out to be silent, as seen by a call that waits since then.
+    /// Returns when the peer turns out to be silent for a call that has waited since then.
     async fn silence(&self, since: Instant) {
         loop {
             match self.shared.liveness.check(since) {
@@ -160,8 +161,8 @@ impl RpcConnection {
         }
     }
 
-    /// Whether the peer answers a request that any server answers at once, with a refusal for
-    /// example.
+    /// Returns whether the peer answers a request that every server answers at once, for example by
+    /// rejecting it.
     async fn ping(&self) -> bool {
         let deadline = Instant::now() + PING_TIMEOUT;
         let answer = self.exchange(deadline, |call_id| {
@@ -170,8 +171,8 @@ impl RpcConnection {
         matches!(answer.await, Ok(_) | Err(CallError::Remote(_)))
     }
 
-    /// Whether calls that must not be sent twice can be made on it: something came in lately, or a
-    /// ping is answered.
+    /// Returns whether calls that must not be repeated can be made on it: bytes came in recently,
+    /// or the peer answers a ping.
     pub(super) async fn is_alive(&self) -> bool {
         self.shared.liveness.silent_for() < IDLE || self.ping().await
     }
@@ -189,8 +190,8 @@ impl RpcConnection {
         };
         let frame = encode(call.call_id).map_err(|error| CallError::Unsendable(Arc::new(error)))?;
         let exchange = async {
-            // A queue whose receiver is gone belongs to a connection that ended; the waiter knows
-            // why.
+            // A queue without a receiver belongs to a connection that has ended. The waiter
+            // receives the reason.
             let _ = self
                 .outbox
                 .send(Outgoing {
@@ -214,18 +215,18 @@ impl RpcConnection {
         }
     }
 
-    /// Whether calls can still be made on it.
+    /// Returns whether calls can still be made on it.
     pub(super) fn is_open(&self) -> bool {
-        // The tasks of a runtime that was shut down end without a word.
+        // The tasks of a runtime that was shut down end without an `Ending`.
         self.shared.ending().is_none() && !self.outbox.is_closed()
     }
 
-    /// Whether anything came in.
+    /// Returns whether any bytes came in.
     pub(super) fn has_heard(&self) -> bool {
         self.shared.liveness.has_heard()
     }
 
-    /// Whether nothing came in for this long, or the peer showed no life after a ping.
+    /// Returns whether no bytes came in for this long, or the peer showed no life after a ping.
     pub(super) fn is_silent(&self, for_this_long: Duration) -> bool {
         let liveness = &self.shared.liveness;
         liveness.is_silent() || liveness.silent_for() >= for_this_long
@@ -245,7 +246,7 @@ impl RpcConnection {
         }
     }
 
-    /// Ends the connection; calls still in flight learn that the client was closed.
+    /// Ends the connection. Calls in flight fail because the client was closed.
     pub(super) fn close(&self) {
         self.shared.end(&Ending::Closed);
     }
@@ -262,16 +263,15 @@ impl Drop for RpcConnection {
     }
 }
 
-/// A call's place in the table; leaves it when the caller stops waiting.
+/// A call's entry in the table, which is removed when the caller stops waiting.
 struct InFlight<'a> {
     shared: &'a Shared,
     call_id: u32,
 }
 
 impl InFlight<'_> {
-    /// Takes the call out of the table, and says whether its request was handed to the socket. A
-    /// call that is not in the table any more was answered, or ended with its connection, in this
-    /// very moment.
+    /// Removes the call from the table, and returns whether its request was handed to the socket. A
+    /// call that is no longer in the table has just been answered, or ended with its connection.
     fn give_up(&mut self) -> bool {
         let mut calls = self.shared.calls();
         match &mut *calls {
@@ -301,7 +301,7 @@ async fn write_requests(
 ) -> io::Result<()> {
     let mut queue = FrameQueue::default();
     queue.push(greeting);
-    // The calls in the queue, and where in it their requests end.
+    // The calls in the queue, each with the end of its request.
     let mut queued: Vec<(u32, usize)> = Vec::new();
     while let Some(mut outgoing) = inbox.recv().await {
         loop {
@@ -320,7 +320,7 @@ async fn write_requests(
         }
         let offered = queue.remaining();
         if let Err(error) = write_queue(shared, &mut socket, &mut queue).await {
-            // No server does half a request.
+            // No server executes an incomplete request.
             let taken = offered - queue.remaining();
             let unsent = queued.iter().filter(|(_, end)| *end > taken);
             shared.mark_unsent(unsent.map(|(call_id, _)| *call_id));
@@ -332,9 +332,9 @@ async fn write_requests(
     Ok(())
 }
 
-/// Writes all of the queue. A write that had to wait for room is a sign of life: the peer took what
-/// filled the socket. One that did not wait is none, because a socket whose peer is gone takes
-/// bytes until it is full.
+/// Writes the whole queue. A write that had to wait for room is a sign of life, because the peer
+/// took bytes from the full socket. One that did not wait is none, because a socket without a peer
+/// accepts bytes until it is full.
 async fn write_queue(
     shared: &Shared,
     socket: &mut WriteHalf<Box<dyn Io>>,
@@ -360,7 +360,7 @@ async fn write_queue(
 
 async fn read_answers(shared: &Shared, mut socket: ReadHalf<Box<dyn Io>>, max_frame_size: usize) -> Ending {
     let mut decoder = ResponseDecoder::new(max_frame_size);
-    // A server that answers calls has accepted the connection.
+    // A server that answers a call has accepted the connection.
     let mut accepted = false;
     let mut begun = false;
     let mut buffer = BytesMut::with_capacity(READ_ROOM);
@@ -374,15 +374,15 @@ async fn read_answers(shared: &Shared, mut socket: ReadHalf<Box<dyn Io>>, max_fr
         if !begun && tls::is_answer(&buffer) {
             return Ending::Garbled(Arc::new(FrameError::Tls));
         }
-        // Fewer bytes are no frame yet and stay in the buffer. Later ones may look like TLS within
-        // an answer.
+        // Fewer bytes are not a frame yet and stay in the buffer. Later bytes may look like TLS
+        // within an answer.
         begun |= buffer.len() >= tls::BEGINNING;
         loop {
             match decoder.decode(&mut buffer) {
                 Ok(Some(answer)) if answer.is_about_the_connection() => {
                     if let Err(AnswerError::Fault(fault)) = answer.outcome {
-                        // What it refuses from the start it does not read; later it may have done
-                        // any call.
+                        // A server that rejects a connection from the start reads no call. Later it
+                        // may have executed any.
                         return match accepted {
                             false => Ending::Refused(Arc::new(fault)),
                             true => Ending::Lost(Arc::new(io::Error::other(RemoteException::from(fault)))),
@@ -401,8 +401,7 @@ async fn read_answers(shared: &Shared, mut socket: ReadHalf<Box<dyn Io>>, max_fr
                 Err(error) => return Ending::Garbled(Arc::new(error)),
             }
         }
-        // Answers are slices of this buffer; what is not sliced away moves to a new one when room
-        // runs out.
+        // Answers are slices of this buffer. The rest moves to a new buffer when room runs out.
         buffer.reserve(READ_ROOM);
     }
 }

@@ -1,4 +1,4 @@
-//! How a server is dialled.
+//! Connectors, which open the streams to servers.
 
 use std::{fmt, io, net::SocketAddr, time::Duration};
 
@@ -14,12 +14,12 @@ use crate::{config::HostPort, wire::connection_header::Service};
 
 /// A way to reach servers: the address to dial, and the transport.
 ///
-/// Servers are named by what the cluster calls them (`hbase:meta`, the registry). Implement this
-/// where those names don't lead there: behind a tunnel, a port-forward, a container network, or a
-/// proxy that injects faults.
+/// A target has the name that the cluster uses for the server (in `hbase:meta` or the registry).
+/// Implement this trait where such a name does not lead to the server: behind a tunnel, a
+/// port-forward, a container network, or a proxy that injects faults.
 ///
-/// ZooKeeper is not dialled through it: where the quorum can't be reached directly, connect by
-/// `hbase+rpc://`. It is plugged in by [`Connection::builder`](crate::Connection::builder) and
+/// ZooKeeper is not dialled through it: where the quorum cannot be reached directly, connect by
+/// `hbase+rpc://`. Pass a connector to [`Connection::builder`](crate::Connection::builder) with
 /// [`connector`](crate::ConnectionBuilder::connector).
 ///
 /// # Example
@@ -45,8 +45,8 @@ use crate::{config::HostPort, wire::connection_header::Service};
 /// }
 /// ```
 pub trait Connector: Send + Sync + fmt::Debug + 'static {
-    /// Opens a stream to the target. The caller bounds the time by the connect timeout; dropping
-    /// the future must give the attempt up.
+    /// Opens a stream to the target. The caller limits the time to the connect timeout; dropping
+    /// the future must cancel the attempt.
     fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>>;
 }
 
@@ -56,7 +56,7 @@ pub trait Connector: Send + Sync + fmt::Debug + 'static {
 pub struct DialTarget {
     /// Host and port, as the cluster names the server.
     pub address: HostPort,
-    /// What the connection is for; a connection serves one service.
+    /// The service of the connection. A connection serves one service.
     pub service: ServiceKind,
 }
 
@@ -104,7 +104,7 @@ impl Connector for TcpConnector {
         Box::pin(async move {
             let addresses = lookup_host((host.as_str(), port)).await?;
             let stream = first_of(addresses.collect(), TcpStream::connect).await?;
-            // Requests are written together where they queue up; a lone one must not wait for more.
+            // Queued requests are written together; a single one must not wait for more.
             stream.set_nodelay(true)?;
             end_when_dead(&stream)?;
             Ok(Box::new(stream) as Box<dyn Io>)
@@ -113,12 +113,12 @@ impl Connector for TcpConnector {
 }
 
 /// How long a peer may leave bytes unacknowledged, and how long it may be quiet before the system
-/// asks for a sign of life.
+/// sends keepalive probes.
 const DEAD_AFTER: Duration = Duration::from_secs(30);
-/// How often the system asks then, and how many answers may be missing.
+/// The interval of keepalive probes, and the number that may stay unanswered.
 const KEEPALIVE: (Duration, u32) = (Duration::from_secs(10), 3);
 
-/// Lets the system end the connection when the peer's machine is gone.
+/// Makes the system end the connection when the peer's machine is gone.
 fn end_when_dead(stream: &TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     #[cfg(target_os = "linux")]
@@ -132,7 +132,7 @@ fn end_when_dead(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// What the first address gives that answers; the error of the last one when none does.
+/// Returns the stream of the first address that answers, or the error of the last one if none does.
 async fn first_of<T, D: Future<Output = io::Result<T>>>(
     addresses: Vec<SocketAddr>,
     dial: impl Fn(SocketAddr) -> D,
@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// Port 1 is silent, port 2 refuses at once, any other answers after a second.
+    /// Port 1 is silent, port 2 refuses at once, any other port answers after a second.
     async fn dial(address: SocketAddr) -> io::Result<u16> {
         match address.port() {
             1 => pending().await,
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(began.elapsed(), Duration::from_secs(1));
         assert_eq!(first_of(at(&[1, 2, 1, 5]), dial).await.unwrap(), 5);
         assert_eq!(began.elapsed(), Duration::from_secs(2) + 2 * PATIENCE);
-        // One that is only slow is not overtaken by those behind it.
+        // A slow address is not overtaken by later ones.
         assert_eq!(first_of(at(&[5, 6, 7]), dial).await.unwrap(), 5);
     }
 

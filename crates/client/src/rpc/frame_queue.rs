@@ -4,8 +4,8 @@ use std::{collections::VecDeque, io::IoSlice};
 
 use bytes::{Buf, Bytes};
 
-/// Pieces of requests in the order they are written, so that all that has queued up goes out in one
-/// vectored write, without being copied together.
+/// Pieces of requests in the order in which they are written, so that all queued requests are sent
+/// in one vectored write without copying.
 #[derive(Debug, Default)]
 pub(super) struct FrameQueue {
     pieces: VecDeque<Bytes>,
@@ -13,7 +13,7 @@ pub(super) struct FrameQueue {
 }
 
 impl FrameQueue {
-    /// Appends a piece. Empty ones are left out: `Buf::chunk` must not be empty while bytes remain.
+    /// Appends a piece. Leaves out empty ones: `Buf::chunk` must not be empty while bytes remain.
     pub(super) fn push(&mut self, piece: Bytes) {
         if !piece.is_empty() {
             self.bytes += piece.len();

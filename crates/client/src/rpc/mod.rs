@@ -1,19 +1,19 @@
-//! One connection to one service of one server: how it is dialled, who we are on it, what runs over
-//! it, and what each failure means.
+//! One connection to one service of one server: its transport, its user, its calls, and the meaning
+//! of each failure.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `connector` | [`Connector`]: how to dial, a hook for users behind tunnels and for fault injection |
 //! | `connection` | `RpcConnection`: many calls in flight on one socket |
 //! | `frame_queue` | requests that wait for the socket, written together |
 //! | `pool` | `RpcClient`: the connections of a client, one per server and service |
 //! | `tls` | whether a server that hangs up speaks TLS |
-//! | `call_error` | what can happen to one call, and whether it may have been applied |
-//! | `remote_exception` | the table "Java exception → what to do" |
+//! | `call_error` | the failures of one call, and whether it may have been applied |
+//! | `remote_exception` | the meaning of each Java exception |
 //!
-//! What must stay true: a call that times out or is dropped disturbs no other call on its
-//! connection; when a connection ends, every call on it learns the same cause, and whether its
-//! bytes were handed to the socket.
+//! Invariants: a call that times out or is dropped disturbs no other call on its connection; when a
+//! connection ends, every call on it receives the same cause, and whether its bytes were handed to
+//! the socket.
 
 mod call_error;
 mod connection;

@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-/// Every connection of one client.
+/// All connections of one client.
 #[derive(Debug)]
 pub(crate) struct RpcClient {
     connector: Arc<dyn Connector>,
@@ -41,10 +41,10 @@ pub(crate) struct RpcClient {
     connect_timeout: Duration,
     max_frame_size: usize,
     connections: Mutex<Pool>,
-    /// Connections out of use that may still have calls in flight; closing the client ends them
+    /// Connections out of use that may still have calls in flight. Closing the client ends them
     /// too.
     retired: Mutex<Vec<Weak<RpcConnection>>>,
-    /// Whether any server ever said anything.
+    /// Whether any server ever sent anything.
     has_heard: AtomicBool,
 }
 
@@ -67,23 +67,22 @@ enum Slot {
     Connected(Arc<RpcConnection>),
 }
 
-/// How long the tasks of connections are given to let go of their sockets: they only have to be
-/// woken.
+/// How long the tasks of connections may take to release their sockets; they only have to be woken.
 const CLOSING: Duration = Duration::from_secs(1);
 
 type Dial = Shared<BoxFuture<'static, Result<Arc<RpcConnection>, CallError>>>;
 
-/// One call: where it goes, what it asks, and how long it may take.
+/// One call: its target, its method, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a, M> {
     pub(crate) server: &'a HostPort,
     pub(crate) service: ServiceKind,
-    /// How the cells of the answer travel.
+    /// The encoding of cells in the answer.
     pub(crate) codec: Codec,
     /// The method, spelt as the server spells it.
     pub(crate) method: &'static str,
     pub(crate) request: &'a M,
-    /// Above the server's usual; only calls for system tables have one.
+    /// Above the normal priority; set only for calls on system tables.
     pub(crate) priority: Option<u32>,
     pub(crate) limit: AttemptLimit,
 }
@@ -102,7 +101,7 @@ impl RpcClient {
     }
 
     /// Makes a call: dials if there is no connection yet, sends, waits for the answer. Returns the
-    /// message and the cells that came with it.
+    /// message and its cells.
     pub(crate) async fn call<M: Message, R: Message + Default>(
         self: &Arc<Self>,
         call: Call<'_, M>,
@@ -117,7 +116,7 @@ impl RpcClient {
         let AttemptLimit { deadline, repeatable } = call.limit;
         let began = Instant::now();
         if began >= deadline {
-            // A future is polled once before its time is looked at, which would be enough to send.
+            // A future is polled once before its timeout is checked, which would be enough to send.
             return Err(CallError::Timeout {
                 waited: Duration::ZERO,
                 sent: false,
@@ -143,9 +142,8 @@ impl RpcClient {
             })
             .await;
         if matches!(answer, Err(CallError::Timeout { .. })) && connection.is_silent(sent_at.elapsed()) {
-            // Nothing at all came in while the call waited, or after a ping: the peer may be gone
-            // without a word. Later calls get a connection of their own; those still in flight here
-            // keep theirs.
+            // Nothing came in while the call waited, or after a ping: the peer may be gone
+            // silently. Later calls get a new connection; those in flight here keep theirs.
             self.retire(&line, &connection);
         }
         if connection.has_heard() {
@@ -165,7 +163,7 @@ impl RpcClient {
     }
 
     /// Waits until no call is in flight, at most until the deadline, then ends all connections.
-    /// Calls made meanwhile are refused.
+    /// Rejects calls made meanwhile.
     pub(crate) async fn close(&self, deadline: Instant) {
         let pool = std::mem::replace(&mut *self.pool(), Pool::Closed);
         let Pool::Open(slots) = pool else { return };
@@ -195,8 +193,8 @@ impl RpcClient {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection of a line. A call that must not be sent twice gets none that was idle for
-    /// long and may be dead.
+    /// Returns the connection of a line. A call that must not be repeated does not get a connection
+    /// that was idle for long and may be dead.
     async fn usable_connection(
         self: &Arc<Self>,
         line: &Line,
@@ -211,8 +209,8 @@ impl RpcClient {
         }
     }
 
-    /// The connection of a line. Callers that need one at the same time share one dial, which goes
-    /// on when any of them is dropped.
+    /// Returns the connection of a line. Concurrent callers share one dial, which continues when
+    /// any of them is dropped.
     async fn connection(self: &Arc<Self>, line: &Line) -> Result<Arc<RpcConnection>, CallError> {
         let dial = {
             let mut pool = self.pool();
@@ -223,7 +221,7 @@ impl RpcClient {
                 Some(Slot::Connected(connection)) if connection.is_open() => {
                     return Ok(Arc::clone(connection));
                 }
-                // One that has ended and left no connection ended with the runtime that it ran on.
+                // A dial that has ended without a connection ended with its runtime.
                 Some(Slot::Dialling(dial)) if dial.peek().is_none() => dial.clone(),
                 _ => {
                     slots.retain(
@@ -244,8 +242,8 @@ impl RpcClient {
             let stream = timeout(client.connect_timeout, async {
                 client.connector.connect(&line.target).await
             });
-            // A connector is users' code. One that panics must not leave its target dialled for
-            // ever.
+            // A connector is the user's code. If it panics, its target must not stay in the
+            // dialling state.
             let stream = AssertUnwindSafe(stream)
                 .catch_unwind()
                 .await
@@ -285,7 +283,7 @@ impl RpcClient {
             .shared()
     }
 
-    /// Takes a connection out of use, if it still is the one in use.
+    /// Takes a connection out of use, if it still is in use.
     fn retire(&self, line: &Line, connection: &Arc<RpcConnection>) {
         if let Pool::Open(slots) = &mut *self.pool()
             && matches!(slots.get(line), Some(Slot::Connected(current)) if Arc::ptr_eq(current, connection))
@@ -305,7 +303,7 @@ mod tests {
     use super::*;
     use crate::rpc::connector::Io;
 
-    /// Counts its dials, which never end.
+    /// Counts its dials, which never complete.
     #[derive(Debug, Default)]
     struct Endless(Arc<AtomicUsize>);
 

@@ -1,8 +1,8 @@
-//! The table "Java exception → what to do".
+//! The meaning of each Java exception.
 //!
-//! A server's answer carries the exception's class; this table decides from it whether and where
-//! the call may be tried again, and whether a write that got it may have been applied. Exceptions
-//! inside a `Multi` answer carry no flag at all, so the class must be enough.
+//! A server's answer carries the exception's class. This table decides from it whether and where
+//! the call may be repeated, and whether a write that failed with it may have been applied.
+//! Exceptions inside a `Multi` answer carry no flag at all, so the class must be enough.
 
 use std::time::Duration;
 
@@ -11,26 +11,26 @@ use crate::{
     wire::frame::RemoteFault,
 };
 
-/// How a call that failed may be tried again.
+/// How a failed call may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recovery {
-    /// Locate the region again; it moved, split, merged or closed.
+    /// Locates the region again: it moved, split, merged or closed.
     Relocate,
-    /// Locate the region again, although the cause is unknown: the server may be aborting.
+    /// Locates the region again although the cause is unknown: the server may be aborting.
     Unexplained,
-    /// The same server will take it after a pause.
+    /// Repeats the call on the same server, after a pause.
     Wait,
-    /// The same server, after the longer pause for overloaded ones.
+    /// Repeats the call on the same server, after the longer pause for overloaded ones.
     WaitForLoad,
-    /// The same server, after the time that its quota names.
+    /// Repeats the call on the same server, after the time that its quota names.
     WaitFor(Duration),
-    /// The server is going or gone: forget its regions, locate the region again.
+    /// Forgets the regions of the server, which is stopping or gone, and locates the region again.
     LeaveServer,
-    /// The scanner is void; a new one may go on.
+    /// Opens a new scanner, because the scanner is void.
     OpenScanner,
-    /// Another server is the active master by now.
+    /// Looks up the active master again, because another server has taken over.
     FindMaster,
-    /// No use trying.
+    /// Does not repeat the call.
     Fail,
 }
 
@@ -96,8 +96,8 @@ impl Ruling {
         if do_not_retry || NEVER_RETRIED.contains(&name) {
             return Self {
                 recovery: Recovery::Fail,
-                // HBase's own are thrown before the write; who throws another one, and when, is not
-                // known.
+                // HBase throws these exceptions before the write. Which code throws another one,
+                // and when, is not known.
                 effect: match NEVER_RETRIED.contains(&name) {
                     true => Effect::None,
                     false => Effect::Unknown,
@@ -115,9 +115,9 @@ impl Ruling {
 
 const PACKAGE: &str = "org.apache.hadoop.hbase.";
 
-/// Classes, without HBase's package, and what they mean. Three scanner exceptions and
-/// `MasterStopped` are flagged "do not retry" by the server although there is a way on, so the
-/// table goes before the flag.
+/// Classes, without HBase's package, and their meanings. The server flags three scanner exceptions
+/// and `MasterStopped` as "do not retry" although the call can be continued, so the table precedes
+/// the flag.
 const TABLE: &[(&str, Recovery, Effect, ErrorKind)] = {
     use Effect::{None, Unknown};
     use ErrorKind as Kind;
@@ -245,18 +245,18 @@ const NEVER_RETRIED: &[&str] = &[
     "NotAllMetaRegionsOnlineException",
 ];
 
-/// How `CoprocessorHost` begins the `DoNotRetryIOException` for a coprocessor that broke. It may
-/// have been one that is called after the write, which stays applied then.
+/// The beginning of the message of `CoprocessorHost`'s `DoNotRetryIOException` for a broken
+/// coprocessor. Its hook may have run after the write, which is applied then.
 const COPROCESSOR_THREW: &str = "Coprocessor: '";
 
-/// How the methods of `RegionCoprocessorHost` and `WALCoprocessorHost` begin that call the hooks
-/// after a write (`postPut`, `postBatchMutate`, `postWALWrite`), as a trace shows them.
+/// The beginning, in a trace, of those methods of `RegionCoprocessorHost` and `WALCoprocessorHost`
+/// that call the hooks after a write (`postPut`, `postBatchMutate`, `postWALWrite`).
 const HOOK_AFTER: &str = "CoprocessorHost.post";
 
-/// The wait that a throttled call is given, in text like `1hr, 2mins, 3sec, 4ms`.
+/// Parses the wait of a throttled call, in text like `1hr, 2mins, 3sec, 4ms`.
 fn throttle_wait(message: &str) -> Duration {
     const DEFAULT: Duration = Duration::from_secs(1);
-    /// Longer than any deadline that is worth waiting for; the number is the peer's.
+    /// Longer than any deadline that is worth waiting for; the number comes from the peer.
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
     let Some((_, wait)) = message.rsplit_once("wait ") else {
         return DEFAULT;

@@ -1,4 +1,4 @@
-//! Whether a server that hangs up speaks TLS, which this client does not.
+//! Detection of servers that speak TLS, which this client does not.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -8,11 +8,11 @@ use tokio::{
 use super::connector::{Connector, DialTarget};
 use crate::wire::tls;
 
-/// How long the server has for its answer.
+/// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Greets the server in TLS on a connection of its own, and returns whether it answers in TLS:
-/// HBase closes a plain connection without a word where it takes no other
+/// Greets the server in TLS on a new connection, and returns whether it answers in TLS. HBase
+/// silently closes a plain connection if it accepts TLS only
 /// (`hbase.server.netty.tls.supportplaintext`).
 pub(super) async fn is_spoken(connector: &dyn Connector, target: &DialTarget, deadline: Instant) -> bool {
     let greeting = async {

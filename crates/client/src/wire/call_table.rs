@@ -1,4 +1,4 @@
-//! Which waiter an answer belongs to.
+//! The assignment of answers to waiters.
 
 use std::collections::{HashMap, hash_map::Entry};
 
@@ -6,8 +6,8 @@ use super::frame::CONNECTION_CALL_ID;
 
 /// The unanswered calls of one connection, by their ids.
 ///
-/// It knows neither sockets nor tasks: `W` is whatever wants to hear of the outcome. Answers come
-/// in any order, and for calls that were given up too, so an unknown id is nothing to worry about.
+/// It uses no sockets or tasks: `W` is the recipient of the outcome. Answers come in any order,
+/// also for calls that were given up, so an unknown id is no error.
 #[derive(Debug)]
 pub(crate) struct CallTable<W> {
     calls: HashMap<u32, Call<W>>,
@@ -22,7 +22,7 @@ struct Call<W> {
 }
 
 impl<W> CallTable<W> {
-    /// A table for at most `capacity` calls at a time.
+    /// Creates a table for at most `capacity` concurrent calls.
     pub(crate) fn new(capacity: usize) -> Self {
         Self::starting_at(0, capacity)
     }
@@ -35,13 +35,13 @@ impl<W> CallTable<W> {
         }
     }
 
-    /// Takes a waiter in and gives its call an id; hands it back when the table is full.
+    /// Adds a waiter and gives its call an id. Returns the waiter if the table is full.
     ///
-    /// Ids go round. Those still in use are passed over, and so is the one that means "the
-    /// connection". A call that was sent and then given up frees its id at once: it comes up again
-    /// after four thousand million other calls.
+    /// Ids wrap around. Skips ids in use, and the one that means "the connection". A call that was
+    /// sent and then given up frees its id at once; it is used again after four thousand million
+    /// other calls.
     pub(crate) fn insert(&mut self, waiter: W) -> Result<u32, W> {
-        // All ids but one: with more calls than that the search below would not end.
+        // All ids but one: with more calls the search below would not end.
         if self.calls.len() >= self.capacity.min(CONNECTION_CALL_ID as usize) {
             return Err(waiter);
         }
@@ -58,10 +58,8 @@ impl<W> CallTable<W> {
         }
     }
 
-    /// Says that the call is about to be written; `false` when it was given up, and then it must
-    /// not be.
-    ///
-    /// From here on the server may have seen it, so this comes before the first byte.
+    /// Marks a call as sent, before its first byte is written, because the server may see it from
+    /// then on. Returns `false` if the call was given up and must not be written.
     #[must_use]
     pub(crate) fn mark_sent(&mut self, id: u32) -> bool {
         match self.calls.get_mut(&id) {
@@ -73,39 +71,39 @@ impl<W> CallTable<W> {
         }
     }
 
-    /// Says that the call's request was not written whole after all, and never will be: the server
-    /// can't have done it.
+    /// Marks a call as not sent: its request was not written completely and never will be, so the
+    /// server cannot have executed it.
     pub(crate) fn mark_unsent(&mut self, id: u32) {
         if let Some(call) = self.calls.get_mut(&id) {
             call.sent = false;
         }
     }
 
-    /// The waiter that an answer is for; none when the call was given up before.
+    /// Removes the waiter of an answer. Returns `None` if the call was given up before.
     pub(crate) fn complete(&mut self, id: u32) -> Option<W> {
         self.calls.remove(&id).map(|call| call.waiter)
     }
 
-    /// Gives a call up, and says whether it was sent. A late answer is skipped.
+    /// Gives a call up, and returns whether it was sent. A late answer is skipped.
     pub(crate) fn cancel(&mut self, id: u32) -> Option<(bool, W)> {
         self.calls.remove(&id).map(|call| (call.sent, call.waiter))
     }
 
-    /// All waiters, because the connection is lost. A call that was not sent has not happened; of
-    /// of the others is unknown.
+    /// Removes all waiters, because the connection is lost. A call that was not sent was not
+    /// executed. The outcome of the others is unknown.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u32, bool, W)> + use<W> {
         std::mem::take(&mut self.calls)
             .into_iter()
             .map(|(id, call)| (id, call.sent, call.waiter))
     }
 
-    /// How many calls wait for an answer.
+    /// Returns the number of calls that wait for an answer.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether no call waits for an answer.
+    /// Returns whether no call waits for an answer.
     pub(crate) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }

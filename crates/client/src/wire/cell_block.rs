@@ -1,4 +1,4 @@
-//! Cells as they travel behind a message: key-values, one after the other.
+//! Cells after a message: key-values, one after the other.
 //!
 //! ```text
 //! int32 rest of this cell, int32 key, int32 value,
@@ -17,18 +17,18 @@ mod tags;
 
 pub(crate) use tags::expiry;
 
-/// How a connection's cells travel. It is agreed on once, when the connection is opened.
+/// The encoding of a connection's cells, which is negotiated when the connection is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Codec {
-    /// Without tags. Servers make tags from attributes, so that writes need nothing else.
+    /// Without tags. Servers create tags from attributes, so writes need no tags.
     #[default]
     KeyValue,
-    /// With the tags that the server has, of which a TTL is one.
+    /// With the server's tags, for example a TTL.
     KeyValueWithTags,
 }
 
 impl Codec {
-    /// The class that the server knows it by.
+    /// Returns the Java class of the codec.
     pub(crate) const fn class(self) -> &'static str {
         match self {
             Self::KeyValue => "org.apache.hadoop.hbase.codec.KeyValueCodec",
@@ -37,7 +37,7 @@ impl Codec {
     }
 }
 
-/// What of a key has a fixed width: the lengths of row and family, the timestamp, the kind.
+/// The fixed width of a key's parts: the lengths of row and family, the timestamp, the kind.
 #[cfg(test)]
 const KEY_OVERHEAD: usize = 2 + 1 + 8 + 1;
 
@@ -53,7 +53,7 @@ pub(crate) struct CellRef<'a> {
     pub(crate) value: &'a [u8],
 }
 
-/// Why bytes are not a block of cells, or a cell can't be one.
+/// Why bytes are not a block of cells, or a cell cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CellBlockError {
     #[error("the block ends in the middle of a cell")]
@@ -71,7 +71,7 @@ pub(crate) enum CellBlockError {
     },
 }
 
-/// Reads a block cell by cell, without allocating. After an error it ends.
+/// Reads a block cell by cell, without allocating. Ends after an error.
 #[derive(Clone, Debug)]
 pub(crate) struct CellBlockDecoder {
     rest: Bytes,
@@ -79,17 +79,17 @@ pub(crate) struct CellBlockDecoder {
 }
 
 impl CellBlockDecoder {
-    /// A reader of this block, written by this codec; an empty one has no cells.
+    /// Creates a reader of a block with this encoding. An empty block has no cells.
     pub(crate) const fn new(block: Bytes, codec: Codec) -> Self {
         Self { rest: block, codec }
     }
 
-    /// How the cells of this answer travel.
+    /// Returns the encoding of the cells.
     pub(crate) const fn codec(&self) -> Codec {
         self.codec
     }
 
-    /// Whether all cells were read.
+    /// Returns whether all cells were read.
     #[cfg(test)]
     pub(crate) fn is_at_end(&self) -> bool {
         self.rest.is_empty()
@@ -150,7 +150,7 @@ fn read_cell(block: &mut Bytes, codec: Codec) -> Result<Cell, CellBlockError> {
     Ok(Cell::new(row, family, qualifier, timestamp, kind, value).expiring(expiry))
 }
 
-/// The tags of a cell, without their length before them.
+/// Returns the tags of a cell, without the length before them.
 fn tags_of(mut behind: Bytes) -> Result<Bytes, CellBlockError> {
     match behind.try_get_u16() {
         Ok(len) if usize::from(len) == behind.len() => Ok(behind),
@@ -178,7 +178,7 @@ fn take(bytes: &mut Bytes, len: usize) -> Result<Bytes, CellBlockError> {
 }
 
 #[cfg(test)]
-/// Writes a cell to the end of a block; an error leaves the block as it was.
+/// Appends a cell to a block. Leaves the block unchanged on an error.
 pub(crate) fn encode_cell(block: &mut BytesMut, cell: &CellRef<'_>) -> Result<(), CellBlockError> {
     let limited = |part, len: usize, limit: usize| {
         if len <= limit {
@@ -196,7 +196,7 @@ pub(crate) fn encode_cell(block: &mut BytesMut, cell: &CellRef<'_>) -> Result<()
         i32::MAX as usize,
     )?;
     block.reserve(4 + len);
-    // All of these fit: they are parts of `len`, which does.
+    // All of these fit, because they are parts of `len`, which fits.
     block.put_i32(len as i32);
     block.put_i32(key as i32);
     block.put_i32(cell.value.len() as i32);

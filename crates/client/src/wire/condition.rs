@@ -1,9 +1,9 @@
 //! Conditions as messages: of the multi-row endpoint, and of changes of a single row.
 //!
-//! The endpoint's comparisons read "given OP stored". Given an empty value it answers every
-//! operator alike: true where the column is absent or empty. Given any other it answers false where
-//! the column is absent, whatever the operator; an empty stored value is compared like the others.
-//! All of a call's conditions must hold, so one of ours may be several of its.
+//! The endpoint's comparisons read "given OP stored". With an empty given value, every operator is
+//! true if the column is absent or empty. With any other given value, every operator is false if
+//! the column is absent; an empty stored value is compared like the others. All of a call's
+//! conditions must hold, so one condition of this client may become several messages.
 
 use bytes::Bytes;
 
@@ -15,9 +15,9 @@ const SMALLEST: &[u8] = &[0];
 
 /// Returns the messages that hold exactly if the condition does.
 ///
-/// [`Comparison::NotEqual`] alone has no such form: it is sent as "absent", or as "present and
-/// another", by what the caller knows of the cell. Where that is wrong, the server may say no to a
-/// condition that holds; never yes to one that doesn't.
+/// Only [`Comparison::NotEqual`] has no such form: it is sent as "absent", or as "present and
+/// another", depending on the caller's knowledge of the cell. If that is wrong, the server may
+/// reject a condition that holds, but never accepts one that does not.
 pub fn condition_messages(condition: &Condition, cell_is_absent: bool) -> Vec<pb::Condition> {
     let row = &condition.row;
     match &condition.check {
@@ -60,13 +60,13 @@ pub fn condition_messages(condition: &Condition, cell_is_absent: bool) -> Vec<pb
     }
 }
 
-/// The one message that holds exactly when the condition does, where a single row is checked and
-/// changed. None for
-/// [`Comparison::NotEqual`]: true of an absent cell and of others, it has no such form.
+/// Returns the one message that holds exactly if the condition does, for a check and change of a
+/// single row. Returns `None` for [`Comparison::NotEqual`], which is true for an absent cell and so
+/// has no such form.
 ///
-/// There an empty value given means "absent or empty" with every operator but `NOT_EQUAL`, by which
-/// it means the opposite; any other behaves as at the endpoint. "Less" must not be true of an empty
-/// value, which takes a filter.
+/// In such a message an empty given value means "absent or empty" with every operator except
+/// `NOT_EQUAL`, with which it means the opposite; any other value is compared as at the endpoint.
+/// "Less" must not be true of an empty value, which requires a filter.
 pub(crate) fn single_row_message(condition: &Condition) -> Option<pb::Condition> {
     match &condition.check {
         Check::Compare {
@@ -110,15 +110,15 @@ pub fn cell_equals(row: &Bytes, family: &Bytes, qualifier: &Bytes, value: Option
 /// Returns the condition that each of these columns of one row has this value. `None` means that it
 /// is absent; an empty value is a value.
 ///
-/// It can't be true of a row without any cell, so one of them at least must have a value. The
-/// server reads the whole row.
+/// The condition cannot hold for a row without any cell, so at least one of the columns must have a
+/// value. The server reads the whole row.
 pub fn columns_equal(row: &Bytes, columns: &[(Bytes, Bytes, Option<Bytes>)]) -> pb::Condition {
     row_passes(row, values(columns).collect())
 }
 
 /// Returns the condition that each of these columns has this value, as in [`columns_equal`], and
-/// that no other cell than these, with these timestamps, is in `all` the columns: detects a value
-/// that was changed and changed back.
+/// that the columns in `all` have no other cells than these, with these timestamps. This detects a
+/// value that was changed and changed back.
 pub fn columns_as_seen(
     row: &Bytes,
     columns: &[(Bytes, Bytes, Option<Bytes>)],
@@ -150,8 +150,8 @@ fn absent(row: &Bytes, family: &Bytes, qualifier: &Bytes) -> pb::Condition {
     cell_equals(row, family, qualifier, None)
 }
 
-/// Not smaller than the smallest value that is not empty: false for an empty one, and as always for
-/// an absent one.
+/// Returns the condition that a column is not smaller than the smallest non-empty value. It is
+/// false for an empty value and, as always, for an absent one.
 fn present(row: &Bytes, family: &Bytes, qualifier: &Bytes) -> pb::Condition {
     column(
         row,
@@ -179,7 +179,7 @@ fn column(
     }
 }
 
-/// The operator of a condition, which has the given value on its left.
+/// Returns the operator of a condition, which has the given value on its left.
 fn operator(comparison: Comparison) -> pb::CompareType {
     match comparison {
         Comparison::Equal => pb::CompareType::Equal,
@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// What a column condition asks, given value first, as the server reads it.
+    /// Returns the text of a column condition, given value first, as the server reads it.
     fn text(message: &pb::Condition) -> String {
         let comparator = message.comparator.clone().unwrap();
         assert_eq!(comparator.name, "org.apache.hadoop.hbase.filter.BinaryComparator");

@@ -1,4 +1,4 @@
-//! What a client says about itself, once per connection.
+//! The connection header: the client's description of itself, sent once per connection.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
@@ -9,22 +9,22 @@ use super::{
     preamble::{AuthMethod, preamble},
 };
 
-/// What a connection is for. It is bound to one service for its life, so the same server may need
-/// several.
+/// The service of a connection. A connection is bound to one service, so the same server may need
+/// several connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Service {
-    /// Rows, on region servers.
+    /// Reads and writes of rows, on region servers.
     Client,
-    /// The upkeep of regions, on region servers.
+    /// Maintenance of regions, on region servers.
     Admin,
     /// Tables and regions, on the active master.
     Master,
-    /// Where the cluster's parts are: the registry without ZooKeeper.
+    /// The RPC registry: the locations of `hbase:meta` and the active master.
     ClientMeta,
 }
 
 impl Service {
-    /// The short name that the server looks it up by.
+    /// Returns the short name of the service on the server.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Client => "ClientService",
@@ -35,16 +35,15 @@ impl Service {
     }
 }
 
-/// The preamble and the connection header in one piece: some servers are slow to piece them
-/// together.
+/// Returns the preamble and the connection header in one piece: some servers are slow with pieces.
 ///
-/// Nothing answers this when it is accepted; requests may follow in the same write.
+/// The server does not answer it; requests may follow in the same write.
 pub(crate) fn opening(service: Service, codec: Codec, effective_user: &str) -> Bytes {
     let header = header(service, codec, effective_user).encode_to_vec();
     let preamble = preamble(AuthMethod::Simple);
     let mut out = BytesMut::with_capacity(preamble.len() + 4 + header.len());
     out.put_slice(&preamble);
-    // Unlike everything that follows, the header has a fixed-width length and no varint.
+    // Unlike the parts of later frames, the header has a fixed-width length instead of a varint.
     out.put_i32(i32::try_from(header.len()).unwrap_or(i32::MAX));
     out.put_slice(&header);
     out.freeze()
@@ -63,8 +62,8 @@ fn header(service: Service, codec: Codec, effective_user: &str) -> pb::Connectio
     }
 }
 
-/// A server that receives no version answers as it would a client of before 1.2: cells inline,
-/// other exceptions, calls that block. It only looks at the two numbers.
+/// Without a version the server answers as to a client before 1.2: with inline cells, other
+/// exceptions and blocking calls. It reads only the two numbers.
 fn version_info() -> pb::VersionInfo {
     pb::VersionInfo {
         version: "2.6.0".to_owned(),

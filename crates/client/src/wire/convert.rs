@@ -1,7 +1,7 @@
-//! Between HBase's messages and our model.
+//! Conversions between HBase's messages and the model.
 //!
-//! A decoder does not miss required fields, so what comes in is checked here: a name that is empty,
-//! a row that is not the one its cells name.
+//! A decoder does not report missing required fields, so incoming messages are checked here, for
+//! example for an empty name, or a row that differs from that of its cells.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::model::{
     RegionInfo, Row, Scan, Selection, ServerName, TableDescriptor, TableName, TableState, TimeRange,
 };
 
-/// An answer that parses but can't be meant.
+/// An answer that can be parsed but is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConvertError {
     #[error("{0}")]
@@ -75,7 +75,7 @@ pub(crate) fn table_name_message(table: &TableName) -> pb::TableName {
     }
 }
 
-/// A region of `hbase:meta`'s own form; `name` is the row key that it stood under.
+/// Converts a region of `hbase:meta`; `name` is its row key there.
 pub(crate) fn region_info(name: Bytes, message: pb::RegionInfo) -> Result<RegionInfo, ConvertError> {
     Ok(RegionInfo {
         table: table_name(&message.table_name)?,
@@ -88,7 +88,7 @@ pub(crate) fn region_info(name: Bytes, message: pb::RegionInfo) -> Result<Region
     })
 }
 
-/// A region as region servers want it named: by its full name.
+/// Specifies a region for region servers, by its full name.
 pub(crate) fn region_specifier(region: &RegionInfo) -> pb::RegionSpecifier {
     pb::RegionSpecifier {
         r#type: pb::region_specifier::RegionSpecifierType::RegionName.into(),
@@ -96,7 +96,7 @@ pub(crate) fn region_specifier(region: &RegionInfo) -> pb::RegionSpecifier {
     }
 }
 
-/// A region as the master wants it named: by its encoded name.
+/// Specifies a region for the master, by its encoded name.
 pub(crate) fn encoded_region_specifier(region: &RegionInfo) -> pb::RegionSpecifier {
     pb::RegionSpecifier {
         r#type: pb::region_specifier::RegionSpecifierType::EncodedRegionName.into(),
@@ -104,7 +104,7 @@ pub(crate) fn encoded_region_specifier(region: &RegionInfo) -> pb::RegionSpecifi
     }
 }
 
-/// A region as the master takes it for a split.
+/// Specifies a region for a split by the master.
 pub(crate) fn region_info_message(region: &RegionInfo) -> pb::RegionInfo {
     pb::RegionInfo {
         region_id: region.region_id,
@@ -146,7 +146,7 @@ pub(crate) fn get_message(get: &Get) -> pb::Get {
     }
 }
 
-/// What a scan asks of one region, from `start` on.
+/// Returns the request of a scan for one region, from `start` on.
 pub(crate) fn scan_message(
     scan: &Scan,
     start: &Bytes,
@@ -172,13 +172,13 @@ pub(crate) fn scan_message(
 }
 
 fn scan_filter(scan: &Scan) -> Option<pb::Filter> {
-    // One row is the range itself.
+    // A single row is the range itself.
     let only_rows = (scan.rows.len() > 1).then(|| filter::only_rows(&scan.rows));
     let asked_for = scan.selection.filter.as_ref().map(filter_message);
     let mut filters: Vec<_> = [only_rows, scan.chance.map(filter::random_rows), asked_for]
         .into_iter()
         .flatten()
-        // The last one, because it takes the values away.
+        // The last filter, because it removes the values.
         .chain(scan.value_lengths.then(filter::value_lengths))
         .collect();
     match filters.len() {
@@ -299,7 +299,8 @@ fn markers(delete: &Delete) -> ByFamily {
             QualifierValue {
                 qualifier,
                 timestamp,
-                // Absent reads as "one version", which deletes something else than what was asked.
+                // The server reads a missing type as "one version", which would delete something
+                // else.
                 delete_type: Some(kind.into()),
                 ..QualifierValue::default()
             },
@@ -308,7 +309,7 @@ fn markers(delete: &Delete) -> ByFamily {
     families
 }
 
-/// Cells of a mutation, gathered by family as the message has them.
+/// The cells of a mutation, grouped by family as in the message.
 #[derive(Default)]
 struct ByFamily {
     values: Vec<pb::mutation_proto::ColumnValue>,
@@ -326,12 +327,12 @@ impl ByFamily {
     }
 }
 
-/// The cells of a result, all of one row. None when it has none.
+/// Returns the cells of a result, all of one row, or `None` if it has none.
 pub(crate) fn row(result: pb::Result, block: &mut CellBlockDecoder) -> Result<Option<Row>, ConvertError> {
     row_of(cells(result, block)?)
 }
 
-/// The cells of a result: inside the message, or the next ones of the cell block.
+/// Returns the cells of a result, from the message or from the cell block.
 pub(crate) fn cells(result: pb::Result, block: &mut CellBlockDecoder) -> Result<Vec<Cell>, ConvertError> {
     let codec = block.codec();
     let mut cells = result
@@ -346,7 +347,7 @@ pub(crate) fn cells(result: pb::Result, block: &mut CellBlockDecoder) -> Result<
     Ok(cells)
 }
 
-/// The row that all of the cells are of.
+/// Returns the row of all cells.
 pub(crate) fn row_of(cells: Vec<Cell>) -> Result<Option<Row>, ConvertError> {
     let Some(first) = cells.first() else {
         return Ok(None);
@@ -358,7 +359,7 @@ pub(crate) fn row_of(cells: Vec<Cell>) -> Result<Option<Row>, ConvertError> {
     }
 }
 
-/// A cell inside a message. It says when it expires where it would in a block.
+/// Converts a cell inside a message. Sets its expiry only with the codec for tags, as in a block.
 fn inline_cell(cell: pb::Cell, codec: Codec) -> Result<Cell, ConvertError> {
     let kind = u8::try_from(cell.cell_type.unwrap_or(0)).unwrap_or(0);
     let timestamp = cell.timestamp.unwrap_or(0);
@@ -377,7 +378,8 @@ fn inline_cell(cell: pb::Cell, codec: Codec) -> Result<Cell, ConvertError> {
     .expiring(expiry))
 }
 
-/// The next cells of a block. `count` is the peer's word: memory follows the cells, not the number.
+/// Takes the next cells of a block. Allocates by the cells themselves, because the peer chooses
+/// `count`.
 fn take_cells(block: &mut CellBlockDecoder, count: usize) -> Result<Vec<Cell>, ConvertError> {
     let mut cells = Vec::with_capacity(count.min(1_024));
     for _ in 0..count {
@@ -386,8 +388,8 @@ fn take_cells(block: &mut CellBlockDecoder, count: usize) -> Result<Vec<Cell>, C
     Ok(cells)
 }
 
-/// The rows of a scan's answer, in order, each with whether more of its cells follow in the next
-/// one.
+/// Returns the rows of a scan's answer in order, each with whether more of its cells follow in the
+/// next answer.
 pub(crate) fn scanned_rows(
     answer: &mut pb::ScanResponse,
     mut block: CellBlockDecoder,

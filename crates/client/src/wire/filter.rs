@@ -1,7 +1,7 @@
 //! Filters and comparators as messages.
 //!
 //! In a filter the operator reads "stored OP given", in a column condition
-//! ([`condition`](super::condition)) the other way round. Both were seen on real servers.
+//! ([`condition`](super::condition)) the other way round. Both were observed on real servers.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use crate::model::{BitOperation, Comparator, ComparatorKind, Comparison, Filter,
 
 /// The Java package of filters and comparators.
 const PACKAGE: &str = "org.apache.hadoop.hbase.filter.";
-/// What every number of eight bytes has in common with no other value: its length, and some bit of
-/// this or its own.
+/// A mask that all numbers of eight bytes match and no other value does: its length, and some bit
+/// set in the mask or in the number.
 const EIGHT_BYTES: [u8; 8] = [0xff; 8];
-/// The bit that negative numbers have set.
+/// The bit that is set in negative numbers.
 const SIGN: [u8; 8] = [0x80, 0, 0, 0, 0, 0, 0, 0];
 
 pub(crate) fn filter_message(filter: &Filter) -> pb::Filter {
@@ -63,8 +63,8 @@ pub(crate) fn filter_message(filter: &Filter) -> pb::Filter {
     }
 }
 
-/// A filter for the newest version of each column, where its value is not empty. A filter alone is
-/// asked about every version that the family keeps: an old one would do for a condition.
+/// Returns a filter for the newest version of each column, if its value is not empty. The server
+/// applies a filter to every version that the family keeps, so an old one could fulfil a condition.
 pub(super) fn newest_not_empty(filter: &Filter) -> pb::Filter {
     let not_empty = Leaf {
         operator: pb::CompareType::NotEqual,
@@ -73,7 +73,7 @@ pub(super) fn newest_not_empty(filter: &Filter) -> pb::Filter {
     all(vec![newest(), value_filter(not_empty), filter_message(filter)])
 }
 
-/// A filter for rows of these keys, which the server seeks one after the other.
+/// Returns a filter for rows of these keys, which the server seeks one after the other.
 pub(super) fn only_rows(rows: &BTreeSet<Bytes>) -> pb::Filter {
     let row_range_list = rows
         .iter()
@@ -87,20 +87,20 @@ pub(super) fn only_rows(rows: &BTreeSet<Bytes>) -> pb::Filter {
     named("MultiRowRangeFilter", &pb::MultiRowRangeFilter { row_range_list })
 }
 
-/// A filter for rows that each have this chance to pass.
+/// Returns a filter that each row passes with this probability.
 pub(super) fn random_rows(chance: f32) -> pb::Filter {
     named("RandomRowFilter", &pb::RandomRowFilter { chance })
 }
 
-/// A filter that has each value come as its length.
+/// Returns a filter that replaces each value by its length.
 pub(super) fn value_lengths() -> pb::Filter {
     named("KeyOnlyFilter", &pb::KeyOnlyFilter { len_as_val: true })
 }
 
-/// A filter for rows in which the newest version of a column has this value; none is that there is
-/// no such column.
+/// Returns a filter for rows in which the newest version of a column has this value. `None` means
+/// that the column is absent.
 pub(super) fn column_equals(family: &Bytes, qualifier: &Bytes, value: Option<&Bytes>) -> pb::Filter {
-    // Nothing is less than an empty value, so a column that is there has none that passes.
+    // Nothing is less than an empty value, so no existing column passes.
     let (operator, given) = match value {
         Some(value) => (pb::CompareType::Equal, value.clone()),
         None => (pb::CompareType::Less, Bytes::new()),
@@ -116,8 +116,8 @@ pub(super) fn column_equals(family: &Bytes, qualifier: &Bytes, value: Option<&By
     named("SingleColumnValueFilter", &message)
 }
 
-/// A filter for rows whose newest cells in these columns, by their qualifiers, are of those
-/// qualifiers and timestamps.
+/// Returns a filter for rows whose newest cells in these columns have only these qualifiers and
+/// timestamps.
 pub(super) fn no_cells_but(columns: &Comparator, cells: &[(Bytes, u64)]) -> pb::Filter {
     let qualifier = |comparison, comparator| filter_message(&Filter::qualifier(comparison, comparator));
     let others = qualifier(Comparison::NotEqual, columns.clone());
@@ -135,10 +135,10 @@ pub(super) fn no_cells_but(columns: &Comparator, cells: &[(Bytes, u64)]) -> pb::
     named("SkipFilter", &pb::SkipFilter { filter })
 }
 
-/// A filter that passes every row, and has the server show only the newest version of each column
-/// to its siblings.
+/// Returns a filter that every row passes, and that makes the server apply the other filters only
+/// to the newest version of each column.
 pub(super) fn newest() -> pb::Filter {
-    // For its answer to every cell: include it, and go on with the next column.
+    // It answers for every cell: include it, and continue with the next column.
     named(
         "ColumnCountGetFilter",
         &pb::ColumnCountGetFilter { limit: i32::MAX },
@@ -154,7 +154,7 @@ pub(super) fn binary(value: Bytes) -> pb::Comparator {
     )
 }
 
-/// Equal to what begins with these bytes.
+/// Returns a comparator that is equal to all values with this prefix.
 pub(super) fn beginning(prefix: Bytes) -> pb::Comparator {
     let message = pb::BinaryPrefixComparator {
         comparable: comparable(prefix),
@@ -162,7 +162,7 @@ pub(super) fn beginning(prefix: Bytes) -> pb::Comparator {
     comparator_message("BinaryPrefixComparator", &message)
 }
 
-/// One comparison that the server has.
+/// One comparison of the server.
 struct Leaf {
     operator: pb::CompareType,
     comparator: pb::Comparator,
@@ -186,7 +186,7 @@ fn value_filter(leaf: Leaf) -> pb::Filter {
     )
 }
 
-/// A comparison, made of those that the server has; `wrap` says of what.
+/// Builds a comparison from those of the server; `wrap` determines what is compared.
 fn compare(comparison: Comparison, comparator: &Comparator, wrap: &dyn Fn(Leaf) -> pb::Filter) -> pb::Filter {
     let leaf = |comparison, comparator| {
         wrap(Leaf {
@@ -203,8 +203,8 @@ fn compare(comparison: Comparison, comparator: &Comparator, wrap: &dyn Fn(Leaf) 
             if !comparison.asks_for_order() {
                 return leaf(comparison, binary(bytes));
             }
-            // HBase's LongComparator makes the whole call fail at the first cell that has not eight
-            // bytes. Numbers of one sign are ordered as their bytes are, and any negative one is
+            // HBase's LongComparator fails the whole call at the first cell that is not eight bytes
+            // wide. Numbers of one sign have the order of their bytes, and any negative number is
             // less than the others.
             let equal_bits =
                 |comparison, operation, mask| leaf(comparison, bits(operation, Bytes::copy_from_slice(mask)));
@@ -226,7 +226,7 @@ fn compare(comparison: Comparison, comparator: &Comparator, wrap: &dyn Fn(Leaf) 
     }
 }
 
-/// The operator of a filter, which has what is stored on its left.
+/// Returns the operator of a filter, which has the stored value on its left.
 fn operator(comparison: Comparison) -> pb::CompareType {
     match comparison {
         Comparison::Equal => pb::CompareType::Equal,

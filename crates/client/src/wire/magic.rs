@@ -1,12 +1,12 @@
-//! What HBase puts before a message that it stores, in ZooKeeper and in `hbase:meta`.
+//! The prefix of messages that HBase stores in ZooKeeper and in `hbase:meta`.
 
 use bytes::{Buf, Bytes};
 use prost::Message;
 
-/// Stands before every stored message but the table states of `hbase:meta`.
+/// Precedes every stored message except the table states of `hbase:meta`.
 const MAGIC: &[u8] = b"PBUF";
 
-/// Why stored bytes are not the message that was looked for.
+/// Why stored bytes are not the expected message.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MagicError {
     #[error("the stored bytes do not begin with PBUF")]
@@ -15,7 +15,7 @@ pub(crate) enum MagicError {
     Malformed(#[source] prost::DecodeError),
 }
 
-/// Reads a message with `PBUF` before it: a value of `hbase:meta`.
+/// Reads a message after `PBUF`: a value of `hbase:meta`.
 pub(crate) fn decode_stored<M: Message + Default>(bytes: Bytes) -> Result<M, MagicError> {
     M::decode(strip_magic(bytes)?).map_err(MagicError::Malformed)
 }

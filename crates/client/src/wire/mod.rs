@@ -1,24 +1,23 @@
-//! The bytes of HBase's protocol. No sockets, no tasks and no clock: the caller provides the
-//! bytes.
+//! The bytes of HBase's protocol. No sockets, no tasks and no clock: the caller provides the bytes.
 //!
-//! - [`connection_header`]: what a client says first, with the [`preamble`] before it;
-//! - [`frame`]: requests out, responses in;
-//! - [`cell_block`]: the cells that travel behind a message instead of inside it;
-//! - [`call_table`]: which waiter an answer belongs to;
-//! - [`convert`]: between messages and the model;
-//! - [`condition`] and `filter`: what is asked of rows and cells, in forms that mean the same on
+//! - [`connection_header`]: the client's first bytes, after the [`preamble`];
+//! - [`frame`]: requests and responses;
+//! - [`cell_block`]: the cells after a message instead of inside it;
+//! - [`call_table`]: the assignment of answers to waiters;
+//! - [`convert`]: conversions between messages and the model;
+//! - [`condition`] and `filter`: conditions on rows and cells, in forms with the same meaning on
 //!   the server;
-//! - [`parts`]: how many sub-messages an answer has, before it is decoded;
+//! - [`parts`]: the number of sub-messages of an answer, before it is decoded;
 //! - [`ping`]: a request that every server answers at once;
-//! - [`procedures`]: what a procedure of the master is about;
-//! - [`tls`]: as much of it as shows that a server speaks something else;
-//! - [`magic`] and `znode`: what stands before messages that are stored in `hbase:meta` and in
+//! - [`procedures`]: the table of a procedure of the master;
+//! - [`tls`]: detection of TLS;
+//! - [`magic`] and `znode`: the prefixes of messages that are stored in `hbase:meta` and in
 //!   ZooKeeper;
 //! - [`pb`]: the messages themselves.
 //!
-//! What must stay true: nothing a peer sends makes this layer panic, or allocate by an announced
-//! length alone. Each file has a small error of its own; the layer above knows the call and turns
-//! it into [`crate::Error`].
+//! Invariants: no bytes from a peer make this layer panic, or allocate by an announced length
+//! alone. Each file has a small error of its own; the layer above adds the call and converts it
+//! into [`crate::Error`].
 
 pub(crate) mod call_table;
 pub(crate) mod cell_block;
@@ -38,9 +37,9 @@ pub(crate) mod znode;
 
 /// HBase's messages, generated from `schemas/proto` by `tests/codegen.rs`.
 ///
-/// A decoder does not miss required fields: a message without one reads as if the field were empty,
-/// zero, or the first of its enum. A reader of an answer must not take such a value for something
-/// the server said.
+/// A decoder does not report missing required fields: it reads such a field as empty, zero, or the
+/// first value of its enum. A reader of an answer must not take such a value for one that the
+/// server sent.
 #[rustfmt::skip]
 #[allow(
     dead_code,

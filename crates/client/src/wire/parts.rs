@@ -1,17 +1,17 @@
-//! How many sub-messages an answer has, counted before memory is spent on them.
+//! The number of sub-messages of an answer, counted before memory is spent on them.
 //!
-//! Two bytes are enough for a sub-message, and the decoder makes a struct of up to 192 bytes of it:
-//! 256 MiB would become 24 GiB. Cells in a block need no such count: the shortest has 24 bytes, and
+//! A sub-message can have two bytes, and the decoder turns it into a struct of up to 192 bytes: 256
+//! MiB would become 24 GiB. Cells in a block need no such count: the shortest has 24 bytes, and
 //! becomes one of 152.
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
-/// How many an answer of any length may have.
+/// The number of sub-messages that an answer of any length may have.
 const FREE: usize = 2 << 20;
-/// How many bytes there must be for each beyond that. A cell has more.
+/// The number of bytes that each further sub-message requires. A cell has more.
 const BYTES: usize = 16;
 
-/// The fields of a message whose own sub-messages are counted too, by their numbers.
+/// The fields of a message whose own sub-messages are counted too, by field number.
 struct CountedFields(&'static [(u32, Self)]);
 
 const PLAIN: CountedFields = CountedFields(&[]);
@@ -25,13 +25,13 @@ const NAMESPACES: CountedFields = CountedFields(&[(1, PLAIN)]);
 const CLUSTER_STATUS: CountedFields =
     CountedFields(&[(1, CountedFields(&[(2, CountedFields(&[(2, PLAIN)]))]))]);
 
-/// Why an answer is not decoded.
+/// The reason why an answer is not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it has more than {0} parts, which is more than its length allows")]
 pub(crate) struct TooManyParts(usize);
 
-/// Refuses the answer of a method if decoding it would take far more memory than it is long: more
-/// than some 400 MiB, and twelve times its length. What is no message is left to the decoder.
+/// Rejects the answer of a method if decoding it would take far more memory than its length: more
+/// than some 400 MiB, and twelve times its length. Leaves invalid messages to the decoder.
 pub(crate) fn check(method: &str, answer: &[u8]) -> Result<(), TooManyParts> {
     let fields = match method {
         "Get" | "Mutate" => &GET,
@@ -48,7 +48,8 @@ pub(crate) fn check(method: &str, answer: &[u8]) -> Result<(), TooManyParts> {
     count(answer, fields, &mut left).ok_or(TooManyParts(limit))
 }
 
-/// Takes what a message has off what it may have; `None` if that is too much.
+/// Subtracts the number of a message's parts from the remaining number. Returns `None` if there are
+/// too many.
 fn count(mut message: &[u8], fields: &CountedFields, left: &mut usize) -> Option<()> {
     while let Some((tag, part)) = next_part(&mut message) {
         *left = left.checked_sub(1)?;
@@ -60,7 +61,8 @@ fn count(mut message: &[u8], fields: &CountedFields, left: &mut usize) -> Option
     Some(())
 }
 
-/// The next field that may be a sub-message; `None` at the end, and where the decoder will stop.
+/// Returns the next field that may be a sub-message, or `None` at the end, and where the decoder
+/// will stop.
 fn next_part<'a>(message: &mut &'a [u8]) -> Option<(u32, &'a [u8])> {
     while !message.is_empty() {
         let (tag, kind) = decode_key(message).ok()?;
@@ -84,7 +86,7 @@ mod tests {
     use super::*;
     use crate::wire::pb;
 
-    /// A field with this content.
+    /// Returns a field with this content.
     fn field(tag: u8, content: &[u8]) -> Vec<u8> {
         let mut field = vec![tag << 3 | 2];
         prost::encoding::encode_varint(content.len() as u64, &mut field);
@@ -92,7 +94,7 @@ mod tests {
         field
     }
 
-    /// Fields of two bytes each.
+    /// Returns fields of two bytes each.
     fn tiny(tag: u8) -> Vec<u8> {
         [tag << 3 | 2, 0].repeat(3 << 20)
     }

@@ -1,9 +1,9 @@
-//! A request that every server answers at once, whatever else it does.
+//! A request that every server answers at once, whatever its load.
 //!
-//! HBase has no ping of its own that is answered (`RpcClient.PING_CALL_ID` was one way). Region
-//! servers get a read of a region that does not exist, with the priority of system tables, whose
-//! handlers are never taken by users' calls; the answer is a `NotServingRegionException`, which
-//! servers neither log nor check rights for.
+//! HBase has no ping with an answer (`RpcClient.PING_CALL_ID` was one way). Region servers receive
+//! a read of a region that does not exist, with the priority of system tables, whose handlers
+//! users' calls never occupy. The answer is a `NotServingRegionException`, which servers do not log
+//! and for which they check no permissions.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use super::{
     pb,
 };
 
-/// No region has this name: names of regions begin with their table's and end with a hash.
+/// No region has this name, because region names begin with the table's name and end with a hash.
 const NO_REGION: &[u8] = b"ping";
 /// `HConstants.SYSTEMTABLE_QOS`: without it a call for a system table waits behind users' calls.
 pub(crate) const SYSTEM_PRIORITY: u32 = 200;
 
-/// A ping of a service.
+/// Returns a ping of a service.
 pub(crate) fn request(service: Service, call_id: u32, timeout: Duration) -> Result<RequestFrame, FrameError> {
     let no_cells = Bytes::new();
     let priority = Some(SYSTEM_PRIORITY);
@@ -38,7 +38,7 @@ pub(crate) fn request(service: Service, call_id: u32, timeout: Duration) -> Resu
             };
             encode_request(call_id, "Get", &request, no_cells, timeout, priority, MAX_FRAME)
         }
-        // The messages of the others are empty.
+        // The messages of the other services are empty.
         Service::Admin => encode_request(
             call_id,
             "GetServerInfo",

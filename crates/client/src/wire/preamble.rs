@@ -1,14 +1,14 @@
 //! The first six bytes of a connection.
 
-/// How the client says who it is; the last byte of the preamble.
+/// The authentication method of the client, which is the last byte of the preamble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum AuthMethod {
-    /// The user's name in the connection header, and the server believes it.
+    /// The user's name is in the connection header, and the server does not verify it.
     Simple = 80,
 }
 
-/// `HBas`, the version of the protocol (0, ever since), and the way of authentication.
+/// Returns `HBas`, the version of the protocol (always 0), and the authentication method.
 pub(crate) const fn preamble(auth: AuthMethod) -> [u8; 6] {
     [b'H', b'B', b'a', b's', 0, auth as u8]
 }

@@ -1,11 +1,11 @@
-//! What a procedure of the master is about.
+//! The table of a procedure of the master.
 
 use prost::Message;
 
 use super::{convert, pb};
 use crate::model::TableName;
 
-/// Whether a procedure that has not ended makes or changes a table.
+/// Returns whether a procedure that has not ended creates or changes a table.
 pub(crate) fn is_changing(procedure: &pb::Procedure, table: &TableName) -> bool {
     use pb::ProcedureState::{Rolledback, Success};
     !matches!(procedure.state(), Rolledback | Success)
@@ -16,8 +16,8 @@ pub(crate) fn is_changing(procedure: &pb::Procedure, table: &TableName) -> bool 
             .any(|changed| changed == *table)
 }
 
-/// The table of the state of a `CreateTableProcedure` or a `ModifyTableProcedure`; others are about
-/// no table, or end with one of these.
+/// Returns the table in the state of a `CreateTableProcedure` or a `ModifyTableProcedure`. Other
+/// procedures have no table, or end with one of these.
 fn changed_table(state: &pb::StateMessage) -> Option<TableName> {
     let value = state.value();
     let schema = match state.type_url().rsplit('.').next()? {

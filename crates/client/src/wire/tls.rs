@@ -1,4 +1,4 @@
-//! As much of TLS as distinguishes it from HBase's protocol.
+//! The parts of TLS that distinguish it from HBase's protocol.
 
 /// The number of bytes of an answer that distinguish them.
 pub(crate) const BEGINNING: usize = 3;
@@ -6,15 +6,15 @@ pub(crate) const BEGINNING: usize = 3;
 const ALERT: u8 = 0x15;
 const HANDSHAKE: u8 = 0x16;
 
-/// Whether bytes that a server sent first are the beginning of a TLS record: an alert or a
+/// Returns whether the first bytes of a server are the beginning of a TLS record: an alert or a
 /// handshake, of SSL 3.0 to TLS 1.3. No frame of HBase's is that long.
 pub(crate) fn is_answer(bytes: &[u8]) -> bool {
     matches!(bytes, [ALERT | HANDSHAKE, 3, 0..=4, ..])
 }
 
-/// A `ClientHello` that any TLS server answers, if only with an alert.
+/// Returns a `ClientHello` that any TLS server answers, if only with an alert.
 pub(crate) fn client_hello() -> Vec<u8> {
-    // TLS 1.2, 32 bytes of randomness that nothing depends on, no session, common cipher suites, no
+    // TLS 1.2, 32 random bytes without significance, no session, common cipher suites, no
     // compression.
     let suites = [0xc02f_u16, 0xc030, 0xc02b, 0xc02c, 0x009c, 0x009d, 0x002f, 0x0035];
     let mut body = vec![3, 3];

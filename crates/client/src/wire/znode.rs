@@ -1,14 +1,14 @@
-//! What is in a znode: a stored message, with the id of its writer before it or not.
+//! The contents of a znode: a stored message, with or without the id of its writer.
 
 use bytes::{Buf, Bytes};
 use prost::Message;
 
 use super::magic::{MagicError, decode_stored};
 
-/// The first byte of a znode that says who wrote it.
+/// The first byte of a znode that contains the id of its writer.
 const WRITER_FOLLOWS: u8 = 0xff;
 
-/// Why a znode does not hold the message that was looked for.
+/// Why a znode does not contain the expected message.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ZnodeError {
     #[error("the id of the writer has the length {0}, which is not there")]
@@ -19,7 +19,7 @@ pub(crate) enum ZnodeError {
     Stored(#[from] MagicError),
 }
 
-/// Reads the message in a znode, whether or not its writer's id stands before it.
+/// Reads the message in a znode, with or without its writer's id.
 pub(crate) fn decode_znode<M: Message + Default>(mut data: Bytes) -> Result<M, ZnodeError> {
     if data.first() == Some(&WRITER_FOLLOWS) {
         data.advance(1);

@@ -223,7 +223,7 @@ fn rows() -> impl Strategy<Value = Bytes> {
 
 proptest! {
     /// The law that makes transactions possible: rows of one partition are in one region, whatever
-    /// regions the server's own cut of split points can make.
+    /// regions the server's split restriction can produce.
     #[test]
     fn allowed_boundaries_never_separate_rows_of_a_partition(rule in rules(), a in rows(), b in rows(), split in rows()) {
         let boundary = rule.partition_of(&split).prefix().clone();

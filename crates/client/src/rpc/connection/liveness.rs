@@ -1,4 +1,4 @@
-//! Whether the peer of a connection is still there.
+//! Detection of a connection whose peer is gone.
 //!
 //! A peer that vanishes without closing its sockets (a machine without power, a firewall that
 //! forgot the connection) looks like one that is slow. A ping distinguishes the two, a request
@@ -19,13 +19,13 @@ use tokio::time::Instant;
 /// How long a call waits while nothing comes in before the peer is pinged. Longer than a usual
 /// pause of a JVM.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
-/// How long the peer has to answer a ping.
+/// How long the peer may take to answer a ping.
 pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(3);
 /// A connection that was quiet for this long is pinged before it carries a call that must not be
 /// sent twice.
 pub(super) const IDLE: Duration = Duration::from_secs(10);
 
-/// What came in on a connection, what a slow peer took, and when it was last pinged.
+/// The bytes that came in on a connection or were taken by a slow peer, and the last ping.
 #[derive(Debug)]
 pub(super) struct Liveness {
     born: Instant,
@@ -34,7 +34,7 @@ pub(super) struct Liveness {
     heard: AtomicBool,
     /// When the peer last showed that it is there, in milliseconds since `born`.
     last_sign: AtomicU64,
-    /// The number of times that it did, which detects one since a ping, however short the time.
+    /// The number of these signs, which detects one after a ping, however short the time.
     signs: AtomicU64,
     last_ping: Mutex<Option<Ping>>,
 }
@@ -45,14 +45,14 @@ struct Ping {
     signs: u64,
 }
 
-/// What a call does that has waited for a while.
+/// The next step of a call that has waited for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
-    /// It checks again at this time.
+    /// Check again at this time.
     Again(Instant),
-    /// It pings the peer. Returned to one caller at a time.
+    /// Ping the peer. Returned to one caller at a time.
     Ping,
-    /// It gives up: the peer does not answer pings.
+    /// Give up: the peer does not answer pings.
     Silent,
 }
 
@@ -68,37 +68,37 @@ impl Liveness {
         }
     }
 
-    /// Notes that bytes came in.
+    /// Records that bytes came in.
     pub(super) fn hear(&self) {
         self.last_heard.store(self.age(), Ordering::Relaxed);
         self.heard.store(true, Ordering::Relaxed);
         self.note_sign();
     }
 
-    /// Notes a sign of life: bytes came in, or a socket that had no room for more of a request has
-    /// some again, because the peer took some.
+    /// Records a sign of life: bytes came in, or a full socket has room for more of a request,
+    /// because the peer took some bytes.
     pub(super) fn note_sign(&self) {
         self.last_sign.store(self.age(), Ordering::Relaxed);
         self.signs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Milliseconds since `born`.
+    /// Returns the milliseconds since `born`.
     fn age(&self) -> u64 {
         u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Whether anything ever came in.
+    /// Returns whether any bytes ever came in.
     pub(super) fn has_heard(&self) -> bool {
         self.heard.load(Ordering::Relaxed)
     }
 
-    /// How long ago the last byte came in.
+    /// Returns the time since the last byte came in.
     pub(super) fn silent_for(&self) -> Duration {
         let last_heard = Duration::from_millis(self.last_heard.load(Ordering::Relaxed));
         self.born.elapsed().saturating_sub(last_heard)
     }
 
-    /// Decides for a call that has waited since then.
+    /// Decides the next step of a call that has waited since then.
     pub(super) fn check(&self, waiting_since: Instant) -> Check {
         let mut last_ping = self.last_ping.lock().unwrap_or_else(PoisonError::into_inner);
         let signs = self.signs.load(Ordering::Relaxed);
@@ -120,7 +120,7 @@ impl Liveness {
         Check::Ping
     }
 
-    /// Whether a ping was not answered in its time.
+    /// Returns whether a ping was not answered in time.
     pub(super) fn is_silent(&self) -> bool {
         let last_ping = *self.last_ping.lock().unwrap_or_else(PoisonError::into_inner);
         let signs = self.signs.load(Ordering::Relaxed);
@@ -142,7 +142,7 @@ mod tests {
         advance(PATIENCE).await;
         assert_eq!(liveness.check(began), Check::Ping);
         let due = Instant::now() + PING_TIMEOUT;
-        // One ping is enough for all that wait.
+        // One ping is enough for all waiting calls.
         assert_eq!(liveness.check(began), Check::Again(due));
         assert!(!liveness.is_silent());
         advance(PING_TIMEOUT).await;

@@ -1,4 +1,4 @@
-//! What the callers of a connection and its two tasks have in common.
+//! The state that the callers of a connection share with its two tasks.
 
 use std::{
     io,
@@ -19,15 +19,14 @@ use crate::{
     },
 };
 
-/// What callers and the two tasks have in common.
+/// The state that the callers share with the two tasks.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) calls: Mutex<Calls>,
     /// Notified whenever the last call in flight ends.
     pub(super) idle: Notify,
     pub(super) liveness: Liveness,
-    /// The two tasks. Neither goes on without the other: a half that is left would keep the socket
-    /// open.
+    /// The two tasks, which end together: a single remaining half would keep the socket open.
     pub(super) tasks: OnceLock<[AbortHandle; 2]>,
 }
 
@@ -37,7 +36,7 @@ pub(super) enum Calls {
     Ended(Ending),
 }
 
-/// Why a connection ended; every call on it learns the same.
+/// The reason why a connection ended, which every call on it receives.
 #[derive(Clone, Debug)]
 pub(super) enum Ending {
     Lost(Arc<io::Error>),
@@ -48,7 +47,7 @@ pub(super) enum Ending {
 
 impl Shared {
     pub(super) fn calls(&self) -> MutexGuard<'_, Calls> {
-        // No code panics while it holds the lock; a poisoned one is as good as any.
+        // No code panics while it holds the lock, so a poisoned lock has valid contents.
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,7 +65,7 @@ impl Shared {
         }
     }
 
-    /// Ends the connection: the first ending counts, and every call in flight learns it.
+    /// Ends the connection. The first ending counts, and every call in flight receives it.
     pub(super) fn end(&self, ending: &Ending) {
         let mut calls = self.calls();
         if let Calls::Open(table) = &mut *calls {
@@ -87,7 +86,7 @@ impl Shared {
         }
     }
 
-    /// Whether the call is still wanted; from here on its request counts as sent.
+    /// Marks the request as sent. Returns whether the caller still waits.
     pub(super) fn mark_sent(&self, call_id: u32) -> bool {
         match &mut *self.calls() {
             Calls::Open(table) => table.mark_sent(call_id),
@@ -95,7 +94,7 @@ impl Shared {
         }
     }
 
-    /// Takes back that requests count as sent, because the socket broke before it took all of them.
+    /// Marks requests as not sent, because the socket broke before it took all of them.
     pub(super) fn mark_unsent(&self, calls: impl Iterator<Item = u32>) {
         if let Calls::Open(table) = &mut *self.calls() {
             calls.for_each(|call_id| table.mark_unsent(call_id));
@@ -108,7 +107,7 @@ impl Shared {
             Calls::Ended(_) => None,
         };
         match waiter {
-            // The caller may have dropped its future in this moment; then the answer is discarded.
+            // The caller may have just dropped its future; then the answer is discarded.
             Some(waiter) => drop(waiter.send(answer)),
             None => tracing::trace!(call_id, "skipped an answer without a waiting call"),
         }

@@ -47,7 +47,7 @@ fn text(name: &str) -> pb::NameBytesPair {
     }
 }
 
-/// Asks with a text; the answer's text comes back.
+/// Sends a text as a request, and returns the text of the answer.
 async fn ask_until(
     connection: &RpcConnection,
     question: &str,
@@ -79,14 +79,14 @@ async fn ask(connection: &RpcConnection, question: &str) -> Result<String, CallE
 }
 
 impl Server {
-    /// The next request's call id and text.
+    /// Returns the next request's call id and text.
     async fn hear(&mut self) -> (u32, String) {
         let (call_id, question) = self.hear_frame().await;
         let question: pb::NameBytesPair = prost::Message::decode(question).unwrap();
         (call_id, question.name)
     }
 
-    /// The call id of the next request, which is a ping.
+    /// Returns the call id of the next request, which is a ping.
     async fn hear_ping(&mut self) -> u32 {
         let (call_id, ping) = self.hear_frame().await;
         let ping: pb::GetRequest = prost::Message::decode(ping).unwrap();
@@ -94,8 +94,8 @@ impl Server {
         call_id
     }
 
-    /// Reads as much as there is room for on the stream after each pause, this often or until a
-    /// request is whole.
+    /// Reads as much as the stream has room for after each pause, this many times or until a
+    /// request is complete.
     async fn hear_slowly(&mut self, pause: Duration, times: usize) -> Option<u32> {
         let mut bytes = BytesMut::new();
         for _ in 0..times {
@@ -198,7 +198,7 @@ async fn dropped_and_expired_calls_disturb_no_other_call() {
 
 #[tokio::test(start_paused = true)]
 async fn call_that_ends_before_its_write_is_never_written() {
-    // The stream takes so little that the writer is stuck in the first request.
+    // The stream accepts so little that the writer is stuck in the first request.
     let (connection, mut server) = connect(16);
     let mut first = Box::pin(ask(&connection, "first"));
     assert!(first.as_mut().now_or_never().is_none());
@@ -238,7 +238,7 @@ async fn dead_stream_reports_the_cause_and_whether_a_call_was_sent() {
         .collect();
     assert!(calls.next().now_or_never().is_none());
     tokio::task::yield_now().await;
-    // What came after the writer had begun is still in the queue.
+    // Requests after the start of the write are still in the queue.
     let mut later = Box::pin(ask(&connection, "later"));
     assert!(later.as_mut().now_or_never().is_none());
     drop(server);
@@ -253,7 +253,7 @@ async fn dead_stream_reports_the_cause_and_whether_a_call_was_sent() {
         other => panic!("{other:?}"),
     }
     assert!(!connection.is_open());
-    // So does one that comes too late.
+    // So does a request that comes too late.
     match ask(&connection, "too late").await {
         Err(CallError::Lost { sent: false, .. }) => {}
         other => panic!("{other:?}"),
@@ -320,7 +320,7 @@ async fn only_the_first_bytes_of_a_connection_are_taken_for_tls() {
         let skipped = answer(large, &text("large"), &RECORD.repeat(1 << 20));
         let (begin, rest) = skipped.split_at(PIECE);
         let record = 3 + rest[3..].windows(3).position(|bytes| bytes == RECORD).unwrap();
-        // Fewer bytes than tell, and then what looks like TLS.
+        // Fewer bytes than are needed to tell, and then bytes that look like TLS.
         for piece in [
             begin,
             &rest[..record - 2],
@@ -459,7 +459,7 @@ async fn repeatable_call_ends_when_the_peer_does_not_answer_a_ping() {
         assert_eq!(began.elapsed(), liveness::PATIENCE + PING_TIMEOUT);
         assert!(connection.is_silent(MINUTE) && connection.is_open());
     };
-    // A call that must not be sent twice keeps waiting.
+    // A call that must not be repeated keeps waiting.
     let other = ask_within(&connection, "not repeatable", limit(false));
     let (other, (), _server) = tokio::join!(other, repeatable, serve);
     assert!(matches!(other, Err(CallError::Timeout { .. })), "{other:?}");

@@ -1,4 +1,4 @@
-//! What travels behind the value of a cell where tags were asked for.
+//! The tags after the value of a cell, on connections that request them.
 //!
 //! ```text
 //! uint16 rest of this tag, int8 type, value
@@ -8,14 +8,15 @@ use std::num::NonZeroU64;
 
 use super::CellBlockError;
 
-/// The tag of a cell that was written with a TTL: eight bytes, milliseconds.
+/// The tag of a TTL: eight bytes, milliseconds.
 const TTL: u8 = 8;
 
-/// When the cell with these tags expires: its timestamp and the first TTL. Tags of other types are
-/// skipped.
+/// Returns when the cell with these tags expires: its timestamp plus the first TTL. Skips tags of
+/// other types.
 pub(crate) fn expiry(timestamp: u64, mut tags: &[u8]) -> Result<Option<NonZeroU64>, CellBlockError> {
     let mut ttl = None;
-    // All are looked at, also behind the TTL: what does not fit says that the lengths were misread.
+    // Reads all tags, also after the TTL: a tag that does not fit means that the lengths were
+    // misread.
     while let Some((len, rest)) = tags.split_first_chunk() {
         let (tag, rest) = rest
             .split_at_checked(u16::from_be_bytes(*len).into())
@@ -32,7 +33,7 @@ pub(crate) fn expiry(timestamp: u64, mut tags: &[u8]) -> Result<Option<NonZeroU6
         tags = rest;
     }
     match tags {
-        // Zero would be before 1970, and says the same as one: long ago.
+        // Zero would be before 1970, and means the same as one: expired long ago.
         [] => {
             Ok(ttl
                 .map(|ttl| NonZeroU64::new(timestamp.saturating_add_signed(ttl)).unwrap_or(NonZeroU64::MIN)))

@@ -14,7 +14,7 @@ fn decode_with_tags(block: &[u8]) -> Result<Vec<Cell>, CellBlockError> {
     CellBlockDecoder::new(Bytes::copy_from_slice(block), Codec::KeyValueWithTags).collect()
 }
 
-/// [`CELL`] with these bytes behind its value.
+/// Returns [`CELL`] with these bytes after its value.
 fn cell_and(behind: &[u8]) -> Vec<u8> {
     let mut block = CELL.to_vec();
     let len = u32::try_from(CELL.len() - 4 + behind.len()).unwrap();
@@ -32,7 +32,7 @@ fn ttl(millis: i64) -> Vec<u8> {
     tag(8, &millis.to_be_bytes())
 }
 
-/// [`CELL`] with these tags.
+/// Returns [`CELL`] with these tags.
 fn cell_with(tags: &[Vec<u8>]) -> Vec<u8> {
     let tags = tags.concat();
     let len = u16::try_from(tags.len()).unwrap();
@@ -178,7 +178,7 @@ fn the_first_ttl_says_when_a_cell_expires() {
         (cell_with(&[ttl(-1)]), Some(1)),
         (cell_with(&[ttl(i64::MIN)]), Some(1)),
     ] {
-        // The cell behind it is found, whatever its own tags were.
+        // The cell after it is found, whatever the tags of the first one were.
         let cells = decode_with_tags(&[&block, CELL].concat()).unwrap();
         let found: Vec<_> = cells.iter().map(Cell::expires_at).collect();
         assert_eq!(found, [wanted, None], "{block:x?}");

@@ -1,26 +1,27 @@
-//! What a server says when a call failed.
+//! The server's report of a failed call.
 
 use crate::{error::RemoteException, wire::pb};
 
-/// A Java exception, and what the response header says about it. Where a region moved to is left
-/// out: the header names host and port, but not the start code, so `hbase:meta` is asked anyway.
+/// A Java exception, and the flags of the response header. Omits the new location of a moved
+/// region: the header has its host and port, but not the start code, so `hbase:meta` is read
+/// anyway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemoteFault {
-    /// Full Java class name; empty when the server left it out.
+    /// The full Java class name; empty if the server omitted it.
     pub(crate) class: String,
     /// The trace's first line without the class.
     pub(crate) message: String,
-    /// The trace as it was sent; the message is nowhere else.
+    /// The trace as the server sent it. The message is only in the trace.
     pub(crate) trace: String,
-    /// That the class descends from `DoNotRetryIOException`. Not the last word: some of those are
-    /// recoverable.
+    /// Whether the class descends from `DoNotRetryIOException`. This is not final: some of those
+    /// are recoverable.
     pub(crate) do_not_retry: bool,
-    /// That a longer pause is asked for.
+    /// Whether the server requests a longer pause.
     pub(crate) server_overloaded: bool,
 }
 
 impl RemoteFault {
-    /// The exception of one action of a `Multi`, which comes without any of the flags.
+    /// Converts the exception of one action of a `Multi`, which has none of the flags.
     pub(crate) fn of_action(pair: &pb::NameBytesPair) -> Self {
         let trace = String::from_utf8_lossy(pair.value()).into_owned();
         Self {
@@ -56,8 +57,8 @@ impl From<RemoteFault> for RemoteException {
     }
 }
 
-/// Java writes a trace as `class: message`, or `class` alone, and then one line for each place in
-/// the code.
+/// Extracts the message. A Java trace is `class: message`, or `class` alone, and then one line for
+/// each stack frame.
 fn message<'a>(class: &str, trace: &'a str) -> &'a str {
     let line = trace.lines().next().unwrap_or_default();
     match line.strip_prefix(class) {

@@ -1,4 +1,4 @@
-//! Requests out, responses in: a 4-byte length, a header, a message, and perhaps a block of cells.
+//! Frames: a 4-byte length, a header, a message, and perhaps a block of cells.
 
 mod fault;
 mod request;
@@ -16,14 +16,13 @@ pub(crate) use response::{AnswerError, Body, ResponseDecoder};
 /// larger one with `RequestTooBigException` and closes the connection, with all other calls on it.
 pub(crate) const MAX_FRAME: usize = 256 << 20;
 
-/// The call id of an answer that is about the connection instead of one call: −1, in an unsigned
-/// field.
+/// The call id of an answer for the whole connection instead of one call: −1, in an unsigned field.
 pub(crate) const CONNECTION_CALL_ID: u32 = u32::MAX;
 
-/// Why bytes are not a frame. Where the next frame begins is unknown after that, so the connection
-/// has to go; only [`FrameError::RequestTooLarge`] concerns the one call alone. An answer that is
-/// too large has a header that says which call it fails; [`FrameError::ResponseTooLarge`] is what
-/// has none.
+/// Why bytes are not a frame. The start of the next frame is unknown then, so the connection has to
+/// be closed. Only [`FrameError::RequestTooLarge`] affects just one call. The header of an answer
+/// that is too large names its call; [`FrameError::ResponseTooLarge`] is an answer without such a
+/// header.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("the request takes {len} bytes, and {limit} are the most that may be sent")]
@@ -47,7 +46,7 @@ pub(crate) enum FrameError {
     },
 }
 
-/// Takes a part with a varint length before it off the front of a frame.
+/// Splits a part with a varint length off the front of a frame.
 fn split_delimited(frame: &mut Bytes, part: &'static str) -> Result<Bytes, FrameError> {
     match prost::decode_length_delimiter(&mut *frame) {
         Ok(len) if len <= frame.len() => Ok(frame.split_to(len)),

@@ -1,4 +1,4 @@
-//! Requests, as they are sent.
+//! The encoding of requests.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use prost::Message;
 use super::FrameError;
 use crate::wire::pb;
 
-/// A request ready to be written: `head` and then `cells`.
+/// An encoded request: `head` and then `cells`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestFrame {
     /// Length, header and parameter.
     pub(crate) head: Bytes,
-    /// The block of cells as it was given; often empty.
+    /// The block of cells as it was passed; often empty.
     pub(crate) cells: Bytes,
 }
 
 #[cfg(test)]
 impl RequestFrame {
-    /// How many bytes are written for it.
+    /// Returns the number of bytes to write.
     pub(crate) fn len(&self) -> usize {
         self.head.len() + self.cells.len()
     }
 }
 
-/// A call as it travels. Without cells (`cells` empty) nothing is said about a block.
+/// Encodes a call. Without cells (`cells` empty) the header has no cell block.
 ///
-/// The server receives `timeout` and drops the call without any answer once that is over, so the
-/// caller needs a timer of its own. Nothing longer than `limit` is made.
+/// The server receives `timeout` and drops the call without any answer after it, so the caller
+/// needs a timer of its own. Returns an error if the request would be longer than `limit`.
 pub(crate) fn encode_request(
     call_id: u32,
     method: &'static str,
@@ -65,7 +65,7 @@ pub(crate) fn encode_request(
 
     let mut head = BytesMut::with_capacity(4 + len - cells.len());
     head.put_u32(announced);
-    // Neither fails: a `BytesMut` grows.
+    // Neither fails, because a `BytesMut` grows.
     header
         .encode_length_delimited(&mut head)
         .map_err(|_| too_large(len))?;
@@ -78,8 +78,8 @@ pub(crate) fn encode_request(
     })
 }
 
-/// Whole milliseconds, at least one because 0 would mean no deadline, and at most what a signed
-/// number holds because a server takes a negative one for none.
+/// Returns whole milliseconds: at least 1, because 0 would mean no deadline, and at most the
+/// largest signed number, because a server reads a negative one as none.
 fn milliseconds(timeout: Duration) -> u32 {
     let most = i32::MAX as u32;
     u32::try_from(timeout.as_millis()).map_or(most, |millis| millis.clamp(1, most))

@@ -1,4 +1,4 @@
-//! Responses, as they arrive.
+//! The decoding of responses.
 
 use bytes::{Buf, Bytes, BytesMut};
 use prost::Message;
@@ -6,62 +6,62 @@ use prost::Message;
 use super::{CONNECTION_CALL_ID, FrameError, MAX_FRAME, RemoteFault, split_delimited};
 use crate::wire::pb;
 
-/// The header of a large answer has a call id and the length of the cells, and no exception; it is
+/// The header of a large answer has a call id and the length of the cells, and no exception, and is
 /// shorter than this.
 const MAX_LARGE_HEADER: u8 = 64;
-/// How a header begins: with the tag of its field `call_id`. What does not is no frame of HBase's.
+/// The first byte of every header: the tag of its field `call_id`.
 const CALL_ID: u8 = 0x08;
-/// How much room is made for reading when none is left.
+/// The room that is reserved for reading when none is left.
 const ROOM: usize = 64 << 10;
 
-/// One whole response.
+/// One complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResponseFrame {
-    /// The id of the call. The answer of a call that was given up is skipped.
+    /// The id of the call. Answers to calls that were given up are skipped.
     pub(crate) call_id: u32,
-    /// What the server said.
+    /// The server's answer.
     pub(crate) outcome: Result<Body, AnswerError>,
 }
 
-/// Why a call has no answer although the server sent one.
+/// Why a call failed although the server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerError {
     /// The server answered with an exception.
     Fault(RemoteFault),
-    /// The answer is longer than what is accepted, and is skipped.
+    /// The answer exceeds the limit, and is skipped.
     TooLarge { len: usize, limit: usize },
 }
 
-/// An answer. Both parts are slices of the buffer that the frame was read into.
+/// An answer. Both parts are slices of the frame's buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Body {
     /// The response message.
     pub(crate) message: Bytes,
-    /// The block of cells behind it; often empty.
+    /// The block of cells after it; often empty.
     pub(crate) cells: Bytes,
 }
 
 impl ResponseFrame {
-    /// Whether it is about the connection, and no call in particular: the server is about to close
-    /// it.
+    /// Returns whether it is about the connection, and not about one call: the server is about to
+    /// close the connection.
     pub(crate) fn is_about_the_connection(&self) -> bool {
         self.call_id == CONNECTION_CALL_ID
     }
 }
 
 impl Body {
-    /// The message, read as what the method answers with.
+    /// Decodes the message of a method's answer.
     pub(crate) fn parse<M: Message + Default>(&self) -> Result<M, FrameError> {
         parse(self.message.clone(), "response")
     }
 }
 
-/// Cuts a stream of bytes into responses. Of those that are too long it reads the header, and skips
-/// the rest.
+/// Splits a stream of bytes into responses. Reads only the header of a response that is too long,
+/// and skips the rest.
 #[derive(Clone, Debug)]
 pub(crate) struct ResponseDecoder {
     limit: usize,
-    /// How many bytes of a frame that is too long are still to come.
+    /// The remaining bytes of a frame that is too long.
     skip: usize,
 }
 
@@ -72,15 +72,15 @@ impl Default for ResponseDecoder {
 }
 
 impl ResponseDecoder {
-    /// A decoder that skips responses longer than `limit`.
+    /// Creates a decoder that skips responses longer than `limit`.
     pub(crate) const fn new(limit: usize) -> Self {
         Self { limit, skip: 0 }
     }
 
-    /// Takes the next response off the front of `buf`; `None` while it is not all there.
+    /// Takes the next response off the front of `buf`. Returns `None` if it is incomplete.
     ///
-    /// With `None` there is room in `buf` to read into. The room grows with what has arrived and
-    /// not with what was announced: four bytes of a peer must not cost us 256 MiB.
+    /// With `None` there is room in `buf` to read into. The room grows with the received bytes and
+    /// not with the announced length: four bytes from a peer must not cost 256 MiB.
     pub(crate) fn decode(&mut self, buf: &mut BytesMut) -> Result<Option<ResponseFrame>, FrameError> {
         let skipped = self.skip.min(buf.len());
         buf.advance(skipped);
@@ -103,8 +103,8 @@ impl ResponseDecoder {
         read_frame(buf.split_to(len).freeze()).map(Some)
     }
 
-    /// Reads which call a frame answers that is too long, and skips the frame; `None` while its
-    /// header is not all there.
+    /// Reads the call id of a frame that is too long, and skips the frame. Returns `None` if its
+    /// header is incomplete.
     fn read_header(&mut self, buf: &mut BytesMut, len: usize) -> Result<Option<ResponseFrame>, FrameError> {
         let limit = self.limit;
         let no_frame = || FrameError::ResponseTooLarge { len, limit };
@@ -166,7 +166,7 @@ fn parse<M: Message + Default>(bytes: Bytes, part: &'static str) -> Result<M, Fr
     M::decode(bytes).map_err(|source| FrameError::Malformed { part, source })
 }
 
-/// Doubles the buffer at most, and leaves it alone as long as a good part of it is free.
+/// Doubles the buffer at most, and leaves it unchanged while a good part of it is free.
 fn make_room(buf: &mut BytesMut, missing: usize) {
     let wanted = missing.min(buf.len().max(ROOM));
     if buf.capacity() - buf.len() < wanted.min(ROOM / 16) {

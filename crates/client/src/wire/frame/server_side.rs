@@ -1,4 +1,4 @@
-//! The other end, for tests: what a server reads and writes.
+//! The server's side of the protocol, for tests.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
@@ -6,7 +6,7 @@ use prost::Message;
 use super::{RequestFrame, split_delimited};
 use crate::wire::pb;
 
-/// Header, parameter and cells of a request.
+/// Returns the header, parameter and cells of a request.
 pub(crate) fn decode_request(frame: &RequestFrame) -> (pb::RequestHeader, Bytes, Bytes) {
     let mut bytes = BytesMut::new();
     bytes.put_slice(&frame.head);
@@ -21,7 +21,7 @@ pub(crate) fn decode_request(frame: &RequestFrame) -> (pb::RequestHeader, Bytes,
     (header, param, bytes)
 }
 
-/// A whole response frame; without a message for an exception.
+/// Returns a whole response frame. An exception has no message.
 pub(crate) fn encode_response(
     mut header: pb::ResponseHeader,
     message: Option<&impl Message>,
@@ -44,7 +44,7 @@ pub(crate) fn encode_response(
     out.freeze()
 }
 
-/// The answer to a call that went well.
+/// Returns the answer to a successful call.
 pub(crate) fn answer(call_id: u32, message: &impl Message, cells: &[u8]) -> Bytes {
     let header = pb::ResponseHeader {
         call_id: Some(call_id),
@@ -53,7 +53,7 @@ pub(crate) fn answer(call_id: u32, message: &impl Message, cells: &[u8]) -> Byte
     encode_response(header, Some(message), cells)
 }
 
-/// The answer to a call that failed.
+/// Returns the answer to a failed call.
 pub(crate) fn refusal(call_id: u32, class: &str, trace: &str) -> Bytes {
     let header = pb::ResponseHeader {
         call_id: Some(call_id),
