@@ -53,7 +53,7 @@ impl Sent {
     }
 }
 
-/// The descriptor with this `DURABILITY`, or without any.
+/// Returns the descriptor with this `DURABILITY`, or without any.
 fn durable(descriptor: TableDescriptor, durability: Option<&'static str>) -> TableDescriptor {
     match durability {
         Some(durability) => descriptor.with_attribute("DURABILITY", durability),

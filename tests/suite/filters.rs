@@ -1,4 +1,4 @@
-//! Filters: the server lets through what [`Filter::passes`] does.
+//! Filters: the server passes exactly the cells that [`Filter::passes`] passes.
 
 use hbase_txn::{
     Cell, Comparator, Comparison, FamilyDescriptor, Filter, Get, Put, Row, Scan, TableDescriptor, TableName,

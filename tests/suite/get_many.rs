@@ -1,4 +1,4 @@
-//! Many gets at once, against single ones.
+//! Many gets at once, compared with single ones.
 
 use std::time::Duration;
 

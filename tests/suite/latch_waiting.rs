@@ -89,7 +89,7 @@ async fn latches_of_a_region_that_is_nowhere_hold_up_no_others() {
     };
     let half = others.len() / 2;
     told(&others[..half]).await;
-    // Nor does a later waiter for the unavailable region delay the others.
+    // A later waiter for the unavailable region does not delay the others either.
     let late = wait(&here[away_ones[0]]);
     told(&others[half..]).await;
     assert!(!late.is_finished());

@@ -44,7 +44,7 @@ pub enum ErrorKind {
     InvalidInput,
     /// The value of a cell is not of the requested type.
     InvalidValue,
-    /// A setting, an address or a configuration file is invalid.
+    /// A setting, an address or a configuration file cannot be used.
     InvalidConfig,
     /// The table has no usable partition rule, so transactions are not possible on it.
     NoPartitionRule,
@@ -80,7 +80,7 @@ pub enum ErrorKind {
     ConnectionLost,
     /// The deadline passed.
     DeadlineExceeded,
-    /// A limit of the server or of a quota was hit.
+    /// A limit of the server or of a quota was exceeded.
     LimitExceeded,
     /// The server answered with an exception that has no kind of its own here.
     Server,

@@ -1,14 +1,14 @@
 //! A native asynchronous client for Apache HBase, over HBase's own RPC: no JVM, no gateway.
 //!
-//! | type | what for |
+//! | type | purpose |
 //! |---|---|
 //! | [`Connection`] | a client of one cluster; everything else is created from it |
 //! | [`Table`] | gets, puts, deletes, increments, appends, conditional changes, calls of endpoints |
 //! | [`ResultScanner`] | rows in order, over all regions |
 //! | [`Admin`] | tables, regions, servers |
-//! | [`Config`], [`ClusterAddress`] | how the cluster is found, and every timeout |
-//! | [`Connector`] | how servers are dialled, for tunnels and for tests |
-//! | [`Error`], [`ErrorKind`] | how a call can fail, and what to do about it |
+//! | [`Config`], [`ClusterAddress`] | the address of the cluster, and all timeouts |
+//! | [`Connector`] | the transport to servers, for tunnels and for tests |
+//! | [`Error`], [`ErrorKind`] | the failures of calls, with instructions for the user |
 //!
 //! Every future ends within its deadline (one minute, unless [`Config`] says otherwise), and may be
 //! dropped at any await point.

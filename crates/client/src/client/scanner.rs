@@ -259,7 +259,7 @@ impl ResultScanner {
     }
 
     /// Records how far the server has come without finding a requested cell. Otherwise a scan for
-    /// rare cells would start from the beginning with each call that times out, and never end.
+    /// rare cells would return to its old position after each call that times out, and never end.
     fn pass_to(&mut self, row: Bytes) {
         if self.partial.is_none() && row > self.position.0 {
             self.position = (row, true);

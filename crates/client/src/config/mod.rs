@@ -210,7 +210,7 @@ impl Config {
         self
     }
 
-    /// Returns the timeout of a call, including all its attempts and look-ups.
+    /// Returns the timeout of a call, including all its attempts and lookups.
     #[must_use]
     pub fn operation_timeout(&self) -> Duration {
         self.operation_timeout
@@ -266,14 +266,14 @@ impl Config {
         self
     }
 
-    /// Returns the timeout of a look-up in the registry: in ZooKeeper, or on all servers of the RPC
+    /// Returns the timeout of a lookup in the registry: in ZooKeeper, or on all servers of the RPC
     /// registry together.
     #[must_use]
     pub fn registry_timeout(&self) -> Duration {
         self.registry_timeout
     }
 
-    /// Sets the timeout of a look-up in the registry.
+    /// Sets the timeout of a lookup in the registry.
     #[must_use]
     pub fn with_registry_timeout(mut self, timeout: Duration) -> Self {
         self.registry_timeout = bounded(timeout);

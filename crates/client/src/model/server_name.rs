@@ -5,7 +5,7 @@ use std::fmt;
 /// A server of the cluster: host, port and start code.
 ///
 /// The start code is the server's start time. After a restart, the same host and port are another
-/// server, to which nothing that was known about the old one applies.
+/// server, and cached facts about the old one are void.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerName {
     /// The host name that the server registered with; an IPv6 address without brackets.

@@ -1,10 +1,10 @@
 //! Detection of a connection whose peer is gone.
 //!
 //! A peer that vanishes without closing its sockets (a machine without power, a firewall that
-//! forgot the connection) looks like one that is slow. A ping distinguishes the two, a request
-//! that any server answers at once: if nothing at all comes in after one, the connection is silent.
-//! A ping queues behind a large request that is being sent, so a peer that takes more of that
-//! request counts as alive too.
+//! forgot the connection) looks like a slow one. A ping, a request that every server answers at
+//! once, distinguishes the two: if nothing at all comes in after it, the connection is silent. A
+//! ping queues behind a large request that is being sent, so a peer that takes more of that request
+//! counts as alive too.
 
 use std::{
     sync::{
