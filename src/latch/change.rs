@@ -294,8 +294,8 @@ mod tests {
             many = many.next(ChangeId::unique(), 0);
         }
         assert_eq!(judged(&[count(BEGAN, 1)], Some(&many)), Verdict::Unknown);
-        let anew = Note::first(ChangeId::unique());
-        assert_eq!(judged(&[count(BEGAN, 1)], Some(&anew)), Verdict::Unknown);
+        let new = Note::first(ChangeId::unique());
+        assert_eq!(judged(&[count(BEGAN, 1)], Some(&new)), Verdict::Unknown);
         assert_eq!(judged(&base.counts, None), Verdict::Unknown);
     }
 

@@ -283,16 +283,16 @@ mod tests {
     fn of_a_change_that_nobody_is_sure_of_nothing_is_told() {
         let base = Note::first(ChangeId::unique());
         let mine = ChangeId::unique();
-        for (resolution, told) in [
+        for (resolution, counted) in [
             (Resolution::Waiting, Some(true)),
             (Resolution::Landed, Some(true)),
             (Resolution::Void, Some(false)),
             (Resolution::Doubtful, None),
         ] {
             let seen = base.next(mine, 0).read(7, Some(resolution));
-            assert_eq!(seen.has(mine, Some(&base)), told, "{resolution:?}");
+            assert_eq!(seen.has(mine, Some(&base)), counted, "{resolution:?}");
             let later = seen.next(ChangeId::unique(), 0);
-            assert_eq!(later.has(mine, Some(&base)), told, "{resolution:?}");
+            assert_eq!(later.has(mine, Some(&base)), counted, "{resolution:?}");
             // A change that was planned on this note has a known outcome.
             assert_eq!(later.has(ChangeId::unique(), Some(&seen)), Some(false));
         }

@@ -267,11 +267,11 @@ mod tests {
     #[test]
     fn a_loss_that_is_told_needs_no_runtime() {
         let term = Term::<()>::new(Moment::now(), Duration::from_secs(60), Duration::ZERO, false);
-        let told = std::thread::scope(|scope| {
+        let loss = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| futures::executor::block_on(term.lost()));
             term.lose(LockLoss::Removed);
             waiting.join().unwrap()
         });
-        assert_eq!(told, LockLoss::Removed);
+        assert_eq!(loss, LockLoss::Removed);
     }
 }

@@ -228,12 +228,12 @@ fn resolve(gateway: &HostPort, deadline: Instant) -> io::Result<Vec<SocketAddr>>
     if let Ok(address) = gateway.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, gateway.port)]);
     }
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (host, port) = (gateway.host.clone(), gateway.port);
     thread::Builder::new()
         .name("hbase-txn-resolver".to_owned())
-        .spawn(move || tell.send((host, port).to_socket_addrs().map(Iterator::collect)))?;
-    told.recv_timeout(left_until(deadline)?).unwrap_or_else(|_| {
+        .spawn(move || sender.send((host, port).to_socket_addrs().map(Iterator::collect)))?;
+    receiver.recv_timeout(left_until(deadline)?).unwrap_or_else(|_| {
         Err(io::Error::new(
             io::ErrorKind::TimedOut,
             format!("{} was not resolved in time", gateway.host),

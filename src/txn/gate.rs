@@ -106,7 +106,7 @@ impl<'a> Gate<'a> {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
         Verdict::Stop(ClientError::new(
             ClientErrorKind::Server,
-            "the region must be looked at before it is called",
+            "the region must be checked before it is called",
         ))
     }
 }

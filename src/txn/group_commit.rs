@@ -237,7 +237,7 @@ fn shared_error(error: &Arc<Error>, members: usize) -> Error {
 fn lost() -> Error {
     Error::new(
         ClientErrorKind::DeadlineExceeded,
-        "nothing was heard in time of the call that carried it and others",
+        "the call that carried it and others was not answered in time",
     )
     .with_effect(Effect::Unknown)
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The outcome of a transaction.
 #[derive(Debug)]
-#[must_use = "only the outcome tells whether the transaction was applied"]
+#[must_use = "only the outcome says whether the transaction was applied"]
 #[non_exhaustive]
 pub enum Outcome {
     /// All of it was applied.

@@ -62,11 +62,11 @@ impl Group {
     /// Adds a part of a higher layer.
     pub(super) fn add_part(&mut self, part: Arc<dyn Part>, terms: &Terms) -> Result<()> {
         let condition = part.condition().clone();
-        let blame = |error: Error| error.at_operation(condition.label_text().into_owned());
-        self.check_row(condition.row(), terms).map_err(blame)?;
+        let in_context = |error: Error| error.at_operation(condition.label_text().into_owned());
+        self.check_row(condition.row(), terms).map_err(in_context)?;
         let same_row = |other: &Arc<dyn Part>| other.condition().row() == condition.row();
         if let Some(other) = self.parts.iter().find(|other| same_row(other)) {
-            return Err(blame(Error::invalid(format!(
+            return Err(in_context(Error::invalid(format!(
                 "the same row of a lock or latch twice in one transaction: {} is in it already",
                 other.deed()
             ))
@@ -178,7 +178,7 @@ impl Group {
         match durability.is_weak() {
             true => Err(Error::new(
                 ErrorKind::WeakDurability,
-                "a transaction with a record must be at least SYNC_WAL: a crash would lose the record, or what it tells of",
+                "a transaction with a record must be at least SYNC_WAL: a crash could lose the record, or the mutations that it records",
             )),
             false => Ok(()),
         }
@@ -213,7 +213,7 @@ impl Group {
         {
             Some(mutation) if strongest != Durability::SkipWal => Err(mutation.in_context(
                 Error::invalid(
-                    "SKIP_WAL beside mutations that are logged: a crash would leave half the transaction",
+                    "SKIP_WAL next to mutations that are logged: a crash would leave half the transaction",
                 )
                 .with_hint("give all mutations of the transaction the same durability"),
             )),
@@ -232,7 +232,7 @@ pub(super) fn check_mutation(mutation: &Mutation, terms: &Terms) -> Result<()> {
     }
     if terms.rule.partition_of(mutation.row()).reserves(mutation.row()) {
         return Err(mutation.in_context(Error::invalid(
-            "the row is kept for what this package notes about transactions",
+            "the row is reserved for the records of transactions",
         )));
     }
     check_families(mutation.families(), terms).map_err(|error| mutation.in_context(error))
@@ -252,7 +252,7 @@ fn check_families<'a>(mut families: impl Iterator<Item = &'a Bytes>, terms: &Ter
     };
     if TableDescriptor::reserves_family(family) {
         return Err(Error::invalid(format!(
-            "family {} is kept for what this package notes about transactions",
+            "family {} is reserved for the records of transactions",
             BytesBinary(family)
         )));
     }

@@ -70,7 +70,7 @@ async fn prove_conditions(table: &ProvenTable, partition: &Partition, deadline: 
         }
         false => Err(Error::new(
             ClientErrorKind::ConditionsUnsupported,
-            "the region server takes conditions that can't hold for true, and would apply what stands under them",
+            "the region server takes conditions that can't hold for true, and would apply the mutations under them",
         )
         .at_server(&server.address())
         .with_hint("conditions and records need HBase 2.4.5 or later on every region server")),

@@ -167,7 +167,7 @@ async fn rows_at_once(
     let found = table.table().scan_at_once(&scan, how).await?.ok_or_else(|| {
         Error::new(
             ClientErrorKind::LimitExceeded,
-            format!("the rows that the transaction looks at have more than {MAX_BYTES} bytes"),
+            format!("the rows that the transaction reads have more than {MAX_BYTES} bytes"),
         )
     })?;
     Ok(found.into_iter().map(|row| (row.key().clone(), row)).collect())

@@ -407,7 +407,7 @@ impl Claim {
         match &seen {
             Some(seen) if !seen.record.digest.agrees_with(&self.digest) => Err(Error::new(
                 ErrorKind::IdReused,
-                format!("the id {} stands for a transaction with other contents", self.id),
+                format!("the id {} belongs to a transaction with other contents", self.id),
             )
             .with_hint("give each transaction an id of its own")),
             _ => Ok(seen),

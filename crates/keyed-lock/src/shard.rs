@@ -21,7 +21,7 @@ use super::{
 };
 
 /// A value of the lone word: no key of the shard is held.
-const NOBODY: u64 = 0;
+const NONE: u64 = 0;
 /// A value of the lone word: read the entries.
 const ENTRIES: u64 = 1;
 
@@ -32,7 +32,7 @@ const ROOM: usize = 64;
 /// together.
 #[repr(align(128))]
 pub(super) struct Shard<K> {
-    /// The hash of the lone id, or [`NOBODY`], or [`ENTRIES`]. Changes to and from [`ENTRIES`]
+    /// The hash of the lone id, or [`NONE`], or [`ENTRIES`]. Changes to and from [`ENTRIES`]
     /// require the lock.
     lone: AtomicU64,
     keys: Mutex<Keys<K>>,
@@ -59,7 +59,7 @@ fn may_be_lone<K>(name: &Name<K>) -> bool {
 impl<K> Default for Shard<K> {
     fn default() -> Self {
         Self {
-            lone: AtomicU64::new(NOBODY),
+            lone: AtomicU64::new(NONE),
             keys: Mutex::new(Keys {
                 entries: HashMap::default(),
                 next_ticket: 0,
@@ -133,7 +133,7 @@ impl<K: Eq + Clone> Shard<K> {
             && mode == Mode::Exclusive
             && self
                 .lone
-                .compare_exchange(NOBODY, name.hash, Ordering::Acquire, Ordering::Relaxed)
+                .compare_exchange(NONE, name.hash, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
     }
 
@@ -142,7 +142,7 @@ impl<K: Eq + Clone> Shard<K> {
         let mut keys = self.keys();
         if self.lone.load(Ordering::Relaxed) != ENTRIES {
             let hash = self.lone.swap(ENTRIES, Ordering::Acquire);
-            if hash != NOBODY {
+            if hash != NONE {
                 keys.entries
                     .insert(Name { hash, key: None }, Entry::held(Mode::Exclusive));
             }
@@ -158,7 +158,7 @@ impl<K: Eq> Shard<K> {
         let was_lone = may_be_lone(name)
             && self
                 .lone
-                .compare_exchange(name.hash, NOBODY, Ordering::Release, Ordering::Relaxed)
+                .compare_exchange(name.hash, NONE, Ordering::Release, Ordering::Relaxed)
                 .is_ok();
         if !was_lone {
             self.release_entry(name);
@@ -183,7 +183,7 @@ impl<K: Eq> Shard<K> {
                 room = Some(mem::take(&mut keys.entries));
             }
             if name.key.is_none() {
-                self.lone.store(NOBODY, Ordering::Release);
+                self.lone.store(NONE, Ordering::Release);
             }
         }
         drop(keys);
@@ -248,7 +248,7 @@ impl<K> Shard<K> {
     }
 
     fn lone_id(&self) -> Option<u64> {
-        Some(self.lone.load(Ordering::Acquire)).filter(|hash| ![NOBODY, ENTRIES].contains(hash))
+        Some(self.lone.load(Ordering::Acquire)).filter(|hash| ![NONE, ENTRIES].contains(hash))
     }
 
     fn keys(&self) -> MutexGuard<'_, Keys<K>> {

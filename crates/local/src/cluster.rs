@@ -180,7 +180,7 @@ impl LocalCluster {
             self.add_missing(&boot, &mut wanted, &status).await?;
         } else {
             if !state::all_processes(&marker).is_empty() {
-                (self.progress)("ending what is left of an earlier run");
+                (self.progress)("stopping the rest of an earlier run");
                 shutdown::leftovers(&self.layout, &marker).await?;
             }
             boot.run(&mut wanted).await?;

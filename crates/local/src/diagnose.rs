@@ -48,7 +48,7 @@ impl Diagnosis {
 
     /// Searches the log for errors.
     fn of_complaints(log: &str) -> Self {
-        let telling: Vec<&str> = log.lines().filter(|line| is_telling(line)).collect();
+        let complaints: Vec<&str> = log.lines().filter(|line| is_complaint(line)).collect();
         // A known cause may be in any line, even in a warning.
         let (cause, named) = Cause::KNOWN
             .into_iter()
@@ -60,7 +60,7 @@ impl Diagnosis {
             })
             .unwrap_or((Cause::Unknown, None));
         let mut shown: Vec<String> = Vec::new();
-        for line in named.into_iter().chain(telling) {
+        for line in named.into_iter().chain(complaints) {
             let line = shortened(line);
             if !shown.contains(&line) {
                 shown.push(line);
@@ -186,7 +186,7 @@ pub(super) fn log_of(layout: &Layout, role: Role) -> std::path::PathBuf {
 }
 
 /// Whether a line is relevant for finding the cause.
-fn is_telling(line: &str) -> bool {
+fn is_complaint(line: &str) -> bool {
     // The format of our log4j.properties is date, time, level. Other lines come from the JVM.
     let level = line.split_whitespace().nth(2);
     if line.starts_with("20") && matches!(level, Some("INFO" | "WARN" | "DEBUG")) {

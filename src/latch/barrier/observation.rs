@@ -83,7 +83,7 @@ impl BarrierObservation {
                 ErrorKind::LatchExpired,
                 format!("how generation {} ended is forgotten", arrival.generation),
             )
-            .with_hint("wait for a generation at once when its participant has arrived; show tells which is filling now")),
+            .with_hint("wait for a generation at once when its participant has arrived; show returns which is filling now")),
         }
     }
 

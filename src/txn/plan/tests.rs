@@ -35,14 +35,14 @@ fn check(mutations: impl IntoIterator<Item = Mutation>) -> Result<Durability> {
 #[rstest]
 #[case::unknown_family(vec![put("xxx").cell("h", "q", "v").into()], "no family h; it has f, g")]
 #[case::unknown_family_of_a_delete(vec![Delete::new("xxx").family("h").into()], "no family h")]
-#[case::record_family(vec![put("xxx").cell("_txn", "q", "v").into()], "kept for what this package notes")]
+#[case::record_family(vec![put("xxx").cell("_txn", "q", "v").into()], "reserved for the records of transactions")]
 #[case::visibility(vec![put("xxx").attribute("VISIBILITY", "secret").into()], "visibility labels")]
 #[case::empty_row_is_its_own_partition(vec![put("").into()], "empty row key")]
 #[case::skip_wal_beside_default(
-    vec![put("xxxa").into(), put("xxxb").durability(Durability::SkipWal).into()], "SKIP_WAL beside")]
+    vec![put("xxxa").into(), put("xxxb").durability(Durability::SkipWal).into()], "SKIP_WAL next to")]
 #[case::skip_wal_beside_async(
     vec![put("xxxa").durability(Durability::AsyncWal).into(), put("xxxb").durability(Durability::SkipWal).into()],
-    "SKIP_WAL beside")]
+    "SKIP_WAL next to")]
 #[case::too_many(vec![put("xxx").into(); 101], "101 mutations")]
 #[case::too_large(vec![put("xxx").cell("f", "big", vec![0; 10_001]).into()], "the limit is 10000")]
 fn refuses_and_names_the_reason(#[case] mutations: Vec<Mutation>, #[case] why: &str) {

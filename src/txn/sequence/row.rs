@@ -102,7 +102,7 @@ impl<'a> RowFold<'a> {
                 durability,
             }
         };
-        let blame = |key| move |refusal| mutation.in_context(explain(refusal, key));
+        let in_context = |key| move |refusal| mutation.in_context(explain(refusal, key));
         match mutation {
             Mutation::Put(put) => {
                 for cell in put.parts() {
@@ -111,21 +111,21 @@ impl<'a> RowFold<'a> {
                         None => self.change(key, Change::Put(cell.value.clone().into()), source()),
                         Some(timestamp) => self.put_at(key, timestamp, &cell.value, source()),
                     }
-                    .map_err(blame(key))?;
+                    .map_err(in_context(key))?;
                 }
             }
             Mutation::Increment(increment) => {
                 for counter in increment.parts() {
                     let key = (&counter.family, &counter.qualifier);
                     self.change(key, Change::Increment(counter.amount), source())
-                        .map_err(blame(key))?;
+                        .map_err(in_context(key))?;
                 }
             }
             Mutation::Append(append) => {
                 for cell in append.parts() {
                     let key = (&cell.family, &cell.qualifier);
                     self.change(key, Change::Append(cell.value.clone().into()), source())
-                        .map_err(blame(key))?;
+                        .map_err(in_context(key))?;
                 }
             }
             Mutation::Delete(delete) => {

@@ -151,7 +151,7 @@ async fn skip_wal_beside_anything_else_is_refused_and_nothing_is_sent(#[case] ot
     assert_eq!(outcome.name(), "invalid");
     says(
         &outcome,
-        &["row wal2", "SKIP_WAL beside mutations that are logged"],
+        &["row wal2", "SKIP_WAL next to mutations that are logged"],
     );
     assert_eq!(spy.endpoint_calls(), opened);
     nothing_was_written(table.table(), "wal").await;

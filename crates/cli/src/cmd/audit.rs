@@ -58,7 +58,7 @@ impl Watch {
     ) -> Outcome {
         let Some(every) = &self.watch else {
             let Audited { looked_at, findings } = audit().await?;
-            tell(global, looked_at)?;
+            print(global, looked_at)?;
             for finding in &findings {
                 match global.output {
                     Format::Json => output::json(finding)?,
@@ -110,23 +110,23 @@ async fn watch(
             }
         };
         let looked_at = looked_at.filter(|_| known.is_none());
-        let told =
-            tell(global, looked_at).and_then(|()| tell_changes(global, fine, known.as_deref(), &findings));
+        let printed =
+            print(global, looked_at).and_then(|()| print_changes(global, fine, known.as_deref(), &findings));
         *known = Some(findings);
-        if let Err(failure) = told {
+        if let Err(failure) = printed {
             return failure;
         }
     }
 }
 
-fn tell(global: &Global, looked_at: Option<String>) -> Result<(), Failure> {
+fn print(global: &Global, looked_at: Option<String>) -> Result<(), Failure> {
     match looked_at.filter(|_| global.output == Format::Table) {
         Some(line) => Ok(output::line(&line)?),
         None => Ok(()),
     }
 }
 
-fn tell_changes(
+fn print_changes(
     global: &Global,
     fine: &str,
     known: Option<&[Finding]>,

@@ -307,14 +307,14 @@ impl Application<'_> {
 
     /// Adds the file and the completed steps to an error.
     fn in_context(&self, error: Error) -> Error {
-        let error = self.blame_step(error);
+        let error = self.in_context_of_step(error);
         match self.plan.place() {
             Some(place) => error.within(place),
             None => error,
         }
     }
 
-    fn blame_step(&self, error: Error) -> Error {
+    fn in_context_of_step(&self, error: Error) -> Error {
         let table = self.plan.table();
         if self.done.is_empty() {
             return error.at_operation("applying a plan").at_table(table);
@@ -325,7 +325,7 @@ impl Application<'_> {
             .with_retryable(error.is_retryable())
             .at_operation("applying a plan")
             .at_table(table)
-            .with_hint("apply it again: what is left is done then");
+            .with_hint("apply it again to run the remaining steps");
         outer.with_source(error)
     }
 }

@@ -109,9 +109,9 @@ impl Cluster {
             Finding::broken(
                 Name::VersionTooOld,
                 format!("the master is HBase {version}"),
-                "servers before 2.4.5 ignore conditions and apply what stands under them, so none are sent there",
+                "servers before 2.4.5 ignore conditions and apply the mutations under them, so none are sent there",
             )
-            .looked_into_by("hbase version", "upgrade HBase to 2.4.5 or later; each server tells its own version")
+            .looked_into_by("hbase version", "upgrade HBase to 2.4.5 or later; each server reports its own version")
         })
     }
 

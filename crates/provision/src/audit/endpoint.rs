@@ -95,7 +95,7 @@ impl Answers {
             let finding = Finding::broken(
                 Name::ConditionsIgnored,
                 format!("conditions are ignored on {}", place(regions.len(), &self.deaf)),
-                "what stands under a condition would be applied whether or not it holds, so none is sent there",
+                "the mutations under a condition would be applied whether or not it holds, so none is sent there",
             );
             findings.push(
                 finding
@@ -103,7 +103,7 @@ impl Answers {
                     .in_regions(self.deaf.clone())
                     .looked_into_by(
                         "hbase version",
-                        "upgrade the servers of these regions to HBase 2.4.5 or later; each tells its own version",
+                        "upgrade the servers of these regions to HBase 2.4.5 or later; each reports its own version",
                     ),
             );
         }

@@ -28,7 +28,10 @@ pub(super) async fn findings(
     let infos = regions.iter().map(|region| &region.region);
     let giants = giants(loads, admin, table, descriptor, rule, infos, deadline).await?;
     let own_limit = descriptor.attribute("MAX_FILESIZE").is_some();
-    let mut findings: Vec<_> = giants.iter().map(|giant| told(giant, table, own_limit)).collect();
+    let mut findings: Vec<_> = giants
+        .iter()
+        .map(|giant| finding(giant, table, own_limit))
+        .collect();
     findings.extend(hot(loads, regions).map(|finding| {
         finding.of_table(table.name()).looked_into_by(
             &command::of_table("skew", table.name()),
@@ -38,7 +41,7 @@ pub(super) async fn findings(
     Ok(findings)
 }
 
-fn told(giant: &Giant, table: &Table, own_limit: bool) -> Finding {
+fn finding(giant: &Giant, table: &Table, own_limit: bool) -> Finding {
     let unless = match own_limit {
         true => "",
         false => " unless its servers have another hbase.hregion.max.filesize",

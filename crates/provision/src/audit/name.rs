@@ -74,10 +74,10 @@ mod tests {
         let page = fs::read_to_string(page).unwrap();
         let rows = page.lines().filter(|line| line.starts_with("| `"));
         let cells = rows.filter_map(|row| row.split('|').nth(1));
-        let told: BTreeSet<_> = cells
+        let names_in_table: BTreeSet<_> = cells
             .flat_map(|cell| cell.split('`').skip(1).step_by(2))
             .collect();
         let names: BTreeSet<_> = Name::ALL.iter().map(|name| name.text()).collect();
-        assert_eq!(told, names);
+        assert_eq!(names_in_table, names);
     }
 }

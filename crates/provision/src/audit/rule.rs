@@ -27,7 +27,7 @@ pub(super) fn missing(descriptor: &TableDescriptor, error: &Error) -> Finding {
         ),
         None => finding.fixed_by(
             command::alter(&descriptor.name, &["--prefix-length", "N"]),
-            "N: how many bytes the rows have in common that change together; or --delimiter D: what stands behind them",
+            "N: the length in bytes of the prefix of rows that change together; or --delimiter D: the byte string after that prefix",
         ),
     }
 }

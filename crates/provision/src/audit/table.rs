@@ -180,8 +180,8 @@ fn rule_or_cuts(descriptor: &TableDescriptor, regions: &[TableRegion]) -> Vec<Fi
 pub(super) fn incomplete(table: &TableName, what: &str, error: &Error) -> Finding {
     Finding::broken(
         Name::AuditIncomplete,
-        format!("{what} could not be looked at: {error}"),
-        "what was not looked at may stop transactions, locks or latches",
+        format!("{what} could not be checked: {error}"),
+        "what was not checked may stop transactions, locks or latches",
     )
     .of_table(table)
     .fixed_by(

@@ -27,7 +27,7 @@ impl<'t> Faults<'t> {
     }
 
     /// Returns a position as `FILE:LINE:COLUMN`.
-    pub(super) fn told(&self, place: &Range<usize>) -> String {
+    pub(super) fn position(&self, place: &Range<usize>) -> String {
         let (line, column) = self.line_and_column(place.start);
         format!("{}:{line}:{column}", self.origin)
     }
@@ -54,7 +54,7 @@ impl<'t> Faults<'t> {
         let lines: Vec<String> = self
             .found
             .iter()
-            .map(|(at, reason)| format!("{}: {reason}", self.told(&(*at..*at))))
+            .map(|(at, reason)| format!("{}: {reason}", self.position(&(*at..*at))))
             .collect();
         Error::invalid(lines.join("\n"))
     }

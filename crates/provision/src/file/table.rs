@@ -111,7 +111,7 @@ impl Keys {
         section.finish(faults);
         Self {
             name: name.map(|name| name.value),
-            place: faults.told(&place),
+            place: faults.position(&place),
             kind,
             create_namespace,
             partition,

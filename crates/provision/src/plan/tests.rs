@@ -31,7 +31,7 @@ fn found(descriptor: TableDescriptor, starts: &[&'static str]) -> Found {
     }
 }
 
-fn told(plan: &Plan) -> Vec<String> {
+fn changes(plan: &Plan) -> Vec<String> {
     let changes = plan.changes().iter();
     changes
         .map(|change| format!("{} {change}", change.sign()))
@@ -43,7 +43,7 @@ fn a_table_that_is_as_the_file_says_is_left_as_it_is() {
     let file = file("partition_version = true\nreplay_window = '1h'");
     let plan = Plan::to_file(&file, Some(found(file.descriptor(), &["", "abc"])), true);
     assert_eq!(
-        (told(&plan), plan.refusals(), plan.notes()),
+        (changes(&plan), plan.refusals(), plan.notes()),
         (vec![], vec![], &[][..])
     );
     assert_eq!(plan.reopens(), 0);
@@ -92,7 +92,7 @@ fn what_a_family_loses_is_told(
         Some(found(file.descriptor().with_family(family), &[""])),
         true,
     );
-    assert_eq!(plan.changes().len(), 1, "{:?}", told(&plan));
+    assert_eq!(plan.changes().len(), 1, "{:?}", changes(&plan));
     let change = &plan.changes()[0];
     assert_eq!(change.from.as_deref(), Some(before));
     match loses {
@@ -142,7 +142,7 @@ fn companions_change_under_running_clients_only_with_a_refusal() {
     let options = LockTableOptions::new("l").unwrap().without_java_clients();
     let file = TableFile::parse("t.toml", "table = 'l'\nkind = 'locks'\nregions = 1").unwrap();
     let plan = Plan::to_file(&file, Some(found(options.descriptor(), &[""])), true);
-    assert_eq!(told(&plan).len(), 1);
+    assert_eq!(changes(&plan).len(), 1);
     assert!(plan.refusals()[0].what.contains("a lock may be held twice"));
 }
 
@@ -156,7 +156,7 @@ fn files_and_rule_changes_refuse_boundaries_in_partitions() {
     let other = cut.descriptor.clone().with_attribute("PRIORITY", "3");
     let plan = Plan::to_descriptor(&other, cut.clone());
     assert_eq!(
-        (plan.refusals(), told(&plan)),
+        (plan.refusals(), changes(&plan)),
         (vec![], vec!["+ PRIORITY 3".to_owned()])
     );
     let rule = PartitionRule::prefix_length(2).unwrap();
@@ -170,7 +170,7 @@ fn a_descriptor_is_meant_as_a_whole() {
     let file = file("");
     let now = found(file.descriptor().with_attribute("owner", "me"), &[""]);
     let plan = Plan::to_descriptor(&file.descriptor(), now);
-    assert_eq!(told(&plan), ["- owner me"]);
+    assert_eq!(changes(&plan), ["- owner me"]);
     assert_eq!(plan.unmet(&file.descriptor()), []);
     let unmet = plan.unmet(&file.descriptor().with_attribute("owner", "me"));
     assert_eq!(unmet.len(), 1);

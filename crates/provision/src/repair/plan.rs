@@ -143,7 +143,7 @@ mod tests {
     }
 
     /// Describes the steps: partition, regions, and split keys.
-    fn told(rule: &PartitionRule, boundaries: &[&'static str]) -> Vec<String> {
+    fn steps(rule: &PartitionRule, boundaries: &[&'static str]) -> Vec<String> {
         let steps = cuts(rule, &regions(boundaries));
         steps.iter().map(ToString::to_string).collect()
     }
@@ -151,21 +151,21 @@ mod tests {
     #[test]
     fn a_cut_is_merged_and_the_boundary_goes_to_the_partitions_edge() {
         let rule = PartitionRule::prefix_length(3).unwrap();
-        assert!(told(&rule, &["ggg", "xxx"]).is_empty() && told(&rule, &[]).is_empty());
+        assert!(steps(&rule, &["ggg", "xxx"]).is_empty() && steps(&rule, &[]).is_empty());
         assert_eq!(
-            told(&rule, &["ggg", "xxxm"]),
+            steps(&rule, &["ggg", "xxxm"]),
             ["merge regions ggg, xxxm: partition xxx is cut at xxxm; then split at xxx"]
         );
         assert_eq!(
-            told(&rule, &["xxx", "xxxm", "xxxz", "xxy"]),
+            steps(&rule, &["xxx", "xxxm", "xxxz", "xxy"]),
             ["merge regions xxx, xxxm, xxxz: partition xxx is cut at xxxm, xxxz"]
         );
         assert_eq!(
-            told(&rule, &["xxx", "xxxm", "zzz"]),
+            steps(&rule, &["xxx", "xxxm", "zzz"]),
             ["merge regions xxx, xxxm: partition xxx is cut at xxxm; then split at xxy"]
         );
         assert_eq!(
-            told(&rule, &["xxx", "xxxm"]),
+            steps(&rule, &["xxx", "xxxm"]),
             ["merge regions xxx, xxxm: partition xxx is cut at xxxm; then split at xxy"]
         );
     }
@@ -174,7 +174,7 @@ mod tests {
     fn each_partition_that_is_cut_is_a_step() {
         let rule = PartitionRule::delimiter("/").unwrap();
         assert_eq!(
-            told(&rule, &["a/1", "b/1", "b/2", "c/"]),
+            steps(&rule, &["a/1", "b/1", "b/2", "c/"]),
             [
                 "merge regions , a/1: partition a is cut at a/1; then split at a",
                 "merge regions a/1, b/1, b/2: partition b is cut at b/1, b/2; then split at b",
@@ -184,14 +184,14 @@ mod tests {
         // edge is used.
         for start in ["a", "a/"] {
             assert_eq!(
-                told(&rule, &[start, "a/1", "c"]),
+                steps(&rule, &[start, "a/1", "c"]),
                 [format!(
                     "merge regions {start}, a/1: partition a is cut at a/1; then split at a0"
                 )]
             );
         }
         assert_eq!(
-            told(&rule, &["/1"]),
+            steps(&rule, &["/1"]),
             ["merge regions , /1: partition  is cut at /1; then split at 0"]
         );
     }

@@ -123,22 +123,32 @@ impl Repair {
     /// splits or merges are switched off, or the last refusal of the master if a step exceeds its
     /// limit. Completed steps stay in effect.
     pub async fn run(&self, mut begin: impl FnMut(&RepairStep)) -> Result<Repaired> {
-        let blame = |error: Error| error.at_operation("repairing the table").at_table(&self.table);
+        let in_context = |error: Error| error.at_operation("repairing the table").at_table(&self.table);
         let deadline = Instant::now() + self.connection.config().operation_timeout();
         let descriptor = usable_descriptor(&self.admin(deadline), &self.table, deadline).await?;
-        let rule = self.rule_of(&descriptor).map_err(blame)?;
+        let rule = self.rule_of(&descriptor).map_err(in_context)?;
         let mut repaired = Repaired::default();
-        while let Some(step) = self.cuts(&rule).await.map_err(blame)?.into_iter().next() {
-            self.refuse_if_switched_off(&descriptor).await.map_err(blame)?;
+        while let Some(step) = self.cuts(&rule).await.map_err(in_context)?.into_iter().next() {
+            self.refuse_if_switched_off(&descriptor)
+                .await
+                .map_err(in_context)?;
             begin(&step);
-            self.rejoin(&rule, &step, &mut repaired).await.map_err(blame)?;
+            self.rejoin(&rule, &step, &mut repaired)
+                .await
+                .map_err(in_context)?;
         }
         let deadline = Instant::now() + self.connection.config().operation_timeout();
-        for step in self.giants(&descriptor, &rule, deadline).await.map_err(blame)? {
-            self.refuse_if_switched_off(&descriptor).await.map_err(blame)?;
+        for step in self
+            .giants(&descriptor, &rule, deadline)
+            .await
+            .map_err(in_context)?
+        {
+            self.refuse_if_switched_off(&descriptor)
+                .await
+                .map_err(in_context)?;
             begin(&step);
             if let RepairStep::SplitOff { at, .. } = &step {
-                repaired.splits += usize::from(self.split(at).await.map_err(blame)?);
+                repaired.splits += usize::from(self.split(at).await.map_err(in_context)?);
             }
         }
         Ok(repaired)

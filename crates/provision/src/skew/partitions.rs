@@ -218,7 +218,7 @@ mod tests {
         tally
     }
 
-    fn told(partitions: Partitions) -> String {
+    fn text(partitions: Partitions) -> String {
         let text = |size: PartitionSize| format!("{}={}", size.partition, size.total_bytes());
         let largest: Vec<_> = partitions.into_largest().into_iter().map(text).collect();
         largest.join(" ")
@@ -234,7 +234,7 @@ mod tests {
         others.add(tally("f", &[1, 7]), ALL);
         partitions.merge(others);
         assert_eq!(partitions.count(), 6);
-        assert_eq!(told(partitions), "b=9 f=8 d=7");
+        assert_eq!(text(partitions), "b=9 f=8 d=7");
     }
 
     #[test]
@@ -245,9 +245,9 @@ mod tests {
             partitions.add(tally("a", &[bytes]), ALL);
         }
         let buckets = partitions.histogram().into_iter();
-        let told: Vec<_> = buckets.map(|b| (b.from, b.to, b.partitions, b.bytes)).collect();
+        let seen: Vec<_> = buckets.map(|b| (b.from, b.to, b.partitions, b.bytes)).collect();
         assert_eq!(
-            told,
+            seen,
             [
                 (4, 16, 2, 19),
                 (16, 64, 1, 16),

@@ -139,13 +139,13 @@ impl Skew {
     /// [`TableDisabled`](ClientErrorKind::TableDisabled);
     /// [`InvalidInput`](ClientErrorKind::InvalidInput) if an option is out of range; or
     /// [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) if the limit of the run is exceeded.
-    pub async fn run(&self, tell: impl FnMut(SkewProgress) + Send) -> Result<SkewReport> {
-        let blame = |error: Error| error.at_operation("measuring the table").at_table(&self.table);
-        self.check().map_err(blame)?;
-        let watch = Watch(Mutex::new((SkewProgress::default(), tell)));
+    pub async fn run(&self, report: impl FnMut(SkewProgress) + Send) -> Result<SkewReport> {
+        let in_context = |error: Error| error.at_operation("measuring the table").at_table(&self.table);
+        self.check().map_err(in_context)?;
+        let watch = Watch(Mutex::new((SkewProgress::default(), report)));
         let read = timeout(self.patience, self.read(&watch)).await;
         read.unwrap_or_else(|_| Err(self.too_late(watch.progress())))
-            .map_err(blame)
+            .map_err(in_context)
     }
 
     fn check(&self) -> Result<()> {
@@ -190,7 +190,7 @@ impl Skew {
         let mut loads = self.loads(&regions).await?;
         let fraction = self.fraction(loads.values());
         let scale = Scale::new(fraction);
-        watch.tell(|progress| progress.regions = regions.len());
+        watch.update(|progress| progress.regions = regions.len());
 
         let table = self.connection.table(&self.table)?;
         let measures = regions.iter().enumerate().map(|(at, found)| {
@@ -258,16 +258,16 @@ async fn read_region<F: FnMut(SkewProgress) + Send>(
     watch: &Watch<F>,
 ) -> Result<RegionMeasure> {
     let mut rows = table.scan(scan)?;
-    let mut untold = 0;
+    let mut unreported = 0;
     while let Some(row) = rows.next().await? {
         measure.add(&row)?;
-        untold += 1;
-        if untold == ROWS_TOLD {
-            watch.tell(|progress| progress.rows += std::mem::take(&mut untold));
+        unreported += 1;
+        if unreported == ROWS_TOLD {
+            watch.update(|progress| progress.rows += std::mem::take(&mut unreported));
         }
     }
-    watch.tell(|progress| {
-        progress.rows += untold;
+    watch.update(|progress| {
+        progress.rows += unreported;
         progress.regions_done += 1;
     });
     Ok(measure)
@@ -277,7 +277,7 @@ async fn read_region<F: FnMut(SkewProgress) + Send>(
 struct Watch<F>(Mutex<(SkewProgress, F)>);
 
 impl<F: FnMut(SkewProgress)> Watch<F> {
-    fn tell(&self, change: impl FnOnce(&mut SkewProgress)) {
+    fn update(&self, change: impl FnOnce(&mut SkewProgress)) {
         let mut watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut watch.0);
         let progress = watch.0;

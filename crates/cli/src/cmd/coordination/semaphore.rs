@@ -266,7 +266,7 @@ impl Create {
         let options = self.which.options();
         let locks = missing_table::open_locks(&connection, options, &self.which.table, create).await?;
         let semaphore = Permits::create(&locks, self.which.level, &self.which.id, permits).await?;
-        tell(global, &semaphore)
+        print(global, &semaphore)
     }
 }
 
@@ -275,11 +275,11 @@ impl Resize {
         let permits = number(&self.permits, "PERMITS")?;
         let semaphore = open(&self.which, global).await?;
         semaphore.resize(permits).await?;
-        tell(global, &semaphore)
+        print(global, &semaphore)
     }
 }
 
-fn tell(global: &Global, semaphore: &Permits) -> Outcome {
+fn print(global: &Global, semaphore: &Permits) -> Outcome {
     let (name, permits) = (key(semaphore.key()), semaphore.permits());
     match global.output {
         Format::Table => output::line(&format!(
@@ -326,7 +326,7 @@ impl Acquire {
             fencing: guard.fencing(),
             ttl_ms: durations::milliseconds(lease),
         };
-        let told = match global.output {
+        let printed = match global.output {
             Format::Json => output::json(&acquired),
             Format::Table => output::line(&format!(
                 "{}: {} held for {}; token {}, fencing number {}",
@@ -337,7 +337,7 @@ impl Acquire {
                 acquired.fencing
             )),
         };
-        match told {
+        match printed {
             Ok(()) => {
                 let _: LockToken = guard.detach();
                 Ok(Exit::Done)
@@ -387,7 +387,7 @@ impl Release {
             return resource.print_eviction(global, self.token, evicted);
         }
         let end = End::of_release(semaphore.release(self.token).await?)?;
-        tell_end(global, &semaphore, &end)
+        print_end(global, &semaphore, &end)
     }
 }
 
@@ -396,11 +396,11 @@ impl Renew {
         let lease = lease(&self.ttl)?;
         let semaphore = open(&self.which, global).await?;
         let end = End::of_renewal(semaphore.renew(self.token, lease).await?);
-        tell_end(global, &semaphore, &end)
+        print_end(global, &semaphore, &end)
     }
 }
 
-fn tell_end(global: &Global, semaphore: &Permits, end: &End) -> Outcome {
+fn print_end(global: &Global, semaphore: &Permits, end: &End) -> Outcome {
     let name = key(semaphore.key());
     match global.output {
         Format::Table => output::line(&end.sentence(&name))?,

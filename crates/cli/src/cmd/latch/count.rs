@@ -52,7 +52,7 @@ const UP: &str = r#"Example: hbase-txn latch count-up latches nightly --by 2 --f
 
 {"latch":"billing_nightly","counted":true,"count":4}
 
-The latch lives as long as before. A reached latch is open again; clients that were told that it was reached are not notified.
+The latch lives as long as before. A reached latch is open again; clients that saw it reached are not notified.
 
 Exit status: 0 counted; 3 no such latch, or it has expired; 1 refused or failed; 4 the answer was lost, and the count may have been applied."#;
 
@@ -72,7 +72,7 @@ impl CountDown {
             None => latch.count_down(by).await,
         };
         match counted {
-            Ok(counted) => tell(global, &latch, counted),
+            Ok(counted) => print(global, &latch, counted),
             // A limit of the latch, not of a server.
             Err(error) if error.kind() == ClientErrorKind::LimitExceeded && error.remote().is_none() => {
                 Err(Failure::NotMet(error))
@@ -87,11 +87,11 @@ impl CountUp {
         let by = self.by.get("--by")?;
         let latch = self.which.open(global, Deed::Counts).await?;
         let counted = latch.count_up(by).await?;
-        tell(global, &latch, counted)
+        print(global, &latch, counted)
     }
 }
 
-fn tell(global: &Global, latch: &Latch, counted: LatchCount) -> Outcome {
+fn print(global: &Global, latch: &Latch, counted: LatchCount) -> Outcome {
     let latch = key(latch);
     let LatchCount {
         counted, left: count, ..

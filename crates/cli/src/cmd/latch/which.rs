@@ -52,7 +52,7 @@ impl Which {
             (None, Level::Xdc, Deed::Looks) => NO_FARM,
             (None, Level::Xdc, Deed::Counts) => {
                 return Err(Failure::Unparsable(
-                    "what is counted stands in the column of a farm, at level xdc too; name it by --farm F"
+                    "the count is in the column of a farm, also at level xdc; name the farm by --farm F"
                         .to_owned(),
                 ));
             }

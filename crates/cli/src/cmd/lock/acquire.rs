@@ -53,7 +53,7 @@ impl Acquire {
             fencing: guard.fencing(),
             ttl_ms: durations::milliseconds(lease),
         };
-        let told = match global.output {
+        let printed = match global.output {
             Format::Json => output::json(&acquired),
             Format::Table => output::line(&format!(
                 "{}: held for {}; token {}, fencing number {}",
@@ -63,7 +63,7 @@ impl Acquire {
                 acquired.fencing
             )),
         };
-        match told {
+        match printed {
             Ok(()) => {
                 let _: LockToken = guard.detach();
                 Ok(Exit::Done)

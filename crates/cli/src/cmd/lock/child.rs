@@ -44,7 +44,7 @@ pub(super) struct Running {
     /// Whether the command has a process group of its own.
     leads: bool,
     /// Whether a terminating signal was forwarded.
-    told_to_end: bool,
+    is_ending: bool,
     /// When the remaining processes are killed.
     kill_at: Option<Instant>,
 }
@@ -78,7 +78,7 @@ impl Running {
             child_ended,
             pid,
             leads,
-            told_to_end: false,
+            is_ending: false,
             kill_at: None,
         })
     }
@@ -94,7 +94,7 @@ impl Running {
             }
         };
         while !command_only && !self.processes().is_empty() {
-            if self.told_to_end {
+            if self.is_ending {
                 let kill_at = *self.kill_at.get_or_insert_with(|| Instant::now() + GRACE);
                 if Instant::now() >= kill_at {
                     self.signal(Signal::KILL);
@@ -108,7 +108,7 @@ impl Running {
 
     /// Forwards a signal to the command and the processes that it started.
     pub(super) fn forward(&mut self, signal: Signal) {
-        self.told_to_end |= ends(signal);
+        self.is_ending |= ends(signal);
         let keyboard = matches!(signal, Signal::INT | Signal::QUIT);
         // Keys send these signals to the whole group, and the command must not get them twice.
         if keyboard && !self.leads && in_front_of_a_terminal() {

@@ -86,7 +86,7 @@ impl Release {
             Some(token) => End::of_release(locks.release(*level, id, token).await?)?,
             None => End::evicted(locks.force_release(*level, id).await?),
         };
-        end.tell(global, &name)
+        end.print(global, &name)
     }
 }
 
@@ -97,7 +97,7 @@ impl Renew {
         let Which { level, id, .. } = &self.which;
         let locks = self.which.open(global).await?;
         let end = End::of_renewal(locks.renew(*level, id, self.token, lease).await?);
-        end.tell(global, &name)
+        end.print(global, &name)
     }
 }
 
@@ -169,7 +169,7 @@ impl End {
         }
     }
 
-    fn tell(self, global: &Global, name: &LockName) -> Outcome {
+    fn print(self, global: &Global, name: &LockName) -> Outcome {
         let lock = key(name.key());
         match global.output {
             Format::Table => output::line(&self.sentence(&lock))?,

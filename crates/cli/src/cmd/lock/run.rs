@@ -100,7 +100,7 @@ pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signa
         tokio::select! {
             status = running.ended(command.release_on_exit) => break status,
             loss = guard.lost() => {
-                tell(&under, &format!("the lock is lost: {loss}; the command gets TERM, and KILL {GRACE:?} later"));
+                warn(&under, &format!("the lock is lost: {loss}; the command gets TERM, and KILL {GRACE:?} later"));
                 running.end().await;
                 // Releases the remains of the lock, without effect on the next holder.
                 let _ = timeout(GRACE, guard.release()).await;
@@ -110,7 +110,7 @@ pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signa
         }
     };
     if let Some(loss) = release(guard, &under, signals).await {
-        tell(
+        warn(
             &under,
             &format!("the lock was lost before the command ended: {loss}"),
         );
@@ -131,7 +131,7 @@ async fn release(guard: LockGuard, under: &str, signals: &mut Signals) -> Option
         Ok(ReleaseOutcome::Lost(loss)) if !held || loss != LockLoss::Expired => Some(loss),
         Ok(_) => None,
         Err(error) => {
-            tell(
+            warn(
                 under,
                 &format!("releasing the lock, which ends with its lease now: {error}"),
             );
@@ -140,6 +140,6 @@ async fn release(guard: LockGuard, under: &str, signals: &mut Signals) -> Option
     }
 }
 
-fn tell(under: &str, what: &str) {
+fn warn(under: &str, what: &str) {
     output::complain(&format!("hbase-txn: {under}: {what}"));
 }

@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 /// Signals that terminate a process by default, and signals that commonly control programs.
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
-const TELLING: [Signal; 2] = [Signal::USR1, Signal::USR2];
+const CONTROLLING: [Signal; 2] = [Signal::USR1, Signal::USR2];
 
 /// The received signals. After its creation they have no other effect on this process.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl Signals {
     /// (nohup, a background job of a script): the child ignores them too.
     pub(in crate::cmd) fn listen() -> io::Result<Self> {
         let ignored = ignored();
-        let streams = ENDING.into_iter().chain(TELLING).filter_map(|kind| {
+        let streams = ENDING.into_iter().chain(CONTROLLING).filter_map(|kind| {
             let number = kind.as_raw();
             let is_ignored = ignored & (1 << (number - 1)) != 0;
             (!is_ignored).then(|| Ok((kind, signal(SignalKind::from_raw(number))?)))

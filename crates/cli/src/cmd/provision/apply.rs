@@ -61,17 +61,17 @@ pub(in crate::cmd) async fn apply(global: &Global, connection: &Connection, plan
     let mut exit = Exit::Done;
     for plan in plans {
         let table = plan.table().clone();
-        let teller = Teller::new(global.output);
-        let applied = plan.apply(connection, &teller).await;
-        teller.finish()?;
+        let reporter = Reporter::new(global.output);
+        let applied = plan.apply(connection, &reporter).await;
+        reporter.finish()?;
         let applied = applied.map_err(|error| Failure::Library(hints::with_check(error)))?;
-        exit = exit.or_graver(tell_end(&table, applied, global.output)?);
+        exit = exit.or_graver(print_end(&table, applied, global.output)?);
     }
     Ok(exit)
 }
 
 /// Prints the result of a table's application.
-fn tell_end(table: &TableName, applied: Applied, format: Format) -> Outcome {
+fn print_end(table: &TableName, applied: Applied, format: Format) -> Outcome {
     if applied.disabled {
         output::complain(&format!(
             "hbase-txn: {table}: the table is as planned, but disabled, so that nothing could be proven; enable it with \
@@ -86,7 +86,7 @@ fn tell_end(table: &TableName, applied: Applied, format: Format) -> Outcome {
 }
 
 /// Prints each step when it is done, and shows the current one on a terminal.
-struct Teller {
+struct Reporter {
     format: Format,
     progress: Option<Progress>,
     /// The error of the output, which does not stop the application.
@@ -101,7 +101,7 @@ struct Done<'a> {
     regions: Option<usize>,
 }
 
-impl Teller {
+impl Reporter {
     fn new(format: Format) -> Self {
         Self {
             format,
@@ -119,7 +119,7 @@ impl Teller {
         failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    fn tell(&self, table: &TableName, step: ApplyStep) -> io::Result<()> {
+    fn print(&self, table: &TableName, step: ApplyStep) -> io::Result<()> {
         match self.format {
             Format::Table => output::line(&format!("{table}: {step}")),
             Format::Json => output::json(&Done {
@@ -131,7 +131,7 @@ impl Teller {
     }
 }
 
-impl ApplyWatcher for Teller {
+impl ApplyWatcher for Reporter {
     fn begins(&self, table: &TableName, step: ApplyStep) {
         if let Some(progress) = &self.progress {
             progress.step(&format!("{table}: {}", step.name()));
@@ -139,11 +139,11 @@ impl ApplyWatcher for Teller {
     }
 
     fn done(&self, table: &TableName, step: ApplyStep) {
-        let told = match &self.progress {
-            Some(progress) => progress.beside(|| self.tell(table, step)),
-            None => self.tell(table, step),
+        let printed = match &self.progress {
+            Some(progress) => progress.beside(|| self.print(table, step)),
+            None => self.print(table, step),
         };
-        if let (Err(error), Ok(mut failure)) = (told, self.failure.lock()) {
+        if let (Err(error), Ok(mut failure)) = (printed, self.failure.lock()) {
             failure.get_or_insert(error);
         }
     }

@@ -144,17 +144,17 @@ impl Scan {
         let mut scanner = table.scan(scan)?;
         let mut lines = Lines::new();
         let progress = Progress::beside_output();
-        let told = tell(&mut scanner, &mut lines, global.output, progress.as_ref()).await;
+        let printed = print(&mut scanner, &mut lines, global.output, progress.as_ref()).await;
         if let Some(progress) = progress {
             progress.finish();
         }
         // Rows that were read are printed even if an error follows.
         lines.flush()?;
-        told.map(|()| Exit::Done)
+        printed.map(|()| Exit::Done)
     }
 }
 
-async fn tell(
+async fn print(
     scanner: &mut ResultScanner,
     lines: &mut Lines,
     format: Format,

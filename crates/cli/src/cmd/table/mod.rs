@@ -103,7 +103,7 @@ struct InUse {
 }
 
 impl InUse {
-    fn tell(self, global: &Global) -> Outcome {
+    fn print(self, global: &Global) -> Outcome {
         match global.output {
             Format::Table => {
                 let state = if self.enabled { "enabled" } else { "disabled" };
@@ -119,7 +119,7 @@ impl Enable {
     async fn run(self, global: &Global) -> Outcome {
         global.connect().await?.admin().enable_table(&self.name).await?;
         let table = self.name.to_string();
-        InUse { table, enabled: true }.tell(global)
+        InUse { table, enabled: true }.print(global)
     }
 }
 
@@ -131,7 +131,7 @@ impl Disable {
             table,
             enabled: false,
         }
-        .tell(global)
+        .print(global)
     }
 }
 

@@ -87,7 +87,7 @@ impl Answers {
 
     /// Prints an outcome at once, because the calling program may wait for it before it sends the
     /// next line. Returns `false` if it can't be printed.
-    pub(super) fn tell(&mut self, answer: &Answer) -> bool {
+    pub(super) fn print(&mut self, answer: &Answer) -> bool {
         self.exit = self.exit.or_graver(answer.exit());
         self.committed += u64::from(answer.exit() == Exit::Done);
         if let Some(progress) = &self.progress {

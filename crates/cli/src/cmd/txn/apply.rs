@@ -103,20 +103,20 @@ async fn apply(
             })
             .buffered(IN_FLIGHT)
     );
-    let (mut told, mut stop) = (Answers::new(format), Some(stop));
+    let (mut printer, mut stop) = (Answers::new(format), Some(stop));
     while let Some(answer) = answers.next().await {
         match answer {
             Ok(answer) => {
-                if !told.tell(&answer) {
+                if !printer.print(&answer) {
                     // Transactions in flight are completed, but no more are sent.
                     stop = None;
                 }
             }
-            Err(error) => told.fail(Failure::from(error).report()),
+            Err(error) => printer.fail(Failure::from(error).report()),
         }
     }
     drop(stop);
-    Ok(told.end())
+    Ok(printer.end())
 }
 
 /// The transactions of the lines, read on demand.

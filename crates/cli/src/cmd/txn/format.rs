@@ -43,7 +43,7 @@ impl Transaction {
     pub(super) fn parse(number: u64, text: &[u8]) -> Result<Self, String> {
         if text.starts_with(BYTE_ORDER_MARK) {
             return Err(format!(
-                "line {number}, column 1: a byte order mark stands in front; save the file as UTF-8 without one"
+                "line {number}, column 1: the file begins with a byte order mark; save the file as UTF-8 without one"
             ));
         }
         match serde_json::from_slice::<Object<LineKeys>>(text) {
@@ -104,7 +104,7 @@ fn in_words(what: String) -> String {
     match what.as_str() {
         "invalid escape" => r#"invalid escape; a byte \xNN is spelt "\\xNN" in JSON"#.to_owned(),
         "expected value" | "expected ident" => "not a JSON object".to_owned(),
-        "trailing characters" => "something stands behind the JSON object".to_owned(),
+        "trailing characters" => "there is text after the JSON object".to_owned(),
         what if what.starts_with("EOF while parsing") => "the JSON object is not complete".to_owned(),
         what if what.ends_with(", expected an object") => "not a JSON object".to_owned(),
         _ => what,

@@ -18,7 +18,7 @@ const LETTER: f64 = 7.0;
 /// The classes of regions, and their meanings.
 pub(super) const LOOKS: [(&str, &str); 3] = [
     ("splits", "HBase can split it"),
-    ("by-hand", "only by hand: the middle lies in its first partition"),
+    ("by-hand", "only manually: the middle lies in its first partition"),
     ("one", "can't be split: one partition"),
 ];
 

@@ -102,7 +102,7 @@ impl Skew {
             whole_file::write(path, &page::page(&shown))?;
         }
         match global.output {
-            Format::Json => objects::tell(&shown)?,
+            Format::Json => objects::print(&shown)?,
             Format::Table => output::line(&bars::text(&shown, top, bars::width()))?,
         }
         Ok(Exit::Done)

@@ -80,7 +80,7 @@ struct SplitObject {
     behind: u64,
 }
 
-pub(super) fn tell(shown: &ShownReport<'_>) -> io::Result<()> {
+pub(super) fn print(shown: &ShownReport<'_>) -> io::Result<()> {
     let ShownReport { report, growth, .. } = shown;
     let mut lines = Lines::new();
     lines.json(&Object::Table {

@@ -119,7 +119,7 @@ fn notes(report: &SkewReport) -> String {
     if count > 0 {
         notes.push(format!(
             "{}, with {} of the table, HBase can't split by itself, because the middle lies in the first partition. \
-             {repair} splits those that have grown too large; by hand there is a place, below.",
+             {repair} splits those that have grown too large; a boundary to split at manually is below.",
             words::counted(count, "region"),
             words::share(bytes, total)
         ));

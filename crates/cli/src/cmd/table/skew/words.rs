@@ -107,11 +107,11 @@ pub(super) fn next_split(region: &RegionSkew) -> String {
     };
     let by_hand = || match &region.best_split {
         Some(best) => format!(
-            "by hand at {}: {}",
+            "manually at {}: {}",
             key(&best.key),
             parts(best.before, best.behind)
         ),
-        None => "not by hand either".to_owned(),
+        None => "not manually either".to_owned(),
     };
     match &region.next_split {
         NextSplit::NoRows => "no rows".to_owned(),

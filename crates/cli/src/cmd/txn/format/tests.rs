@@ -113,7 +113,7 @@ fn an_id_is_bytes_and_keeps_a_line_whole() {
 #[case("[]", 1, "not a JSON object")]
 #[case(r#"["xxx"]"#, 1, "not a JSON object")]
 #[case("\u{feff}{}", 1, "a byte order mark")]
-#[case(r#"{"mutations":[]} {}"#, 18, "something stands behind")]
+#[case(r#"{"mutations":[]} {}"#, 18, "there is text after")]
 #[case(r#"{"mutations":[{"op":"put"#, 24, "the JSON object is not complete")]
 #[case(r#"{"mutations":[["put","r"]]}"#, 14, "not a JSON object")]
 #[case(r#"{"mutations":{}}"#, 13, "`mutations` is not an array")]
