@@ -1,5 +1,5 @@
-//! Audited counter: every change of a number leaves a row that says what it was, and none is
-//! counted twice.
+//! Audited counter: every change of a number leaves a row that describes it, and none is counted
+//! twice.
 //!
 //! | row | cell | |
 //! |---|---|---|
@@ -10,10 +10,9 @@
 //!
 //! **Invariant.** The number is the sum of its audit rows, in every snapshot.
 //!
-//! **When something goes wrong.** Nothing is read, so nobody is in anybody's way: there are no
-//! conflicts. The answer was lost, or the caller died: it sends the same change again. For a day
-//! (the table's replay window) the record answers that it was applied; after that, for ever, the
-//! audit row does.
+//! **Failures.** Nothing is read, so there are no conflicts. If the answer is lost or the caller
+//! crashes, it sends the same change again. For a day (the table's replay window) the record shows
+//! that the change was applied; after that the audit row does, without limit.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example audited_counter`
 
@@ -24,15 +23,15 @@ mod support;
 /// One change of a counter.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Its name, the same when it is sent again.
+    /// The change's name, the same if it is sent again.
     pub id: String,
-    /// What is added.
+    /// The amount that is added.
     pub amount: i64,
-    /// Who wants it.
+    /// The user that makes the change.
     pub by: String,
 }
 
-/// Adds to a counter, once for each change; tells whether it was this call that did.
+/// Adds to a counter, once for each change. Returns whether this call added it.
 pub async fn apply(
     counters: &PartitionedTable,
     tenant: &str,
@@ -51,22 +50,22 @@ pub async fn apply(
                 .cell("f", "by", &change.by),
         );
     match transaction.commit().await {
-        // Its record is forgotten, and its audit row is there.
+        // The record has expired, but the audit row exists.
         Outcome::Rejected(_) => Ok(false),
         other => other.into_result().map(|committed| !committed.replayed),
     }
 }
 
-/// A counter's number and its audit rows, after a check that they agree: as they are at one moment.
+/// Returns a counter's number and the number of its audit rows at one moment.
 ///
 /// # Panics
 ///
-/// When they don't.
+/// Panics if they do not agree.
 pub async fn checked(counters: &PartitionedTable, tenant: &str, counter: &str) -> Result<(i64, usize)> {
     let snapshot = counters.snapshot(tenant).await?;
     let value = snapshot.get(format!("{tenant}/counter/{counter}"), "f", "value")?;
     let value: i64 = value.unwrap_or(0);
-    // '0' is the byte behind '/': all rows that begin with the text before it.
+    // '0' is the byte after '/': all rows that begin with the text before it.
     let rows = snapshot.range(
         format!("{tenant}/audit/{counter}/"),
         format!("{tenant}/audit/{counter}0"),
@@ -79,7 +78,7 @@ pub async fn checked(counters: &PartitionedTable, tenant: &str, counter: &str) -
     Ok((value, rows.len()))
 }
 
-/// Eight tasks count, and send every change twice, as callers do who got no answer.
+/// Eight tasks count, and send every change twice, as callers do after a lost answer.
 pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let counters = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
     let (_, before) = checked(&counters, "acme", "visits").await?;

@@ -2,8 +2,8 @@
 //! transaction over two prefixes is refused.
 //!
 //! `make demo` starts a local HBase and runs this. On a cluster of your own:
-//! `HBASE_TXN_CONNECT=hbase+zk://host:2181/hbase cargo run --example classic`. It makes the table
-//! `classic`, or uses the one that is there.
+//! `HBASE_TXN_CONNECT=hbase+zk://host:2181/hbase cargo run --example classic`. It creates the table
+//! `classic` if it does not exist.
 
 use hbase_txn::{
     BytesBinary, Connection, Delete, ErrorKind, FamilyDescriptor, Outcome, PartitionRule, PartitionedTable,
@@ -81,7 +81,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Prints rows as `hbase-txn scan` does: row, column, timestamp, value.
+/// Prints rows like `hbase-txn scan`: row, column, timestamp, value.
 async fn print_rows(table: &Table, scan: Scan) -> Result<()> {
     let mut rows = table.scan(scan)?;
     while let Some(row) = rows.next().await? {
@@ -99,7 +99,7 @@ async fn print_rows(table: &Table, scan: Scan) -> Result<()> {
     Ok(())
 }
 
-/// Makes the table, with a rule that keeps three-byte prefixes together and the endpoint that
+/// Creates the table, with a rule that keeps three-byte prefixes together and the endpoint that
 /// applies transactions.
 async fn make_table(connection: &Connection, name: &str) -> Result<()> {
     if connection.admin().exists(name).await? {

@@ -4,22 +4,22 @@
 //! | row | cell | |
 //! |---|---|---|
 //! | `TENANT/document/NAME` | `f:body` | a document |
-//! | `TENANT/quota` | `f:granted` | how many bytes the tenant may store, a counter |
-//! | | `f:left` | how many of them are left, a counter |
+//! | `TENANT/quota` | `f:granted` | the quota of the tenant in bytes, a counter |
+//! | | `f:left` | the unused part of the quota in bytes, a counter |
 //!
 //! A partition is the bytes before the first `/`: no tenant's name has one.
 //!
-//! **Conditions.** Storing: the document is absent, and what is left is enough for it. Removing:
-//! the body is as it was read.
+//! **Conditions.** Storing: the document is absent, and the rest of the quota is enough for it.
+//! Removing: the body is unchanged since it was read.
 //!
-//! **Invariant.** In every snapshot `f:left` and the sizes of all documents together are
-//! `f:granted`, and nothing is below zero.
+//! **Invariant.** In every snapshot `f:left` and the sizes of all documents add up to `f:granted`,
+//! and nothing is below zero.
 //!
-//! **When something goes wrong.** Two documents want the last room: one is rejected, by name of the
-//! condition. A row of another tenant is refused when it is added, and nothing is sent. A batch
-//! over tenants is one transaction for each, and one outcome for each: no tenant waits for another,
-//! and a failure of one stays its own. Lost answers: with a record the commit is sent again, and is
-//! applied once.
+//! **Failures.** If two documents compete for the rest of the quota, one is rejected, and the
+//! rejection names the condition. A row of another tenant is refused when it is added, and nothing
+//! is sent. A batch over tenants is one transaction and one outcome for each: no tenant waits for
+//! another, and a failure affects one tenant only. After a lost answer a commit with a record is
+//! sent again, and is applied once.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example multi_tenant`
 
@@ -31,26 +31,26 @@ use hbase_txn::{
 
 mod support;
 
-/// How storing a document ended.
+/// The result of storing a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// It is stored.
+    /// The document is stored.
     Done,
-    /// Nothing was stored: there is a document of that name.
+    /// Nothing was stored: a document of that name exists.
     Exists,
-    /// Nothing was stored: too little is left of the quota.
+    /// Nothing was stored: the rest of the quota is too small.
     NoRoom,
 }
 
 /// The label of the condition that the document is new.
 const IS_NEW: &str = "the document is new";
 
-/// Stores a new document, and takes its size from the quota.
+/// Stores a new document, and subtracts its size from the quota.
 pub async fn store(table: &PartitionedTable, tenant: &str, name: &str, body: Bytes) -> Result<Stored> {
     let (quota, document) = (format!("{tenant}/quota"), format!("{tenant}/document/{name}"));
     let size = body.len() as i64;
     // Counters that are not negative compare byte by byte as their numbers do. Nothing is read, so
-    // two that store at once are not in each other's way.
+    // concurrent calls do not conflict.
     let fits = Condition::compare(&quota, "f", "left", Comparison::GreaterOrEqual, size);
     let storing = table
         .transaction(tenant)
@@ -68,7 +68,7 @@ pub async fn store(table: &PartitionedTable, tenant: &str, name: &str, body: Byt
     }
 }
 
-/// Removes a document, and gives its size back; tells whether it was this call that did.
+/// Removes a document, and adds its size to the quota. Returns whether this call removed it.
 pub async fn remove(table: &PartitionedTable, tenant: &str, name: &str) -> Result<bool> {
     let document = format!("{tenant}/document/{name}");
     let row = table.table().get(Get::new(&document)).await?;
@@ -87,7 +87,7 @@ pub async fn remove(table: &PartitionedTable, tenant: &str, name: &str) -> Resul
     }
 }
 
-/// Grants each tenant so many bytes more. One batch, and a transaction of its own for each.
+/// Adds bytes to the quota of each tenant. It is one batch with a transaction for each tenant.
 pub async fn grant(table: &PartitionedTable, tenants: &[&str], bytes: u32) -> Result<()> {
     let mut batch = table.batch();
     batch.extend(tenants.iter().map(|tenant| {
@@ -102,12 +102,11 @@ pub async fn grant(table: &PartitionedTable, tenants: &[&str], bytes: u32) -> Re
     Ok(())
 }
 
-/// What a tenant has left of its quota, and how many documents it has, after a check that both
-/// agree.
+/// Returns the rest of a tenant's quota and the number of its documents.
 ///
 /// # Panics
 ///
-/// When they don't.
+/// Panics if both do not agree.
 pub async fn checked(table: &PartitionedTable, tenant: &str) -> Result<(i64, usize)> {
     let snapshot = table.snapshot(tenant).await?;
     let quota = |qualifier| -> Result<i64> {
@@ -130,7 +129,7 @@ pub async fn checked(table: &PartitionedTable, tenant: &str) -> Result<(i64, usi
     Ok((left, bodies.len()))
 }
 
-/// Three tenants store documents until there is no room, and one tries to reach another.
+/// Three tenants store documents until their quotas are used up, and one tries to access another.
 pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let table = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
     let tenants = ["acme", "globex", "initech"];

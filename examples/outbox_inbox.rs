@@ -1,5 +1,5 @@
-//! Outbox and inbox: money moves between two partitions, which no transaction can do, in three that
-//! can be repeated.
+//! Outbox and inbox: money moves between two partitions, which one transaction can't do, in three
+//! repeatable transactions.
 //!
 //! | row | cell | |
 //! |---|---|---|
@@ -7,25 +7,25 @@
 //! | `ACCOUNT/outbox/MESSAGE` | `f:to`, `f:cents` | money that has left the account, and may not have arrived |
 //! | `ACCOUNT/inbox/MESSAGE` | `f:from`, `f:cents` | the mark of money that has arrived |
 //!
-//! | step | partition | what | under the id |
+//! | step | partition | effect | under the id |
 //! |---|---|---|---|
 //! | `send` | payer | debit, and an outbox row, if the balance is enough | of the message |
 //! | `deliver` | payee | credit, and an inbox mark, if there is no mark | of the message |
-//! | `forget` | payer | removes the outbox row | none: it may be done again |
+//! | `forget` | payer | removes the outbox row | none: it may be repeated |
 //!
-//! **Conditions.** A debit: the balance is not less than it. A delivery: the inbox has no mark of
-//! the message.
+//! **Conditions.** A debit: the balance is at least the amount. A delivery: the inbox has no mark
+//! of the message.
 //!
-//! **Invariant.** Balances and undelivered outbox rows together are always the same sum; each
-//! message is credited once.
+//! **Invariant.** The sum of balances and undelivered outbox rows never changes; each message is
+//! credited once.
 //!
-//! **When something goes wrong.** Any step may be repeated, by any process, at any time: `send` and
-//! `deliver` are answered by their record (for a day), a delivery later on by its mark. Who dies
-//! between two steps leaves an outbox row, and the next relay goes on from there. So a mark must
-//! outlive every outbox row of its message, and every relay that has read one.
+//! **Failures.** Any process may repeat any step at any time: `send` and `deliver` are answered by
+//! their record (for a day), later deliveries by the mark. A process that crashes between two steps
+//! leaves an outbox row, and the next relay continues from there. So a mark must outlive every
+//! outbox row of its message, and every relay that has read one.
 //!
-//! A delivery here can't be refused. Where it can, the payee's transaction puts the refusal into *its*
-//! outbox, and the money comes back the same way, as a message of its own.
+//! A delivery here can't be refused. If yours can, the payee's transaction puts the refusal into
+//! *its* outbox, and the money comes back the same way, as a message of its own.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example outbox_inbox`
 
@@ -38,21 +38,21 @@ use hbase_txn::{
 
 mod support;
 
-/// Money on its way.
+/// Money in transit.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Its name, the same in all of its steps.
+    /// The message's name, the same in all of its steps.
     pub id: String,
-    /// Who pays.
+    /// The account that pays.
     pub from: String,
-    /// Who is paid.
+    /// The account that is paid.
     pub to: String,
-    /// How much.
+    /// The amount.
     pub cents: u32,
 }
 
-/// Takes the money from the payer and puts it into the outbox. Tells whether there was enough; once
-/// there was, every further call says so too, and takes nothing.
+/// Takes the money from the payer and puts it into the outbox. Returns whether there was enough;
+/// repeated calls return the same and take nothing.
 pub async fn send(bank: &PartitionedTable, message: &Message) -> Result<bool> {
     let Message { id, from, to, cents } = message;
     let balance = format!("{from}/balance");
@@ -80,7 +80,7 @@ pub async fn send(bank: &PartitionedTable, message: &Message) -> Result<bool> {
     }
 }
 
-/// Credits the payee; tells whether it was this call that did.
+/// Credits the payee. Returns whether this call credited it.
 pub async fn deliver(bank: &PartitionedTable, message: &Message) -> Result<bool> {
     let Message { id, from, to, cents } = message;
     let mark = format!("{to}/inbox/{id}");
@@ -95,7 +95,7 @@ pub async fn deliver(bank: &PartitionedTable, message: &Message) -> Result<bool>
                 .cell("f", "cents", i64::from(*cents)),
         );
     match credit.commit().await {
-        // Its record is forgotten, and its mark is there.
+        // The record has expired, but the mark exists.
         Outcome::Rejected(_) => Ok(false),
         other => other.into_result().map(|committed| !committed.replayed),
     }
@@ -107,8 +107,8 @@ pub async fn forget(bank: &PartitionedTable, message: &Message) -> Result<()> {
     Ok(bank.table().delete(Delete::new(row)).await?)
 }
 
-/// Delivers what is in an account's outbox. Any number of relays may run at once, and be killed
-/// anywhere.
+/// Delivers the messages in an account's outbox. Any number of relays may run at once, and may be
+/// killed at any moment.
 pub async fn relay(bank: &PartitionedTable, from: &str) -> Result<()> {
     let mut outbox = bank.table().scan(Scan::prefix(format!("{from}/outbox/")))?;
     while let Some(row) = outbox.next().await? {
@@ -131,7 +131,7 @@ fn message(from: &str, row: &Row) -> Result<Message> {
     })
 }
 
-/// Opens an account, unless it is there.
+/// Opens an account if it does not exist.
 pub async fn open(bank: &PartitionedTable, name: &str, cents: i64) -> Result<()> {
     let row = format!("{name}/balance");
     let opening = bank
@@ -145,8 +145,8 @@ pub async fn open(bank: &PartitionedTable, name: &str, cents: i64) -> Result<()>
     }
 }
 
-/// The money in accounts and on its way between them, and how many messages are; right while nobody
-/// changes anything: partitions have no moment in common.
+/// Returns the money in accounts and in transit between them, and the number of messages. It is
+/// right only while no client makes changes: there is no snapshot over several partitions.
 pub async fn total(bank: &PartitionedTable, names: &[&str]) -> Result<(i64, usize)> {
     let mut accounts = Vec::new();
     for name in names {
@@ -160,7 +160,7 @@ pub async fn total(bank: &PartitionedTable, names: &[&str]) -> Result<(i64, usiz
         for row in account.range(format!("{name}/outbox/"), format!("{name}/outbox0")) {
             let message = message(name, row)?;
             let mark = format!("{}/inbox/{}", message.to, message.id);
-            // One with a mark has arrived, although nobody has forgotten it yet.
+            // A message with a mark has arrived, even if its outbox row still exists.
             if accounts.iter().all(|account| account.row(&mark).is_none()) {
                 cents += i64::from(message.cents);
                 on_their_way += 1;

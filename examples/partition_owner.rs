@@ -1,26 +1,25 @@
 //! Partition owner: one worker at a time owns a shard, keeps its state in memory, and writes
-//! without looking.
+//! without reading.
 //!
 //! | row | cell | |
 //! |---|---|---|
 //! | `SHARD/log/NUMBER` | `f:entry` | an entry of the shard's log; numbers have no gaps |
-//! | | `f:term` | the fencing number of the owner who wrote it |
-//! | `SHARD/head` | `f:length` | how many entries there are |
+//! | | `f:term` | the fencing number of the owner that wrote it |
+//! | `SHARD/head` | `f:length` | the number of entries |
 //!
-//! **Conditions.** None on the data: what the next number is, the owner knows. Each write is fenced
-//! by the owner's lock, which lives in the partition; so HBase refuses whatever an owner writes
-//! that is owner no more.
+//! **Conditions.** None on the data: the owner knows the next number. Each write is fenced by the
+//! owner's lock, which is in the partition, so HBase refuses the writes of a former owner.
 //!
 //! **Invariant.** The log is numbered from 1 to its length without a gap, and terms never fall: no
 //! owner wrote after the next one had begun.
 //!
-//! **When something goes wrong.** The owner dies: its lease ends, and the next one reads the head.
-//! It stands still for a while, or an operator moves the shard to another: its next write is
-//! rejected, and it stops. The answer of a write is lost for good: the owner does not know its own
-//! log any more, gives the shard up, and whoever owns it next reads what is there.
+//! **Failures.** If the owner crashes, its lease expires, and the next one reads the head. If it is
+//! suspended for a while, or an operator moves the shard to another owner, its next write is
+//! rejected, and it stops. If the answer of a write is lost permanently, the owner no longer knows
+//! its own log and gives the shard up; the next owner reads it.
 //!
-//! Without `fenced_by` a lock would not be enough: between the owner's look at its lease and
-//! HBase's write any time may pass.
+//! A lock without `fenced_by` would not be enough: any time may pass between the owner's check of
+//! its lease and HBase's write.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example partition_owner`
 
@@ -35,16 +34,16 @@ mod support;
 
 /// The name of the lock that an owner holds.
 pub const OWNER: &str = "owner";
-/// How long a shard is without an owner when one dies, at most.
+/// The longest time that a shard has no owner after one has crashed.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// Who owns a shard, as far as he knows.
+/// The owner of a shard, as far as it knows.
 #[derive(Debug)]
 pub struct Owner<'a> {
     shards: &'a PartitionedTable,
     shard: String,
     guard: LockGuard,
-    /// The length of the log: nobody else changes it.
+    /// The length of the log. No other client changes it.
     length: i64,
 }
 
@@ -60,8 +59,8 @@ impl<'a> Owner<'a> {
         Self::with(shards, shard, request.auto_renew().acquire().await?).await
     }
 
-    /// Begins with a lock that is held: what is there now stays so, as no write of an earlier owner
-    /// is applied any more.
+    /// Begins with a lock that is held. The data read here can't change, because no write of an
+    /// earlier owner is applied any more.
     pub async fn with(shards: &'a PartitionedTable, shard: &str, guard: LockGuard) -> Result<Self> {
         let head = shards.table().get(Get::new(head(shard))).await?;
         let length = head.map_or(Ok(None), |row| row.get("f", "length"))?;
@@ -73,13 +72,13 @@ impl<'a> Owner<'a> {
         })
     }
 
-    /// Writes the next entry, and tells its number; none when somebody else owns the shard by now,
-    /// and nothing was written.
+    /// Writes the next entry and returns its number. Returns `None`, and nothing was written, if
+    /// another worker owns the shard.
     pub async fn append(&mut self, entry: &str) -> Result<Option<i64>> {
         self.write(entry, false).await
     }
 
-    /// Writes a last entry and gives the shard back, both or neither.
+    /// Writes a last entry and releases the shard, both or neither.
     pub async fn finish(mut self, entry: &str) -> Result<Option<i64>> {
         self.write(entry, true).await
     }
@@ -115,11 +114,11 @@ fn head(shard: &str) -> String {
     format!("{shard}/head")
 }
 
-/// The entries of a shard, in their order, at one moment.
+/// Returns the entries of a shard in order, at one moment.
 ///
 /// # Panics
 ///
-/// When a number is missing or one too many, or an owner wrote after the next one had begun.
+/// Panics if numbers have a gap or a duplicate, or if an owner wrote after the next one had begun.
 pub async fn checked(shards: &PartitionedTable, shard: &str) -> Result<Vec<String>> {
     let snapshot = shards.snapshot(shard).await?;
     let length: i64 = snapshot.get(head(shard), "f", "length")?.unwrap_or(0);
@@ -140,7 +139,7 @@ pub async fn checked(shards: &PartitionedTable, shard: &str) -> Result<Vec<Strin
     Ok(cell("entry"))
 }
 
-/// Three workers share the work on one shard; an operator takes it away from its owner now and
+/// Three workers share the work on one shard; an operator revokes the lock of its owner now and
 /// then.
 pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let shards = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
@@ -174,7 +173,7 @@ pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     };
     let workers = futures::future::try_join_all((0..3).map(work));
     tokio::pin!(workers);
-    // The operator may be done before or after the workers.
+    // The operator may finish before or after the workers.
     let written = tokio::select! {
         moved = operator => { moved?; workers.await? }
         written = &mut workers => written?,

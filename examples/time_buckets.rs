@@ -4,22 +4,22 @@
 //! | row | cell | |
 //! |---|---|---|
 //! | `HOUR/event/EVENT` | `f:size` | an event, and its size as an `i64` |
-//! | `HOUR/summary` | `f:events`, `f:size` | how many there are, and the sum of their sizes: counters |
-//! | | `f:closed` | there once the bucket is closed |
+//! | `HOUR/summary` | `f:events`, `f:size` | the number of events, and the sum of their sizes: counters |
+//! | | `f:closed` | exists once the bucket is closed |
 //!
 //! A partition is an hour: the first ten bytes, as in `2026112204` (UTC).
 //!
-//! **Conditions.** Adding: the bucket is not closed, and the event is not there.
+//! **Conditions.** Adding: the bucket is not closed, and the event does not exist.
 //!
 //! **Invariant.** In every snapshot the summary is that of the events; after `close` has returned
-//! it is for ever the same.
+//! it never changes.
 //!
-//! **When something goes wrong.** Additions read nothing, so they are in nobody's way. One that
-//! comes too late is rejected: put it into the present bucket, or let it go. Lost answers and dead
-//! callers: add the event again, with the same name. Closing again is harmless.
+//! **Failures.** Additions read nothing, so they do not conflict. One that is too late is rejected:
+//! put it into the present bucket, or drop it. After a lost answer or a crash add the event again,
+//! with the same name. Closing again is harmless.
 //!
-//! All events of an hour go to one region, and through one transaction after the other. For more
-//! than a region can take, put a shard in front: `3-2026112204`, one bucket for each shard, and add
+//! All events of an hour go to one region, and through one transaction after the other. If that is
+//! too much for a region, put a shard in front: `3-2026112204`, one bucket for each shard, and add
 //! up their summaries when all are closed.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example time_buckets`
@@ -32,25 +32,25 @@ use hbase_txn::{
 
 mod support;
 
-/// How an addition ended.
+/// The result of an addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// The event is in the bucket, by this call.
+    /// This call added the event.
     Now,
-    /// It was there before.
+    /// An earlier call added it.
     Before,
     /// Nothing was added: the bucket is closed.
     TooLate,
 }
 
-/// What is in a bucket.
+/// The summary of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// How many events.
+    /// The number of events.
     pub events: i64,
     /// The sum of their sizes.
     pub size: i64,
-    /// Whether that is final.
+    /// Whether the summary is final.
     pub closed: bool,
 }
 
@@ -74,7 +74,7 @@ pub async fn add(buckets: &PartitionedTable, hour: &str, event: &str, size: u32)
         );
     match transaction.commit().await {
         Outcome::Committed(committed) if committed.replayed => Ok(Added::Before),
-        // An event that is there comes first: it was in time.
+        // This comes first, because an existing event was in time.
         Outcome::Rejected(rejection) => match &rejection.failed[..] {
             [only] if only.label == IS_OPEN => Ok(Added::TooLate),
             _ => Ok(Added::Before),
@@ -83,7 +83,7 @@ pub async fn add(buckets: &PartitionedTable, hour: &str, event: &str, size: u32)
     }
 }
 
-/// Closes a bucket, and tells its final summary.
+/// Closes a bucket, and returns its final summary.
 pub async fn close(buckets: &PartitionedTable, hour: &str) -> Result<Summary> {
     let transaction = buckets
         .transaction(hour)
@@ -93,11 +93,11 @@ pub async fn close(buckets: &PartitionedTable, hour: &str) -> Result<Summary> {
     summary(buckets, hour).await
 }
 
-/// The summary of a bucket, after a check that its events say the same.
+/// Returns the summary of a bucket.
 ///
 /// # Panics
 ///
-/// When they don't.
+/// Panics if its events do not agree.
 pub async fn summary(buckets: &PartitionedTable, hour: &str) -> Result<Summary> {
     let bucket: Snapshot = buckets.snapshot(hour).await?;
     let row = format!("{hour}/summary");
@@ -113,11 +113,11 @@ pub async fn summary(buckets: &PartitionedTable, hour: &str) -> Result<Summary> 
     Ok(said)
 }
 
-/// The bucket of a time, as in `2026112204`: year, month, day and hour, UTC.
+/// Returns the bucket of a time, such as `2026112204`: year, month, day and hour, UTC.
 pub fn hour_of(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (hours, days) = (since.as_secs() / 3_600, since.as_secs() / 86_400);
-    // Years that begin in March have their leap day at the end; an era is 400 of them.
+    // If years begin in March, the leap day is the last one; an era is 400 years.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -132,7 +132,7 @@ pub fn hour_of(time: SystemTime) -> String {
 /// Eight tasks add events while the bucket of an earlier hour is closed.
 pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let buckets = support::open(connection, table, &PartitionRule::prefix_length(10)?).await?;
-    // Any hour of the past, so that the next run finds an open one.
+    // A random hour of the past, so that the next run finds an open one.
     let past = SystemTime::now() - Duration::from_secs(3_600 * fastrand::u64(1..200_000));
     let (hour, now) = (hour_of(past), hour_of(SystemTime::now()));
     let run_id = support::run_id();

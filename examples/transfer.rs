@@ -6,15 +6,15 @@
 //!
 //! A partition is a tenant: the bytes before the first `/`.
 //!
-//! **Conditions.** None by hand. `update` reads both balances, and what it read are the conditions
-//! under which it writes.
+//! **Conditions.** None in this code. `update` reads both balances, and commits on the condition
+//! that they are unchanged.
 //!
 //! **Invariant.** No balance is below zero, and the sum is the same in every snapshot.
 //!
-//! **When something goes wrong.** Another transfer changed one of the balances meanwhile: the
-//! closure runs again, with the new ones. The answer was lost: the update finds out by its record
-//! whether it was applied. The caller died, or got an error: it asks again, with the same request
-//! id, and the money moves once.
+//! **Failures.** If another transfer has changed one of the balances meanwhile, the closure runs
+//! again with the new ones. If the answer is lost, the update determines by its record whether it
+//! was applied. If the caller crashes or gets an error, it repeats the request with the same id,
+//! and the money moves once.
 //!
 //! `update` reads the whole partition, which is right for a tenant of thousands of rows. For larger
 //! ones read the two cells, and write under conditions on them, as `unique_index` does.
@@ -28,20 +28,20 @@ use hbase_txn::{
 
 mod support;
 
-/// The application's error: a closure of `update` may fail with any type that takes this package's
-/// errors.
+/// The application's error: a closure of `update` may return any error type that converts from this
+/// package's error.
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// How a transfer ended.
+/// The result of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     /// The money was moved.
     Done,
-    /// It was moved by an earlier call with the same request id.
+    /// An earlier call with the same request id moved the money.
     DoneBefore,
-    /// Nothing was moved: there is less than that.
+    /// Nothing was moved: the payer's balance is too small.
     NotEnough,
-    /// Nothing was moved: one of the accounts is not there.
+    /// Nothing was moved: one of the accounts does not exist.
     NoAccount,
 }
 
@@ -63,8 +63,8 @@ pub async fn transfer(
             let Some(left) = payer.checked_sub(cents) else {
                 return Ok(Transfer::NotEnough);
             };
-            // A view does not show what is added to it: paying oneself would end in `payee +
-            // cents`.
+            // A view does not show changes made through it: a transfer from an account to itself
+            // would add `cents` to it.
             if from != to {
                 view.put(account(tenant, from, left)?)?;
                 view.put(account(tenant, to, payee + cents)?)?;
@@ -75,8 +75,8 @@ pub async fn transfer(
     Ok(updated.into_value().unwrap_or(Transfer::DoneBefore))
 }
 
-/// The balance of an account; none when it is not there. What can't be read is an error, and not
-/// zero.
+/// Returns the balance of an account, or `None` if it does not exist. A balance that can't be
+/// decoded is an error, not zero.
 fn balance(view: &mut UpdateView<'_>, tenant: &str, name: &str) -> Result<Option<u64>, AnyError> {
     let cents = view.get::<i64>(format!("{tenant}/account/{name}"), "f", "cents")?;
     Ok(cents.map(u64::try_from).transpose()?)
@@ -87,7 +87,7 @@ fn account(tenant: &str, name: &str, cents: u64) -> Result<Put, AnyError> {
     Ok(Put::new(format!("{tenant}/account/{name}")).cell("f", "cents", cents))
 }
 
-/// Opens an account, unless it is there.
+/// Opens an account if it does not exist.
 pub async fn open(bank: &PartitionedTable, tenant: &str, name: &str, cents: u64) -> Result<(), AnyError> {
     let put = account(tenant, name, cents)?;
     let opening = bank
@@ -101,7 +101,7 @@ pub async fn open(bank: &PartitionedTable, tenant: &str, name: &str, cents: u64)
     }
 }
 
-/// All balances of a tenant as they are at one moment, by row.
+/// Returns all balances of a tenant at one moment, by row.
 pub async fn balances(bank: &PartitionedTable, tenant: &str) -> Result<Vec<(String, u64)>, AnyError> {
     let snapshot = bank.snapshot(tenant).await?;
     let balance = |row: &hbase_txn::Row| {

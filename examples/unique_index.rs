@@ -3,19 +3,19 @@
 //! | row | cell | |
 //! |---|---|---|
 //! | `TENANT/user/USER` | `f:email` | the user |
-//! | `TENANT/email/EMAIL` | `f:user` | the index: whose e-mail it is |
+//! | `TENANT/email/EMAIL` | `f:user` | the index: the user with this e-mail |
 //!
-//! **Conditions.** A new e-mail's index row is absent; the user is as it was read (absent, or with
-//! the old e-mail). All rows are written by one transaction.
+//! **Conditions.** A new e-mail's index row is absent; the user is unchanged since it was read
+//! (absent, or with the old e-mail). One transaction writes all rows.
 //!
 //! **Invariant.** Users and index rows match one to one, in every snapshot.
 //!
-//! **When something goes wrong.** The e-mail is taken: the rejection names the condition, and shows
-//! the cell that was found, so whose it is. The user was changed meanwhile: it is read again. The
-//! answer was lost: with `recorded()` the commit is sent again, and is applied once. The caller
-//! died: all rows were written, or none; asking again is harmless.
+//! **Failures.** If the e-mail is taken, the rejection names the condition, and has the cell that
+//! was found, which names its user. If the user was changed meanwhile, it is read again. After a
+//! lost answer a commit with `recorded()` is sent again, and is applied once. If the caller
+//! crashes, either all rows were written or none; repeating the request is harmless.
 //!
-//! Only the rows in question are read, so a tenant may have any number of users.
+//! Only the affected rows are read, so a tenant may have any number of users.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example unique_index`
 
@@ -26,22 +26,22 @@ use hbase_txn::{
 
 mod support;
 
-/// How setting an e-mail ended.
+/// The result of setting an e-mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EmailSet {
-    /// The user has it.
+    /// The user has the e-mail.
     Done,
-    /// Nothing was changed: another user has it.
+    /// Nothing was changed: another user has the e-mail.
     TakenBy(String),
 }
 
-/// How often a user is read again who changes all the time.
+/// The limit of reads of a user that changes all the time.
 const ATTEMPTS: usize = 32;
 
-/// The label of the condition that nobody has the e-mail.
+/// The label of the condition that no user has the e-mail.
 const IS_FREE: &str = "the e-mail is free";
 
-/// Gives a user an e-mail: registers one who is not there, and moves the index row of one who is.
+/// Sets the e-mail of a user: registers a new user, or moves the index row of an existing one.
 pub async fn set_email(users: &PartitionedTable, tenant: &str, user: &str, email: &str) -> Result<EmailSet> {
     let user_row = format!("{tenant}/user/{user}");
     let index_row = |email: &str| format!("{tenant}/email/{email}");
@@ -56,8 +56,8 @@ pub async fn set_email(users: &PartitionedTable, tenant: &str, user: &str, email
             .condition(Condition::absent(index_row(email), "f", "user").label(IS_FREE))
             .put(Put::new(index_row(email)).cell("f", "user", user))
             .put(Put::new(&user_row).cell("f", "email", email))
-            // The user's cell is overwritten: a clock that went back must not hide the new e-mail
-            // behind the old one.
+            // The user's cell is overwritten: if a clock was set back, the old e-mail must not hide
+            // the new one.
             .recorded()
             .guard_timestamps();
         let change = match &old {
@@ -82,17 +82,17 @@ async fn email_of(users: &PartitionedTable, user_row: &str) -> Result<Option<Str
     Ok(row.map_or(Ok(None), |row| row.get("f", "email"))?)
 }
 
-/// Who has the e-mail, if that is why nothing was changed.
+/// Returns the user that has the e-mail, if that is the reason of the rejection.
 fn owner(rejection: &Rejection) -> Option<String> {
     let taken = rejection.failed.iter().find(|failed| failed.label == IS_FREE)?;
     taken.found.as_ref().map(|cell| support::text(&cell.value))
 }
 
-/// The users of a tenant with their e-mails, after a check that the index says the same.
+/// Returns the users of a tenant with their e-mails.
 ///
 /// # Panics
 ///
-/// When it does not.
+/// Panics if the index does not agree.
 pub async fn checked_users(users: &PartitionedTable, tenant: &str) -> Result<Vec<(String, String)>> {
     let snapshot = users.snapshot(tenant).await?;
     let pairs = |kind: &str, qualifier: &str| {
@@ -113,7 +113,7 @@ pub async fn checked_users(users: &PartitionedTable, tenant: &str) -> Result<Vec
     Ok(users)
 }
 
-/// Eight users want four e-mails, and change their minds.
+/// Eight users compete for four e-mails, and change them again.
 pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let users = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
     let wish = async |number: usize| {

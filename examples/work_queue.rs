@@ -1,29 +1,29 @@
-//! Work queue: jobs are taken by the oldest first, each is done once, and none is lost with its
+//! Work queue: workers claim the oldest job first, each job is done once, and none is lost with its
 //! worker.
 //!
 //! | row | cell | |
 //! |---|---|---|
 //! | `QUEUE/job/JOB` | `f:payload` | a job; the names of jobs sort by age |
-//! | | `f:lease` | until when it is taken, and by which claim: `MILLISECONDS/CLAIM` |
+//! | | `f:lease` | the end of the lease and the name of its claim: `MILLISECONDS/CLAIM` |
 //! | `QUEUE/done/JOB` | `f:result` | a job that was done |
-//! | `QUEUE/count` | `f:done` | how many were, a counter |
+//! | `QUEUE/count` | `f:done` | the number of jobs that were done, a counter |
 //!
-//! **Conditions.** Claiming: the job is there, and its lease is the one that was seen (none, or one
-//! that is over). Finishing: the lease is still one's own.
+//! **Conditions.** Claiming: the job exists, and its lease is unchanged since it was read (absent
+//! or expired). Finishing: the lease is still the worker's own.
 //!
 //! **Invariant.** A job is in `job` or in `done`, never in both or neither; `f:done` is the number
 //! of rows in `done`.
 //!
-//! **When something goes wrong.** Two workers want one job: one is rejected, and takes the next. A
-//! worker dies, or the answer of its claim is lost: the lease ends, and another one takes the job.
-//! A worker is slow: its finishing is rejected, as the job has another lease. Clocks that differ
-//! make leases longer or shorter, and nothing else.
+//! **Failures.** If two workers claim one job, one is rejected, and claims the next. If a worker
+//! crashes, or the answer of its claim is lost, the lease expires, and another one claims the job.
+//! If a worker is slow, its finishing is rejected, because the job has another lease. Different
+//! clocks only make leases longer or shorter.
 //!
-//! What `finish` writes is written once. What a worker does *elsewhere* may happen twice, as with
+//! `finish` writes once. Effects of a worker outside of the partition may happen twice, as with
 //! every lease.
 //!
-//! `update` would be the wrong tool: it depends on all that it reads, so each claim would be in the
-//! way of all others.
+//! `update` would be the wrong tool: it depends on all rows that it reads, so all claims would
+//! conflict.
 //!
 //! Run: `HBASE_TXN_CONNECT=… cargo run --example work_queue`
 
@@ -37,17 +37,17 @@ use hbase_txn::{
 
 mod support;
 
-/// A job that a worker has taken.
+/// A job that a worker has claimed.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// The job's name.
     pub job: String,
-    /// What is to be done.
+    /// The payload.
     pub payload: Bytes,
     lease: String,
 }
 
-/// Adds a job, once for each name; tells whether it was this call that did.
+/// Adds a job, once for each name. Returns whether this call added it.
 pub async fn enqueue(
     queues: &PartitionedTable,
     queue: &str,
@@ -67,7 +67,7 @@ pub async fn enqueue(
     }
 }
 
-/// Takes the oldest job that is free, for a time; none when none is.
+/// Claims the oldest free job for a time. Returns `None` if no job is free.
 pub async fn claim(queues: &PartitionedTable, queue: &str, time: Duration) -> Result<Option<Claim>> {
     let jobs = format!("{queue}/job/");
     let mut scanner = queues.table().scan(Scan::prefix(&jobs).caching(32))?;
@@ -79,7 +79,7 @@ pub async fn claim(queues: &PartitionedTable, queue: &str, time: Duration) -> Re
         if seen.is_some_and(|lease| lease[..] > *now.as_bytes()) {
             continue;
         }
-        // The claim's own name makes each lease another value, also of the same worker.
+        // The claim's own name makes each lease a different value, also for the same worker.
         let lease = format!("{}/{}", millis(SystemTime::now() + time), TransactionId::unique());
         let take = queues
             .transaction(queue)
@@ -106,8 +106,8 @@ pub async fn claim(queues: &PartitionedTable, queue: &str, time: Duration) -> Re
     Ok(None)
 }
 
-/// Removes a job and keeps its result; false, and nothing is written, when the lease was over and
-/// another worker has taken the job.
+/// Removes a job and stores its result. Returns `false`, and nothing is written, if the lease had
+/// expired and another worker has claimed the job.
 pub async fn finish(
     queues: &PartitionedTable,
     queue: &str,
@@ -128,7 +128,7 @@ pub async fn finish(
     }
 }
 
-/// Now, in digits that compare as the time does.
+/// The time in milliseconds, as digits that compare like the time.
 fn now() -> String {
     millis(SystemTime::now())
 }
@@ -138,12 +138,11 @@ fn millis(time: SystemTime) -> String {
     format!("{:013}", since.as_millis())
 }
 
-/// The names of the jobs that are to be done, and of those that are done, at one moment, after a
-/// check that each is one of both.
+/// Returns the names of the jobs that are to be done, and of those that are done, at one moment.
 ///
 /// # Panics
 ///
-/// When it is not, or was counted otherwise.
+/// Panics if a job is both or the count is wrong.
 pub async fn checked(queues: &PartitionedTable, queue: &str) -> Result<(Vec<String>, Vec<String>)> {
     let snapshot = queues.snapshot(queue).await?;
     let names = |kind: &str| -> Vec<String> {
@@ -167,7 +166,7 @@ pub async fn checked(queues: &PartitionedTable, queue: &str) -> Result<(Vec<Stri
     Ok((waiting, done))
 }
 
-/// Four workers do twenty jobs; now and then one dies with a job in its hands.
+/// Four workers do twenty jobs; now and then one crashes while it has a job.
 pub async fn run(connection: &Connection, table: &str) -> Result<()> {
     let queues = support::open(connection, table, &PartitionRule::delimiter("/")?).await?;
     let (_, before) = checked(&queues, "mail").await?;

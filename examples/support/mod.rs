@@ -1,4 +1,4 @@
-//! What the patterns share: where HBase is, a table to work on, and rows as text.
+//! Shared by the patterns: the connection to HBase, a table, and rows as text.
 
 #![allow(dead_code, reason = "every example has this module, and uses a part of it")]
 
@@ -13,15 +13,15 @@ pub(crate) async fn connect() -> Result<Connection> {
     Ok(Connection::connect(&uri).await?)
 }
 
-/// Opens the table, and makes it first where it is not there.
+/// Opens the table, and creates it if it does not exist.
 pub(crate) async fn open(
     connection: &Connection,
     name: &str,
     rule: &PartitionRule,
 ) -> Result<PartitionedTable> {
     if !connection.admin().exists(name).await? {
-        // A row that is deleted, and put again within the same millisecond, would stay deleted
-        // without this.
+        // Without this, a row that is deleted and put again within the same millisecond would stay
+        // deleted.
         let family = FamilyDescriptor::new("f").with_attribute("NEW_VERSION_BEHAVIOR", "true");
         let descriptor = TableDescriptor::new(name)?
             .with_family(family)
@@ -34,13 +34,13 @@ pub(crate) async fn open(
     PartitionedTable::open(connection, name).await
 }
 
-/// Something that no earlier run has used: the time.
+/// Returns a value that no earlier run has used: the time.
 pub(crate) fn run_id() -> String {
     let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     format!("{:013}", since.as_millis())
 }
 
-/// A row's key as text.
+/// Returns a row's key as text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
