@@ -1,4 +1,4 @@
-//! What an audit finds of a cluster that is ill.
+//! The findings of an audit on a cluster with failures.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ async fn dead_server_and_silent_regions_are_found_until_they_answer() {
             .all(|finding| finding.severity == Severity::Note)
     );
     cluster.kill(1).await;
-    // Until the master notices, the regions are said to be where nobody answers.
+    // Until the master notices, `hbase:meta` still names the dead server.
     let found = until("a region that does not answer", PATIENCE, async || {
         let found = audit_table(&connection, table.name()).await.ok()?;
         named(&found, "region-unavailable").is_some().then_some(found)
@@ -105,11 +105,11 @@ async fn dead_server_and_silent_regions_are_found_until_they_answer() {
     drop_table(&connection, &table).await;
 }
 
-/// A server that hangs keeps its connections: calls to it end with their time alone.
+/// A hanging server keeps its connections, so calls to it end only with their time limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hanging_server_costs_an_audit_only_its_own_findings() {
     const TEST: &str = "audit_hung";
-    /// More regions of one server than are asked at a time.
+    /// More regions of one server than the audit queries at once.
     const REGIONS: u8 = 72;
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);
@@ -121,7 +121,7 @@ async fn hanging_server_costs_an_audit_only_its_own_findings() {
     let other = create_table(&connection, &settings, "audit_other", &[])
         .await
         .unwrap();
-    // What is found of the table where nobody hangs.
+    // The findings while no server hangs.
     let before = audited(&connection, table.name()).await;
     let admin = connection.admin();
     let others = admin
@@ -148,7 +148,7 @@ async fn hanging_server_costs_an_audit_only_its_own_findings() {
         .collect();
     assert!(its.len() > 16, "{} regions of {REGIONS}", its.len());
 
-    // Below a server's session, or its regions would be opened elsewhere meanwhile.
+    // Shorter than a server's session, or its regions would be opened elsewhere meanwhile.
     let timeout = Duration::from_secs(10);
     let config = cluster.config().with_operation_timeout(timeout);
     let connection = Connection::builder(config).connect().await.unwrap();

@@ -15,21 +15,21 @@ use crate::{
     settings::Settings,
 };
 
-/// A future that is given up after so many polls.
+/// A future that is dropped after this many polls.
 struct Polled<F> {
     future: F,
     left: usize,
 }
 
 impl<F: Future + Unpin> Future for Polled<F> {
-    /// None when it was given up.
+    /// `None` if it was dropped.
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Poll::Ready(output) = Pin::new(&mut self.future).poll(context) {
             return Poll::Ready(Some(output));
         }
-        // What it waits for is on its way.
+        // The event that it waits for is in progress.
         self.left -= 1;
         match self.left {
             0 => Poll::Ready(None),
@@ -38,7 +38,7 @@ impl<F: Future + Unpin> Future for Polled<F> {
     }
 }
 
-/// Polls a future so many times and then drops it, unless it is over by then.
+/// Polls a future this many times and then drops it, unless it has completed.
 async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
     Polled {
         future: pin!(future),
@@ -47,10 +47,10 @@ async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
     .await
 }
 
-/// Servers and services that a client of three region servers may be connected to, at most: each
-/// region server as such and as a registry, and the master, whose registry is asked as well.
+/// The largest number of connections of a client to three region servers: each region server as
+/// such and as a registry, and the master as such and as a registry.
 const MAX_CONNECTIONS: usize = 8;
-/// More polls than any of these calls takes; one that takes more polls itself.
+/// More polls than any of these calls takes.
 const ENOUGH: usize = 2_000;
 
 struct Rig {
@@ -88,7 +88,7 @@ impl Rig {
             .unwrap()
     }
 
-    /// The client that lost a call works on.
+    /// Checks that the client of a dropped call still works.
     async fn still_works(&self, connection: &Connection) {
         let table = connection.table(self.table.name().clone()).unwrap();
         for row in ["aaa", "iii", "qqq"] {
@@ -112,7 +112,8 @@ async fn reads_and_writes_of_a_new_client_can_be_dropped_at_any_point() {
     let rig = Rig::new("cancel_cold").await;
     for call in ["get", "put", "scan"] {
         let times = first_to_complete(async |times| {
-            // Nothing is known or dialled yet, so every stage is gone through.
+            // The client has no locations and connections yet, so the call goes through every
+            // stage.
             let connection = Rig::client(&rig.cluster, &rig.proxy).await;
             let table = connection.table(rig.table.name().clone()).unwrap();
             let row = format!("iii-{call}-{times:04}");
@@ -127,7 +128,7 @@ async fn reads_and_writes_of_a_new_client_can_be_dropped_at_any_point() {
                 _ => {
                     let mut scanner = table.scan(Scan::new()).unwrap();
                     let next = polled(times, scanner.next()).await;
-                    // A call that was dropped loses nothing: the scanner goes on.
+                    // A dropped call loses no row: the scanner continues.
                     while scanner.next().await.unwrap().is_some() {}
                     next.map(|row| drop(row.unwrap()))
                 }
@@ -197,8 +198,7 @@ async fn making_a_table_can_be_dropped_at_any_point() {
             .unwrap()
             .with_family(FamilyDescriptor::new(FAMILY))
     };
-    // Most await points are pauses between questions whether the master is done; the short form
-    // skips some.
+    // Most await points are pauses between polls of the master; the short form skips some.
     let mut tried = Vec::new();
     let mut times = 1;
     loop {
@@ -229,7 +229,7 @@ async fn making_a_table_can_be_dropped_at_any_point() {
     rig.end().await;
 }
 
-/// Deletes a table that may not be there, or not be there yet.
+/// Deletes a table that may not exist, or may still be in creation.
 async fn remove(admin: &Admin, descriptor: &TableDescriptor) {
     until("end of a table", PATIENCE, async || {
         if !admin.exists(&descriptor.name).await.ok()? {
@@ -240,7 +240,8 @@ async fn remove(admin: &Admin, descriptor: &TableDescriptor) {
     .await;
 }
 
-/// Calls with one poll, with two, and so on, until one completes; returns how many that took.
+/// Calls with one poll, with two, and so on, until one call completes. Returns the number of polls
+/// that it took.
 async fn first_to_complete(mut call: impl AsyncFnMut(usize) -> Option<()>) -> usize {
     for times in 1..ENOUGH {
         if call(times).await.is_some() {

@@ -15,17 +15,18 @@ use tokio::{
 
 use crate::settings::Settings;
 
-/// Tests kill servers and count sockets, so only one runs at a time.
+/// Only one test runs at a time, because tests kill servers and count sockets.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// How long HBase may take for what it does by itself: recover a server, open regions, compact.
+/// The time limit of operations that HBase does by itself: recovering a server, opening regions,
+/// compacting.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The column that all tests write.
+/// The column of all tests.
 pub(crate) const FAMILY: &str = "f";
 pub(crate) const QUALIFIER: &str = "q";
 
-/// Stops a process until this is dropped.
+/// A process that is stopped until this is dropped.
 pub(crate) struct Stopped(Pid);
 
 impl Stopped {
@@ -42,14 +43,14 @@ impl Drop for Stopped {
     }
 }
 
-/// A local cluster with several region servers, ours until this is dropped.
+/// A local cluster with several region servers, in exclusive use until this is dropped.
 pub(crate) struct TestCluster {
     local: LocalCluster,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl TestCluster {
-    /// Waits for its turn, and brings back servers that an earlier test left dead.
+    /// Waits for exclusive use, and restarts servers that an earlier test has killed.
     pub(crate) async fn take() -> Self {
         const NONE: &str = "no HBase to test against: run make test";
         let turn = TURN.lock().await;
@@ -71,15 +72,15 @@ impl TestCluster {
         self.local.status().unwrap().uri.unwrap()
     }
 
-    /// The settings of the tests' clients. Short pauses: a client that sleeps through the end of a
-    /// fault only costs time.
+    /// Returns the settings of the tests' clients. Pauses are short: a client that sleeps past the
+    /// end of a fault only costs time.
     pub(crate) fn config(&self) -> Config {
         Config::from_uri(&self.uri())
             .unwrap()
             .with_pause(Duration::from_millis(20))
     }
 
-    /// The same, with the servers themselves as the registry.
+    /// Returns the same settings, with the servers themselves as the registry.
     pub(crate) fn rpc_config(&self) -> Config {
         let uri = self.local.status().unwrap().rpc_uri.unwrap();
         self.config().with_address(uri.parse().unwrap())
@@ -89,27 +90,27 @@ impl TestCluster {
         Connection::builder(self.config()).connect().await.unwrap()
     }
 
-    /// Ends a region server as a power cut would.
+    /// Kills a region server without a shutdown, as in a power failure.
     pub(crate) async fn kill(&self, server: u16) {
         self.local.kill(server).await.unwrap();
     }
 
-    /// What the cluster is called.
+    /// Returns the name of the cluster.
     pub(crate) fn name(&self) -> String {
         self.local.name().to_owned()
     }
 
-    /// The process of a region server.
+    /// Returns the process id of a region server.
     pub(crate) fn pid(&self, server: u16) -> i32 {
         self.local.status().unwrap().pids[&format!("region-server-{server}")]
     }
 
-    /// Lets a region server hang until what is returned is dropped.
+    /// Stops the process of a region server until the result is dropped.
     pub(crate) fn hang(&self, server: u16) -> Stopped {
         Stopped::new(self.pid(server))
     }
 
-    /// Where a region server listens.
+    /// Returns the port of a region server.
     pub(crate) fn port(&self, server: u16) -> u16 {
         self.local.status().unwrap().ports[&format!("region-server-{server}")]
     }
@@ -118,7 +119,7 @@ impl TestCluster {
         self.local.start(server).await.unwrap();
     }
 
-    /// Waits until all three servers are known to the master, each in one life only.
+    /// Waits until the master knows all three servers, each with one start only.
     pub(crate) async fn settle(&self, connection: &Connection) -> ClusterInfo {
         let admin = connection.admin();
         until("three live servers", PATIENCE, async || {
@@ -129,7 +130,7 @@ impl TestCluster {
     }
 }
 
-/// Asks again and again until there is an answer; fails the test when there is none in time.
+/// Calls `ask` repeatedly until it returns a value. Fails the test after the time limit.
 pub(crate) async fn until<T>(what: &str, patience: Duration, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + patience;
     loop {
@@ -141,7 +142,7 @@ pub(crate) async fn until<T>(what: &str, patience: Duration, mut ask: impl Async
     }
 }
 
-/// A table of its own for one test: partitions by three bytes, with a region boundary at each split
+/// Creates a table for one test: partitions by three bytes, with a region boundary at each split
 /// key.
 pub(crate) async fn create_table(
     connection: &Connection,
@@ -153,7 +154,7 @@ pub(crate) async fn create_table(
     PartitionedTable::open(connection, name).await
 }
 
-/// The same with more in its descriptor; returns its name.
+/// Creates a table with a changed descriptor, and returns its name.
 pub(crate) async fn create_table_as(
     connection: &Connection,
     settings: &Settings,
@@ -174,7 +175,7 @@ pub(crate) async fn create_table_as(
     Ok(name)
 }
 
-/// Deletes a test's table; a leftover one would only cost the next tests time.
+/// Deletes a test's table, which would slow down the next tests.
 pub(crate) async fn drop_table(connection: &Connection, table: &PartitionedTable) {
     let admin = connection.admin().with_operation_timeout(PATIENCE);
     admin.delete_table(table.name()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What was attempted and how it ended, against what the table holds.
+//! The attempts and their outcomes, compared with the table.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -10,7 +10,7 @@ use hbase_txn::{Outcome, Row, Scan, Table};
 
 use crate::cluster::{FAMILY, QUALIFIER};
 
-/// The groups are told apart by partition, writer and number; a group's rows lie side by side.
+/// Groups are identified by partition, writer and number; the rows of a group are adjacent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GroupId {
     pub(crate) partition: String,
@@ -23,7 +23,7 @@ impl GroupId {
         format!("{self}.{index}")
     }
 
-    /// The value of every row of a group of so many rows; no other group has it.
+    /// Returns the value of every row of a group with this number of rows; no other group has it.
     pub(crate) fn value(&self, rows: u32) -> String {
         format!("{self}/{rows}")
     }
@@ -35,7 +35,7 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// What a group was said to be.
+/// The reported outcome of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Told {
     Committed,
@@ -60,7 +60,7 @@ pub(crate) struct Commit {
     pub(crate) rows: u32,
     pub(crate) told: Told,
     pub(crate) took: Duration,
-    /// What the error said, where there was one.
+    /// The text of the error, if there was one.
     pub(crate) error: Option<String>,
 }
 
@@ -83,8 +83,8 @@ impl History {
             .unwrap_or_default()
     }
 
-    /// Fails the test unless the table holds what was told: every committed group whole, none that
-    /// was not applied, unknown ones whole or not at all, and nothing else.
+    /// Asserts that the table agrees with the outcomes: every committed group whole, no group that
+    /// was not applied, unknown ones whole or absent, and no other rows.
     pub(crate) async fn check(&self, test: &str, table: &Table) {
         let mut found: BTreeMap<String, String> = BTreeMap::new();
         let mut scanner = table.scan(Scan::new().family(FAMILY)).unwrap();
@@ -154,8 +154,7 @@ pub(crate) fn text(row: &Row) -> (String, String) {
     )
 }
 
-/// Fails the test when the rows of one scan show a part of a group. Returns how many whole groups
-/// they show.
+/// Asserts that the rows of one scan show no group partially. Returns the number of whole groups.
 pub(crate) fn check_whole(rows: &[Row]) -> usize {
     let mut groups: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for row in rows {

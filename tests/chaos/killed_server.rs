@@ -1,4 +1,4 @@
-//! A region server dies under running writers, and comes back.
+//! A region server is killed under running writers, and restarted.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::{
     workload::{Load, Workload},
 };
 
-/// A dead server is noticed by the end of its session, after 15 s; then its log is split and its
-/// regions opened.
+/// A dead server is detected by the end of its session, after 15 s; then its log is split and its
+/// regions are opened.
 const DEADLINE: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,7 +40,7 @@ async fn nothing_acknowledged_is_lost_when_a_region_server_is_killed() {
         workload.goes_on(100, PATIENCE).await;
         let server = rng.u16(1..=3);
         cluster.kill(server).await;
-        // Sometimes its regions find another server first, sometimes its next life is faster.
+        // Sometimes its regions are opened elsewhere first, sometimes the restart is faster.
         if rng.bool() {
             workload.goes_on(100, PATIENCE).await;
         }
@@ -51,7 +51,7 @@ async fn nothing_acknowledged_is_lost_when_a_region_server_is_killed() {
     let done = workload.stop().await;
     println!("{TEST}: {} scans saw {} groups", done.scans, done.groups_seen);
     done.history.check(TEST, table.table()).await;
-    // What was on its way to the dead server may be unknown; all else waits until its region is
+    // Requests in flight to the dead server may be unknown; all others wait until their region is
     // back.
     assert_eq!(
         done.history.count(Told::NotApplied),

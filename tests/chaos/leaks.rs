@@ -1,4 +1,4 @@
-//! A client that is gone leaves nothing behind.
+//! A closed client leaves nothing behind.
 
 use std::{fs, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     settings::Settings,
 };
 
-/// The sockets that this process has open.
+/// Returns the number of open sockets of this process.
 fn sockets() -> usize {
     fs::read_dir("/proc/self/fd")
         .unwrap()
@@ -33,7 +33,7 @@ async fn clients_that_come_and_go_leave_no_socket_and_no_task() {
     let table = create_table(&first, &settings, TEST, &[]).await.unwrap();
     table.table().get(Get::new("aaa")).await.unwrap();
     let config = cluster.config();
-    // What the first client of a process starts for good, it has started.
+    // The first client of a process has started the parts that stay.
     let (sockets_before, tasks_before) = (sockets(), tasks());
     for round in 0..CLIENTS {
         let connection = Connection::builder(config.clone()).connect().await.unwrap();
@@ -45,7 +45,7 @@ async fn clients_that_come_and_go_leave_no_socket_and_no_task() {
             .unwrap();
         connection.admin().exists(table.name()).await.unwrap();
         assert!(sockets() > sockets_before);
-        // A client that is closed is gone when close returns, but for its session at the registry.
+        // A closed client is gone when `close` returns, except for its session at the registry.
         if round % 2 == 0 {
             connection.close().await;
         }

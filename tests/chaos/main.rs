@@ -1,17 +1,16 @@
-//! The client against everything that moves, breaks, lies and dies.
+//! The client under moving regions, broken connections, wrong answers and killed servers.
 //!
 //! Needs a local cluster with three region servers, whose *name* is in
-//! `HBASE_TXN_TEST_DISTRIBUTED`: servers are killed and regions moved, so no other cluster will do.
-//! Each test prints its seed; `CHAOS_SEED` sets it. `CHAOS_ROUNDS` is how many times the short form
-//! is run: 1 unless set, 10 where `HBASE_TXN_TEST_LONG` is. `CHAOS_COMMITS` is how many
-//! transactions `lost_answers` has; what became of them is kept in `target/chaos` when it fails.
-//! `CHAOS_CYCLES` is how often the spinning owners of `locks` acquire one: 50,000 times in the
-//! short form, 1,000,000 in the long; those of `coordination`: 1,500 and 200,000 times; how often
-//! `latches` are counted down or arrived at: 3,000 and 100,000 times; and how many generations of
-//! `barriers` open: 60 and 10,000.
+//! `HBASE_TXN_TEST_DISTRIBUTED`: servers are killed and regions moved, so no other cluster is
+//! suitable. Each test prints its seed; `CHAOS_SEED` sets it. `CHAOS_ROUNDS` is the number of runs
+//! of the short form: 1 unless set, 10 with `HBASE_TXN_TEST_LONG`. `CHAOS_COMMITS` is the number of
+//! transactions of `lost_answers`; their outcomes are kept in `target/chaos` if it fails.
+//! `CHAOS_CYCLES` is the number of acquisitions by the spinning owners of `locks` (50,000 in the
+//! short form, 1,000,000 in the long) and of `coordination` (1,500 and 200,000), of count-downs and
+//! arrivals of `latches` (3,000 and 100,000), and of generations of `barriers` (60 and 10,000).
 //!
-//! What a test claims is checked by code: every commit's outcome is recorded, and compared with
-//! what a scan of the whole table finds afterwards (`history`).
+//! Code checks the claims of a test: every commit's outcome is recorded, and compared with a later
+//! scan of the whole table (`history`).
 
 #![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
 

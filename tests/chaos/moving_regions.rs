@@ -34,7 +34,7 @@ async fn acknowledged_writes_are_whole_under_moves_splits_and_merges() {
             may_run_out: false,
         },
     );
-    // A client of its own: the writers' one must find out everything by itself.
+    // A separate client, because the writers' client must detect all changes by itself.
     let shuffler_connection = cluster.connect().await;
     let mut shuffler = Shuffler::new(&shuffler_connection, table.name(), settings.rng(77));
     let rounds = 2 * settings.rounds;

@@ -1,5 +1,5 @@
-//! `hbase-txn provision apply` is ended with -9 at every step, and run again: it ends in the
-//! planned state, every time.
+//! `hbase-txn provision apply` is killed with -9 at every step, and run again: it always ends in
+//! the planned state.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
@@ -18,30 +18,30 @@ use crate::{
     settings::{Settings, is_long},
 };
 
-/// Boundaries of a table that exists.
+/// Boundaries of an existing table.
 const BOUNDARIES: [&str; 5] = ["20", "40", "60", "80", "a0"];
 
-/// What an application begins with.
+/// The state before an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
-    /// The table is missing, and so is its namespace.
+    /// The table and its namespace are missing.
     Nothing,
-    /// It is a plain one, which knows nothing of transactions.
+    /// A plain table, not prepared for transactions.
     Plain,
 }
 
-/// When the process is ended.
+/// The moment at which the process is killed.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// When it has told so many steps.
+    /// After it has reported this many steps.
     Steps(usize),
-    /// When the cluster shows that the master has begun.
+    /// When the master has visibly begun.
     Begun,
-    /// So long after its start.
+    /// This long after its start.
     After(Duration),
 }
 
-/// A table file, and the cluster that it is applied to.
+/// A table file, and its cluster.
 struct Scene {
     uri: String,
     connection: Connection,
@@ -61,7 +61,7 @@ impl Scene {
         }
     }
 
-    /// A table of another name, with a namespace of its own where that is to be made.
+    /// Changes to a new table name, with a new namespace if that is to be created.
     fn renew(&mut self) {
         let name = format!("provision_{:x}", fastrand::u64(..));
         let namespace = match self.before {
@@ -87,7 +87,7 @@ impl Scene {
         TableFile::read(Path::new(&self.path())).unwrap()
     }
 
-    /// The cluster as it is before an application.
+    /// Sets up the cluster for an application.
     async fn set(&mut self) {
         let admin = self.connection.admin().with_operation_timeout(PATIENCE);
         if admin.exists(&self.name).await.unwrap() {
@@ -114,7 +114,7 @@ impl Scene {
             .unwrap()
     }
 
-    /// Applies to the end; the names of the steps.
+    /// Applies to the end, and returns the names of the steps.
     async fn apply(&self) -> Vec<String> {
         let output = self.start().wait_with_output().await.unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -125,7 +125,7 @@ impl Scene {
             .collect()
     }
 
-    /// Applies, and ends the process; whether it was still at work.
+    /// Applies, and kills the process. Returns whether it was still running.
     async fn apply_until(&self, moment: Moment) -> bool {
         let mut child = self.start();
         let mut steps = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -150,8 +150,8 @@ impl Scene {
         at_work
     }
 
-    /// Runs it again, and looks: the table is as the file says, proven by use, and another run
-    /// changes nothing.
+    /// Runs it again, and checks that the table agrees with the file, that it works, and that
+    /// another run changes nothing.
     async fn is_finished_by_another_run(&self, wanted: &TableDescriptor, boundaries: &[Bytes]) {
         self.apply().await;
         assert_eq!(self.apply().await, ["read-back", "probe"]);
@@ -178,7 +178,7 @@ impl Scene {
         }
     }
 
-    /// Where its regions begin.
+    /// Returns the start keys of its regions.
     async fn boundaries(&self) -> Vec<Bytes> {
         let regions = self.connection.admin().regions(&self.name).await.unwrap();
         regions.into_iter().map(|found| found.region.start_key).collect()

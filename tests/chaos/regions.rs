@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::cluster::{PATIENCE, until};
 
-/// Changes where the rows of a table live.
+/// Moves, splits and merges the regions of a table.
 pub(crate) struct Shuffler {
     admin: Admin,
     table: TableName,
@@ -17,13 +17,13 @@ pub(crate) struct Shuffler {
     pub(crate) done: Changes,
 }
 
-/// What was changed.
+/// The numbers of changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) moved: usize,
     pub(crate) split: usize,
     pub(crate) merged: usize,
-    /// Splits and merges that the master put off, mostly because files of an earlier split are
+    /// Splits and merges that the master has put off, mostly because files of an earlier split are
     /// still shared.
     pub(crate) put_off: usize,
 }
@@ -38,7 +38,7 @@ impl Shuffler {
         }
     }
 
-    /// The regions, in order and without a hole; in the middle of a change it waits for its end.
+    /// Returns the regions, in order and without a gap. Waits for the end of a change.
     pub(crate) async fn regions(&self) -> Vec<TableRegion> {
         until("region map without holes", PATIENCE, async || {
             let regions = self.admin.regions(&self.table).await.ok()?;
@@ -52,13 +52,13 @@ impl Shuffler {
         .await
     }
 
-    /// Some region.
+    /// Returns a random region.
     pub(crate) async fn choose_region(&mut self) -> TableRegion {
         let regions = self.regions().await;
         self.rng.choice(&regions).unwrap().clone()
     }
 
-    /// Moves some region to some other server.
+    /// Moves a random region to another server.
     pub(crate) async fn move_one(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -70,7 +70,7 @@ impl Shuffler {
         }
     }
 
-    /// Moves the region that has the row to some other server.
+    /// Moves the region that has the row to another server.
     pub(crate) async fn move_region_of(&mut self, row: &[u8]) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -83,7 +83,7 @@ impl Shuffler {
         }
     }
 
-    /// Moves a region to some other server; one in transition can't be moved.
+    /// Moves a region to another server. Returns `false` if it can't be moved, as in transition.
     pub(crate) async fn move_away(&mut self, found: &TableRegion) -> bool {
         let servers = self.admin.cluster_info().await.unwrap().live_servers;
         let others: Vec<ServerName> = servers
@@ -96,7 +96,8 @@ impl Shuffler {
         moved
     }
 
-    /// Splits the region that has the row, at the row, unless there is a boundary already.
+    /// Splits the region that has the row, at the row. Returns `false` if there is a boundary
+    /// already.
     pub(crate) async fn split_at(&mut self, row: &str, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         loop {
@@ -119,7 +120,7 @@ impl Shuffler {
         }
     }
 
-    /// Merges some neighbours, so many at a time; none when there are fewer regions.
+    /// Merges this many random neighbours. Returns `false` if there are fewer regions.
     pub(crate) async fn merge_some(&mut self, count: usize, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         loop {
@@ -140,7 +141,7 @@ impl Shuffler {
         }
     }
 
-    /// Merges all regions of a table that was never split, so many into one, all at the same time.
+    /// Merges all regions of a table that was never split, this many into one, concurrently.
     pub(crate) async fn merge_all(&mut self, count: usize) {
         let neighbours: Vec<Vec<RegionInfo>> = self
             .regions()
@@ -157,9 +158,9 @@ impl Shuffler {
         }
     }
 
-    /// Daughters share files with their parent until they are compacted, and the old files are let
-    /// go when a region closes, or minutes later: so regions whose turn was put off are moved, and
-    /// will be free the sooner.
+    /// Daughters share files with their parent until they are compacted, and the old files are
+    /// released when a region closes, or minutes later. So regions whose change was put off are
+    /// moved, which releases them sooner.
     async fn clean(
         &mut self,
         regions: &[TableRegion],

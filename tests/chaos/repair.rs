@@ -19,13 +19,13 @@ use crate::{
 const DEADLINE: Duration = Duration::from_secs(60);
 const RESTRICTION: &str = "hbase.regionserver.region.split_restriction.type";
 
-/// Partitions by the older policy alone, which lets a split cut them.
+/// Partitions by the older policy only, under which a split can cut them.
 fn of_old(mut descriptor: TableDescriptor) -> TableDescriptor {
     descriptor.attributes.remove(RESTRICTION.as_bytes());
     descriptor
 }
 
-/// Cuts a partition, where the row is one of a writer's many: groups of his lie on both sides.
+/// Cuts a partition between the groups of a writer.
 async fn cut_at(admin: &Admin, name: &TableName, cut: &str) {
     until("a split", PATIENCE, async || {
         let regions = admin.regions(name).await.ok()?;
@@ -60,11 +60,11 @@ fn repair_command(cluster: &TestCluster, name: &TableName) -> Child {
         .unwrap()
 }
 
-/// When a repair is ended with -9.
+/// The moment at which a repair is killed with -9.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     After(Duration),
-    /// When the partition is whole: the region that it is in is about to be split.
+    /// When the partition is whole: its region is about to be split.
     Merged,
 }
 
@@ -125,7 +125,7 @@ async fn killed_repair_is_completed_and_no_transaction_is_harmed() {
         let regions = admin.regions(&name).await.unwrap();
         let begins = |key: &String| regions.iter().any(|found| found.region.start_key == *key);
         assert!(boundaries.iter().all(begins), "{regions:?}");
-        // Unless the first run has merged: then nothing tells that there was a boundary.
+        // Except if the first run has merged: then no trace of the boundary is left.
         let rejoined = String::from_utf8_lossy(&output.stdout).contains("\"rejoined\":1");
         assert!(begins(partition) || !rejoined, "{moment:?}: {regions:?}");
         let found = audit_table(&connection, &name).await.unwrap();
@@ -179,7 +179,7 @@ async fn no_transaction_is_lost_doubled_or_halved_by_a_repair() {
         );
         cut_at(&admin, &name, &cut).await;
         assert_eq!(repair.plan().await.unwrap().len(), 1, "{cut} cuts nothing");
-        // Others go on; those of the cut partition are told that it is.
+        // Other transactions continue; those of the cut partition are refused with the reason.
         workload.goes_on(100, PATIENCE).await;
         let repaired = repair.run(|step| println!("{TEST}: {step}")).await.unwrap();
         assert_eq!(repaired.rejoined, 1);

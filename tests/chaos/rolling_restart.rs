@@ -1,5 +1,5 @@
-//! The recipe that asynchbase was tested with, in small: a table of many regions is merged down,
-//! split again and moved, and every server is restarted, while writers and readers run.
+//! A small version of asynchbase's test: a table of many regions is merged, split again and moved,
+//! and every server is restarted, while writers and readers run.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn no_call_outlives_its_deadline_under_cluster_changes() {
     shuffler.merge_all(MERGED).await;
     assert_eq!(shuffler.regions().await.len(), REGIONS / MERGED);
     workload.goes_on(50, PATIENCE).await;
-    // In the long form to the last region; a few are enough to be hit.
+    // In the long form to the last region; a few suffice to affect the client.
     let splits = if settings.rounds > 1 {
         REGIONS - REGIONS / MERGED
     } else {
@@ -74,7 +74,7 @@ async fn no_call_outlives_its_deadline_under_cluster_changes() {
     );
     done.history.check(TEST, table.table()).await;
 
-    // The same client is healthy: every partition answers at once.
+    // The same client still works: every partition answers at once.
     for partition in &partitions {
         table.table().get(Get::new(partition.clone())).await.unwrap();
     }

@@ -1,14 +1,14 @@
-//! Updates could have run one after the other, whatever happens to answers and servers.
+//! Updates are serialisable, under lost answers, moving regions and killed servers.
 //!
 //! | file | what |
 //! |---|---|
-//! | `history` | what transactions read and wrote, and how they ended |
-//! | `checker` | whether they could have run one after the other; no I/O |
-//! | `log` | the histories of a run, and what they show |
-//! | `recorder` | reads and changes a partition, and notes it |
-//! | `shapes` | what transactions do |
-//! | `run` | tasks that make transactions under faults |
-//! | `pairs` | two transactions that meet |
+//! | `history` | the reads, writes and outcomes of transactions |
+//! | `checker` | checks that a history is serialisable; no I/O |
+//! | `log` | the histories of a run, and their violations |
+//! | `recorder` | reads and changes a partition, and records both |
+//! | `shapes` | the kinds of transactions |
+//! | `run` | tasks that run transactions under faults |
+//! | `pairs` | two transactions that conflict |
 
 mod checker;
 mod history;
@@ -105,7 +105,7 @@ async fn concurrent_updates_are_serialisable_except_for_phantoms() {
     let (with_versions, without, naive) = tokio::join!(
         meet(&cluster, &settings, plan(true, true)),
         meet(&cluster, &settings, plan(false, true)),
-        // Versions don't help who does not ask for them.
+        // Partition versions have no effect on transactions that do not use them.
         meet(&cluster, &settings, plan(true, false)),
     );
     assert!(

@@ -1,21 +1,21 @@
-//! How much of a test is run, and with which luck.
+//! The extent and the seed of a test.
 
 use std::{env, str::FromStr, time::Instant};
 
 use fastrand::Rng;
 
-/// One test's seed, and how much of it is run.
+/// The seed and the extent of one test.
 #[derive(Debug)]
 pub(crate) struct Settings {
     test: &'static str,
     began: Instant,
     pub(crate) seed: u64,
-    /// How many times the short form.
+    /// The number of runs of the short form.
     pub(crate) rounds: u32,
 }
 
 impl Settings {
-    /// Reads the environment, and prints what a failed run is repeated with.
+    /// Reads the environment, and prints the settings that repeat the run.
     pub(crate) fn of(test: &'static str) -> Self {
         let settings = Self {
             test,
@@ -30,17 +30,17 @@ impl Settings {
         settings
     }
 
-    /// How many of something are done: `CHAOS_COMMITS`, or as many as the form that is run has.
+    /// Returns `CHAOS_COMMITS`, or the number for the present form.
     pub(crate) fn commits(short: usize, long: usize) -> usize {
         from_env("CHAOS_COMMITS").unwrap_or_else(|| if is_long() { long } else { short })
     }
 
-    /// How often locks are acquired: `CHAOS_CYCLES`, or as often as in the form that is run.
+    /// Returns `CHAOS_CYCLES`, or the number for the present form.
     pub(crate) fn cycles(short: usize, long: usize) -> usize {
         from_env("CHAOS_CYCLES").unwrap_or_else(|| if is_long() { long } else { short })
     }
 
-    /// A source of chance that this seed decides; `part` keeps those of one test apart.
+    /// Returns a random generator for this seed; `part` distinguishes those of one test.
     pub(crate) fn rng(&self, part: u64) -> Rng {
         Rng::with_seed(self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(part))
     }

@@ -17,7 +17,7 @@ use crate::{
 const ROWS: usize = 400;
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Gives all rows one new value.
+/// Writes one new value into all rows.
 async fn write_all(table: &PartitionedTable, value: usize) {
     let mut transaction = table.transaction("mmm");
     for row in 0..ROWS {
@@ -28,7 +28,7 @@ async fn write_all(table: &PartitionedTable, value: usize) {
     assert!(outcome.is_committed(), "{outcome}");
 }
 
-/// Reads the rows in forty calls, and fails unless they are all there with one value.
+/// Reads the rows in forty calls, and asserts that all have one value.
 async fn read_all(table: &PartitionedTable) {
     let ten_a_call = SnapshotOptions::new().caching(10);
     let snapshot = table.snapshot_with("mmm", ten_a_call).await.unwrap();
@@ -79,7 +79,7 @@ async fn snapshot_is_whole_while_its_region_moves_and_splits() {
         for round in 0..3 * settings.rounds {
             shuffler.move_one().await;
             further(3).await;
-            // A boundary before the partition, and one behind it; more there can't be.
+            // One boundary before the partition, and one after it; there can't be more.
             if let Some(row) = ["mmm", "nnn"].get(round as usize) {
                 shuffler.split_at(row, PATIENCE).await;
                 further(3).await;

@@ -1,4 +1,4 @@
-//! Writers and readers that don't stop for anything.
+//! Writers and readers that run through all faults.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,22 +21,21 @@ use crate::{
     settings::Settings,
 };
 
-/// A busy machine wakes a task late; a call that hangs is later by far more than this.
+/// A busy machine wakes a task late; a hanging call is later by far more than this.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// Who does what.
+/// The writers and readers of a workload, and their limits.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) partitions: Vec<String>,
     pub(crate) writers: u32,
     pub(crate) readers: u32,
     pub(crate) deadline: Duration,
-    /// Whether HBase may need longer than that to recover, so that calls may end with their
-    /// deadline.
+    /// Whether HBase may need longer than the deadline to recover, so that calls may fail with it.
     pub(crate) may_run_out: bool,
 }
 
-/// Writers and readers at work.
+/// Running writers and readers.
 pub(crate) struct Workload {
     shared: Arc<Shared>,
     writers: JoinSet<Vec<Commit>>,
@@ -50,11 +49,11 @@ struct Shared {
     acknowledged: AtomicUsize,
     scans: AtomicUsize,
     groups_seen: AtomicUsize,
-    /// Per partition and writer, the number that was committed last.
+    /// The last committed number, by partition and writer.
     newest: Mutex<HashMap<(String, u32), u32>>,
 }
 
-/// What a workload did.
+/// The results of a workload.
 pub(crate) struct Done {
     pub(crate) history: History,
     pub(crate) scans: usize,
@@ -88,11 +87,11 @@ impl Workload {
         }
     }
 
-    /// Waits until this many more groups were committed: the client works.
+    /// Waits until this many more groups are committed: the client works.
     pub(crate) async fn goes_on(&mut self, groups: usize, patience: Duration) {
         let goal = self.shared.acknowledged.load(Ordering::Relaxed) + groups;
         until("further commits", patience, async || {
-            // A writer or reader that ended has failed; its panic is the message.
+            // A writer or reader that has ended has failed; its panic is the message.
             while let Some(ended) = self.readers.try_join_next() {
                 ended.unwrap();
             }
@@ -104,7 +103,7 @@ impl Workload {
         .await;
     }
 
-    /// Waits until a group was committed in each partition from now on: every region is served.
+    /// Waits until a group is committed in each partition from now on: every region is served.
     pub(crate) async fn touches_all_partitions(&mut self, patience: Duration) {
         self.shared.newest.lock().unwrap().clear();
         let partitions = self.shared.load.partitions.len();
@@ -116,7 +115,7 @@ impl Workload {
         .await;
     }
 
-    /// Lets everybody finish what they have begun.
+    /// Lets all writers and readers finish their present calls.
     pub(crate) async fn stop(mut self) -> Done {
         self.shared.over.store(true, Ordering::Relaxed);
         let mut history = History::default();
@@ -139,7 +138,7 @@ impl Workload {
     }
 }
 
-/// Fails the test when the future is not over by its deadline.
+/// Asserts that the future completes within the deadline.
 pub(crate) async fn within_deadline<T>(
     what: &str,
     deadline: Duration,
@@ -187,8 +186,8 @@ async fn write(shared: Arc<Shared>, writer: u32, mut rng: fastrand::Rng) -> Vec<
     commits
 }
 
-/// Reads the newest groups of some writer in some partition. One answer holds them all, so what it
-/// shows is one moment: every group is there whole, or not at all.
+/// Reads the newest groups of a random writer in a random partition. One answer has all of them, so
+/// it shows one moment: every group is whole or absent.
 async fn read(shared: Arc<Shared>, mut rng: fastrand::Rng) {
     const BEHIND: u32 = 200;
     while !shared.over.load(Ordering::Relaxed) {
@@ -218,7 +217,7 @@ async fn read(shared: Arc<Shared>, mut rng: fastrand::Rng) {
     }
 }
 
-/// All rows of a scan; none when its time ran out where it may.
+/// Returns all rows of a scan, or `None` if it exceeded its deadline and the load allows that.
 async fn collect(mut scanner: ResultScanner, load: &Load) -> Option<Vec<Row>> {
     let mut rows = Vec::new();
     loop {

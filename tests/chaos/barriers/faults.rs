@@ -1,4 +1,4 @@
-//! Parties that spin, networks that swallow, regions that move, servers that die.
+//! Spinning parties, lost requests, moving regions, killed servers.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     settings::Settings,
 };
 
-/// How many calls are told how their generation ended, for one cycle.
+/// The number of calls that learn the end of their generation in one cycle.
 const EACH: usize = PARTIES;
 const DAWDLING: Terms = Terms {
     time: Duration::from_millis(1_500),
@@ -24,7 +24,7 @@ const DAWDLING: Terms = Terms {
     dawdle: true,
 };
 
-/// What becomes of a request, by chance.
+/// Chooses the treatment of a request by chance.
 fn misfortune(rng: &mut Rng) -> Action {
     let late = Duration::from_millis(rng.u64(1..1_200));
     match rng.u16(..1_000) {
@@ -40,7 +40,7 @@ fn misfortune(rng: &mut Rng) -> Action {
     }
 }
 
-/// Nothing of the barrier is left in the table but its two cells.
+/// Asserts that the table has only the two cells of the barrier.
 async fn leaves_two_cells(rig: &Rig) {
     let table = rig.connection.table(rig.name.clone()).unwrap();
     let mut scanner = table.scan(Scan::new()).unwrap();

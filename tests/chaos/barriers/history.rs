@@ -1,4 +1,4 @@
-//! What parties were told of generations, and a checker of that. All times are of one clock: the
+//! The parties' results of generations, and a checker. All times are of one clock, because the
 //! parties are in one process.
 
 #[cfg(test)]
@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-/// One call of a party, from when it asked until it was told how its generation ended, or gave up.
+/// One call of a party, from its beginning until it learned the end of its generation, or gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) party: usize,
@@ -36,15 +36,14 @@ impl Ended {
     }
 }
 
-/// What is wrong with a history.
+/// A violation in a history.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Some were told that the generation has opened, others that it broke.
+    /// Some calls returned that the generation has opened, others that it broke.
     OpenedAndBroken(u64),
-    /// Somebody was told that the generation has opened before this party had asked to arrive so
-    /// often.
+    /// A call returned that the generation has opened before this party had begun enough calls.
     OpenedWithout { generation: u64, party: usize },
-    /// A call arrived in a generation that had ended before it was made, or in one before that.
+    /// A call arrived in a generation that had ended before the call began, or in an earlier one.
     Late { call: Call, ended: u64 },
 }
 
@@ -57,7 +56,7 @@ impl History {
         self.0.lock().unwrap().push(call);
     }
 
-    /// How many generations somebody was told to be open, and broken, if nothing is wrong.
+    /// Returns the numbers of generations that opened and that broke. Panics on a violation.
     pub(super) fn check(&self, parties: usize) -> (usize, usize) {
         match check(&self.0.lock().unwrap(), parties) {
             Ok(counts) => counts,
@@ -88,7 +87,8 @@ pub(super) fn check(calls: &[Call], parties: usize) -> Result<(usize, usize), Fa
     Ok((opened.len(), broken.len()))
 }
 
-/// Each generation that opened has a call of the party, which began before anybody was told.
+/// Checks that each opened generation has a call of the party that began before any call returned
+/// the opening.
 fn opened_with(calls: &[Call], party: usize, opened: &BTreeMap<u64, Instant>) -> Result<(), Fault> {
     let of_party = || calls.iter().filter(|call| call.party == party);
     let mut by_unknown = 0;
@@ -100,7 +100,7 @@ fn opened_with(calls: &[Call], party: usize, opened: &BTreeMap<u64, Instant>) ->
         if is_known {
             continue;
         }
-        // A call whose answer nobody has counts in one generation at most.
+        // A call with an unknown result counts in one generation at most.
         by_unknown += 1;
         let unknown = of_party()
             .filter(began)
@@ -115,7 +115,7 @@ fn opened_with(calls: &[Call], party: usize, opened: &BTreeMap<u64, Instant>) ->
     Ok(())
 }
 
-/// Who asks when a generation has ended arrives in a later one.
+/// Checks that a call that begins after the end of a generation arrives in a later one.
 fn in_order(calls: &[Call]) -> Result<(), Fault> {
     let mut by_end: Vec<_> = calls
         .iter()

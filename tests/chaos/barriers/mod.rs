@@ -1,11 +1,11 @@
-//! Barriers under faults: a generation opens once, with all parties, and nobody is told anything
-//! else.
+//! Barriers under faults: a generation opens once, with all parties, and no party gets another
+//! result.
 //!
 //! | file | what |
 //! |---|---|
 //! | `parties` | parties that arrive again and again |
-//! | `history` | what parties were told, and the checker of that |
-//! | `faults` | parties that spin, networks that swallow, regions that move, servers that die |
+//! | `history` | the parties' results, and their checker |
+//! | `faults` | spinning parties, lost requests, moving regions, killed servers |
 
 mod faults;
 mod history;

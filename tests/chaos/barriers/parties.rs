@@ -1,5 +1,5 @@
-//! Parties that arrive again and again, each with a thread, a runtime and a connection of its own:
-//! one that stands still stands still as a whole.
+//! Parties that arrive again and again, each with its own thread, runtime and connection, so that a
+//! stopped party stops as a whole.
 
 use std::{
     sync::{
@@ -30,15 +30,14 @@ use crate::{
 pub(super) const PARTIES: usize = 4;
 const ID: &str = "rounds";
 
-/// What all parties do.
+/// The behaviour of all parties.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
-    /// How long a generation may take.
+    /// The time limit of a generation.
     pub(super) time: Duration,
-    /// The generation after which all stop; only where none breaks.
+    /// The generation after which all stop; only if none breaks.
     pub(super) last: Option<u64>,
-    /// Whether parties also stand still, lose patience, drop their calls, and go away and come
-    /// again.
+    /// Whether parties also stop for a while, time out, drop their calls, and leave and return.
     pub(super) dawdle: bool,
 }
 
@@ -56,7 +55,7 @@ pub(super) struct Parties {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A party, while it has a connection.
+/// A party while it has a connection.
 struct Party {
     number: usize,
     barrier: Barrier,
@@ -75,8 +74,8 @@ async fn barrier(connection: &Connection, table: &TableName) -> Barrier {
 }
 
 impl Parties {
-    /// Makes the barrier, and lets all parties go, each with a client of its own, behind this proxy
-    /// where there is one.
+    /// Creates the barrier, and starts all parties, each with its own client, behind this proxy if
+    /// there is one.
     pub(super) async fn start(
         config: &Config,
         proxy: Option<&Proxy>,
@@ -114,7 +113,7 @@ impl Parties {
         }
     }
 
-    /// Waits until this many more calls have learned how their generation ended.
+    /// Waits until this many more calls have learned the end of their generation.
     pub(super) async fn goes_on(&self, more: usize) {
         self.count_grows("further generations", &self.shared.ended, more)
             .await;
@@ -137,14 +136,14 @@ impl Parties {
         .await;
     }
 
-    /// Lets everybody finish, and checks what they were told.
+    /// Lets all parties finish, and checks their results.
     pub(super) async fn stop(self, test: &str) -> (usize, usize) {
         self.shared.over.store(true, Ordering::Relaxed);
         self.finish(test).await
     }
 
-    /// Waits until all have stopped, and checks what they were told: how many generations opened,
-    /// and how many broke.
+    /// Waits until all have stopped, and checks their results. Returns the numbers of generations
+    /// that opened and that broke.
     pub(super) async fn finish(self, test: &str) -> (usize, usize) {
         let threads = self.threads;
         tokio::task::spawn_blocking(move || {
@@ -197,7 +196,7 @@ async fn come_and_go(
         }
         connection.close().await;
     }
-    // Dropped calls have left nothing behind, and neither have those that were lost.
+    // Neither dropped calls nor calls with lost answers have left tasks behind.
     until("end of all tasks", PATIENCE, async || {
         (Handle::current().metrics().num_alive_tasks() == 0).then_some(())
     })
@@ -210,7 +209,7 @@ impl Party {
         let name = format!("p{}", self.number);
         let arriving = self.barrier.arrive(&name);
         let arrived = match self.shared.terms.dawdle && rng.u8(..6) == 0 {
-            // Dropped at some point.
+            // Dropped at a random point.
             true => timeout(Duration::from_micros(rng.u64(..20_000)), arriving)
                 .await
                 .ok(),
@@ -249,7 +248,7 @@ impl Party {
         ended
     }
 
-    /// Waits until the generation has ended, in one piece or several.
+    /// Waits until the generation has ended, in one or several calls.
     async fn wait(&self, arrival: &Arrival, rng: &mut Rng) -> Ended {
         let generation = arrival.generation();
         loop {
@@ -271,7 +270,7 @@ impl Party {
     }
 }
 
-/// Stops this thread, and with it all that its runtime does.
+/// Blocks this thread, and with it all tasks of its runtime.
 fn stand_still(time: Duration) {
     let (_nobody, never) = mpsc::channel::<()>();
     assert!(never.recv_timeout(time).is_err());

@@ -1,5 +1,5 @@
-//! Owners that come and go, each with a thread, a runtime and a connection of its own: one that
-//! stands still stands still as a whole, and nobody renews what it holds.
+//! Owners that acquire and release, each with its own thread, runtime and connection, so that a
+//! stopped owner stops as a whole and does not renew its holds.
 
 use std::{
     sync::{
@@ -22,23 +22,23 @@ use tokio::time::sleep;
 use super::history::{History, Hold};
 use crate::{cluster::until, proxy::Proxy};
 
-/// How many permits the semaphore has.
+/// The number of permits of the semaphore.
 const PERMITS: u32 = 3;
-/// As much as all readers together can't take.
+/// A weight that all readers together can't reach.
 const WRITER: usize = 1_000;
-/// What there is to hold, and its capacity.
+/// The semaphore, the read/write lock and the election, by their capacities.
 const CAPACITIES: [usize; 3] = [PERMITS as usize, WRITER, 1];
 const LEVEL: Level = Level::Xdc;
-/// How often a holder looks at his guard.
+/// The interval of a holder's checks of its guard.
 const LOOKS: Duration = Duration::from_millis(3);
 
-/// What all owners of a contest do.
+/// The behaviour of all owners of a contest.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
     pub(super) owners: u64,
     pub(super) lease: Duration,
     pub(super) wait: Duration,
-    /// Whether holders also stay long, sleep, and stand still.
+    /// Whether holders also stay long, sleep, and stop for a while.
     pub(super) dawdle: bool,
 }
 
@@ -46,9 +46,9 @@ pub(super) struct Terms {
 struct Counts {
     acquired: AtomicUsize,
     unavailable: AtomicUsize,
-    /// Holds that ended before their owner gave them back.
+    /// Holds that ended before their owner released them.
     lost: AtomicUsize,
-    /// Calls that ended with an error, by their faults.
+    /// Calls that ended with an error because of faults.
     failed: AtomicUsize,
 }
 
@@ -80,7 +80,7 @@ async fn locks(connection: &Connection, table: &TableName) -> LockManager {
 }
 
 impl Contest {
-    /// One client for each owner, all behind this proxy where there is one.
+    /// Starts one client for each owner, all behind this proxy if there is one.
     pub(super) async fn start(
         config: &Config,
         proxy: Option<&Proxy>,
@@ -117,7 +117,7 @@ impl Contest {
         }
     }
 
-    /// Waits until this many more holds were had.
+    /// Waits until this many more holds were acquired.
     pub(super) async fn goes_on(&self, more: usize, patience: Duration) {
         let acquired = &self.shared.counts.acquired;
         let goal = acquired.load(Ordering::Relaxed) + more;
@@ -129,7 +129,7 @@ impl Contest {
         .await;
     }
 
-    /// Lets everybody finish, and checks what they believed.
+    /// Lets all owners finish, and checks the history of their holds.
     pub(super) async fn stop(self, test: &str) {
         self.shared.over.store(true, Ordering::Relaxed);
         let owners = self.owners;
@@ -215,7 +215,7 @@ impl Owner {
         }
     }
 
-    /// How much is asked for, and what came of it.
+    /// Acquires a part of the thing. Returns the part and the result.
     async fn acquire(&mut self, thing: usize) -> (usize, hbase_txn::Result<LockGuard>) {
         let Terms { lease, wait, .. } = self.shared.terms;
         let renewed = self.rng.bool();
@@ -248,8 +248,8 @@ impl Owner {
     async fn hold(&mut self, mut hold: Hold, guard: LockGuard) {
         let Terms { lease, dawdle, .. } = self.shared.terms;
         let mut claim = Instant::now() + guard.remaining();
-        // Mostly they are quick; sometimes one stays, sleeps past its lease, or stands still as a
-        // whole.
+        // Mostly holds are short; sometimes a holder stays, sleeps past its lease, or blocks its
+        // runtime.
         match self.rng.u8(..if dawdle { 12 } else { 1 }) {
             10 => stand_still(lease.mul_f64(2.0 * self.rng.f64())),
             11 => sleep(lease.mul_f64(1.0 + self.rng.f64())).await,
@@ -264,8 +264,8 @@ impl Owner {
         }
         let now = Instant::now();
         let end = now + guard.remaining();
-        // Of a lease that was over the guard claimed no more than it had said when it was last
-        // asked.
+        // After the end of its lease a hold counts only until the end that its guard claimed when
+        // it was last checked.
         hold.until = if end > now { now } else { claim.min(now) };
         self.shared.history.add(hold);
         let counts = &self.shared.counts;
@@ -284,7 +284,7 @@ impl Owner {
     }
 }
 
-/// Stops this thread, and with it all that its runtime does.
+/// Blocks this thread, and with it all tasks of its runtime.
 fn stand_still(time: Duration) {
     let (_nobody, never) = mpsc::channel::<()>();
     assert!(never.recv_timeout(time).is_err());

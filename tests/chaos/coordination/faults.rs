@@ -1,5 +1,4 @@
-//! Answers that are lost, requests that come late and twice, owners that stand still, regions that
-//! move, servers that die.
+//! Lost answers, late and doubled requests, stopped owners, moving regions, killed servers.
 
 use std::time::Duration;
 

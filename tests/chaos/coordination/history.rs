@@ -1,8 +1,8 @@
-//! What owners believed of permits, readers and leaders, and a checker of that.
+//! The owners' view of permits, readers and leaders, and a checker of it.
 //!
-//! Each thing has a capacity, and each hold takes a part of it: a permit one of so many, a leader
-//! all there is, a writer as much as all readers there could be. All owners are in one process, so
-//! all times are of one clock.
+//! Each thing has a capacity, and each hold takes a part of it: a permit one of several, a leader
+//! the whole, a writer as much as all possible readers. All owners are in one process, so all times
+//! are of one clock.
 
 #[cfg(test)]
 mod tests;
@@ -13,11 +13,11 @@ use std::{
     time::Instant,
 };
 
-/// One hold, from when it was had until its owner gave it back or believed in it no more.
+/// One hold, from its acquisition until its owner released it or detected its loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
     pub(super) thing: usize,
-    /// How much of the thing's capacity it takes.
+    /// The part of the capacity that it takes.
     pub(super) part: usize,
     pub(super) asked: Instant,
     pub(super) from: Instant,
@@ -25,14 +25,14 @@ pub(super) struct Hold {
     pub(super) fencing: u64,
 }
 
-/// What is wrong with a history.
+/// A violation in a history.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     EndedBeforeItBegan(Hold),
-    /// More is held than there is, from when this hold began on.
+    /// From the beginning of this hold on, more is held than the capacity.
     Exceeded(Hold),
-    /// A number is not higher than that of a hold that was handed out before this one was asked
-    /// for, or that had to end before this one could begin.
+    /// A number is not higher than that of a hold that was acquired before this one was requested,
+    /// or that had to end before this one could begin.
     Fencing {
         hold: Hold,
         before: u64,
@@ -48,7 +48,7 @@ impl History {
         self.0.lock().unwrap().push(hold);
     }
 
-    /// How many holds each thing had, if nothing is wrong.
+    /// Returns the number of holds of each thing. Panics on a violation.
     pub(super) fn check(&self, capacities: &[usize]) -> Vec<usize> {
         let holds = self.0.lock().unwrap();
         let of_things = capacities.iter().enumerate().map(|(thing, capacity)| {
@@ -62,7 +62,7 @@ impl History {
     }
 }
 
-/// The first thing that can't be, of holds of one thing.
+/// Returns the first violation among the holds of one thing.
 pub(super) fn check(holds: &[Hold], capacity: usize) -> Result<(), Fault> {
     if let Some(hold) = holds
         .iter()
@@ -78,7 +78,7 @@ pub(super) fn check(holds: &[Hold], capacity: usize) -> Result<(), Fault> {
     let (by_asked, by_from, by_until) = (by(|hold| hold.asked), by(|hold| hold.from), by(|hold| hold.until));
     let mut ends = by_until.iter().peekable();
     let mut taken = 0;
-    // The highest number of those that have ended, for each part that they took.
+    // The highest number of the ended holds, for each part that they took.
     let mut highest: BTreeMap<usize, u64> = BTreeMap::new();
     for hold in &by_from {
         while let Some(ended) = ends.next_if(|ended| ended.until <= hold.from && **ended != *hold) {

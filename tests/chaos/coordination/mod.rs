@@ -1,11 +1,11 @@
-//! Semaphores, read/write locks and elections under load and faults: never more permits than there
-//! are, no reader beside a writer, one leader a term, and terms that rise.
+//! Semaphores, read/write locks and elections under load and faults: never more permits than the
+//! semaphore has, no reader together with a writer, one leader a term, and rising terms.
 //!
 //! | file | what |
 //! |---|---|
-//! | `contest` | owners that come and go, each a process of its own as far as anybody can tell |
-//! | `faults` | answers that are lost, owners that stand still, regions that move, servers that die |
-//! | `history` | what owners believed, and the checker of that |
+//! | `contest` | owners that acquire and release, each like a process of its own |
+//! | `faults` | lost answers, stopped owners, moving regions, killed servers |
+//! | `history` | the owners' view of their holds, and its checker |
 //! | `spinning` | owners that acquire again as soon as they have released |
 
 mod contest;

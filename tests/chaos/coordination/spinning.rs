@@ -8,9 +8,9 @@ use crate::{
     settings::Settings,
 };
 
-/// Far longer than a cycle, also of a busy machine.
+/// Much longer than a cycle, also on a busy machine.
 const LEASE: Duration = Duration::from_secs(60);
-/// All that is asked for comes within this, or is not to be had.
+/// A request that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! What the proxy does to the requests of a call.
+//! The treatment of a call's requests by the proxy.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +12,7 @@ use hbase_txn::ServiceKind;
 use super::DEADLINE;
 use crate::proxy::{Action, Request};
 
-/// Something that happens to a call.
+/// An event during a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Corner {
     Delayed,
@@ -22,7 +22,7 @@ pub(super) enum Corner {
 }
 
 impl Corner {
-    /// Each alone, and each pair.
+    /// Returns each corner alone, and each pair.
     pub(super) fn combinations() -> [&'static [Self]; 10] {
         use Corner::{Delayed, MasterMuted, Moved, Muted};
         [
@@ -40,27 +40,27 @@ impl Corner {
     }
 }
 
-/// What is left to chance in a case.
+/// The random choices of a case.
 pub(super) struct Luck {
     rng: Rng,
 }
 
-/// What happens to the requests of one case, one after the other.
+/// The treatment of the requests of one case, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Script {
     pub(super) master_muted: bool,
     actions: VecDeque<Action>,
-    /// What happens to all others.
+    /// The treatment of all further requests.
     rest: Option<Action>,
     pub(super) story: Arc<Mutex<Story>>,
 }
 
-/// What happened to a case.
+/// The events of a case.
 #[derive(Debug, Default)]
 pub(super) struct Story {
-    /// What became of its requests, by their methods.
+    /// The methods of its disturbed requests, with the actions.
     pub(super) lost: Vec<String>,
-    /// Whether the master was asked in vain.
+    /// Whether a request to the master was not answered.
     pub(super) master_was_silent: bool,
 }
 
@@ -69,7 +69,7 @@ impl Luck {
         Self { rng }
     }
 
-    /// The time that an attempt has: so that a call has several, or one.
+    /// Returns the time limit of an attempt: short for several attempts, or long for one.
     pub(super) fn time_of_attempt(&mut self) -> Duration {
         Duration::from_millis(self.rng.u64(400..900)) * if self.rng.u8(..4) == 0 { 20 } else { 1 }
     }
@@ -96,7 +96,7 @@ impl Luck {
         if self.rng.bool() {
             script.actions.make_contiguous().reverse();
         }
-        // Some calls have several requests; any of them may be hit.
+        // A call may have several requests; any of them may be affected.
         for _ in 0..self.rng.usize(..3).saturating_sub(1) {
             script.actions.push_front(Action::Pass);
         }

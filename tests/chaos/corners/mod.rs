@@ -1,23 +1,24 @@
-//! Every public call in the corners: what it reports is compared with what is found afterwards.
+//! Every public call under combinations of faults ("corners"): its reported result is compared with
+//! its effect.
 //!
 //! | corner | what happens |
 //! |---|---|
 //! | delayed | the answer comes after the deadline of the call |
-//! | muted | from the request on nothing passes on its connection; the request is lost, arrives, or arrives late |
+//! | muted | from the request on its connection forwards no bytes; the request is lost, arrives, or arrives late |
 //! | master muted | no request reaches the master |
 //! | moved | the region moves to another server |
 //!
 //! Each call meets each corner alone, and each pair of corners. `CHAOS_SEED` decides how often
-//! answers are delayed, in which way a connection is muted, which corner of a pair comes first, and
-//! when the region moves. The cases of a dozen calls go on at the same time, each with a client and
-//! rows of its own; a region moves for all of its site.
+//! answers are delayed, how a connection is muted, which corner of a pair comes first, and when the
+//! region moves. The cases of a dozen calls run concurrently, each with its own client and rows; a
+//! region moves for all cases of its site.
 //!
 //! | file | what |
 //! |---|---|
-//! | `corner` | what the proxy does in a corner |
-//! | `site` | tables, and the regions of them that are moved |
-//! | `seat` | the client of one case, behind a proxy, and another one that is not |
-//! | `report` | what a call reported, and what is to be found then |
+//! | `corner` | the treatment of requests by the proxy in a corner |
+//! | `site` | tables, and the moves of their regions |
+//! | `seat` | the client of one case, behind a proxy, and another one without it |
+//! | `report` | the reported result of a call, and its expected effect |
 //! | `calls` | the list of calls |
 
 mod calls;
@@ -40,24 +41,24 @@ use report::{Call, Found, Prepared, Reported};
 use seat::Seat;
 use site::Site;
 
-/// The deadline of every call, and how much later it may be seen to end on a busy machine.
+/// The deadline of every call, and the tolerance on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(3);
 const SLACK: Duration = Duration::from_secs(1);
-/// So many cases are prepared at the same time.
+/// The number of cases that are prepared concurrently.
 const AT_ONCE: usize = 24;
-/// The calls of a wave meet their corners at the same time; more would be too much for the servers.
+/// The number of calls that run concurrently; more would overload the servers.
 const WAVE: usize = 12;
-/// By then all calls of a wave are made, and the regions begin to move.
+/// The time in which all calls of a wave begin; then the regions begin to move.
 const START: u64 = 800;
 
-/// A call in its corners, about to be made.
+/// A call in its corners, ready to run.
 struct Case {
     name: String,
     seat: Seat,
     prepared: Prepared,
 }
 
-/// A call that is over.
+/// A call that has ended.
 struct Ended {
     name: String,
     seat: Seat,
@@ -82,7 +83,7 @@ impl Case {
         }
     }
 
-    /// Makes the call, after a while.
+    /// Makes the call after a pause.
     async fn run(self, pause: Duration) -> Ended {
         let Self { name, seat, prepared } = self;
         sleep(pause).await;
@@ -97,7 +98,7 @@ impl Case {
             seat.has_lost_answers() || seat.missed_master() || (seat.moves() && took + SLACK > DEADLINE);
         let may_fail = was_hindered || seat.asks_master || prepared.may_fail;
         // A lost or late answer leaves the outcome unknown; so does a region that closes between
-        // two actions of one call, and a procedure that the master goes on with.
+        // two actions of one call, and a procedure that the master continues.
         let leaves_unknown = |reported: &Reported| {
             let was_cut = seat.moves() && reported.was_cut_by_a_move();
             seat.has_lost_answers() || seat.asks_master || was_cut
@@ -105,7 +106,7 @@ impl Case {
         let reported = match reported {
             Err(_) => Err("it hangs".to_owned()),
             Ok(reported) if took > limit + SLACK => Err(format!("it is late: {reported:?}")),
-            // A call that meets nothing that can leave its outcome unknown succeeds.
+            // A call without such an event must have a known outcome.
             Ok(reported) if reported.is_unknown() && took < DEADLINE && !leaves_unknown(&reported) => {
                 Err(format!("all was answered: {reported:?}"))
             }
@@ -125,7 +126,8 @@ impl Case {
 }
 
 impl Ended {
-    /// Compares what was reported with what is found; returns the word for it, or what is wrong.
+    /// Compares the reported result with the effect. Returns a word for the result, or the
+    /// violation.
     async fn check(self) -> Result<&'static str, String> {
         let compared = match self.reported {
             Ok(reported) => {
@@ -147,11 +149,11 @@ impl Ended {
     }
 }
 
-/// Makes every call in every corner, and returns what is wrong.
+/// Makes every call in every corner, and returns the violations.
 async fn round(cluster: &TestCluster, settings: &Settings, round: u32) -> Vec<String> {
     let connection = cluster.connect().await;
     let mut rng = settings.rng(u64::from(round));
-    // What does not move shares one site.
+    // Cases without moves share one site.
     let moves = Corner::combinations().map(|corners| corners.contains(&Corner::Moved));
     let moving = moves.iter().filter(|moves| **moves).count();
     let sites = join_all((0..=moving).map(|_| Site::create(cluster, &connection, settings))).await;

@@ -1,4 +1,4 @@
-//! What a call reported, and what is to be found then.
+//! The reported result of a call, and its expected effect.
 
 use std::{any::Any, fmt, time::Duration};
 
@@ -8,56 +8,56 @@ use tokio::time::{Instant, sleep};
 
 use super::seat::Seat;
 
-/// By then late requests have arrived, and what is done in the background is done.
+/// The time in which late requests have arrived and background work is done.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A public call.
 pub(super) struct Call {
     pub(super) name: &'static str,
-    /// Whether the master answers it, or region servers.
+    /// Whether the master answers it, instead of region servers.
     pub(super) asks_master: bool,
     pub(super) prepare: Box<dyn Fn(Seat) -> BoxFuture<'static, Prepared> + Send + Sync>,
 }
 
-/// A call that can be made.
+/// A call that is ready to run.
 pub(super) struct Prepared {
     pub(super) call: BoxFuture<'static, Reported>,
-    /// What it takes of itself, beyond the deadline of its requests.
+    /// The time that the call itself waits, in addition to the deadline of its requests.
     pub(super) waits: Duration,
-    /// Whether it may fail although nothing is in its way.
+    /// Whether it may fail without a fault.
     pub(super) may_fail: bool,
     pub(super) found: Found,
 }
 
 type Count = Box<dyn Fn() -> BoxFuture<'static, u64> + Send + Sync>;
 
-/// What is found behind a call.
+/// The effect that is found after a call.
 pub(super) enum Found {
-    /// Nothing: it reads.
+    /// None: the call reads.
     Nothing,
-    /// How often it was applied; never more than once.
+    /// The number of times it was applied, at most one.
     Applied(Count),
-    /// The same of what is undone, or done to its end, in the background unless it was reported:
-    /// then that many.
+    /// The same. If the call is not done, background work undoes or completes it, which leads to
+    /// this number.
     Eventually(u64, Count),
 }
 
-/// What a call reported.
+/// The reported result of a call.
 pub(super) enum Reported {
-    /// It is done; what it returned is kept until that is compared.
+    /// It is done. The returned value is kept until the comparison.
     Done(
         #[expect(dead_code, reason = "a guard is held as long as this is kept")] Option<Box<dyn Any + Send>>,
     ),
     Failed(Error),
     Unsettled(Box<Unsettled>),
-    /// It is left to the background.
+    /// It is left to background work.
     Left,
-    /// What can't be.
+    /// An impossible result.
     Wrong(String),
 }
 
 impl Reported {
-    /// Of a call whose result says nothing more.
+    /// The report of a call whose value is not checked.
     pub(super) fn of<T: Send + 'static>(result: Result<T, impl Into<Error>>) -> Self {
         match result {
             Ok(value) => Self::Done(Some(Box::new(value))),
@@ -65,7 +65,7 @@ impl Reported {
         }
     }
 
-    /// Of one that may have one result only.
+    /// The report of a call that must return this value.
     pub(super) fn expect<T: PartialEq + fmt::Debug>(
         result: Result<T, impl Into<Error>>,
         expected: &T,
@@ -77,7 +77,7 @@ impl Reported {
         }
     }
 
-    /// Of a transaction whose conditions hold.
+    /// The report of a transaction whose conditions hold.
     pub(super) fn of_commit(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Committed(_) => Self::Done(None),
@@ -87,7 +87,8 @@ impl Reported {
         }
     }
 
-    /// Of a change that is as good if it is made twice, or not known to be made.
+    /// Treats a failure as done, for a change that has the same effect if it is repeated, and need
+    /// not be known to be made.
     pub(super) fn or_not(self) -> Self {
         match self {
             Self::Failed(_) => Self::Done(None),
@@ -107,7 +108,7 @@ impl Reported {
         }
     }
 
-    /// Whether the server answered that the region closed before an action of the call.
+    /// Returns whether the server answered that the region closed before an action of the call.
     pub(super) fn was_cut_by_a_move(&self) -> bool {
         let error = match self {
             Self::Failed(error) => error,
@@ -141,13 +142,13 @@ impl fmt::Debug for Reported {
     }
 }
 
-/// Compares what was reported with what is found, at once and when all late requests have arrived.
+/// Compares the report with the effect, at once and after all late requests have arrived.
 pub(super) async fn compare(reported: Reported, found: Found, seat: &Seat) -> Result<(), String> {
     if let Reported::Wrong(why) = &reported {
         return Err(why.clone());
     }
     let (Found::Applied(count) | Found::Eventually(_, count)) = &found else {
-        // What changes nothing leaves nothing behind.
+        // A call that changes nothing has no effect to find.
         return match reported.is_unknown() {
             true => Err(format!("it changes nothing: {reported:?}")),
             false => Ok(()),
@@ -195,7 +196,7 @@ pub(super) async fn compare(reported: Reported, found: Found, seat: &Seat) -> Re
     }
 }
 
-/// Whether it was applied: now that nothing is in the way, that must become known.
+/// Returns whether it was applied. Without faults this must become known.
 async fn settle(unsettled: &Unsettled) -> Result<bool, String> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -236,7 +237,7 @@ impl Prepared {
         }
     }
 
-    /// A call, and how often it is found to be applied.
+    /// A call, with a count of its applications.
     pub(super) fn write<F>(
         call: impl Future<Output = Reported> + Send + 'static,
         count: impl Fn() -> F + Send + Sync + 'static,
@@ -250,8 +251,7 @@ impl Prepared {
         }
     }
 
-    /// The number that is found at last unless the call is done, because of what goes on in the
-    /// background.
+    /// Sets the count that is expected at last unless the call is done, because of background work.
     pub(super) fn at_last(mut self, number: u64) -> Self {
         if let Found::Applied(count) = self.found {
             self.found = Found::Eventually(number, count);

@@ -15,14 +15,14 @@ use super::{
 };
 use crate::proxy::Proxy;
 
-/// A client behind a proxy, and rows that no other case has.
+/// A client behind a proxy, and rows of one case only.
 #[derive(Clone)]
 pub(super) struct Seat {
     pub(super) connection: Connection,
     pub(super) proxy: Proxy,
-    /// Sees the same tables, and meets no corner.
+    /// A client for the same tables without corners.
     pub(super) clean: Arc<Clean>,
-    /// Its partition; and the id of its lock, latch and the like.
+    /// Its partition, and the id of its lock, latch and so on.
     pub(super) prefix: String,
     pub(super) asks_master: bool,
     corners: &'static [Corner],
@@ -57,7 +57,7 @@ impl Seat {
         }
     }
 
-    /// From now on requests meet their corners.
+    /// From now on the corners apply to requests.
     pub(super) fn arm(&self) {
         let mut script = self.luck.lock().unwrap().script(self.corners);
         script.story = Arc::clone(&self.story);
@@ -66,7 +66,7 @@ impl Seat {
             .rule(move |request| script.action(asks_master, request));
     }
 
-    /// From now on requests pass, but for those on muted connections.
+    /// From now on requests are forwarded, except on muted connections.
     pub(super) fn disarm(&self) {
         self.proxy.pass_all();
     }
@@ -75,12 +75,12 @@ impl Seat {
         !self.story.lock().unwrap().lost.is_empty()
     }
 
-    /// Whether its region moves, which takes seconds on a busy machine.
+    /// Returns whether its region moves, which takes seconds on a busy machine.
     pub(super) fn moves(&self) -> bool {
         self.corners.contains(&Corner::Moved)
     }
 
-    /// Whether it needed the master and did not get an answer.
+    /// Returns whether a request to the master was not answered.
     pub(super) fn missed_master(&self) -> bool {
         self.story.lock().unwrap().master_was_silent
     }
@@ -89,12 +89,12 @@ impl Seat {
         format!("{:?}", self.story.lock().unwrap())
     }
 
-    /// A row of its partition.
+    /// Returns a row of its partition.
     pub(super) fn row(&self, rest: &str) -> String {
         format!("{}{rest}", self.prefix)
     }
 
-    /// The table; the region of its rows is known, and a connection to its server made.
+    /// Returns the table, with a cached region and an open connection to its server.
     pub(super) async fn table(&self) -> Table {
         let table = self.connection.table(self.clean.data.name().clone()).unwrap();
         table.get(hbase_txn::Get::new(self.row("a"))).await.unwrap();

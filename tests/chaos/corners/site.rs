@@ -1,4 +1,4 @@
-//! Tables that cases share, and that are moved together.
+//! Tables that cases share, and that move together.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ pub(super) struct Site {
     connection: Connection,
 }
 
-/// The tables as a client sees them that meets no corner.
+/// The tables of a client without corners.
 pub(super) struct Clean {
     pub(super) connection: Connection,
     pub(super) data: PartitionedTable,
@@ -77,7 +77,7 @@ impl Site {
         [clean.data.name(), clean.locks.table(), clean.latches.table()]
     }
 
-    /// Moves all its regions to other servers, after a while.
+    /// Moves all its regions to other servers, after a pause.
     pub(super) async fn move_regions(&self, pause: Duration, mut rng: Rng) {
         sleep(pause).await;
         let moves = self.tables().map(|table| {
@@ -89,7 +89,7 @@ impl Site {
 
     pub(super) async fn remove(self) {
         let admin = self.connection.admin().with_operation_timeout(PATIENCE);
-        // Cases make tables of their own, named after this one.
+        // Cases create their own tables, whose names begin with this one.
         let data = format!("{}_", self.clean.data.name());
         let tables = admin.tables().await.unwrap().into_iter();
         let made: Vec<TableName> = tables

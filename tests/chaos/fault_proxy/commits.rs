@@ -9,7 +9,7 @@ use crate::{proxy::Action, settings::Settings};
 
 const DEADLINE: Duration = Duration::from_millis(1_500);
 
-/// What is known of the rows after a commit whose outcome is unknown.
+/// The state of the rows after a commit with an unknown outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rows {
     There,
@@ -72,7 +72,7 @@ async fn commit_that_was_sent_in_part_is_sent_again() {
         assert_eq!(rig.proxy.requests(COMMIT) - sent, 1, "{taken}");
         assert_eq!(rig.proxy.dialled() - dialled, 1, "{taken}");
     }
-    // The connection ends, and the next dials fail.
+    // The connection closes, and the next dials fail.
     rig.proxy.break_next_write_after(0);
     rig.proxy.refuse_dials(3);
     let (outcome, group) = rig.commit("iii").await;
@@ -94,7 +94,7 @@ async fn a_second_answer_to_one_call_is_skipped() {
         assert!(outcome.is_committed(), "{outcome}");
         assert!(rig.is_there(&group).await);
     }
-    // A late answer is as good as a second one: its call was given up.
+    // A late answer stands for a second one: its call was given up.
     let table = rig.table.clone();
     rig.table = table.clone().with_operation_timeout(Duration::from_secs(1));
     rig.proxy

@@ -1,4 +1,4 @@
-//! Silence, and many calls in flight.
+//! Silent connections, and many calls in flight.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::{
 };
 
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How much later than its deadline a call may be seen to end on a busy machine.
+/// The tolerance of deadlines on a busy machine.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// Fails the test unless the error is about the deadline, and says where the call was.
+/// Asserts that the error is about the deadline, and names the stage of the call.
 fn check_error<K: FailureKind + PartialEq<ClientErrorKind>>(what: &str, error: &Failure<K>) {
     assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{what}: {error}");
     let text = error.to_string();
@@ -40,7 +40,7 @@ async fn calls_to_silent_servers_end_by_their_deadline_with_a_stage() {
     const TEST: &str = "silence";
     let settings = Settings::of(TEST);
     let mut rig = Rig::new(TEST, &settings, |config| config).await;
-    // Old connections fall silent, then new ones too; each time the client recovers by itself.
+    // Old connections become silent, then new ones too; each time the client recovers by itself.
     for action in [Action::Blackhole, Action::DropRequest] {
         rig.proxy.rule(move |request| match request.service {
             ServiceKind::Client => action,
@@ -85,8 +85,8 @@ async fn only_calls_without_an_answer_fail_among_a_thousand() {
     const CALLS: usize = 1_000;
     let settings = Settings::of(TEST);
     let mut rig = Rig::new(TEST, &settings, |config| config).await;
-    // In the client's queues they would not be in flight. Long enough for a thousand commits on a
-    // busy machine.
+    // Without admission, because calls in the client's queues are not in flight. The time is enough
+    // for a thousand commits on a busy machine.
     let patient = OpenOptions::new()
         .without_admission()
         .open(&rig.connection, rig.table.name().clone())
@@ -120,7 +120,8 @@ async fn only_calls_without_an_answer_fail_among_a_thousand() {
         "a connection that others are answered on was left"
     );
     rig.proxy.pass_all();
-    // Dropped or late, each was applied: the server had them all.
+    // All requests reached the servers, so each was applied, whether its answer was dropped or
+    // late.
     for chunk in groups.chunks(100) {
         for there in join_all(chunk.iter().map(|group| rig.is_there(group))).await {
             assert!(there);
@@ -137,7 +138,7 @@ async fn registry_and_meta_may_be_away_beyond_their_own_timeout() {
     let settings = Settings::of(TEST);
     let mut rig = Rig::new(TEST, &settings, |config| config).await;
     let config = rig.cluster.rpc_config().with_registry_timeout(AWAY / 10);
-    // An address that never led anywhere is reported at once.
+    // An address that was never reachable is reported at once.
     rig.proxy.refuse_dials(usize::MAX);
     let began = Instant::now();
     let connect = Connection::builder(config.clone()).connector(rig.proxy.clone());

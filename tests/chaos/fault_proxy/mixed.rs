@@ -1,4 +1,4 @@
-//! Faults by chance.
+//! Random faults.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     workload::{Load, Workload},
 };
 
-/// Some fault; each costs a read at most one time-out.
+/// Returns a random fault; each costs a read at most one time-out.
 fn fault(rng: &mut Rng) -> Action {
     let brief = Duration::from_millis(rng.u64(1..300));
     let faults = [
@@ -66,7 +66,7 @@ async fn reads_survive_every_fault() {
     rig.end().await;
 }
 
-/// The whole table, in many small batches.
+/// Reads the whole table, in many small batches.
 async fn scan(rig: &Rig) -> Vec<Row> {
     let mut scanner = rig.table.table().scan(Scan::new().caching(7)).unwrap();
     let mut rows = Vec::new();
@@ -84,7 +84,7 @@ async fn transactions_match_their_outcomes_under_any_fault() {
         config.with_read_timeout(Duration::from_millis(500))
     })
     .await;
-    // A table whose every row is in the history.
+    // A table whose rows are all in the history.
     drop_table(&rig.connection, &rig.table).await;
     rig.table = crate::cluster::create_table(&rig.connection, &settings, TEST, &["h".into(), "p".into()])
         .await

@@ -1,11 +1,11 @@
-//! Answers get lost, connections are cut, servers fall silent: what the client then says and does.
+//! Lost answers, closed connections, silent servers: what the client then reports and does.
 //!
 //! | file | what |
 //! |---|---|
-//! | `commits` | one fault, one commit: what it is told to be, and how often it was sent |
+//! | `commits` | one fault, one commit: its reported outcome, and the number of its requests |
 //! | `deadlines` | silence, and many calls in flight at once |
-//! | `mixed` | faults by chance under readers and writers |
-//! | `silent_connection` | a connection that dies without a word; a server that is only slow |
+//! | `mixed` | random faults under readers and writers |
+//! | `silent_connection` | a connection that becomes silent; a server that is only slow |
 
 mod commits;
 mod deadlines;
@@ -21,7 +21,7 @@ use crate::{
     settings::Settings,
 };
 
-/// The method that transactions go by.
+/// The RPC method of transactions.
 const COMMIT: &str = "ExecService";
 
 /// A client behind the proxy, and a table that it has used already.
@@ -54,7 +54,7 @@ impl Rig {
             next_group: 0,
             cluster,
         };
-        // One commit in each region: nothing has to be found out or dialled any more.
+        // One commit in each region, so that locations and connections are cached.
         for partition in ["aaa", "iii", "qqq"] {
             assert!(rig.commit(partition).await.0.is_committed());
         }
@@ -71,13 +71,13 @@ impl Rig {
         self.next_group += 1;
         GroupId {
             partition: partition.to_owned(),
-            // No workload has so many.
+            // Workloads do not use this number.
             writer: 99,
             number: self.next_group,
         }
     }
 
-    /// Whether the group is there whole; half of it fails the test.
+    /// Returns whether the group is in the table. Fails if only a part of it is.
     async fn is_there(&self, group: &GroupId) -> bool {
         let mut scanner = self.table.table().scan(Scan::prefix(group.to_string())).unwrap();
         let mut rows = 0;
@@ -88,7 +88,7 @@ impl Rig {
         rows == ROWS
     }
 
-    /// The same client works as if nothing had been.
+    /// Asserts that the same client still works.
     async fn still_works(&mut self) {
         self.proxy.pass_all();
         for partition in ["aaa", "iii", "qqq"] {

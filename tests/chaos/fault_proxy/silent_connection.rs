@@ -1,5 +1,4 @@
-//! A connection that dies without a word, while new ones are answered; and a server that is only
-//! slow.
+//! A connection that becomes silent while new ones are answered; and a server that is only slow.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,7 +12,7 @@ use crate::{
     settings::Settings,
 };
 
-/// Between the six seconds that it takes to find a silent connection, and the timeouts of reads and
+/// Between the six seconds until a silent connection is detected, and the timeouts of reads and
 /// writes.
 const SOON: Duration = Duration::from_secs(15);
 
@@ -69,7 +68,7 @@ async fn write_is_not_sent_on_a_connection_that_died_while_it_was_idle() {
     timeout(Duration::from_secs(1), table.get(Get::new("iii")))
         .await
         .unwrap_err();
-    // Longer than a connection may be quiet before a write; the ping, a `Get`, proves it.
+    // Longer than a connection may be idle before a write; the ping, a `Get`, tests it.
     sleep(Duration::from_secs(11)).await;
     let (began, sent) = (Instant::now(), rig.proxy.requests(COMMIT));
     let pings = rig.proxy.requests("Get");
@@ -90,7 +89,7 @@ async fn slow_answers_of_servers_that_answer_pings_are_waited_for() {
     let rig = Rig::new(TEST, &settings, |config| config).await;
     let table = rig.table.table();
     let admin = rig.connection.admin();
-    // Every connection is there already.
+    // All connections are open already.
     admin.flush_table(rig.table.name()).await.unwrap();
     let dialled = rig.proxy.dialled();
     let methods = ["Scan", "GetTableNames", "FlushRegion"];
@@ -114,7 +113,7 @@ async fn slow_answers_of_servers_that_answer_pings_are_waited_for() {
     tables.unwrap();
     flushed.unwrap();
     assert!(began.elapsed() >= SLOW, "{:?}", began.elapsed());
-    // The scanner is closed by a request of its own; one region after the other is flushed.
+    // Closing the scanner is a separate request; regions are flushed one after the other.
     for ((method, before), most) in methods.iter().zip(before).zip([2, 1, 3]) {
         let sent = rig.proxy.requests(method) - before;
         assert!(sent <= most, "{method} was sent {sent} times");

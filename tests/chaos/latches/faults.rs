@@ -1,4 +1,4 @@
-//! Networks that swallow, regions that move, servers that die.
+//! Lost requests, moving regions, killed servers.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::{
 const WORKERS: usize = 16;
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// What becomes of a request, by chance. No network gives a server two copies of which the second
-/// is made first, and only a note could tell: so without notes there are none that come close
-/// together.
+/// Chooses the treatment of a request by chance. A server may apply the second of two copies that
+/// arrive close together first, which no real network causes and only a note detects. So without
+/// notes there are no such copies.
 fn misfortune(rng: &mut Rng, has_state: bool) -> Action {
     let late = Duration::from_millis(rng.u64(1..1_200));
     match rng.u16(..1_000) {
@@ -65,7 +65,7 @@ async fn counts_are_exact_under_lost_late_and_repeated_requests() {
             sleep(Duration::from_secs(1)).await;
         }
         println!("{TEST}: {:?}", shuffler.done);
-        // What is still on its way may be made.
+        // Requests in flight may still be applied.
         load.goes_on(100, LONG).await;
         proxy.pass_all();
         crate::cluster::until("nothing under way", PATIENCE, async || {
@@ -95,7 +95,7 @@ async fn counts_are_right_although_a_server_is_killed() {
             connections.push(Connection::builder(config).connect().await.unwrap());
         }
         let calls = Settings::cycles(3_000, 100_000) / 2;
-        // Slow enough that the server dies, and is missed, in the midst of it.
+        // Slow enough that the server is killed, and its death is detected, during the load.
         let load = Load::start(&rig, &connections, calls, Duration::from_millis(100)).await;
         load.goes_on(20, LONG).await;
         let server = settings.rng(7).u16(1..=3);

@@ -1,4 +1,4 @@
-//! What workers were told, and whether that can be true of what is found.
+//! The workers' results, and whether they agree with the latches.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
@@ -7,30 +7,30 @@ use hbase_txn::{
     latch::{Latch, LatchCount, LatchState},
 };
 
-/// One latch that is counted down by whoever likes to.
+/// A latch that any worker counts down.
 pub(super) struct Counting {
     pub(super) id: String,
     pub(super) level: Level,
     pub(super) count: i64,
-    /// How much was counted down for certain, and how much perhaps besides.
+    /// The sum of the certain count-downs, and of those that are unknown.
     done: AtomicI64,
     unknown: AtomicI64,
 }
 
-/// One latch at which each of these arrives, until it is told so.
+/// A latch at which each of these participants arrives until its arrival is confirmed.
 pub(super) struct Arriving {
     pub(super) id: String,
     pub(super) level: Level,
     pub(super) participants: usize,
 }
 
-/// What is left when all have arrived: one that counts twice is seen by it.
+/// The count after all have arrived. A participant that counts twice lowers it.
 pub(super) const SPARE: u64 = 7;
 
-/// Of a hundred count-downs so many may have an outcome that nobody knows: with notes, and without.
+/// The largest share of count-downs with an unknown outcome, in percent: with notes, and without.
 const MAX_UNKNOWN: (usize, usize) = (10, 50);
 
-/// How calls ended.
+/// The numbers of calls by result.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) done: AtomicUsize,
@@ -39,8 +39,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Who says of everything that he does not know is not wrong, and of no use. Without notes
-    /// nobody can find out what became of a call whose answer was lost.
+    /// A client that reports every outcome as unknown would not be wrong, but useless. Without
+    /// notes no client can determine the outcome of a lost answer.
     pub(super) fn check(&self, has_state: bool) {
         let [done, unknown] = [&self.done, &self.unknown].map(|count| count.load(Relaxed));
         let most = if has_state { MAX_UNKNOWN.0 } else { MAX_UNKNOWN.1 };
@@ -79,7 +79,7 @@ impl Counting {
         }
     }
 
-    /// What is found must lie between what was told.
+    /// The count must lie between the bounds of the results.
     pub(super) async fn check(&self, latch: &Latch) {
         let info = latch.show().await.unwrap();
         let left = i64::try_from(info.count.unwrap()).unwrap();

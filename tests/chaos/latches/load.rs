@@ -23,12 +23,12 @@ use super::{
 };
 use crate::cluster::{PATIENCE, until};
 
-/// Far longer than any test takes.
+/// Much longer than any test.
 const LIFE: Duration = Duration::from_secs(24 * 3_600);
-/// How many count down, or arrive at, one latch.
+/// The number of count-downs, or arrivals, of one latch.
 const EACH: usize = 250;
 
-/// All that is to be done to the latches of a table.
+/// All calls to the latches of a table.
 pub(super) struct Load {
     shared: Arc<Shared>,
     workers: JoinSet<()>,
@@ -38,11 +38,11 @@ pub(super) struct Load {
 struct Shared {
     counting: Vec<Counting>,
     arriving: Vec<Arriving>,
-    /// How many calls have been given to workers, of how many.
+    /// The number of calls that workers have begun, and the number of all.
     next: AtomicUsize,
     all: usize,
     tally: Tally,
-    /// How long a worker rests between two calls.
+    /// The pause of a worker between two calls.
     rest: Duration,
     over: AtomicBool,
 }
@@ -52,8 +52,8 @@ fn level(number: usize) -> Level {
 }
 
 impl Load {
-    /// Makes the latches, and lets workers go, one behind each connection. Participants arrive only
-    /// where there is room to note that.
+    /// Creates the latches, and starts workers, one behind each connection. Participants arrive
+    /// only if the table has the family for them.
     pub(super) async fn start(rig: &Rig, connections: &[Connection], calls: usize, rest: Duration) -> Self {
         let latches = calls.div_ceil(EACH);
         let (arriving, counting): (Vec<_>, Vec<_>) =
@@ -107,7 +107,7 @@ impl Load {
         self.workers.is_empty() || self.shared.next.load(Relaxed) >= self.shared.all
     }
 
-    /// Waits until so many of a hundred parts have been begun.
+    /// Waits until this percentage of the calls has begun.
     pub(super) async fn goes_on(&self, percent: usize, patience: Duration) {
         let goal = self.shared.all * percent / 100;
         until("further counts", patience, async || {
@@ -116,7 +116,7 @@ impl Load {
         .await;
     }
 
-    /// Waits for all workers, and checks what is there then.
+    /// Waits for all workers, and checks the latches.
     pub(super) async fn end(mut self, rig: &Rig, test: &str) {
         while let Some(ended) = self.workers.join_next().await {
             ended.unwrap();
@@ -142,7 +142,7 @@ impl Load {
     }
 }
 
-/// Does what is next, until all is done. DC latches are those of the first farm.
+/// Makes the next call until all are done. DC latches are those of the first farm.
 async fn work(shared: Arc<Shared>, own: LatchManager, farm: LatchManager) {
     let of = |level| match level {
         Level::Xdc => &farm,
@@ -154,7 +154,7 @@ async fn work(shared: Arc<Shared>, own: LatchManager, farm: LatchManager) {
             return;
         }
         let (latches, who) = (shared.arriving.len() + shared.counting.len(), number);
-        // Several are always at one latch.
+        // Several workers use one latch at a time.
         let (block, within) = (who / (4 * EACH), who % (4 * EACH));
         let in_block = (latches - 4 * block).min(4);
         let (latch, participant) = (4 * block + within % in_block, within / in_block);
@@ -194,13 +194,14 @@ async fn arrive<'a>(one: &Arriving, of: impl Fn(Level) -> &'a LatchManager, part
     }
 }
 
-/// Looks at the latches again and again; how often.
+/// Reads the latches repeatedly, and asserts that no count is negative. Returns the number of
+/// reads.
 async fn never_negative(shared: Arc<Shared>, connection: Connection, here: LatchManager) -> usize {
     let table = connection.table(here.table().clone()).unwrap();
     let mut looks = 0;
     while !shared.over.load(Acquire) {
         let mut scanner = table.scan(Scan::new().family("C")).unwrap();
-        // A region may be on its way to another server for longer than a scan waits.
+        // A region may be in transition for longer than a scan waits.
         while let Ok(Some(row)) = scanner.next().await {
             let values = row.cells().iter().map(|cell| cell.value[..].try_into().unwrap());
             let sum: i64 = values.map(i64::from_be_bytes).sum();

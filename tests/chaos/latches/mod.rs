@@ -1,12 +1,12 @@
-//! Latches under faults: each participant counts once, and a count-down once, or nobody claims to
-//! know.
+//! Latches under faults: each participant counts once, and each count-down once, or its outcome is
+//! reported as unknown.
 //!
 //! | file | what |
 //! |---|---|
-//! | `ledger` | what workers were told, and whether that can be true of what is found |
+//! | `ledger` | the workers' results, and whether they agree with the latches |
 //! | `load` | workers that count down and arrive |
-//! | `waiting` | who waits, while one server is silent |
-//! | `faults` | networks that swallow, regions that move, servers that die |
+//! | `waiting` | waiters, while one server is silent |
+//! | `faults` | lost requests, moving regions, killed servers |
 
 mod faults;
 mod ledger;
@@ -29,7 +29,7 @@ use crate::{
 const CLIENT: &str = "chaos";
 const FARMS: [&str; 2] = ["fra", "sgp"];
 
-/// A latch table of a test's own.
+/// A latch table of one test.
 pub(crate) struct Rig {
     pub(crate) cluster: TestCluster,
     pub(crate) connection: Connection,
@@ -59,7 +59,8 @@ impl Rig {
         }
     }
 
-    /// The settings of a client behind a proxy. It soon gives up a call that is not answered.
+    /// Returns the settings of a client behind a proxy, which soon gives up a call without an
+    /// answer.
     pub(crate) fn behind_config(&self) -> Config {
         self.cluster
             .config()
@@ -68,7 +69,7 @@ impl Rig {
             .with_operation_timeout(Duration::from_secs(4))
     }
 
-    /// A client behind a proxy.
+    /// Returns a client behind a proxy.
     async fn behind(&self, proxy: &Proxy) -> Connection {
         Connection::builder(self.behind_config())
             .connector(proxy.clone())
@@ -84,7 +85,7 @@ impl Rig {
             .unwrap()
     }
 
-    /// Whether every cell that is there is to end.
+    /// Asserts that every cell has an expiry.
     async fn all_ends(&self) {
         let table = self.connection.table(self.name.clone()).unwrap().with_expiry();
         let mut scanner = table.scan(Scan::new()).unwrap();

@@ -1,4 +1,4 @@
-//! Who waits, while one server is silent.
+//! Waiters, while one server is silent.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn latches_of_other_servers_are_told_while_one_server_is_silent() {
         })
         .collect();
 
-    // Which latches the silent server has, their regions say.
+    // The latches of the silent server are those in its regions.
     let regions = rig.connection.admin().regions(&rig.name).await.unwrap();
     let silent = regions[0].server.clone().unwrap();
     let mut rows = rig

@@ -1,5 +1,5 @@
-//! Answers that are lost and requests that come late: what nobody wants is given back, and nobody
-//! is told a wrong story.
+//! Lost answers and late requests: a lock that no caller has is released, and no caller gets a
+//! wrong result.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,13 +14,13 @@ use crate::{
 };
 
 const SORTS: [Sort; 2] = [Sort::OursAlone, Sort::WithCompanions];
-/// Far longer than anything here takes: a lock that is left behind is not mistaken for one whose
-/// lease is over.
+/// Much longer than these tests, so that a lock left behind can be distinguished from an expired
+/// one.
 const LEASE: Duration = Duration::from_secs(80);
-/// How soon what was left behind is given back.
+/// The time limit for the release of a lock left behind.
 const SOON: Duration = Duration::from_secs(20);
 
-/// An owner behind a proxy, and one that is not.
+/// An owner behind a proxy, and one without it.
 struct Two {
     rig: Rig,
     proxy: Proxy,
@@ -65,7 +65,7 @@ async fn lost_or_late_acquire_leaves_no_lock_held() {
         for action in [
             Action::DropAnswer,
             Action::CutBeforeAnswer,
-            // Later than its caller would wait for it.
+            // Later than the timeout of its caller.
             Action::Detour(Duration::from_secs(3)),
             Action::Detour(Duration::from_millis(10)),
         ] {
@@ -82,7 +82,7 @@ async fn lost_or_late_acquire_leaves_no_lock_held() {
             two.proxy.pass_all();
             two.comes_and_goes(&two.mine).await;
         }
-        // The same for who waits no longer.
+        // The same for a call that is aborted.
         two.proxy
             .once("Multi", Action::DelayAnswer(Duration::from_secs(1)));
         let before = two.proxy.requests("Multi");
@@ -104,11 +104,11 @@ async fn release_with_a_lost_answer_is_released_or_unknown() {
     let settings = Settings::of(TEST);
     for sort in SORTS {
         let two = Two::new(TEST, &settings, sort).await;
-        // Nobody comes in between: what it left behind says that it was this one.
+        // Without another owner in between, the cells left behind identify this owner.
         let guard = request(&two.mine, "left", LEASE).acquire().await.unwrap();
         two.proxy.once("Multi", Action::CutBeforeAnswer);
         assert!(guard.release().await.unwrap().is_released());
-        // Somebody does: the second request waits until he is in.
+        // With another owner in between: the second request is delayed until that one has the lock.
         let guard = request(&two.mine, "left", LEASE).acquire().await.unwrap();
         let released = Arc::new(Notify::new());
         let (mut sent, heard) = (0, Arc::clone(&released));

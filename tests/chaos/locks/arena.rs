@@ -1,22 +1,22 @@
-//! Critical sections of one process, and who is inside at the same time.
+//! Critical sections of one process, and the owners in them at the same time.
 
 use std::{fmt, ops::AddAssign, sync::Mutex};
 
-/// What an owner is.
+/// The kind of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Ours,
     Java,
 }
 
-/// One owner among all of a test.
+/// One of the owners of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) kind: Kind,
     pub(super) number: usize,
 }
 
-/// How often somebody came in while somebody else was inside.
+/// The number of times that an owner entered while another was inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Overlaps {
     pub(super) ours_in_ours: usize,
@@ -65,7 +65,7 @@ impl Arena {
         section.inside.swap_remove(place.expect("it had come in"));
     }
 
-    /// The overlaps of all locks, when everybody has left.
+    /// Returns the overlaps of all locks, once all owners have left.
     pub(super) fn overlaps(&self) -> Overlaps {
         let mut all = Overlaps::default();
         for section in &self.sections {

@@ -1,5 +1,5 @@
-//! The command `lock run` before a network that goes silent: the only process of a cluster of its
-//! own is stopped, so that connections stay, and nobody answers.
+//! The command `lock run` on a network that becomes silent: the only process of a separate cluster
+//! is stopped, so that connections stay open without answers.
 
 use std::{
     path::Path,
@@ -18,13 +18,12 @@ use tokio::{
 use super::{CLIENT, FARM, locks_of};
 use crate::cluster::{PATIENCE, Stopped, until};
 
-/// The shortest lease before whose end the command promises to be through with its program,
-/// whatever that does.
+/// The shortest lease before whose end the command guarantees to stop its program in any case.
 const LEASE: &str = "18s";
-/// How long after TERM there is KILL.
+/// The time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(5);
 const ID: &str = "silent";
-/// It tells its id, and that it was told to end, and goes on.
+/// It prints its id, reports TERM, and continues.
 const STUBBORN: &str = "trap 'echo told' TERM; echo $$; while :; do sleep 0.05; done";
 
 #[tokio::test]
@@ -58,7 +57,7 @@ async fn lock_run_ends_its_program_before_the_lease_on_silence() {
         line.expect("a line in time").unwrap().expect("a line")
     };
     let program = Path::new("/proc").join(line().await);
-    // Until the process is stopped the lease may be renewed, and so be longer than this.
+    // Until the process is stopped the lease may be renewed, and so last longer.
     let holder = locks.show(Level::Dc, ID).await.unwrap().holder.unwrap();
     let end = holder.since + holder.lease.unwrap();
     let stopped = Stopped::new(status.pids["standalone"]);

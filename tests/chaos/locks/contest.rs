@@ -1,5 +1,5 @@
-//! Owners that come and go under faults, write what only the holder may write, and write down what
-//! they believed.
+//! Owners that acquire and release under faults, write data that only the holder may write, and
+//! record their view of each hold.
 
 use std::{
     sync::{
@@ -23,12 +23,12 @@ use super::{
 use crate::cluster::until;
 
 const FAMILY: &str = "D";
-/// The column, of a row that belongs to no lock, that has the highest fencing number of all writes.
+/// The column, of a row that belongs to no lock, with the highest fencing number of all writes.
 pub(super) const HIGHEST: &str = "highest";
-/// How often a holder looks at his guard.
+/// The interval of a holder's checks of its guard.
 const LOOKS: Duration = Duration::from_millis(3);
 
-/// What all owners of a contest do.
+/// The behaviour of all owners of a contest.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
     pub(super) locks: usize,
@@ -38,13 +38,13 @@ pub(super) struct Terms {
 #[derive(Debug, Default)]
 struct Counts {
     acquired: AtomicUsize,
-    /// Holds that ended before their owner gave them back.
+    /// Holds that ended before their owner released them.
     lost: AtomicUsize,
-    /// Writes that were refused, of owners that did not hold any more.
+    /// Refused writes of owners that had lost their hold.
     refused: AtomicUsize,
-    /// Writes that the server got twice, and of which the second was refused.
+    /// Writes that the server got twice, and of which it refused the second copy.
     doubled: AtomicUsize,
-    /// Calls that ended with an error, by their faults.
+    /// Calls that ended with an error because of faults.
     failed: AtomicUsize,
 }
 
@@ -60,30 +60,30 @@ pub(super) struct Contest {
     owners: JoinSet<()>,
 }
 
-/// Where locks are, and what only their holders may write.
+/// The place of the locks and of the data that only their holders may write.
 enum Ground {
-    /// Writes carry the fencing number.
+    /// The writes have the fencing number.
     LockTable { locks: LockManager, data: Table },
-    /// Writes are refused by the server when the lock is gone.
+    /// The server refuses writes without the lock.
     Partitions {
         locks: PartitionLocks,
         table: PartitionedTable,
     },
 }
 
-/// One of them.
+/// One of the owners.
 struct Owner {
     ground: Ground,
     rng: Rng,
     shared: Arc<Shared>,
 }
 
-/// The row that the holder of a lock writes.
+/// Returns the row that the holder of a lock writes.
 pub(super) fn guarded_row(lock: usize) -> String {
     format!("\u{1}data of {lock}")
 }
 
-/// Writes under a fencing number, if none that is as high has been written; whether it did.
+/// Writes under a fencing number, if no number as high has been written. Returns whether it did.
 pub(super) async fn write_fenced(data: &Table, lock: usize, fencing: u64) -> hbase_txn::Result<bool> {
     let (row, number) = (guarded_row(lock), fencing.to_be_bytes().to_vec());
     let newer = Condition::compare(row.clone(), FAMILY, HIGHEST, Comparison::Less, number.clone());
@@ -91,7 +91,7 @@ pub(super) async fn write_fenced(data: &Table, lock: usize, fencing: u64) -> hba
     Ok(data.check_and_mutate(newer, [put.into()]).await?)
 }
 
-/// Makes the rows that holders write.
+/// Creates the rows that holders write.
 pub(super) async fn prepare(data: &Table, locks: usize) {
     for lock in 0..locks {
         let put = Put::new(guarded_row(lock)).cell(FAMILY, HIGHEST, 0_u64.to_be_bytes().to_vec());
@@ -99,13 +99,13 @@ pub(super) async fn prepare(data: &Table, locks: usize) {
     }
 }
 
-/// The highest number that was written.
+/// Returns the highest number that was written.
 pub(super) async fn highest(data: &Table, lock: usize) -> u64 {
     let row = data.get(Get::new(guarded_row(lock))).await.unwrap().unwrap();
     u64::from_be_bytes(row.value(FAMILY, HIGHEST).unwrap()[..].try_into().unwrap())
 }
 
-/// The partition that has a lock, and the row in it that its holder writes.
+/// Returns the partition of a lock, and the row in it that its holder writes.
 pub(super) fn partition(lock: usize) -> (String, String) {
     (format!("p{lock:02}"), format!("p{lock:02}data"))
 }
@@ -118,7 +118,7 @@ impl Ground {
         }
     }
 
-    /// Writes what only the holder may write; whether it was not refused.
+    /// Writes as the holder. Returns `false` if the write was refused.
     async fn write(&self, lock: usize, guard: &LockGuard) -> hbase_txn::Result<bool> {
         match self {
             Self::LockTable { data, .. } => write_fenced(data, lock, guard.fencing()).await,
@@ -138,7 +138,7 @@ impl Ground {
         }
     }
 
-    /// Whether a write was refused because its own second copy had come first.
+    /// Returns whether a write was refused because its own second copy had arrived first.
     async fn came_twice(&self, lock: usize, guard: &LockGuard) -> bool {
         match self {
             Self::LockTable { data, .. } => highest(data, lock).await == guard.fencing(),
@@ -148,7 +148,7 @@ impl Ground {
 }
 
 impl Contest {
-    /// One owner for each connection, in a lock table.
+    /// Starts one owner for each connection, in a lock table.
     pub(super) async fn start(
         connections: &[Connection],
         table: &TableName,
@@ -166,7 +166,7 @@ impl Contest {
         Self::on(grounds, terms, rng)
     }
 
-    /// One owner for each connection, in a table for transactions.
+    /// Starts one owner for each connection, in a table for transactions.
     pub(super) async fn start_in_partitions(
         connections: &[Connection],
         name: &TableName,
@@ -216,13 +216,13 @@ impl Contest {
         .await;
     }
 
-    /// Waits until a lock was lost.
+    /// Waits until a lock is lost.
     pub(super) async fn loses(&mut self, patience: Duration) {
         self.counts("a lock that is lost", |counts| &counts.lost, patience)
             .await;
     }
 
-    /// Waits until a call failed.
+    /// Waits until a call fails.
     pub(super) async fn fails(&mut self, patience: Duration) {
         self.counts("a call that fails", |counts| &counts.failed, patience)
             .await;
@@ -235,7 +235,7 @@ impl Contest {
         .await;
     }
 
-    /// Lets everybody finish, and checks what they believed.
+    /// Lets all owners finish, and checks the history of their holds.
     pub(super) async fn stop(mut self, test: &str) {
         self.shared.over.store(true, Ordering::Relaxed);
         while let Some(ended) = self.owners.join_next().await {
@@ -272,8 +272,8 @@ impl Owner {
         let begun = self.shared.history.acquired(lock, guard.fencing());
         count(&counts.acquired);
         let mut claim = Instant::now() + guard.remaining();
-        // Mostly he is quick; sometimes he stays as long as he may; sometimes he sleeps past his
-        // lease.
+        // Mostly holds are short; sometimes a holder stays as long as its lease; sometimes it
+        // sleeps past its lease.
         let lease = self.shared.terms.lease;
         match self.rng.u8(..10) {
             0 => sleep(lease.mul_f64(1.0 + self.rng.f64())).await,
@@ -291,9 +291,10 @@ impl Owner {
         }
         let end = Instant::now() + guard.remaining();
         match self.ground.write(lock, &guard).await {
-            // His own second copy may have come first; else he does not hold the lock any more.
+            // A second copy of the write may have arrived first; otherwise the owner has lost the
+            // lock.
             Ok(false) => {
-                // A refusal may have ended the guard's hold, so the time is looked at too.
+                // A refusal may have ended the guard's hold, so the time is checked too.
                 let is_over = Instant::now() >= end && !guard.is_held();
                 let came_twice = self.ground.came_twice(lock, &guard).await;
                 assert!(
@@ -316,15 +317,15 @@ impl Owner {
         let now = Instant::now();
         let end = now + guard.remaining();
         let held = end > now;
-        // Of a lease that was over the guard claimed no more than it had said when it was last
-        // asked.
+        // After the end of its lease a hold counts only until the end that its guard claimed when
+        // it was last checked.
         self.shared
             .history
             .ended_at(begun, if held { now } else { claim.min(now) });
         match guard.release().await {
             Ok(ReleaseOutcome::Released) => {}
             Ok(ReleaseOutcome::Lost(loss)) => {
-                // A release that comes late finds the next holder; one that was in time does not.
+                // A late release may find the next holder; a release in time may not.
                 assert!(
                     loss == LockLoss::Expired || Instant::now() >= end,
                     "held, and nobody may take it away: {loss}"

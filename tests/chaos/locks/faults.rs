@@ -1,4 +1,4 @@
-//! Owners that pause, networks that swallow, regions that move, servers that die.
+//! Paused owners, lost requests, moving regions, killed servers.
 
 use std::{sync::mpsc, thread, time::Duration};
 
@@ -32,8 +32,8 @@ async fn owner_paused_past_its_lease_sees_the_loss_and_does_no_harm() {
         let rig = Rig::new(TEST, &settings, sort).await;
         let data = rig.connection.table(rig.name.clone()).unwrap();
         prepare(&data, 1).await;
-        // A runtime of its own, that stands still as a whole: nobody looks at the clock, and nobody
-        // renews.
+        // A separate runtime, which stops as a whole: its guard does not notice the time, and
+        // nothing renews the lease.
         let (config, name) = (rig.cluster.config(), rig.name.clone());
         let (acquired, when_acquired) = oneshot::channel();
         let (wake, sleep) = mpsc::channel::<()>();
@@ -79,7 +79,7 @@ async fn owner_paused_past_its_lease_sees_the_loss_and_does_no_harm() {
             .unwrap()
             .unwrap();
         assert_eq!(highest(&data, 0).await, guard.fencing());
-        // The stale one's release took nothing away.
+        // The release of the former holder did not affect this lock.
         assert!(guard.release().await.unwrap().is_released());
         rig.end().await;
     }
@@ -123,7 +123,7 @@ async fn loss_is_reported_before_the_next_holder_despite_silence() {
     }
 }
 
-/// What becomes of a request, by chance.
+/// Chooses the treatment of a request by chance.
 pub(crate) fn misfortune(rng: &mut Rng) -> Action {
     let late = Duration::from_millis(rng.u64(1..2_500));
     match rng.u8(..100) {
@@ -161,7 +161,7 @@ async fn lock_has_one_holder_under_lost_late_and_repeated_requests() {
             _ => Action::Pass,
         });
         contest.goes_on(30 * settings.rounds as usize, PATIENCE).await;
-        // The faults did what they are there for.
+        // The faults have caused failures and losses.
         contest.fails(PATIENCE).await;
         contest.loses(PATIENCE).await;
         proxy.pass_all();

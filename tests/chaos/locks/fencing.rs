@@ -1,4 +1,4 @@
-//! Fencing numbers rise, whatever happens between two acquisitions.
+//! Fencing numbers rise, regardless of the events between two acquisitions.
 
 use std::time::Duration;
 
@@ -33,12 +33,12 @@ async fn fencing_numbers_rise_over_releases_deletes_and_moves() {
             last = guard.fencing();
             if lease == SHORT {
                 guard.lost().await;
-                // Dropped later: it would be given back.
+                // Dropped later, because a dropped guard is released.
                 expired.push(guard);
             } else if rng.u8(..4) == 0 {
                 java.release().await;
                 deleted += 1;
-                // The holder of a companion still has that, and gives it back.
+                // The holder of a companion row still has that, and releases it.
                 assert!(!guard.release().await.unwrap().is_released());
             } else {
                 assert!(guard.release().await.unwrap().is_released());

@@ -1,7 +1,7 @@
-//! What owners believed about locks, and a checker of that.
+//! The owners' view of locks, and a checker of it.
 //!
-//! An owner holds a lock from the answer that gave it to him until he begins to give it back, or
-//! stops believing that he has it. All owners are in one process, so all times are of one clock.
+//! An owner holds a lock from the answer of its acquisition until it begins the release, or detects
+//! the loss. All owners are in one process, so all times are of one clock.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// One hold of a lock among all of a history.
+/// The id of a hold in a history.
 pub(super) type HoldId = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) struct Event {
     pub(super) what: What,
 }
 
-/// Everything that owners did.
+/// All acquisitions and ends of holds.
 #[derive(Clone)]
 pub(super) struct History {
     began: Instant,
@@ -50,10 +50,10 @@ pub(super) struct Begun {
     hold: HoldId,
 }
 
-/// What is wrong with a history.
+/// A violation in a history.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Two owners believed at the same time that they had the lock.
+    /// Two owners held the lock at the same time.
     Overlap {
         lock: usize,
         first: HoldId,
@@ -81,7 +81,7 @@ impl History {
         }
     }
 
-    /// The lock was acquired, now.
+    /// Records that the lock was acquired now.
     pub(super) fn acquired(&self, lock: usize, fencing: u64) -> Begun {
         let at = self.began.elapsed();
         let mut shared = self.shared.lock().unwrap();
@@ -92,12 +92,12 @@ impl History {
         Begun { lock, hold }
     }
 
-    /// The owner stops believing, now.
+    /// Records that the hold ends now.
     pub(super) fn ended(&self, begun: Begun) {
         self.ended_at(begun, Instant::now());
     }
 
-    /// The owner stopped believing at this moment.
+    /// Records that the hold ended at this moment.
     pub(super) fn ended_at(&self, Begun { lock, hold }: Begun, moment: Instant) {
         let at = moment.saturating_duration_since(self.began);
         let what = What::Ended;
@@ -108,7 +108,7 @@ impl History {
             .push(Event { at, lock, hold, what });
     }
 
-    /// How many holds it has, if nothing is wrong with it.
+    /// Returns the number of holds. Panics on a violation.
     pub(super) fn check(&self) -> usize {
         let shared = self.shared.lock().unwrap();
         match check(&shared.events) {
@@ -118,7 +118,7 @@ impl History {
     }
 }
 
-/// A hold, from when until when.
+/// The interval of a hold.
 #[derive(Clone, Copy)]
 struct Interval {
     hold: HoldId,
@@ -127,7 +127,7 @@ struct Interval {
     until: Duration,
 }
 
-/// How many holds there are; or the first thing that can't be.
+/// Returns the number of holds, or the first violation.
 pub(super) fn check(events: &[Event]) -> Result<usize, Fault> {
     let mut begun: HashMap<HoldId, (&Event, u64)> = HashMap::new();
     let mut ended: HashMap<HoldId, &Event> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Locks beside the data of a partition, while its region moves and its server dies.
+//! Locks in the partition of the data, while its region moves and its server is killed.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn partition_lock_has_one_holder_and_no_stale_write_on_kills() {
     let connection = cluster.connect().await;
     let boundaries: Vec<String> = (1..LOCKS).map(|lock| partition(lock).0).collect();
     let name = create_table_as(&connection, &settings, TEST, &boundaries, |descriptor| {
-        // Every write stays to be seen.
+        // All writes stay readable as versions.
         descriptor
             .with_family(FamilyDescriptor::new(FAMILY).with_attribute("VERSIONS", "1000000"))
             .with_record_family()
@@ -62,7 +62,7 @@ async fn partition_lock_has_one_holder_and_no_stale_write_on_kills() {
             .column(FAMILY, HIGHEST)
             .versions(u32::MAX);
         let row = data.get(get).await.unwrap();
-        // The last one first.
+        // The newest version comes first.
         let numbers: Vec<u64> = row
             .iter()
             .flat_map(|row| row.cells())

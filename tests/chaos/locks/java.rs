@@ -1,5 +1,5 @@
-//! An owner that does as the Java library does: a check-and-put with the time of its own wall clock
-//! and a TTL, and a release that deletes the whole row, whosever it is.
+//! An owner with the protocol of the Java library: a check-and-put with the time of its own wall
+//! clock and a TTL, and a release that deletes the whole row, without regard to its holder.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,7 +23,7 @@ impl JavaOwner {
         }
     }
 
-    /// The timestamp of its marker, if it believes that it has the lock.
+    /// Tries once to acquire the lock. Returns the timestamp of its marker on success.
     pub(super) async fn try_acquire(&self) -> Option<u64> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let now = u64::try_from(now.as_millis()).unwrap();
@@ -36,8 +36,8 @@ impl JavaOwner {
         acquired.then_some(now)
     }
 
-    /// Whether its marker lies under one of a later time: somebody else held the lock and gave it
-    /// back while its request was on its way. Nothing else may hide it.
+    /// Returns whether its marker lies under one of a later time: another owner has held and
+    /// released the lock while the request was in flight. No other cell may hide it.
     pub(super) async fn is_overtaken(&self, marker: u64) -> bool {
         let get = Get::new(self.row.clone()).column("D", "L");
         let seen = self.table.get(get).await.unwrap();
@@ -68,7 +68,7 @@ impl JavaOwner {
 /// The row of a lock of one farm.
 pub(super) fn row(id: &str) -> Vec<u8> {
     let key = format!("DC#{FARM}#{CLIENT}#{id}");
-    // Java's hash of a byte array; bytes are signed there.
+    // Java's hash of a byte array, with signed bytes.
     let hash = key.bytes().fold(1_i32, |hash, byte| {
         hash.wrapping_mul(31).wrapping_add(i32::from(byte.cast_signed()))
     });

@@ -1,17 +1,18 @@
-//! Locks under load and faults: two owners never hold one lock, and who has lost it can't do harm.
+//! Locks under load and faults: two owners never hold one lock, and an owner that has lost it can't
+//! change protected data.
 //!
 //! | file | what |
 //! |---|---|
-//! | `abandoned` | answers that are lost, requests that come late |
-//! | `arena` | critical sections, and who is inside at the same time |
-//! | `command` | `lock run` before a network that goes silent |
-//! | `contest` | owners that come and go, and write what only the holder may |
-//! | `faults` | owners that pause, networks that swallow, regions that move, servers that die |
-//! | `fencing` | fencing numbers over whatever happens |
-//! | `history` | what owners believed, and the checker of that |
-//! | `in_partitions` | locks beside the data of a partition |
-//! | `java` | an owner that does as the Java library does |
-//! | `muted` | connections that go silent while HBase is healthy |
+//! | `abandoned` | lost answers, late requests |
+//! | `arena` | critical sections, and the owners in them at the same time |
+//! | `command` | `lock run` on a network that becomes silent |
+//! | `contest` | owners that acquire and release, and write as holders |
+//! | `faults` | paused owners, lost requests, moving regions, killed servers |
+//! | `fencing` | fencing numbers, regardless of events |
+//! | `history` | the owners' view of locks, and its checker |
+//! | `in_partitions` | locks in the partition of the data |
+//! | `java` | an owner with the protocol of the Java library |
+//! | `muted` | connections that become silent while HBase is healthy |
 //! | `skewed_server` | a region server whose clock is ahead of the others' |
 //! | `wall_clock` | a process whose wall clock is a minute off |
 //! | `spinning` | owners that acquire again as soon as they have released |
@@ -46,7 +47,7 @@ use crate::{
 const FARM: &str = "fra";
 const CLIENT: &str = "chaos";
 
-/// The sorts of lock tables.
+/// The kinds of lock tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     OursAlone,
@@ -54,7 +55,7 @@ pub(crate) enum Sort {
     ProtectJava,
 }
 
-/// A lock table of a test's own.
+/// A lock table of one test.
 pub(crate) struct Rig {
     pub(crate) cluster: TestCluster,
     pub(crate) connection: Connection,
@@ -83,12 +84,12 @@ impl Rig {
         }
     }
 
-    /// Locks of an owner of its own: he does not queue up with others of this process.
+    /// Returns a manager for one owner, which does not queue up with others of this process.
     async fn locks(&self) -> LockManager {
         locks_of(&self.connection, &self.name).await
     }
 
-    /// A client behind a proxy. It soon gives up a call that is not answered.
+    /// Returns a client behind a proxy, which soon gives up a call without an answer.
     async fn behind(&self, proxy: &Proxy) -> Connection {
         let config = self
             .cluster

@@ -1,8 +1,8 @@
-//! Connections that go silent while HBase is healthy: two owners never hold one lock, and no
+//! Connections that become silent while HBase is healthy: two owners never hold one lock, and no
 //! renewed lock is lost.
 //!
 //! A client whose connections are never muted measures HBase's health. A lock that is lost while
-//! its calls are slow, as on a machine that compiles meanwhile, is counted apart.
+//! the calls of that client are slow, as on a machine that also compiles, is counted separately.
 
 use std::{
     sync::{
@@ -28,38 +28,37 @@ use crate::{
     settings::Settings,
 };
 
-/// Clients, each with connections of its own, and how many owners each has.
+/// The number of clients with separate connections, and the number of owners of each.
 const CLIENTS: usize = 8;
 const OWNERS: usize = 16;
-/// Clients of one owner, which holds its lock all the time and makes no calls but renewals.
+/// The number of clients with one owner that holds its lock all the time and only renews it.
 const STAYING: usize = 4;
 const LOCKS: usize = 256;
 const LEASE: Duration = Duration::from_secs(6);
-/// One of this many changes of a lock mutes the connection that it is sent on.
+/// One of this many changes of a lock mutes its connection.
 const MUTED: u32 = 2_000;
-/// One of this many renewals of a lock that stays does so, but at most this many in a row: a try
-/// takes a third of what is left of the lease, so the next one still has more than a second and a
-/// half.
+/// The same for renewals of a lock that stays, but at most this many in a row: an attempt takes a
+/// third of the remaining lease, so the next one still has more than a second and a half.
 const MUTED_STAYING: u32 = 3;
 const MUTED_IN_A_ROW: u32 = 2;
 
 /// HBase is healthy while the calls of a client that is never muted take less than this. The last
-/// tries to renew a lease have a few hundred milliseconds each.
+/// attempts to renew a lease have a few hundred milliseconds each.
 const HEALTHY: Duration = Duration::from_millis(200);
 
 struct Shared {
     cycles: usize,
-    /// The owners go on until then at least: long enough for renewals.
+    /// The owners continue at least until then: long enough for renewals.
     until: Instant,
     history: History,
     acquired: AtomicUsize,
-    /// Calls that were not answered.
+    /// Calls without an answer.
     failed: AtomicUsize,
-    /// Locks that were lost although they were renewed and HBase was healthy.
+    /// Renewed locks that were lost while HBase was healthy.
     lost: AtomicUsize,
     /// Locks that were lost while HBase was slow.
     starved: AtomicUsize,
-    /// When HBase was slow last.
+    /// The last time at which HBase was slow.
     slow: Mutex<Option<Instant>>,
 }
 
@@ -104,7 +103,7 @@ async fn come_and_go(shared: Arc<Shared>, locks: LockManager, mut rng: Rng) {
     }
 }
 
-/// Holds a lock as long as the others come and go; acquires it again if it is lost.
+/// Holds a lock while the other owners acquire and release; acquires it again if it is lost.
 async fn stay(shared: Arc<Shared>, locks: LockManager, mut guard: LockGuard, lock: usize) {
     loop {
         let begun = shared.history.acquired(lock, guard.fencing());
@@ -136,7 +135,7 @@ fn staying(locks: &LockManager, lock: usize) -> LockRequest {
         .wait(LEASE)
 }
 
-/// Mutes one of this many changes of locks, but at most so many in a row, and counts them.
+/// Mutes one of this many changes of locks, but at most this many in a row, and counts them.
 fn mute(proxy: &Proxy, one_of: u32, in_a_row: u32, mut rng: Rng, count: &Arc<AtomicUsize>) {
     let (count, mut row) = (Arc::clone(count), 0);
     proxy.rule(move |request| {
@@ -153,7 +152,7 @@ fn mute(proxy: &Proxy, one_of: u32, in_a_row: u32, mut rng: Rng, count: &Arc<Ato
     });
 }
 
-/// Reads a row again and again, and notes when that takes long.
+/// Reads a row repeatedly, and records slow reads.
 async fn measure(shared: Arc<Shared>, table: Table) {
     let (mut reads, mut slow) = (0, 0);
     while !shared.is_over() {

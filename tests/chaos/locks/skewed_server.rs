@@ -1,5 +1,5 @@
-//! A region server whose clock is ahead of the others': what that does to a lease when its region
-//! moves there, what stands all the same, and that the audit finds it.
+//! A region server whose clock is ahead of the others': the effect on a lease when its region moves
+//! there, the guarantees that remain, and the finding of the audit.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
@@ -26,12 +26,12 @@ const AHEAD: Duration = Duration::from_secs(5);
 const LEASE: Duration = Duration::from_secs(12);
 const PARTITION: &str = "aaa";
 
-/// A region server with a shifted clock; it does not outlive the test.
+/// A region server with a shifted clock, which is killed with the test.
 struct Shifted(Pid);
 
 impl Shifted {
-    /// Starts a server that was killed, by the command: the new process has what the command has in
-    /// its environment.
+    /// Starts a killed server by the command, because the new process inherits the command's
+    /// environment.
     async fn start(cluster: &TestCluster, shim: &Path) -> Self {
         let started = Command::new(env!("CARGO_BIN_EXE_hbase-txn"))
             .args(["dev", "start", "--name", &cluster.name(), "--server"])
@@ -51,7 +51,7 @@ impl Drop for Shifted {
     }
 }
 
-/// What the audit says of clocks that are apart.
+/// Returns the audit's findings on clocks that are apart.
 async fn apart(connection: &Connection, table: &PartitionedTable) -> Vec<String> {
     let audit = audit_cluster(connection, &[table.name().clone()]).await.unwrap();
     let findings = audit.findings.into_iter();
@@ -59,7 +59,7 @@ async fn apart(connection: &Connection, table: &PartitionedTable) -> Vec<String>
     apart.map(|finding| finding.what).collect()
 }
 
-/// Moves the region of the table to the server, or away from it.
+/// Moves the region of the table to the server, or to another one.
 async fn move_to(connection: &Connection, table: &PartitionedTable, port: u16, there: bool) {
     let admin = connection.admin().with_operation_timeout(PATIENCE);
     let region = admin.regions(table.name()).await.unwrap().remove(0);
@@ -109,7 +109,7 @@ async fn lease_on_a_faster_server_ends_early_and_fences_its_writes() {
         "{found}"
     );
 
-    // Three processes, as far as anybody can tell.
+    // Three managers, each like a process of its own.
     let locks = PartitionLocks::open(&table).await.unwrap();
     let others = PartitionLocks::open(&table).await.unwrap();
     move_to(&connection, &table, port, false).await;
@@ -125,8 +125,7 @@ async fn lease_on_a_faster_server_ends_early_and_fences_its_writes() {
         .unwrap();
     move_to(&connection, &table, port, true).await;
 
-    // For the others the lease is over when the faster clock says so; its holder counts on by its
-    // own.
+    // Others see the lease end by the faster clock; its holder still counts by its own clock.
     let next = others
         .lock(PARTITION, "l")
         .unwrap()
@@ -140,7 +139,7 @@ async fn lease_on_a_faster_server_ends_early_and_fences_its_writes() {
     assert!(old.is_held() && old.remaining() > Duration::from_secs(1));
     assert!(next.fencing() > old.fencing());
 
-    // What is fenced is refused all the same, and by the next call the old holder knows.
+    // A fenced write is still refused, and with the next call the old holder detects the loss.
     let refused = commit(&table, &old).await;
     assert!(matches!(refused, Outcome::Rejected(_)), "{refused}");
     assert!(commit(&table, &next).await.is_committed());
@@ -150,7 +149,7 @@ async fn lease_on_a_faster_server_ends_early_and_fences_its_writes() {
     assert!(is_taken, "{released}");
     assert!(next.release().await.unwrap().is_released());
 
-    // A lease that is renewed has enough left when it gets there.
+    // A renewed lease has enough time left when it arrives there.
     assert!(renewed.is_held());
     let other = others.lock(PARTITION, "renewed").unwrap().try_acquire().await;
     assert!(other.unwrap().is_none());
@@ -159,7 +158,7 @@ async fn lease_on_a_faster_server_ends_early_and_fences_its_writes() {
 
     drop_table(&connection, &table).await;
     cluster.kill(SERVER).await;
-    // Its process is gone.
+    // Its process is killed already.
     std::mem::forget(shifted);
     cluster.start(SERVER).await;
     cluster.settle(&connection).await;

@@ -24,44 +24,44 @@ use super::{
 };
 use crate::{cluster::PATIENCE, settings::Settings};
 
-/// How long an owner is inside.
+/// The time that an owner spends in a critical section.
 const SECTION: Duration = Duration::from_millis(2);
-/// Far longer than a cycle, also of a busy machine.
+/// Much longer than a cycle, also on a busy machine.
 const LEASE: Duration = Duration::from_secs(60);
-/// How long an owner waits at a time. Who begins anew looks often at first; and when all is done,
-/// all locks are free.
+/// The longest wait of an owner. An owner that starts to wait again polls often at first, and at
+/// the end all locks are free.
 const WAIT: Duration = Duration::from_secs(60);
-/// How long a Java-style owner waits between two tries; the library waits for a second, and so
-/// meets others less often.
+/// The pause of a Java-style owner between two attempts. The library waits for a second, and so has
+/// fewer conflicts.
 const JAVA_RETRY: Duration = Duration::from_millis(4);
 
-/// Who spins.
+/// The spinning owners.
 #[derive(Clone, Copy)]
 struct Load {
     locks: usize,
     ours: usize,
     java: usize,
-    /// How often locks are acquired: by ours, where there are any.
+    /// The number of acquisitions by native owners, if there are any.
     cycles: usize,
     /// Whether the table protects Java-style owners. Then only a hold that overtook its request can
-    /// hide an owner's lock; such an owner is counted and kept out, or it would release the locks
-    /// of others, who would do the same in their turn.
+    /// hide an owner's lock. Such an owner is counted and excluded, or it would release the locks
+    /// of other owners, which would then do the same.
     protected: bool,
 }
 
-/// What became of it.
+/// The results.
 struct Done {
     ours: usize,
     java: usize,
     overlaps: Overlaps,
-    /// How often one of ours found when it released that a Java-style owner had taken its lock row.
+    /// The number of native releases that found the lock row taken by a Java-style owner.
     robbed: usize,
     overtaken: usize,
     history: History,
 }
 
 impl Done {
-    /// What ours believed can't be wrong.
+    /// The history of the native owners must have no violation.
     fn check(&self) {
         assert_eq!(self.history.check(), self.ours);
         assert_eq!(self.overlaps.ours_in_ours, 0);
@@ -93,7 +93,7 @@ fn id(lock: usize) -> String {
     format!("lock-{lock}")
 }
 
-/// Lets all owners spin.
+/// Runs all owners.
 async fn spin(rig: &Rig, load: Load) -> Done {
     let began = Instant::now();
     let shared = Arc::new(Shared {
@@ -152,8 +152,8 @@ async fn spin(rig: &Rig, load: Load) -> Done {
     done
 }
 
-/// What protects Java clients makes each cycle of a hot lock slower than the one before, until the
-/// next major compaction.
+/// The protection of Java clients slows down each cycle of a hot lock until the next major
+/// compaction.
 async fn spin_while_compacted(rig: &Rig, load: Load) -> Done {
     let admin = rig.connection.admin().with_operation_timeout(PATIENCE);
     let compactions = AtomicUsize::new(0);
@@ -266,7 +266,7 @@ async fn with_protection_only_overtaken_requests_overlap() {
     done.check();
     assert!(done.java > 0, "no Java-style owner ever got in");
     assert_eq!(done.overlaps, Overlaps::default());
-    // Nobody is inside beside anybody, so nobody takes a row away that is not his.
+    // No two owners are inside together, so no owner deletes another's row.
     assert_eq!(done.robbed, 0);
     rig.end().await;
 }
@@ -283,7 +283,7 @@ async fn java_style_owners_admit_two_of_ours_without_companions() {
         cycles: 1_000,
         protected: false,
     };
-    // One cycle of a thousand, or of a few thousands.
+    // An overlap occurs in one of a thousand to a few thousand cycles.
     let (mut robbed, mut overlaps) = (0, 0);
     for _ in 0..20 {
         let done = spin(&rig, load).await;

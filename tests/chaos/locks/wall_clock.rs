@@ -1,5 +1,5 @@
-//! A process whose wall clock is a minute off, against one whose clock is right. The other process
-//! is this one's test binary with a clock that `clock_shift.c` shifts, and does as it is told.
+//! A process whose wall clock is a minute off, and one whose clock is right. The other process is
+//! this test binary with a clock that `clock_shift.c` shifts; it follows instructions on stdin.
 
 use std::{
     env,
@@ -25,12 +25,12 @@ use crate::{cluster::PATIENCE, settings::Settings};
 const OTHER: &str = "locks::wall_clock::other_process";
 const TABLE: &str = "CLOCK_SHIFT_TABLE";
 const URI: &str = "CLOCK_SHIFT_URI";
-/// What the shim reads.
+/// The environment variable of the shim.
 pub(super) const SHIFT: &str = "CLOCK_SHIFT_SECONDS";
 const LEASE: Duration = Duration::from_secs(3);
 const ID: &str = "clock";
 
-/// The other process. It answers on its standard error: the harness writes to the other one.
+/// The other process. It answers on stderr, because the harness writes to stdout.
 #[tokio::test]
 #[ignore = "is run by another test, as another process"]
 async fn other_process() {
@@ -48,7 +48,7 @@ async fn other_process() {
     }
 }
 
-/// What an audit says of the servers' clocks.
+/// Returns the audit's findings on the servers' clocks.
 async fn clocks(connection: &Connection) -> String {
     let audit = audit_cluster(connection, &[]).await.unwrap();
     let distant = audit
@@ -137,7 +137,7 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
-/// Makes the shim of `clock_shift.c`, to be preloaded.
+/// Compiles the shim of `clock_shift.c` for preloading.
 pub(super) async fn compile(folder: &Path) -> std::path::PathBuf {
     let source = Path::new(env!("REPOSITORY")).join("tests/chaos/locks/clock_shift.c");
     let shim = folder.join("clock_shift.so");
@@ -167,8 +167,8 @@ async fn wrong_wall_clock_does_not_break_exclusion() {
             let off = seen - i64::try_from(now().as_secs()).unwrap();
             assert!((off - shift).abs() < 20, "its clock is {off} s off, not {shift}");
 
-            // Whoever asks it what is wrong with the cluster is told of the clocks; whoever asks
-            // here is not.
+            // The audit of the other process reports the clocks; the audit of this process does
+            // not.
             let distant = other.told("clocks").await;
             let direction = if shift > 0 { "behind" } else { "ahead" };
             assert!(
@@ -177,7 +177,8 @@ async fn wrong_wall_clock_does_not_break_exclusion() {
             );
             assert_eq!(clocks(&rig.cluster.connect().await).await, "");
 
-            // It holds, and we are refused; it renews, and is refused nothing by its clock.
+            // It holds the lock, and this process is refused; it renews, and its clock has no
+            // effect.
             let fencing = other.acquires().await;
             assert!(fencing > last, "{fencing} behind {last}");
             assert!(other.remaining().await <= LEASE);
@@ -186,14 +187,14 @@ async fn wrong_wall_clock_does_not_break_exclusion() {
             assert!(other.remaining().await > LEASE / 3);
             assert_eq!(other.told("release").await, "released");
 
-            // We hold, and it is refused.
+            // This process holds the lock, and the other one is refused.
             let guard = request(&locks, ID, LEASE).acquire().await.unwrap();
             assert!(guard.fencing() > fencing);
             assert_eq!(other.told("acquire").await, "refused");
             last = guard.fencing();
             assert!(guard.release().await.unwrap().is_released());
 
-            // Its lease ends when it says so, and not before anybody else gets in.
+            // It reports the end of its lease, and this process acquires the lock.
             let fencing = other.acquires().await;
             assert!(fencing > last, "{fencing} behind {last}");
             let next = request(&locks, ID, LEASE).wait(PATIENCE).acquire();

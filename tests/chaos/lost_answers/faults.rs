@@ -1,4 +1,4 @@
-//! What the network does to the requests of a run.
+//! The effects of the network on the requests of a run.
 
 use std::{
     collections::BTreeMap,
@@ -12,25 +12,25 @@ use tokio::time::sleep;
 
 use crate::proxy::{Action, Proxy};
 
-/// The time of one attempt.
+/// The time limit of one attempt.
 pub(crate) const RPC_TIMEOUT: Duration = Duration::from_millis(500);
-/// The longest that a request stays on the way; by then its outcome is settled long since.
+/// The longest delay of a request; its outcome is settled long before.
 const MAX_DETOUR: Duration = Duration::from_secs(3);
 
-/// How long all writes are refused; longer than the patience of a commit.
+/// The time in which all writes are refused; longer than the deadline of a commit.
 const REFUSAL: Duration = Duration::from_millis(3_500);
 
-/// How many faults of each sort there were.
+/// The numbers of faults by kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
     injected: Arc<Mutex<BTreeMap<&'static str, usize>>>,
     phase: Arc<Mutex<Phase>>,
 }
 
-/// What happens to all writes at a time.
+/// The treatment of all writes for a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Faults come by chance.
+    /// Random faults.
     #[default]
     Chance,
     /// Half of the answers of the server on this port are dropped, and the other servers refuse
@@ -41,8 +41,8 @@ enum Phase {
 }
 
 impl Faults {
-    /// Drops every tenth answer to a transaction or a fence after the server did it, and of the
-    /// rest delays, doubles and cuts some; reads are disturbed less.
+    /// Drops every tenth answer to a transaction or a fence after the server has performed it, and
+    /// delays, doubles and cuts some of the others; reads have fewer faults.
     pub(crate) fn begin(proxy: &Proxy, mut rng: Rng) -> Self {
         let faults = Self::default();
         let injected = Arc::clone(&faults.injected);
@@ -54,7 +54,7 @@ impl Faults {
             let (sort, action) = match (request.service, request.method.as_str()) {
                 _ if is_write && phase == Phase::LoseOf(request.port) => match rng.bool() {
                     true => ("answer dropped before a move", Action::DropAnswer),
-                    // The answer that the region is there no more must arrive, too.
+                    // The answer that the region is no longer there must arrive too.
                     false => ("", Action::Pass),
                 },
                 _ if is_write && phase != Phase::Chance => ("refused after a move", Action::Refuse),
@@ -72,8 +72,8 @@ impl Faults {
     }
 
     /// Drops answers of one server while a region moves away from it, and lets all others refuse
-    /// every write until each commit has given up: behind an attempt that was applied come attempts
-    /// that surely are not.
+    /// every write until each commit has given up. So attempts that were certainly not applied
+    /// follow one that was.
     pub(crate) async fn lose_then_refuse<T>(&self, home: u16, moving: impl Future<Output = T>) -> T {
         let set = |phase| *self.phase.lock().unwrap() = phase;
         set(Phase::LoseOf(home));

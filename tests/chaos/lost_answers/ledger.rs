@@ -1,8 +1,8 @@
-//! A table of accounts, and what is done in it.
+//! A table of accounts, and the transactions on it.
 //!
 //! A partition has accounts, a gate that is open or shut, and one row of marks. Every transaction
-//! moves money between two accounts and adds one to the mark that has its name: so the marks count
-//! how often each was applied, which the sum of the accounts does not show.
+//! moves money between two accounts and adds one to the mark of its name, so the marks count how
+//! often each was applied, which the sum of the accounts does not show.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -18,24 +18,24 @@ use crate::{
     settings::Settings,
 };
 
-/// The family of the marks, which nobody deletes.
+/// The family of the marks, which are never deleted.
 pub(crate) const MARKS: &str = "m";
 const ACCOUNTS: u8 = 8;
 const INITIAL: i64 = 1_000;
 
-/// What sort of transaction it is.
+/// The kind of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Transfer,
-    /// Two tasks commit it at once, each by a client of its own.
+    /// Two tasks commit it at once, each with its own client.
     Twice,
-    /// Only when the partition's gate is open.
+    /// It is conditional on an open gate.
     Gated,
     /// It opens or shuts the gate.
     Gate(bool),
 }
 
-/// Under which id it is recorded.
+/// The id of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recording {
     None,
@@ -43,15 +43,15 @@ pub(crate) enum Recording {
     Caller,
 }
 
-/// A transaction to be done, as often as its name is committed.
+/// A transaction that is applied as often as its name is committed.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
-    /// No other work has it.
+    /// A unique name.
     pub(crate) name: String,
     pub(crate) partition: String,
     pub(crate) kind: Kind,
     pub(crate) recording: Recording,
-    /// How long a commit of it may take.
+    /// The deadline of a commit.
     pub(crate) patience: Duration,
     from: u8,
     to: u8,
@@ -59,7 +59,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Some work.
+    /// Chooses a random transaction.
     pub(crate) fn choose(name: String, partitions: &[String], recorded: bool, rng: &mut Rng) -> Self {
         let kind = match rng.u32(..100) {
             0..60 => Kind::Transfer,
@@ -79,8 +79,8 @@ impl Work {
             partition: rng.choice(partitions).unwrap().clone(),
             kind,
             recording,
-            // Some can send once or twice, and are left with a lost answer; others send until they
-            // know.
+            // Some have time for one or two attempts, and are left with a lost answer; others
+            // repeat until the outcome is known.
             patience: Duration::from_millis(if rng.u32(..4) == 0 { 700 } else { 3_000 }),
             from,
             to: (from + rng.u8(1..ACCOUNTS)) % ACCOUNTS,
@@ -88,12 +88,12 @@ impl Work {
         }
     }
 
-    /// The caller's id, where it has one.
+    /// Returns the caller's id, if it has one.
     pub(crate) fn id(&self) -> TransactionId {
         TransactionId::new(self.name.clone()).unwrap()
     }
 
-    /// The transaction, ready to be committed.
+    /// Returns the transaction, ready to be committed.
     pub(crate) fn transaction(&self, table: &PartitionedTable) -> hbase_txn::Transaction {
         let table = table.clone().with_operation_timeout(self.patience);
         let mut transaction = table.transaction(self.partition.clone());
@@ -134,12 +134,12 @@ pub(crate) fn marks_row(partition: &str) -> String {
     format!("{partition}marks")
 }
 
-/// The names of so many partitions.
+/// Returns the names of this many partitions.
 pub(crate) fn partitions(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("p{number:02}")).collect()
 }
 
-/// A table with these partitions, all accounts filled.
+/// Creates a table with these partitions and fills all accounts.
 pub(crate) async fn create(
     connection: &Connection,
     settings: &Settings,
@@ -169,14 +169,14 @@ pub(crate) async fn create(
     table
 }
 
-/// The accounts of a partition as they were at one moment.
+/// Returns the accounts of a partition at one moment.
 pub(crate) async fn accounts(table: &PartitionedTable, partition: &str) -> Result<Snapshot> {
-    // A few rows a call, so that it takes several.
+    // A few rows a call, so that the snapshot takes several calls.
     let options = SnapshotOptions::new().stop_row(gate_row(partition)).caching(3);
     table.snapshot_with(partition.to_owned(), options).await
 }
 
-/// Fails the test unless no money came or went.
+/// Asserts that the sum of the accounts is unchanged.
 pub(crate) fn check_balance(partition: &str, accounts: &Snapshot) {
     assert_eq!(
         accounts.len(),
@@ -195,7 +195,7 @@ pub(crate) fn check_balance(partition: &str, accounts: &Snapshot) {
     );
 }
 
-/// How often each work was applied, by its name.
+/// Returns how often each transaction was applied, by its name.
 pub(crate) async fn marks(table: &PartitionedTable, partitions: &[String]) -> HashMap<String, i64> {
     let mut marks = HashMap::new();
     for partition in partitions {

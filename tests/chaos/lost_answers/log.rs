@@ -1,4 +1,4 @@
-//! What each work was told to be, against how often it was applied.
+//! The reported outcome of each transaction, compared with the number of its applications.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,18 +14,18 @@ use hbase_txn::Error;
 use super::ledger::Work;
 use crate::settings::Settings;
 
-/// How a commit ended.
+/// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Told {
     Committed,
     Replayed,
     Rejected,
-    /// Refused, or failed.
+    /// Rejected or aborted.
     NotApplied,
-    /// Unknown, until it was settled.
+    /// Unknown until it was settled.
     SettledCommitted,
     SettledNotApplied,
-    /// Unknown, and taken for failed.
+    /// Unknown, and counted as failed.
     CalledFailed,
 }
 
@@ -35,7 +35,7 @@ impl Told {
     }
 }
 
-/// All commits of a run, also in a file, which is kept when the test fails.
+/// All commits of a run, also in a file, which is kept if the test fails.
 pub(crate) struct Log {
     seed: u64,
     path: PathBuf,
@@ -46,21 +46,21 @@ struct Inner {
     file: BufWriter<File>,
     told: HashMap<String, Vec<Told>>,
     counts: BTreeMap<Told, usize>,
-    /// Why some were not applied, or not known.
+    /// The reasons of commits that were not applied or are unknown.
     reasons: BTreeMap<String, usize>,
     slowest: Duration,
 }
 
-/// What should not be.
+/// The violations.
 #[derive(Debug, Default)]
 pub(crate) struct Wrong {
     /// Applied more than once.
     pub(crate) doubles: Vec<String>,
-    /// Said to be not applied, and applied.
+    /// Reported as not applied, but applied.
     pub(crate) ghosts: Vec<String>,
-    /// Said to be applied, and not.
+    /// Reported as applied, but not applied.
     pub(crate) lost: Vec<String>,
-    /// Applied, and never committed by anybody.
+    /// Applied, but never committed.
     pub(crate) strange: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ impl Log {
         )
     }
 
-    /// Compares with the marks.
+    /// Compares the outcomes with the marks.
     pub(crate) fn compare(&self, mut marks: HashMap<String, i64>) -> Wrong {
         let inner = self.inner.lock().unwrap();
         let mut wrong = Wrong::default();
@@ -138,7 +138,7 @@ impl Log {
         wrong
     }
 
-    /// The run was right: nobody needs its history.
+    /// Deletes the file of a run without violations.
     pub(crate) fn forget(self) {
         fs::remove_file(&self.path).unwrap();
     }

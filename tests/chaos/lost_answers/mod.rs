@@ -1,15 +1,15 @@
-//! Every tenth answer is lost, requests come late and twice, regions move and split, servers refuse
-//! what they did before, a server dies: the outcome that is reported for a transaction is the true
-//! one.
+//! Every tenth answer is lost, requests arrive late and twice, regions move and split, servers
+//! refuse requests that they performed before, a server is killed: the reported outcome of each
+//! transaction is the true one.
 //!
 //! | file | what |
 //! |---|---|
-//! | `ledger` | the table, the work in it, and the marks that count how often each was applied |
-//! | `faults` | what the proxy does to requests and answers |
+//! | `ledger` | the table, its transactions, and the marks that count how often each was applied |
+//! | `faults` | the treatment of requests and answers by the proxy |
 //! | `run` | tasks that commit, settle, read and delete |
-//! | `log` | what each commit was told to be, against the marks |
+//! | `log` | the reported outcome of each commit, compared with the marks |
 //!
-//! `CHAOS_COMMITS` sets how many commits a run has.
+//! `CHAOS_COMMITS` sets the number of commits of a run.
 
 pub(crate) mod faults;
 pub(crate) mod ledger;
@@ -25,7 +25,7 @@ use ledger::{accounts, check_balance, marks};
 use log::Told;
 use run::{Plan, Run};
 
-/// Makes a run of so many commits.
+/// Performs a run with this number of commits.
 async fn run(cluster: &TestCluster, settings: &Settings, plan: Plan, commits: usize) -> Run {
     let mut run = Run::begin(cluster, settings, plan).await;
     let connection = cluster.connect().await;
@@ -122,7 +122,7 @@ async fn without_records_the_same_run_shows_doubles_and_ghosts() {
         wrong.lost.len()
     );
     assert!(!wrong.doubles.is_empty() && !wrong.ghosts.is_empty(), "{wrong:?}");
-    // Sums don't show it.
+    // The sums do not show it.
     for partition in &run.partitions {
         check_balance(partition, &accounts(&run.table, partition).await.unwrap());
     }

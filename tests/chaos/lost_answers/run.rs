@@ -1,4 +1,4 @@
-//! Tasks that commit, settle, read and delete, until they are told to stop.
+//! Tasks that commit, settle, read and delete until they are stopped.
 
 use std::{
     ops::ControlFlow,
@@ -36,14 +36,14 @@ const TASKS: u32 = 32;
 const READERS: u32 = 2;
 const PARTITIONS: usize = 48;
 
-/// How a run is made.
+/// The plan of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) test: &'static str,
-    /// Whether transactions leave a record. Without, half of the lost answers are blindly sent
-    /// again, and half are taken for failures.
+    /// Whether transactions have a record. Without, half of the lost answers are blindly sent
+    /// again, and half are counted as failures.
     pub(crate) recorded: bool,
-    /// Whether others delete rows meanwhile.
+    /// Whether other clients delete rows meanwhile.
     pub(crate) foreign_hands: bool,
     /// Whether servers are killed.
     pub(crate) kill: bool,
@@ -65,9 +65,9 @@ pub(crate) struct Run {
 struct Shared {
     plan: Plan,
     partitions: Vec<String>,
-    /// By two clients, both behind the proxy.
+    /// Opened by two clients, both behind the proxy.
     tables: [PartitionedTable; 2],
-    /// By a client that no fault hits.
+    /// Opened by a client without faults.
     plain: PartitionedTable,
     log: Log,
     ended: AtomicUsize,
@@ -141,7 +141,7 @@ impl Run {
         }
     }
 
-    /// Waits until so many commits have ended since the beginning. Fails if none ends within
+    /// Waits until this many commits have ended since the beginning. Fails if none ends within
     /// `patience`.
     pub(crate) async fn goes_on_to(&mut self, commits: usize, patience: Duration) {
         while self.ended() < commits {
@@ -149,7 +149,7 @@ impl Run {
             until("further commit", patience, async || {
                 for tasks in [&mut self.tasks, &mut self.settlers] {
                     if let Some(ended) = tasks.try_join_next() {
-                        // Mostly its panic is the message.
+                        // The cause is mostly its panic.
                         ended.unwrap();
                         panic!("a task ended early");
                     }
@@ -168,7 +168,7 @@ impl Run {
         &self.shared.log
     }
 
-    /// Ends the work, then the faults; then everything must become known.
+    /// Stops the tasks, then the faults; then every outcome must become known.
     pub(crate) async fn stop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
         while let Some(ended) = self.tasks.join_next().await {
@@ -198,7 +198,7 @@ impl Run {
         }
     }
 
-    /// The run was right. Returns the connection that no fault hits.
+    /// Ends a run without violations.
     pub(crate) async fn end(mut self) {
         let plain = self.connections.remove(0);
         crate::cluster::drop_table(&plain, &self.table).await;
@@ -211,7 +211,7 @@ impl Run {
     }
 }
 
-/// Work whose outcome is unknown, since when.
+/// A transaction with an unknown outcome, and since when.
 type Open = (Work, Unsettled, Instant);
 
 async fn commit_on(shared: Arc<Shared>, task: u32, mut rng: Rng, to_settle: UnboundedSender<Open>) {
@@ -263,7 +263,7 @@ fn told(outcome: &Outcome) -> Told {
     }
 }
 
-/// What people do without a record: send it again, or take it for failed.
+/// The usual treatment without a record: send it again, or count it as failed.
 async fn commit_bare(shared: &Shared, work: &Work, client: usize, retries: bool) -> ControlFlow<()> {
     let transaction = work.transaction(&shared.tables[client]);
     let (outcome, took) = within_deadline("commit", work.patience, transaction.commit()).await;
@@ -278,7 +278,7 @@ async fn commit_bare(shared: &Shared, work: &Work, client: usize, retries: bool)
     ControlFlow::Break(())
 }
 
-/// Settles what is unknown at once, while its requests may still be on their way.
+/// Settles unknown outcomes at once, while their requests may still be in flight.
 async fn settle_all(shared: Arc<Shared>, mut unsettled: UnboundedReceiver<Open>, mut rng: Rng) {
     let mut settling = JoinSet::new();
     while let Some(open) = unsettled.recv().await {
@@ -295,7 +295,7 @@ async fn settle_all(shared: Arc<Shared>, mut unsettled: UnboundedReceiver<Open>,
 async fn settle(shared: Arc<Shared>, (work, unsettled, began): Open, by_another: bool) {
     let id = unsettled.id().unwrap().clone();
     loop {
-        // The handle knows all that the commit knew; somebody else knows the id alone.
+        // The handle has all information of the commit; another process has only the id.
         let settled = match by_another {
             true => {
                 let table = shared.tables[1].clone().with_operation_timeout(work.patience);
@@ -327,18 +327,18 @@ async fn read_on(shared: Arc<Shared>, mut rng: Rng) {
         .with_operation_timeout(Duration::from_secs(5));
     while !shared.over.load(Ordering::Relaxed) {
         let partition = rng.choice(&shared.partitions).unwrap();
-        // Its region may have no server for longer than that.
+        // A region may have no server for longer than the deadline.
         if let Ok(snapshot) = accounts(&table, partition).await {
             check_balance(partition, &snapshot);
             shared.snapshots.fetch_add(1, Ordering::Relaxed);
         }
-        // Reading is not what the machine is for.
+        // Leaves most of the processor time to the writers.
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Deletes what it finds, as one does who knows nothing of transactions: some row, some record, or
-/// a whole partition; all but the marks.
+/// Deletes rows like a client without transactions: a row, a record, or a whole partition, but no
+/// marks.
 async fn delete_on(shared: Arc<Shared>, mut rng: Rng) {
     let table = shared
         .plain

@@ -1,4 +1,4 @@
-//! Records whose rows others delete.
+//! Records whose rows other clients delete.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn deleted_record_row_does_not_hide_a_record() {
     let ids = ids("before", times(200, 1_500));
     for (number, some) in ids.chunks(AT_ONCE).enumerate() {
         let commits = some.iter().zip(0..).map(async |((partition, id), at)| {
-            // While it is on its way, or before its lost answer is missed.
+            // While the request is in flight, or before its answer is missed.
             let pause = Duration::from_millis(at);
             let deleted = async {
                 if number % 2 == 1 {
@@ -118,7 +118,7 @@ async fn a_fence_stands_right_after_and_while_its_row_is_deleted() {
         let fences = some.iter().map(async |(partition, id)| {
             let table = rig.other.clone();
             let deleted = delete(&rig, partition, id, true);
-            // A fence that could not be read back would be an error.
+            // A fence that is not read back would be an error.
             let settled = if number % 2 == 0 {
                 deleted.await;
                 table.settle(*partition, id).await

@@ -1,4 +1,4 @@
-//! Answers that are lost, and requests that come late.
+//! Lost answers and late requests.
 
 use std::{
     sync::{
@@ -49,7 +49,7 @@ async fn a_lost_answer_is_sent_again_and_applied_once() {
         rig.all_arrived().await;
         assert_eq!(rig.applied(partition, &id).await, 1, "{action:?}");
     }
-    // The same without a record: the caller has nothing but to send it again.
+    // The same without a record: the caller can only send it again.
     let twice = id("bare");
     rig.proxy.once(COMMIT, Action::DropAnswer);
     let first = bare(&rig.table, BRIEF, "iii", &twice).commit().await;
@@ -79,7 +79,7 @@ async fn lost_answer_is_settled_by_the_handle_and_by_the_id() {
             rig.proxy.pass_all();
             assert_eq!(unsettled.id(), Some(&id));
             assert_eq!(settled(&unsettled).await, expected, "{name}");
-            // For good.
+            // The outcome stays the same.
             assert_eq!(settled(&unsettled).await, expected, "{name}");
             assert_eq!(
                 rig.other.settle(partition, &id).await.unwrap(),
@@ -93,7 +93,7 @@ async fn lost_answer_is_settled_by_the_handle_and_by_the_id() {
     rig.end().await;
 }
 
-/// Commits it, with its request kept back; then nobody knows anything.
+/// Commits it while the proxy holds its request, so its outcome is unknown.
 async fn held_back(rig: &Rig, partition: &'static str, id: &TransactionId) -> hbase_txn::Unsettled {
     rig.proxy.once(COMMIT, Action::Hold);
     let unsettled = unknown(transaction(&rig.table, BRIEF, partition, id).commit().await);
@@ -114,7 +114,7 @@ async fn a_request_that_arrives_after_the_fence_is_never_applied() {
             rig.table.outcome(partition, &id).await.unwrap(),
             Recorded::Aborted
         );
-        // What was settled as not applied may be tried again.
+        // A transaction that was settled as not applied may be tried again.
         let again = transaction(&rig.table, LONG, partition, &id).commit().await;
         assert!(again.is_committed() && !is_replayed(&again), "{again}");
         assert_eq!(rig.applied(partition, &id).await, 1);
@@ -183,7 +183,7 @@ async fn new_process_learns_a_replay_by_the_record_alone() {
             .unwrap();
         let replay = claim(&table, LONG, partition, &first).commit().await;
         assert!(is_replayed(&replay), "{replay}");
-        // To the server the two look alike: the claim is taken.
+        // The server can't distinguish the two: the claim is taken.
         let late = claim(&table, LONG, partition, &second).commit().await;
         assert!(matches!(late, Outcome::Rejected(_)), "{late}");
         assert_eq!(rig.applied(partition, &first).await, 1);
@@ -220,7 +220,7 @@ async fn rejection_stays_true_when_a_late_copy_finds_the_conditions() {
             assert_eq!(rig.applied(partition, &id).await, 0, "{copy:?}");
         }
     }
-    // Without a record the answer was true when it was given.
+    // Without a record the answer was true when it was sent.
     let lucky = id("bare");
     rig.proxy.once(COMMIT, Action::Again(2 * ATTEMPT));
     let outcome = gated(bare(&rig.table, LONG, "iii", &lucky), "iiigate")
@@ -241,8 +241,8 @@ async fn attempt_after_an_own_fence_is_fenced_like_the_first() {
         let (id, gate) = (id("refenced"), format!("{partition}gate"));
         let is_open = Arc::new(AtomicBool::new(false));
         let (seen, mut attempts) = (Arc::clone(&is_open), 0);
-        // The first attempt is refused and fenced. What it was refused for is looked at when that
-        // is there no more; so there is a second one, which nobody hears of.
+        // The first attempt is rejected and fenced. Its conditions are read when the cause is gone,
+        // so there is a second attempt, which the proxy holds.
         rig.proxy.rule(move |request| match request.method.as_str() {
             COMMIT => {
                 attempts += 1;

@@ -1,4 +1,4 @@
-//! The record of a transaction, case by case, against everything that broke its prototypes.
+//! The record of a transaction, case by case, with all faults that broke its prototypes.
 //!
 //! | case | where |
 //! |---|---|
@@ -7,14 +7,13 @@
 //! | a conditional transaction is replayed by a new process | `lost` |
 //! | an earlier copy was answered with false, and a later one finds the conditions met | `lost` |
 //! | fence and request at once; one id from two clients at once | `races` |
-//! | the record's row is deleted by others: before, after, between fence and late request, right before a fence | `deletes` |
+//! | other clients delete the record's row: before, after, between fence and late request, right before a fence | `deletes` |
 //! | regions close, open, split; a server is killed; a table that skips the log | `servers` |
 //! | a lost answer, then a move to a server that refuses every attempt | `servers` |
 //!
-//! Not here: a client whose clock is behind, which can't be had on one machine
-//! (`src/txn/servers.rs` has unit tests of what is made of clocks); an explicit flush or major
-//! compaction, which the client has no call for (a region that closes flushes); folded
-//! transactions, which never have records.
+//! Not here: a client whose clock is behind, which needs a second machine (`src/txn/servers.rs` has
+//! unit tests of the clock rules); an explicit flush or major compaction (a region that closes
+//! flushes); folded transactions, which never have records.
 
 mod deletes;
 mod lost;
@@ -36,18 +35,18 @@ use crate::{
     settings::{Settings, is_long},
 };
 
-/// The method that transactions go by.
+/// The RPC method of transactions.
 const COMMIT: &str = "ExecService";
-/// The time of one attempt.
+/// The time limit of one attempt.
 const ATTEMPT: Duration = Duration::from_millis(500);
-/// Time for one attempt only: what is lost is not sent again.
+/// Time for one attempt only: a lost request is not sent again.
 const BRIEF: Duration = Duration::from_millis(400);
-/// Time for as many as it takes.
+/// Time for any number of attempts.
 const LONG: Duration = Duration::from_secs(20);
 /// One in each region.
 const PARTITIONS: [&str; 3] = ["aaa", "iii", "qqq"];
 
-/// A client behind the proxy, another one beside it, and a table that both have used.
+/// A client behind the proxy, another one without it, and a table that both have used.
 struct Rig {
     cluster: TestCluster,
     proxy: Proxy,
@@ -87,7 +86,7 @@ impl Rig {
         let open = async |connection| {
             hbase_txn::OpenOptions::new()
                 .allow_weak_durability()
-                // They are to meet at the server, not to wait for each other in the client.
+                // They must meet at the server, not wait for each other in the client.
                 .without_admission()
                 .open(connection, name.clone())
                 .await
@@ -105,7 +104,8 @@ impl Rig {
         rig
     }
 
-    /// Everything that must be found out about a server before the first transaction is.
+    /// Makes the client fetch all information about each server that it needs before the first
+    /// transaction.
     async fn warm_up(&self) {
         for partition in PARTITIONS {
             for table in [&self.table, &self.other] {
@@ -117,7 +117,7 @@ impl Rig {
         }
     }
 
-    /// How often a transaction was applied.
+    /// Returns how often a transaction was applied.
     async fn applied(&self, partition: &'static str, id: &TransactionId) -> i64 {
         let row = self
             .other
@@ -129,7 +129,7 @@ impl Rig {
             .unwrap_or(0)
     }
 
-    /// No request is on its way any more.
+    /// Waits until no request is in flight.
     async fn all_arrived(&self) {
         until("end of all detours", PATIENCE, async || {
             (self.proxy.under_way() == 0).then_some(())
@@ -153,15 +153,15 @@ fn marks_row(partition: &str) -> String {
     format!("{partition}marks")
 }
 
-/// Where the record is, as `docs/` show it.
+/// Returns the row of a record, in the documented form.
 fn record_row(partition: &str, id: &TransactionId) -> Bytes {
     [partition.as_bytes(), b"\xff_txn\xffr", id.as_bytes()]
         .concat()
         .into()
 }
 
-/// A transaction that adds one to the mark of its id, and may take so long. It is logged, whatever
-/// the table says.
+/// A transaction that adds one to the mark of its id, with this deadline. It is logged, even if the
+/// table skips the log.
 fn bare(
     table: &PartitionedTable,
     time: Duration,
@@ -175,7 +175,7 @@ fn bare(
     transaction
 }
 
-/// The same, recorded under its id.
+/// The same transaction with a record under its id.
 fn transaction(
     table: &PartitionedTable,
     time: Duration,
@@ -196,12 +196,12 @@ fn is_replayed(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Committed(committed) if committed.replayed)
 }
 
-/// Settles it; the time of one try is short, so it may take several.
+/// Settles an outcome. The time of one attempt is short, so it may take several.
 async fn settled(unsettled: &Unsettled) -> Settled {
     until("settlement", LONG, async || unsettled.settle().await.ok()).await
 }
 
-/// As many as this form of the test has.
+/// Returns the number for the present form of the test.
 fn times(short: usize, long: usize) -> usize {
     if is_long() { long } else { short }
 }

@@ -1,4 +1,4 @@
-//! Everything at once.
+//! Concurrent requests, fences and clients.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const AT_ONCE: usize = 25;
 async fn exactly_one_of_fence_and_late_request_wins() {
     let rig = Rig::new("records_fence_race").await;
     let mut rng = rig.settings.rng(1);
-    // The requests arrive while, before and after the fences are sent.
+    // The requests arrive before, between and after the fences.
     rig.proxy.rule(move |request| match request.method == COMMIT {
         true => Action::Detour(BRIEF.mul_f64(0.8) + Duration::from_millis(rng.u64(..160))),
         false => Action::Pass,
@@ -54,7 +54,8 @@ async fn settling_during_a_commit_gives_both_the_truth() {
     let (mut committed, mut aborted) = (0, 0);
     let mut rng = rig.settings.rng(1);
     for round in 0..times(200, 3_000).div_ceil(AT_ONCE) {
-        // A commit reads the record before it is sent; the fence comes before, in or behind that.
+        // A commit reads the record before it is sent; the fence comes before, during or after that
+        // read.
         let head_starts: Vec<_> = (0..AT_ONCE)
             .map(|_| Duration::from_millis(rng.u64(..30)))
             .collect();
@@ -72,7 +73,7 @@ async fn settling_during_a_commit_gives_both_the_truth() {
             let applied = rig.applied(partition, &id).await;
             let recorded = rig.other.outcome(partition, &id).await.unwrap();
             match outcome {
-                // Where the fence came first, the commit has seen it, and was sent behind it.
+                // If the fence came first, the commit has read it, and was sent after it.
                 Outcome::Committed(_) => assert_eq!((applied, recorded), (1, Recorded::Committed)),
                 Outcome::Aborted(error) => {
                     assert_eq!((applied, recorded), (0, Recorded::Aborted), "{error}");

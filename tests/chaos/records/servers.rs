@@ -1,4 +1,4 @@
-//! Records while regions and servers come and go.
+//! Records while regions move and servers are killed.
 
 use std::collections::HashMap;
 
@@ -14,14 +14,14 @@ use crate::{
     regions::Shuffler,
 };
 
-/// Ids that were committed and settled as not applied, in each partition.
+/// Ids of each partition that were committed, and ids that were settled as not applied.
 struct Known {
     committed: Vec<(&'static str, TransactionId)>,
     aborted: Vec<(&'static str, TransactionId)>,
 }
 
 impl Known {
-    /// The requests of those that were not applied are held by the proxy.
+    /// The proxy holds the requests of those that were not applied.
     async fn make(rig: &Rig, what: &str) -> Self {
         let mut known = Self {
             committed: Vec::new(),
@@ -44,7 +44,7 @@ impl Known {
         known
     }
 
-    /// Nothing of it was forgotten.
+    /// Asserts that all outcomes are still known.
     async fn check(&self, rig: &Rig, what: &str) {
         for (partition, id) in &self.committed {
             let outcome = transaction(&rig.table, PATIENCE, partition, id).commit().await;
@@ -59,7 +59,7 @@ impl Known {
     }
 }
 
-/// On which server each region is, by its start key.
+/// Returns the server of each region, by its start key.
 async fn servers(shuffler: &Shuffler) -> HashMap<Bytes, ServerName> {
     let regions = shuffler.regions().await;
     regions
@@ -74,7 +74,7 @@ async fn records_and_fences_outlive_moves_and_splits() {
     let mut shuffler = Shuffler::new(&rig.connections[1], rig.table.name(), rig.settings.rng(77));
     let admin = rig.connections[1].admin();
 
-    // Each region goes away and comes back, so that the server takes the late requests.
+    // Each region moves away and back, so that the server accepts the late requests.
     let known = Known::make(&rig, "move").await;
     let before = servers(&shuffler).await;
     for region in shuffler.regions().await {
@@ -111,7 +111,7 @@ async fn lost_answer_stays_unknown_when_the_new_server_refuses() {
     let mut shuffler = Shuffler::new(&rig.connections[1], rig.table.name(), rig.settings.rng(81));
     let start_key = Bytes::from_static(b"h");
     let home = servers(&shuffler).await[&start_key].port;
-    // The balancer may have moved the region to a server that was not proven.
+    // The balancer may have moved the region to an untested server.
     rig.warm_up().await;
     rig.proxy
         .rule(move |request| match (request.method.as_str(), request.port) {
@@ -136,8 +136,7 @@ async fn lost_answer_stays_unknown_when_the_new_server_refuses() {
     rig.end().await;
 }
 
-/// Kills a server of the table's, and waits until the regions are served without it; then brings it
-/// back.
+/// Kills a server of the table, waits until its regions are served elsewhere, and restarts it.
 async fn kill(rig: &Rig, server: u16) {
     let shuffler = Shuffler::new(&rig.connections[1], rig.table.name(), rig.settings.rng(78));
     let before = servers(&shuffler).await;
@@ -151,8 +150,8 @@ async fn kill(rig: &Rig, server: u16) {
     shuffler.regions().await;
 }
 
-/// Puts a region of the table on each server, so that whoever is killed has one. Returns whom to
-/// kill.
+/// Puts a region of the table on each server, so that any killed server has one. Returns the server
+/// to kill.
 async fn spread(rig: &Rig) -> u16 {
     let admin = rig.connections[1].admin();
     let shuffler = Shuffler::new(&rig.connections[1], rig.table.name(), rig.settings.rng(79));
@@ -175,7 +174,7 @@ async fn records_outlive_a_killed_server_on_a_table_without_a_log() {
         descriptor.with_attribute("DURABILITY", "SKIP_WAL")
     })
     .await;
-    // What leaves it to the table can't be recorded.
+    // A mutation with the table's own durability can't be recorded.
     let mut unlogged = rig.table.transaction("aaa");
     let mark = Increment::new(marks_row("aaa")).column(MARKS, "unlogged", 1);
     unlogged = unlogged.recorded().increment(mark);

@@ -1,18 +1,18 @@
-//! Whether transactions could have run one after the other, each when it was asked for.
+//! Checks that a history is strictly serialisable: transactions have an order that agrees with real
+//! time.
 //!
 //! | file | what |
 //! |---|---|
-//! | `versions` | the order of what each key held, and what can't be in any order |
-//! | `dependencies` | who must have come before whom, and why |
-//! | `cycles` | who must have come before himself |
+//! | `versions` | the order of the versions of each key, and violations in any order |
+//! | `dependencies` | which transaction must precede which, and why |
+//! | `cycles` | transactions that must precede themselves |
 //!
-//! After Adya, and as Elle does it: the elements that a key holds tell who wrote it in which order;
-//! from this and from what was read follows who came before whom; the history is serialisable if
-//! that has no cycle.
+//! The method is Adya's, as in Elle: the elements of a key show the order of its writers; this and
+//! the reads determine the order of transactions; the history is serialisable if that has no cycle.
 //!
-//! An absent key that somebody deletes tells little: it was read before it was there, or
-//! afterwards. Where nothing else tells which, nothing follows from it, and the [`Report`] counts
-//! it.
+//! The absence of a key that is deleted later is ambiguous: it was read before the key was created,
+//! or after the deletion. Unless another dependency decides, nothing follows from it, and the
+//! [`Report`] counts it.
 
 mod cycles;
 mod dependencies;
@@ -25,58 +25,58 @@ use std::{collections::BTreeMap, fmt};
 use self::{cycles::Graph, dependencies::Dependencies, versions::Versions};
 use super::history::History;
 
-/// What can be wrong.
+/// A kind of anomaly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// Something of a transaction that was not applied was seen, or is there at the end.
+    /// A read, or the final state, has an element of a transaction that was not applied.
     DirtyRead,
-    /// A part of what a transaction wrote into one key was seen.
+    /// A read has a part of a transaction's writes to one key.
     IntermediateRead,
-    /// Something is there that nobody wrote.
+    /// A read has an element that no transaction wrote.
     Unwritten,
-    /// An element is there twice.
+    /// An element occurs twice.
     AppliedTwice,
-    /// Something that was written over was written without it.
+    /// A write replaced a version without its elements.
     LostUpdate,
-    /// Transactions wrote over each other.
+    /// Transactions overwrote each other.
     WriteCycle,
-    /// Transactions have seen what each other wrote.
+    /// Transactions have read each other's writes.
     CircularInformation,
-    /// A transaction comes behind another one, and has not seen all of it.
+    /// A transaction depends on another one, and has not read all of its writes.
     ReadSkew,
-    /// Each of some transactions has not seen what the next one wrote into what it read.
+    /// Each of some transactions has not read the next one's write to a key that it read.
     WriteSkew,
-    /// The same, where something was absent in a row or a range that was read.
+    /// The same, for a key that was absent in a row or a range that was read.
     Phantom,
-    /// They have an order, but not the one in which they were asked for.
+    /// They have an order, but it contradicts real time.
     Stale,
 }
 
-/// Something wrong.
+/// A violation.
 #[derive(Clone, Debug)]
 pub(crate) struct Anomaly {
     pub(crate) kind: Kind,
-    /// The names of those it happened to; of a cycle in their order.
+    /// The names of the transactions; those of a cycle in its order.
     pub(crate) transactions: Vec<String>,
     what: String,
 }
 
-/// What a history shows.
+/// The result of checking a history.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) anomalies: Vec<Anomaly>,
     pub(crate) committed: usize,
-    /// Who had to come before whom.
+    /// The number of dependencies between transactions.
     pub(crate) dependencies: usize,
-    /// Absent keys that were read, and told something.
+    /// The number of reads of absent keys that determine an order.
     pub(crate) absences: usize,
-    /// Absent keys that were read, and told nothing.
+    /// The number of reads of absent keys that are ambiguous.
     pub(crate) undecided: usize,
 }
 
-/// Finds what is wrong. Of cycles it finds the worst first, then the shortest, and none that share
-/// a transaction: so there are others, perhaps, but none where it found none. A cycle is called a
-/// phantom only where none is without one.
+/// Finds anomalies. Of cycles it finds the worst first, then the shortest, and none that share a
+/// transaction: so there may be others, but none if it finds none. A cycle is reported as a phantom
+/// only if there is none without one.
 pub(crate) fn check(history: &History) -> Report {
     let (versions, mut anomalies) = Versions::of(history);
     let dependencies = Dependencies::of(history, &versions);
@@ -96,7 +96,7 @@ pub(crate) fn check(history: &History) -> Report {
 }
 
 impl Report {
-    /// How often each kind was found.
+    /// Returns the number of anomalies of each kind.
     pub(crate) fn kinds(&self) -> BTreeMap<Kind, usize> {
         let mut kinds = BTreeMap::new();
         for anomaly in &self.anomalies {
@@ -105,7 +105,7 @@ impl Report {
         kinds
     }
 
-    /// Adds what another partition shows.
+    /// Adds the report on another partition.
     pub(crate) fn extend(&mut self, other: Self) {
         self.anomalies.extend(other.anomalies);
         self.committed += other.committed;

@@ -1,9 +1,9 @@
-//! What transactions read and wrote, and how they ended.
+//! The reads, writes and outcomes of transactions.
 //!
-//! A key is a row and a column, as `row:column`. What it holds is a list of elements; none is as
-//! good as absent. An element is appended to a key by one transaction only, so that who has seen it
-//! is known to come after that one. A key is deleted at most once, by a transaction that saw it,
-//! and nobody appends to it afterwards.
+//! A key is a row and a column, as `row:column`. Its value is a list of elements; an empty list is
+//! the same as an absent key. Only one transaction appends an element to a key, so a reader of the
+//! element follows that one. A key is deleted at most once, by a transaction that has read it, and
+//! no transaction appends to it afterwards.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,16 +11,16 @@ use std::{
     time::Duration,
 };
 
-/// What a key holds.
+/// The value of a key.
 pub(crate) type List = Vec<String>;
 
-/// How something was read.
+/// A read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     /// One cell.
     Cell { key: String, found: List },
-    /// All keys from one to before another: a row, or a range of rows. Those that are not in it
-    /// were absent.
+    /// All keys from one to before another: a row, or a range of rows. Keys that are not in it were
+    /// absent.
     Span {
         start: String,
         stop: String,
@@ -37,25 +37,25 @@ pub(crate) enum Write {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Committed,
-    /// It was rejected, or given up, or failed: nobody may see anything of it.
+    /// Rejected, aborted or given up: no transaction may read its writes.
     NotApplied,
-    /// Nobody was told. It was committed if anything of it is there.
+    /// The outcome is unknown. It was committed if any of its writes exists.
     Unknown,
 }
 
-/// One attempt at a transaction. What it read is older than what it wrote.
+/// One attempt at a transaction. Its reads precede its writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Transaction {
     pub(crate) name: String,
     pub(crate) fate: Fate,
-    /// When the caller asked for it, and when it was told; since some moment in the past.
+    /// The times of the call and of its answer, since some moment in the past.
     pub(crate) began: Duration,
     pub(crate) ended: Duration,
     pub(crate) reads: Vec<Read>,
     pub(crate) writes: Vec<Write>,
 }
 
-/// All transactions of one partition, and what it held behind the last of them.
+/// All transactions of one partition, and its final state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     pub(crate) transactions: Vec<Transaction>,
@@ -63,7 +63,7 @@ pub(crate) struct History {
 }
 
 impl Transaction {
-    /// One that has done nothing yet, and will be committed some time.
+    /// A transaction without reads and writes, which will be committed.
     pub(crate) fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -109,7 +109,7 @@ impl Transaction {
 }
 
 impl History {
-    /// Finds out what nobody was told, from what was seen of it. Returns how many that were.
+    /// Determines unknown outcomes by the writes that were read. Returns the number of them.
     pub(crate) fn settle_unknown(&mut self) -> usize {
         let reads = self
             .transactions

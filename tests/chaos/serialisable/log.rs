@@ -1,4 +1,4 @@
-//! The histories of a run, which are kept in a file when it fails.
+//! The histories of a run, which are kept in a file if it fails.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::settings::Settings;
 
-/// How attempts at transactions ended, by partition.
+/// The attempts at transactions, by partition.
 pub(crate) struct Log {
     seed: u64,
     path: PathBuf,
@@ -22,14 +22,14 @@ pub(crate) struct Log {
     done: Mutex<Done>,
 }
 
-/// What all histories that were checked come to.
+/// The results of all histories checked so far.
 #[derive(Debug, Default)]
 struct Done {
     report: Report,
     attempts: usize,
-    /// Whose outcome was found out by what was there.
+    /// Transactions whose outcome was determined by their writes.
     unknown: usize,
-    /// Histories in which something is wrong.
+    /// Histories with violations.
     wrong: String,
 }
 
@@ -44,7 +44,7 @@ impl Log {
         }
     }
 
-    /// Notes the attempts at one transaction; all but the last are surely not applied.
+    /// Records the attempts at one transaction; all except the last were certainly not applied.
     pub(crate) fn note(&self, partition: &str, mut attempts: Vec<Transaction>, last: Fate) {
         let count = attempts.len();
         for (number, attempt) in attempts.iter_mut().enumerate() {
@@ -59,7 +59,7 @@ impl Log {
         history.transactions.extend(attempts);
     }
 
-    /// Checks a partition's history, which ended like this.
+    /// Checks the history of a partition with this final state.
     pub(crate) fn check(&self, partition: &str, end: BTreeMap<String, List>) -> Report {
         let history = self.histories.lock().unwrap().remove(partition);
         let mut history = history.unwrap_or_default();
@@ -78,7 +78,7 @@ impl Log {
         report
     }
 
-    /// What was found in all partitions.
+    /// Returns the report on all partitions.
     pub(crate) fn report(&self) -> Report {
         self.done.lock().unwrap().report.clone()
     }
@@ -93,7 +93,7 @@ impl Log {
         format!("{attempts} attempts, {unknown} unknown; {report}")
     }
 
-    /// Keeps what is wrong, and what was not checked yet.
+    /// Writes the violations, and the unchecked histories, to the file.
     fn keep(&mut self) -> std::io::Result<()> {
         fs::create_dir_all(self.path.parent().unwrap_or_else(|| Path::new(".")))?;
         let mut text = mem::take(&mut self.done.get_mut().unwrap().wrong);

@@ -1,4 +1,4 @@
-//! Two transactions that meet: each has read before the other one writes.
+//! Two transactions that conflict: each has read before the other one writes.
 
 use std::{
     collections::BTreeMap,
@@ -22,10 +22,10 @@ use crate::{
     settings::Settings,
 };
 
-/// How many pairs of each sort meet.
+/// The number of pairs of each kind.
 const PAIRS: usize = 8;
 
-/// What both of them do.
+/// The reads and writes of both transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pair {
     /// Reads a range, and inserts a row.
@@ -34,7 +34,7 @@ pub(crate) enum Pair {
     Row,
     /// Reads two cells, and writes one.
     TwoCells,
-    /// Reads two cells that are not there, and makes one.
+    /// Reads two absent cells, and creates one.
     TwoAbsentCells,
     /// Reads a cell, and writes it.
     OneCell,
@@ -48,7 +48,7 @@ pub(crate) const ALL: [Pair; 5] = [
     Pair::OneCell,
 ];
 
-/// Lets pairs of each sort meet, and returns what they show.
+/// Runs pairs of each kind, and returns their reports.
 pub(crate) async fn meet(
     cluster: &TestCluster,
     settings: &Settings,
@@ -72,7 +72,7 @@ pub(crate) async fn meet(
     kinds
 }
 
-/// Lets one pair meet in a partition of its own.
+/// Runs one pair in a partition of its own.
 async fn one(table: &PartitionedTable, plan: Plan, pair: Pair, partition: String, log: &Log) -> Report {
     fill(table, &partition, log).await;
     let encounter = Arc::new(Encounter {
@@ -90,7 +90,7 @@ async fn one(table: &PartitionedTable, plan: Plan, pair: Pair, partition: String
     log.check(&partition, lists(&end))
 }
 
-/// Something to be read.
+/// Fills a partition with data to read.
 async fn fill(table: &PartitionedTable, partition: &str, log: &Log) {
     let (attempt, fate) = naively(table, partition, "filled".to_owned(), |recorder| {
         for row in ["l0", "l1", "r"] {
@@ -103,7 +103,7 @@ async fn fill(table: &PartitionedTable, partition: &str, log: &Log) {
     log.note(partition, vec![attempt], fate);
 }
 
-/// Two who are to meet.
+/// The two transactions of a pair.
 struct Encounter {
     table: PartitionedTable,
     plan: Plan,
@@ -113,7 +113,7 @@ struct Encounter {
 }
 
 impl Encounter {
-    /// Does what one of the two does. Returns its attempts; the last was committed.
+    /// Runs one of the two. Returns its attempts; the last was committed.
     async fn take_part(self: Arc<Self>, who: usize) -> Vec<Transaction> {
         let Self {
             table,
@@ -139,7 +139,7 @@ impl Encounter {
                 let name = format!("t{who}.{}", attempts.len());
                 let mut recorder = Recorder::new(View::Tracked(view), name);
                 let read = pair.read(partition, &mut recorder)?;
-                // The one that comes too late tries again alone.
+                // The one that is rejected tries again alone.
                 if attempts.is_empty() {
                     meeting.wait();
                 }
@@ -178,7 +178,7 @@ impl Pair {
     }
 }
 
-/// Where two wait for each other.
+/// A barrier for two threads.
 #[derive(Default)]
 struct Meeting {
     came: Mutex<usize>,
@@ -186,7 +186,7 @@ struct Meeting {
 }
 
 impl Meeting {
-    /// A closure can't await, so this holds a thread up; the runtime has others.
+    /// A closure can't await, so this blocks a thread; the runtime has others.
     fn wait(&self) {
         block_in_place(|| {
             let mut came = self.came.lock().unwrap();

@@ -1,4 +1,4 @@
-//! Reads and changes a partition, and notes what was read and changed.
+//! Reads and changes a partition, and records both.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use hbase_txn::{Append, Delete, Mutation, Put, Result, Row, Snapshot, UpdateView
 use super::history::{List, Transaction};
 use crate::cluster::{FAMILY, QUALIFIER};
 
-/// What a transaction reads and changes.
+/// The access of a transaction to its partition.
 pub(crate) enum View<'v, 'a> {
-    /// What an update gives it: what it reads is a condition.
+    /// The view of an update: its reads are conditions.
     Tracked(&'v mut UpdateView<'a>),
-    /// What people do without: a snapshot now, a commit later.
+    /// The common way without updates: a snapshot now, a commit later.
     Naive {
         snapshot: &'a Snapshot,
         changes: Vec<Mutation>,
     },
 }
 
-/// A view, and what was done with it.
+/// A view, with its recorded operations.
 pub(crate) struct Recorder<'v, 'a> {
     view: View<'v, 'a>,
     noted: Transaction,
@@ -33,7 +33,8 @@ impl<'v, 'a> Recorder<'v, 'a> {
         }
     }
 
-    /// What was done; and what is to be sent, if the view does not know it.
+    /// Returns the recorded transaction, and the mutations that the caller must send, if the view
+    /// does not.
     pub(crate) fn finish(self) -> (Transaction, Vec<Mutation>) {
         match self.view {
             View::Tracked(_) => (self.noted, Vec::new()),
@@ -41,7 +42,7 @@ impl<'v, 'a> Recorder<'v, 'a> {
         }
     }
 
-    /// The element that this attempt appends to what it writes; no other one has it.
+    /// Returns the unique element that this attempt appends.
     pub(crate) fn element(&self) -> String {
         self.noted.name.clone()
     }
@@ -64,7 +65,7 @@ impl<'v, 'a> Recorder<'v, 'a> {
             View::Naive { snapshot, .. } => snapshot.row(row),
         };
         let found = lists(found);
-        // A semicolon comes behind a colon.
+        // A semicolon is the byte after a colon.
         self.noted
             .read_span(format!("{row}:"), format!("{row};"), found.clone());
         Ok(found)
@@ -81,7 +82,7 @@ impl<'v, 'a> Recorder<'v, 'a> {
         Ok(found)
     }
 
-    /// Appends to a cell, whatever it holds.
+    /// Appends to a cell, without reading it.
     pub(crate) fn append(&mut self, row: &str) -> Result<()> {
         let element = self.element();
         let append = Append::new(row.to_owned()).cell(FAMILY, QUALIFIER, format!("{element},"));
@@ -89,7 +90,7 @@ impl<'v, 'a> Recorder<'v, 'a> {
         self.change(append)
     }
 
-    /// Puts a cell as it was read, with one element more.
+    /// Puts a cell as it was read, with one more element.
     pub(crate) fn put_behind(&mut self, row: &str, read: &List) -> Result<()> {
         let mut value: String = read.iter().map(|element| format!("{element},")).collect();
         let element = self.element();
@@ -98,7 +99,7 @@ impl<'v, 'a> Recorder<'v, 'a> {
         self.change(Put::new(row.to_owned()).cell(FAMILY, QUALIFIER, value))
     }
 
-    /// Puts a column that is not there.
+    /// Puts an absent column.
     pub(crate) fn insert(&mut self, row: &str, qualifier: &str) -> Result<()> {
         let element = self.element();
         let put = Put::new(row.to_owned()).cell(FAMILY, qualifier.to_owned(), format!("{element},"));
@@ -106,7 +107,7 @@ impl<'v, 'a> Recorder<'v, 'a> {
         self.change(put)
     }
 
-    /// Deletes a row that has one column, by its key.
+    /// Deletes a row with one column, by its key.
     pub(crate) fn delete_row(&mut self, key: &str) -> Result<()> {
         let (row, _) = key.split_once(':').unwrap();
         self.noted.delete(key);
@@ -135,7 +136,7 @@ pub(crate) fn key(row: &str, qualifier: &str) -> String {
     format!("{row}:{qualifier}")
 }
 
-/// What rows hold, by key.
+/// Returns the lists in rows, by key.
 pub(crate) fn lists<'a>(rows: impl IntoIterator<Item = &'a Row>) -> BTreeMap<String, List> {
     let cells = rows.into_iter().flat_map(Row::cells);
     cells

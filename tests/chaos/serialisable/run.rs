@@ -1,4 +1,4 @@
-//! Tasks that make transactions, until there are enough.
+//! Tasks that run a number of transactions.
 
 use std::{
     sync::{
@@ -35,35 +35,36 @@ use crate::{
 
 const TASKS: usize = 16;
 const PARTITIONS: usize = 8;
-/// The time of one call. A lost answer holds its partition up for so long.
+/// The time limit of one call. A lost answer blocks its partition for that time.
 const RPC_TIMEOUT: Duration = Duration::from_millis(200);
-/// How long one transaction may take.
+/// The deadline of one transaction.
 const DEADLINE: Duration = Duration::from_secs(6);
 
-/// How a run is made.
+/// The plan of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) test: &'static str,
     /// Whether partitions have versions.
     pub(crate) versioned: bool,
-    /// Whether updates are made; otherwise people read, and commit what follows from it.
+    /// Whether transactions are updates; otherwise the tasks read, and commit changes that depend
+    /// on the reads.
     pub(crate) updates: bool,
     pub(crate) upheaval: Upheaval,
 }
 
-/// What happens meanwhile.
+/// The faults during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Upheaval {
     None,
     /// Answers are lost, and regions move.
     Faults,
-    /// Region servers die as well.
+    /// Region servers are killed too.
     Kills,
 }
 
 struct Shared {
     plan: Plan,
-    /// By two clients, both behind the proxy.
+    /// Opened by two clients, both behind the proxy.
     tables: [PartitionedTable; 2],
     log: Log,
     began: Instant,
@@ -71,18 +72,18 @@ struct Shared {
     over: AtomicBool,
 }
 
-/// What became of transactions.
+/// The outcomes of transactions.
 #[derive(Debug, Default)]
 struct Counts {
     ended: AtomicUsize,
-    /// Attempts of updates that others were in the way of, or whose answer was lost.
+    /// Attempts of updates that had a conflict or a lost answer.
     again: AtomicUsize,
     gave_up: AtomicUsize,
     dropped: AtomicUsize,
     settled: AtomicUsize,
 }
 
-/// Makes so many transactions a round, and returns what they show.
+/// Runs this many transactions a round, and returns the log.
 pub(crate) async fn run(cluster: &TestCluster, settings: &Settings, plan: Plan, transactions: usize) -> Log {
     let plain = cluster.connect().await;
     let table = create(&plain, settings, plan).await;
@@ -106,7 +107,7 @@ pub(crate) async fn run(cluster: &TestCluster, settings: &Settings, plan: Plan, 
     let mut shuffler = Shuffler::new(&plain, table.name(), settings.rng(77));
     let mut faults = None;
     for round in 0..settings.rounds {
-        // Partitions of its own, so that lists stay short.
+        // New partitions, so that lists stay short.
         let partitions: Vec<String> = ('a'..)
             .take(PARTITIONS)
             .map(|region| format!("{region}{round:02}"))
@@ -146,7 +147,7 @@ pub(crate) async fn run(cluster: &TestCluster, settings: &Settings, plan: Plan, 
         while let Some(ended) = tasks.join_next().await {
             ended.unwrap();
         }
-        // What is still on its way may yet be applied.
+        // Requests in flight may still be applied.
         until("end of all detours", PATIENCE, async || {
             (proxy.under_way() == 0).then_some(())
         })
@@ -179,7 +180,7 @@ pub(crate) async fn run(cluster: &TestCluster, settings: &Settings, plan: Plan, 
     shared.log
 }
 
-/// A table for histories, some partitions in each region.
+/// Creates a table for histories, with several partitions in each region.
 pub(crate) async fn create(connection: &Connection, settings: &Settings, plan: Plan) -> PartitionedTable {
     let boundaries = ["c", "e"].map(str::to_owned);
     let name = create_table_as(connection, settings, plan.test, &boundaries, |descriptor| {
@@ -204,11 +205,11 @@ async fn connect(cluster: &TestCluster, proxy: &Proxy) -> Connection {
 }
 
 impl Shared {
-    /// Waits until so many transactions have ended.
+    /// Waits until this many transactions have ended.
     async fn goes_on_to(&self, transactions: usize, tasks: &mut JoinSet<()>) {
         until("further transactions", PATIENCE, async || {
             if let Some(ended) = tasks.try_join_next() {
-                // Mostly its panic is the message.
+                // The cause is mostly its panic.
                 ended.unwrap();
                 panic!("a task ended early");
             }
@@ -256,8 +257,8 @@ async fn transact_on(
     }
 }
 
-/// An update. One in twenty is dropped on the way; some have an id by which they can be settled
-/// then.
+/// Runs an update. One in twenty is dropped midway; some have an id with which they can then be
+/// settled.
 async fn update(shared: &Shared, table: &PartitionedTable, work: &Work, rng: &mut Rng) {
     let began = shared.now();
     let mut attempts: Vec<Transaction> = Vec::new();
@@ -265,14 +266,14 @@ async fn update(shared: &Shared, table: &PartitionedTable, work: &Work, rng: &mu
         0 => Duration::from_millis(rng.u64(1..100)),
         _ => DEADLINE * 2,
     };
-    // What only deletes leaves nothing by which it could be recognised afterwards.
+    // A transaction that only deletes leaves no element that would identify it.
     let has_id = work.may_only_delete() || rng.bool();
     let id = has_id.then(|| TransactionId::new(work.name.clone()).unwrap());
     let options = match &id {
         Some(id) => UpdateOptions::new().id(id.clone()),
         None => UpdateOptions::new(),
     };
-    // Some have hardly time to find out what became of them.
+    // Some have hardly time to settle their outcome.
     let time = match rng.u32(..4) {
         0 => Duration::from_millis(rng.u64(250..1_200)),
         _ => DEADLINE,
@@ -307,7 +308,7 @@ async fn update(shared: &Shared, table: &PartitionedTable, work: &Work, rng: &mu
     shared.note(work, began, attempts, fate);
 }
 
-/// A transaction that is no update, with a condition or without.
+/// Runs a transaction that is not an update, with or without a condition.
 async fn commit_plain(shared: &Shared, table: &PartitionedTable, work: &Work, with_condition: bool) {
     let began = shared.now();
     let element = format!("{}.0", work.name);
@@ -335,7 +336,7 @@ async fn commit_plain(shared: &Shared, table: &PartitionedTable, work: &Work, wi
     shared.note(work, began, vec![noted], fate);
 }
 
-/// Finds out how it ended, however long that takes.
+/// Settles the outcome, without a time limit.
 async fn settle(shared: &Shared, table: &PartitionedTable, work: &Work, id: &TransactionId) -> Fate {
     shared.counts.settled.fetch_add(1, Ordering::Relaxed);
     let deadline = Instant::now() + PATIENCE;
@@ -353,7 +354,7 @@ async fn settle(shared: &Shared, table: &PartitionedTable, work: &Work, id: &Tra
     }
 }
 
-/// What people do who trust that nobody else is there.
+/// Runs a transaction without regard to concurrent ones.
 async fn read_then_commit(shared: &Shared, table: &PartitionedTable, work: &Work) {
     let began = shared.now();
     let (attempt, fate) = naively(
@@ -370,8 +371,8 @@ async fn read_then_commit(shared: &Shared, table: &PartitionedTable, work: &Work
     shared.note(work, began, vec![attempt], fate);
 }
 
-/// Reads a snapshot, and commits what follows from it without conditions. The closure tells whether
-/// to commit.
+/// Reads a snapshot, and commits changes that depend on it without conditions. The closure returns
+/// whether to commit.
 pub(crate) async fn naively(
     table: &PartitionedTable,
     partition: &str,

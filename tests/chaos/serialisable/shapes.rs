@@ -1,7 +1,7 @@
-//! What transactions do, so that all anomalies could happen.
+//! The kinds of transactions, which make all anomalies possible.
 //!
-//! A partition has a few lists that everybody appends to; a range of rows that come and go; a row
-//! whose columns come and go; and names, each for one only.
+//! A partition has a few lists to which all transactions append; a range of rows that are inserted
+//! and deleted; a row whose columns are; and names, each for one transaction only.
 
 use std::collections::BTreeMap;
 
@@ -12,51 +12,51 @@ use super::{history::List, recorder::Recorder};
 use crate::cluster::QUALIFIER;
 
 const LISTS: usize = 4;
-/// How many transactions want the same name, about.
+/// The approximate number of transactions that want the same name.
 const RIVALS: usize = 4;
 
-/// What a transaction is like.
+/// A kind of transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Reads a list and writes it with one element more.
+    /// Reads a list and writes it with one more element.
     ReadAndPut,
-    /// Appends to two lists unseen.
+    /// Appends to two lists without reading them.
     AppendUnseen,
     /// Reads two lists and appends to a third, or to one of them.
     Skew,
     /// Reads the range and inserts a row.
     Insert,
-    /// Reads the range and deletes a row; half of them leave another one in its place.
+    /// Reads the range and deletes a row; half of them insert another one.
     Remove,
     /// Reads the range and writes a list.
     Count,
-    /// Reads a list and inserts a row, unseen.
+    /// Reads a list and inserts a row, without reading the range.
     InsertUnseen,
-    /// Reads a row whole; adds a column to it or deletes one.
+    /// Reads a whole row; adds a column to it or deletes one.
     Columns,
-    /// Takes a name, if it is free.
+    /// Takes a name if it is free.
     Claim,
     /// Reads the whole partition.
     ReadAll,
     /// Reads some lists.
     ReadLists,
-    /// Reads and writes, and then thinks better of it.
+    /// Reads and writes, and then cancels itself.
     ThinkBetter,
 }
 
 /// A transaction to be done.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
-    /// No other work has it.
+    /// A unique name.
     pub(crate) name: String,
     pub(crate) partition: String,
     pub(crate) shape: Shape,
-    /// How many came before it, about.
+    /// The approximate number of earlier transactions.
     place: usize,
     seed: u64,
 }
 
-/// Why a closure ended without changes.
+/// The reason why a closure ended without changes.
 #[derive(Debug)]
 pub(crate) enum Stop {
     ThoughtBetter,
@@ -70,12 +70,12 @@ impl From<Error> for Stop {
 }
 
 impl Work {
-    /// Whether it may leave no element of its own.
+    /// Returns whether it may leave no element.
     pub(crate) fn may_only_delete(&self) -> bool {
         matches!(self.shape, Shape::Remove | Shape::Columns)
     }
 
-    /// Some work.
+    /// Chooses a random transaction.
     pub(crate) fn choose(name: String, partitions: &[String], place: usize, rng: &mut Rng) -> Self {
         let shape = match rng.u32(..100) {
             0..15 => Shape::ReadAndPut,
@@ -100,9 +100,9 @@ impl Work {
         }
     }
 
-    /// Does it, as well as it can be done with what is there.
+    /// Performs it as far as the present data allow.
     pub(crate) fn perform(&self, on: &mut Recorder<'_, '_>) -> Result<(), Stop> {
-        // The same choices in each attempt.
+        // Each attempt makes the same choices.
         let mut rng = Rng::with_seed(self.seed);
         let numbers = rng.choose_multiple(0..LISTS, 3);
         let [one, other, third] = [0, 1, 2].map(|place| self.row(&format!("l{}", numbers[place])));
@@ -181,7 +181,7 @@ impl Work {
         Ok(())
     }
 
-    /// The key of the name that it wants.
+    /// Returns the key of the name that it wants.
     pub(crate) fn wanted_name(&self) -> String {
         self.row(&format!("u{:06}", self.place / RIVALS))
     }

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Calls by party, times in seconds, and how they ended.
+/// Calls by party, times in seconds, and their results.
 fn calls(of: &[(usize, u64, u64, Ended)]) -> Vec<Call> {
     let zero = Instant::now();
     let at = |seconds| zero + Duration::from_secs(seconds);

@@ -1,10 +1,10 @@
-//! Histories that must pass, and such that must not.
+//! Histories that must pass, and histories that must fail.
 
 use std::time::{Duration, Instant};
 
 use super::{Fault, Hold, check};
 
-/// Times are milliseconds from some moment on.
+/// Times are in milliseconds from a common start.
 struct Clock(Instant);
 
 impl Clock {
@@ -27,7 +27,7 @@ fn permits_beside_each_other_pass_up_to_so_many() {
     let mut holds = vec![
         clock.hold(1, [0, 1, 10], 5),
         clock.hold(2, [0, 2, 6], 7),
-        // Asked for before the first was handed out, and answered late.
+        // Requested before the first was acquired, and answered late.
         clock.hold(1, [0, 6, 9], 4),
         clock.hold(1, [7, 8, 9], 9),
     ];
@@ -70,7 +70,7 @@ fn a_writer_is_alone_and_above_all_readers_before() {
         };
         assert_eq!(check(&[readers[0], readers[1], writer], 9), Err(expected));
     }
-    // A reader that comes after a writer is above it, and not beside it.
+    // A reader after a writer has a higher number, not the same one.
     let reader = |from, number| clock.hold(1, [0, from, 20], number);
     assert_eq!(check(&[writer(7, 3), reader(12, 4)], 9), Ok(()));
     check(&[writer(7, 3), reader(12, 3)], 9).unwrap_err();

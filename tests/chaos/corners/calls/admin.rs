@@ -8,7 +8,7 @@ use super::super::{
 };
 use crate::cluster::{FAMILY, PATIENCE};
 
-/// A table of the case, to be made.
+/// Returns the descriptor of a table that the case creates.
 fn descriptor(seat: &Seat) -> TableDescriptor {
     let name = format!("{}_{}", seat.clean.data.name(), seat.prefix);
     TableDescriptor::new(name)
@@ -66,7 +66,7 @@ pub(super) fn all() -> Vec<Call> {
         }),
     ];
     let mut calls: Vec<Call> = of_master.into_iter().map(Call::of_master).collect();
-    // Region servers do it.
+    // Region servers perform flushes, not the master.
     calls.push(Call::new("admin: flush_table", |seat| async move {
         let admin = seat.connection.admin();
         Prepared::read(async move { Reported::of(admin.flush_table(seat.clean.data.name()).await).or_not() })

@@ -19,11 +19,11 @@ use super::{
     locks::{is_free, released},
 };
 
-/// Longer than anything that is waited for here: what is free again was given back.
+/// Longer than any wait here: a hold that is free again was released.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 
-/// A hold, and who is seen to have it: the one whose guard it is, and at last nobody if there is no
-/// guard.
+/// A call that acquires a hold. The holder must be the owner of the returned guard; without a guard
+/// there must be no holder at last.
 pub(super) fn hold<F>(
     acquire: impl Future<Output = hbase_txn::Result<LockGuard>> + Send + 'static,
     holders: impl Fn() -> F + Send + Sync + 'static,
@@ -81,7 +81,7 @@ async fn leaders(seat: Seat) -> Vec<LockHolder> {
     leader.into_iter().map(|leader| leader.holder).collect()
 }
 
-/// How many permits there are; none without a semaphore.
+/// Returns the number of permits; 0 without a semaphore.
 async fn permits(seat: Seat) -> u32 {
     let opened = Semaphore::open(&seat.clean.locks, Level::Dc, &seat.prefix).await;
     match opened {

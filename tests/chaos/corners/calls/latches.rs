@@ -20,12 +20,12 @@ fn clean(seat: &Seat) -> Latch {
     seat.clean.latches.latch(Level::Dc, &seat.prefix).unwrap()
 }
 
-/// What is left of a latch; none when there is none.
+/// Returns the count of a latch, or `None` if there is no latch.
 async fn left(latch: Latch) -> Option<u64> {
     latch.show().await.unwrap().count
 }
 
-/// A change of a latch, and what is left by it.
+/// A change of a latch, with the count that it leaves.
 fn change<F>(
     name: &'static str,
     change: impl Fn(Latch) -> F + Send + Sync + 'static,
@@ -104,7 +104,7 @@ pub(super) fn all() -> Vec<Call> {
                 let (waited, counted) = tokio::join!(latch.wait(WAIT), clean.count_down(1));
                 counted.unwrap();
                 match waited {
-                    // The look that would have seen it was not answered in time.
+                    // The poll that would have seen it was not answered in time.
                     Ok(WaitOutcome::TimedOut) if seat.has_lost_answers() || seat.moves() => {
                         Reported::Done(None)
                     }

@@ -30,7 +30,7 @@ async fn holder_in_partition(seat: Seat) -> Vec<LockHolder> {
     info.unwrap().holder.into_iter().collect()
 }
 
-/// 1 if the lock is free.
+/// Returns 1 if the lock is free.
 pub(super) async fn is_free(holders: impl Future<Output = Vec<LockHolder>>) -> u64 {
     u64::from(holders.await.is_empty())
 }
@@ -69,7 +69,7 @@ pub(super) fn all() -> Vec<Call> {
                 if !guard.is_held() {
                     return Reported::Wrong(format!("lost: {}, by {renewed:?}", guard.lost().await));
                 }
-                // Again is as good.
+                // A repeated renewal has the same effect.
                 Reported::of(renewed).or_not()
             })
         }),
@@ -90,7 +90,7 @@ pub(super) fn all() -> Vec<Call> {
             let guard = request(&seat.locks().await, &seat).acquire().await.unwrap();
             let dropped = async move {
                 drop(guard);
-                // It is given back in the background, through the corner.
+                // The lock is released in the background, also through the corner.
                 tokio::time::sleep(LATER).await;
                 Reported::Left
             };

@@ -1,4 +1,4 @@
-//! The calls: how each is made, and how it is seen what it did.
+//! The calls: how each is made, and how its effect is read.
 
 mod admin;
 mod holds;

@@ -15,7 +15,7 @@ fn put(row: &str) -> Put {
     Put::new(row.to_owned()).cell(FAMILY, QUALIFIER, "v")
 }
 
-/// How many bytes the case's row has: one for each append, and one for a put.
+/// Returns the number of bytes of the case's row: one for each append, and one for a put.
 async fn length(seat: Seat) -> u64 {
     let row = seat
         .clean
@@ -27,14 +27,14 @@ async fn length(seat: Seat) -> u64 {
     row.map_or(0, |row| row.value(FAMILY, QUALIFIER).unwrap().len() as u64)
 }
 
-/// The number of a row that is counted on.
+/// Returns the number in a row that is incremented.
 pub(super) async fn number(table: Table, row: String) -> u64 {
     let row = table.get(Get::new(row)).await.unwrap();
     let value = row.and_then(|row| row.value(FAMILY, QUALIFIER).cloned());
     value.map_or(0, |value| u64::from_be_bytes(value[..].try_into().unwrap()))
 }
 
-/// The table; the case's row is there.
+/// Returns the table after creating the case's row.
 async fn seeded(seat: &Seat) -> Table {
     seat.clean.data.table().put(put(&seat.row("a"))).await.unwrap();
     seat.table().await
@@ -78,7 +78,7 @@ where
     })
 }
 
-/// A read of the case's row, which is there, by its key.
+/// A read of the existing row of the case by its key.
 fn reading<F>(name: &'static str, read: impl Fn(Table, String) -> F + Send + Sync + 'static) -> Call
 where
     F: Future<Output = hbase_client::Result<Vec<Row>>> + Send + 'static,
@@ -153,7 +153,7 @@ pub(super) fn all() -> Vec<Call> {
     ]
 }
 
-/// `MutateRows` with a put, as any client of the endpoint sends it.
+/// `MutateRows` with a put, sent like any client of the endpoint.
 fn raw_put(row: &str) -> EndpointCall {
     #[derive(Message)]
     struct Request {

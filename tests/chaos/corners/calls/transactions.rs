@@ -1,4 +1,4 @@
-//! Partitions: transactions, batches, updates, and how they are settled.
+//! Partitions: transactions, batches, updates, and their settlement.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,14 +18,14 @@ use crate::cluster::{FAMILY, QUALIFIER};
 
 const LEASE: Duration = Duration::from_secs(60);
 
-/// Counts on in one row, and writes another.
+/// Increments a number in one row, and writes another.
 fn fill(transaction: Transaction, seat: &Seat) -> Transaction {
     transaction
         .increment(Increment::new(seat.row("n")).column(FAMILY, QUALIFIER, 1))
         .put(Put::new(seat.row("a")).cell(FAMILY, QUALIFIER, "v"))
 }
 
-/// How often that was applied; half of it fails the test.
+/// Returns how often the transaction was applied. Fails if it was applied partially.
 async fn count(seat: Seat) -> u64 {
     let snapshot = seat.clean.data.snapshot(seat.prefix.clone()).await.unwrap();
     let value = snapshot.value(seat.row("n"), FAMILY, QUALIFIER);
@@ -35,7 +35,7 @@ async fn count(seat: Seat) -> u64 {
     count
 }
 
-/// Commits what is made so.
+/// A call that commits the returned transaction.
 fn commit<F>(name: &'static str, make: impl Fn(Seat) -> F + Send + Sync + 'static) -> Call
 where
     F: Future<Output = Transaction> + Send + 'static,
@@ -120,7 +120,7 @@ pub(super) fn all() -> Vec<Call> {
                 let batch = table
                     .batch()
                     .increment(increment(case.row("n")))
-                    // A partition that is a row of its own.
+                    // A partition with a single row.
                     .increment(increment(case.prefix[1..].to_owned()));
                 let mut groups = batch.commit().await.into_iter();
                 Reported::of_commit(groups.next().unwrap().outcome)
@@ -137,7 +137,7 @@ pub(super) fn all() -> Vec<Call> {
                 match transaction.commit().await {
                     Outcome::Committed(_) => match pending.claim().await {
                         Ok(guard) => Reported::Done(Some(Box::new(guard))),
-                        // The claim was not answered; the lock is given back.
+                        // The claim was not answered; the lock is released.
                         Err(error) => Reported::Failed(error),
                     },
                     other => {
@@ -168,7 +168,7 @@ pub(super) fn all() -> Vec<Call> {
                 let settled = table.settle(case.prefix.clone(), &id(&case)).await;
                 Reported::expect(settled, &Settled::Committed)
             };
-            // An error is about the commit.
+            // An error is that of the commit.
             Prepared::write(call, move || count(seat.clone())).at_last(1)
         }),
         Call::new("settle what was never sent", |seat| async move {

@@ -1,4 +1,4 @@
-//! Histories that must pass, and such that must not.
+//! Histories that must pass, and histories that must fail.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ fn what_can_not_be_is_refused() {
     };
     let first = [begin(0, 0, 1, 10), end(5, 0, 1)];
     let cases: Vec<(Vec<Event>, Fault)> = vec![
-        // The second begins inside of the first, ends before it, or is inside altogether.
+        // The second hold begins inside the first, ends before it, or lies inside it.
         (vec![begin(4, 0, 2, 11), end(9, 0, 2)], overlap(1, 2)),
         (vec![begin(2, 0, 2, 11), end(3, 0, 2)], overlap(1, 2)),
         (vec![begin(0, 0, 2, 11), end(9, 0, 2)], overlap(1, 2)),

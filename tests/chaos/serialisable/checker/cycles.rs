@@ -1,4 +1,4 @@
-//! Who must have come before himself.
+//! Finds transactions that must precede themselves.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::serialisable::history::History;
 
-/// What cycles are made of, the worst first.
+/// The kinds of dependencies in cycles, the worst first.
 const LEVELS: [&[Why]; 5] = [
     &[Why::Overwritten],
     &[Why::Overwritten, Why::Seen],
@@ -23,12 +23,12 @@ const LEVELS: [&[Why]; 5] = [
     ],
 ];
 
-/// Transactions and what they depend on.
+/// Transactions and their dependencies.
 pub(super) struct Graph<'a> {
     history: &'a History,
-    /// By who comes before.
+    /// By the preceding transaction.
     dependencies: Vec<Vec<Dependency<'a>>>,
-    /// Those that are in no cycle that was found.
+    /// Transactions that are in no cycle found so far.
     left: Vec<bool>,
 }
 
@@ -74,8 +74,8 @@ impl<'a> Graph<'a> {
         shortest
     }
 
-    /// What is left when those are taken away, again and again, that nobody has to come before, or
-    /// behind.
+    /// Returns the transactions that remain when those without predecessors or without successors
+    /// are removed repeatedly.
     fn core(&self, level: &[Why]) -> Vec<bool> {
         let mut core = self.left.clone();
         let mut before = vec![Vec::new(); core.len()];
@@ -106,7 +106,7 @@ impl<'a> Graph<'a> {
         core
     }
 
-    /// The shortest cycle of a transaction with so many dependencies at most.
+    /// Returns the shortest cycle through a transaction with at most this many dependencies.
     fn cycle_from(
         &self,
         start: usize,

@@ -1,36 +1,36 @@
-//! Who must have come before whom, and why.
+//! Determines which transaction must precede which, and why.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::versions::Versions;
 use crate::serialisable::history::{History, Read, Transaction};
 
-/// Why one came before another.
+/// The reason why one transaction precedes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Why {
-    /// The other one wrote over what this one wrote.
+    /// The later one overwrote a write of the earlier one.
     Overwritten,
-    /// The other one has seen what this one wrote.
+    /// The later one has read a write of the earlier one.
     Seen,
-    /// This one has not seen what the other one wrote into what it read.
+    /// The earlier one has not read a write of the later one to a key that it read.
     NotSeen,
-    /// The same, where it was absent from a row or a range that was read.
+    /// The same, for a key that was absent in a row or a range that was read.
     Phantom,
-    /// This one was over before the other one was asked for.
+    /// The earlier one ended before the later one began.
     Earlier,
 }
 
-/// One came before another.
+/// One transaction precedes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Dependency<'a> {
     pub(super) before: usize,
     pub(super) behind: usize,
     pub(super) why: Why,
-    /// In which key; empty where it is none.
+    /// The key; empty for a dependency by time.
     pub(super) key: &'a str,
 }
 
-/// All of a history.
+/// All dependencies of a history.
 #[derive(Debug, Default)]
 pub(super) struct Dependencies<'a> {
     pub(super) all: Vec<Dependency<'a>>,
@@ -38,7 +38,7 @@ pub(super) struct Dependencies<'a> {
     pub(super) undecided: usize,
 }
 
-/// A key that was read, and how many elements it had.
+/// A key that was read, with its number of elements.
 #[derive(Clone, Copy, Debug)]
 struct Seen<'a> {
     key: &'a str,
@@ -73,7 +73,7 @@ struct Finder<'a, 'v> {
     absences: usize,
 }
 
-/// A key that was absent, and is deleted by somebody.
+/// A read of an absent key that some transaction deletes.
 struct Open<'a> {
     reader: usize,
     seen: Seen<'a>,
@@ -103,7 +103,7 @@ impl<'a> Finder<'a, '_> {
         }
     }
 
-    /// Returns what the reads alone don't tell.
+    /// Returns the ambiguous reads.
     fn of_reads(&mut self) -> Vec<Open<'a>> {
         let mut open = Vec::new();
         for (reader, transaction) in committed(self.history) {
@@ -136,8 +136,9 @@ impl<'a> Finder<'a, '_> {
         }
     }
 
-    /// What was absent was not there yet, if its reader came before who deleted it; otherwise there
-    /// is nothing to add. Returns how many could have been either.
+    /// If the reader of an absent key precedes its deleter, the key was not created yet; if it
+    /// follows the deleter, there is no new dependency. Returns the number of reads that remain
+    /// ambiguous.
     fn of_open(&mut self, open: &[Open<'a>]) -> usize {
         let known: HashSet<(usize, usize, bool)> = self
             .found
@@ -159,7 +160,7 @@ impl<'a> Finder<'a, '_> {
                 self.absences += 1;
                 let why = match for_sure {
                     true => why_not_seen(seen),
-                    // It follows from a phantom, and is none the better.
+                    // It follows from a phantom, so it is one too.
                     false => Why::Phantom,
                 };
                 self.add(reader, writer, why, seen.key);
@@ -176,7 +177,7 @@ impl<'a> Finder<'a, '_> {
         undecided
     }
 
-    /// Only between neighbours in time: the others follow.
+    /// Adds dependencies between neighbours in time only; the others follow.
     fn of_time(&mut self) {
         let history = self.history;
         for (behind, later) in committed(history) {
@@ -203,8 +204,7 @@ fn why_not_seen(seen: Seen<'_>) -> Why {
     }
 }
 
-/// Every key that a transaction has read. What it read in several ways it has read one by one as
-/// well.
+/// Returns every read of a key by a transaction: of single cells, and of all keys in ranges.
 fn seen_by<'a>(transaction: &'a Transaction, versions: &Versions<'a>) -> Vec<Seen<'a>> {
     let mut seen = Vec::new();
     for read in &transaction.reads {

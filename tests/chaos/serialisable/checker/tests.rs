@@ -1,4 +1,4 @@
-//! Histories with each anomaly, and without.
+//! Histories with each anomaly, and without anomalies.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,7 +13,7 @@ fn list(elements: &str) -> List {
     elements.split_whitespace().map(str::to_owned).collect()
 }
 
-/// `a=1 2, b=3`.
+/// Parses `a=1 2, b=3`.
 fn lists(text: &str) -> BTreeMap<String, List> {
     let keys = text.split(", ").filter(|part| !part.is_empty());
     keys.map(|part| part.split_once('=').unwrap())
@@ -21,8 +21,8 @@ fn lists(text: &str) -> BTreeMap<String, List> {
         .collect()
 }
 
-/// One transaction: `r a=1 2`, `s a..c: a=1, b=2`, `w a=3`, `d a`, `not applied`, `at 1..2`, with
-/// semicolons between them.
+/// Parses one transaction: `r a=1 2`, `s a..c: a=1, b=2`, `w a=3`, `d a`, `not applied`, `at 1..2`,
+/// separated by semicolons.
 fn transaction(name: usize, text: &str) -> Transaction {
     let mut transaction = Transaction::new(format!("T{name}"));
     for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
@@ -120,7 +120,7 @@ fn each_anomaly_is_found_and_called_by_its_name(
     let found = report.anomalies.iter().find(|anomaly| anomaly.kind == kind);
     let found = found.unwrap_or_else(|| panic!("{report}\n{:#?}", report.anomalies));
     let mut names = found.transactions.clone();
-    // A cycle begins anywhere.
+    // A cycle has no first transaction.
     if report.anomalies.len() == 1 && kind > Kind::LostUpdate {
         names.sort();
     }

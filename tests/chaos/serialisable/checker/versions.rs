@@ -1,40 +1,40 @@
-//! The order of what each key held, and what can't be in any order.
+//! The order of the versions of each key, and violations in any order.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Anomaly, Kind};
 use crate::serialisable::history::{History, List, Read, Transaction, Write};
 
-/// Who wrote each key, in which order. First it is absent.
+/// The writers of each key, in order. A key is absent at first.
 #[derive(Debug, Default)]
 pub(super) struct Versions<'a> {
     pub(super) keys: BTreeMap<&'a str, Key>,
 }
 
-/// The versions of one key behind the first.
+/// The versions of one key after the first.
 #[derive(Debug, Default)]
 pub(super) struct Key {
-    /// Who appended its elements.
+    /// The transactions that appended its elements.
     pub(super) writers: Vec<usize>,
-    /// Who deleted it at last.
+    /// The transaction that deleted it at last.
     pub(super) deleter: Option<usize>,
 }
 
 impl Key {
-    /// Who wrote behind the version with so many elements.
+    /// Returns the writer of the version after the one with this many elements.
     pub(super) fn writer_behind(&self, elements: usize) -> Option<usize> {
         self.writers.get(elements).copied().or(self.deleter)
     }
 }
 
-/// What somebody has seen in a key: a transaction, or whoever looked at the end.
+/// The list of a key in a read of a transaction, or in the final state.
 struct Sight<'a> {
     reader: Option<usize>,
     list: &'a List,
 }
 
 impl<'a> Versions<'a> {
-    /// Finds the orders. Of a key whose order is not known from what was seen in it, there is none.
+    /// Determines the orders. A key whose order does not follow from the reads has none.
     pub(super) fn of(history: &'a History) -> (Self, Vec<Anomaly>) {
         let mut finder = Finder::new(history);
         let mut keys = BTreeMap::new();
@@ -47,8 +47,8 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// Everything that was seen in a key, which was not nothing; also of keys that were written and
-/// never seen.
+/// Returns the lists of each key in all reads and the final state. A key that was written and never
+/// read has none.
 fn sights(history: &History) -> BTreeMap<&str, Vec<Sight<'_>>> {
     let mut sights: BTreeMap<&str, Vec<Sight<'_>>> = BTreeMap::new();
     for (reader, transaction) in history.transactions.iter().enumerate() {
@@ -81,7 +81,7 @@ fn sights(history: &History) -> BTreeMap<&str, Vec<Sight<'_>>> {
 
 struct Finder<'a> {
     history: &'a History,
-    /// Who appended what to which key.
+    /// The writer of each element of each key.
     appended: HashMap<(&'a str, &'a str), usize>,
     deleted: HashMap<&'a str, Vec<usize>>,
     anomalies: Vec<Anomaly>,
@@ -140,7 +140,7 @@ impl<'a> Finder<'a> {
                 let what = format!("{key} was deleted, and is {end:?} at the end");
                 self.found(Kind::LostUpdate, deleters.iter().copied(), what);
             }
-            // What it had when it was deleted, somebody saw: who deleted it.
+            // The deleter has read the list that it deleted.
             (None, deleter @ Some(_)) => self.check_nothing_is_lost(key, longest, deleter),
             (end, None) => self.check_nothing_is_lost(key, end.map_or(&[], Vec::as_slice), None),
         }
@@ -156,7 +156,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Whether everything in the list was put there once, by those who committed.
+    /// Checks that each element was written once, and by a committed transaction.
     fn check_sight(&mut self, key: &str, sight: &Sight<'_>) -> bool {
         let list = sight.list;
         let mut seen = HashSet::new();
@@ -179,7 +179,7 @@ impl<'a> Finder<'a> {
         is_right
     }
 
-    /// Nobody may have seen a list that its last writer had not finished.
+    /// Checks that no read has a list without all elements of its last writer.
     fn check_whole(&mut self, key: &str, sights: &[Sight<'_>], writers: &[usize]) {
         for Sight { reader, list } in sights {
             let (Some(last), Some(next)) = (list.len().checked_sub(1), writers.get(list.len())) else {
@@ -196,7 +196,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Everything must be there that was appended, but what its writer deleted himself.
+    /// Checks that all appended elements are there, except those of the deleter itself.
     fn check_nothing_is_lost(&mut self, key: &str, there: &[String], deleter: Option<usize>) {
         let lost: Vec<(&str, usize)> = self
             .committed_to(key)
@@ -208,7 +208,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// What those who committed appended to a key, in no order.
+    /// Returns the elements that committed transactions appended to a key, without order.
     fn committed_to(&self, key: &str) -> impl Iterator<Item = (&'a str, usize)> {
         let transactions = self.history.transactions.iter().enumerate();
         let committed = transactions.filter(|(_, transaction)| transaction.is_committed());
@@ -234,7 +234,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether a transaction found something in a key.
+/// Returns whether a transaction has read elements of a key.
 fn has_seen(transaction: &Transaction, key: &str) -> bool {
     transaction.reads.iter().any(|read| match read {
         Read::Cell { key: read, found } => read == key && !found.is_empty(),

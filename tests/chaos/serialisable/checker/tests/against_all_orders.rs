@@ -1,4 +1,4 @@
-//! Small histories, for which all orders can be tried.
+//! Small histories, for which all orders can be tested.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,16 +9,16 @@ use crate::serialisable::history::{Fate, History, List, Read, Transaction, Write
 
 type Store = BTreeMap<String, List>;
 
-/// What a transaction does next.
+/// The next action of a transaction.
 #[derive(Clone, Debug)]
 enum Step {
     Read(usize),
     Span,
-    /// Adds to what is there.
+    /// Appends to the present list.
     Append(usize),
-    /// Adds to what it has read, and loses what came in between.
+    /// Appends to the list that it has read, and loses elements added since.
     Put(usize),
-    /// Deletes what it has seen.
+    /// Deletes the key that it has read.
     Delete(usize),
 }
 
@@ -33,7 +33,7 @@ fn step(deletes: bool) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Runs transactions whose steps are mixed, with nothing that keeps them apart. Reads come first.
+/// Runs transactions with interleaved steps and without isolation. Reads come first.
 fn run(scripts: &[Vec<Step>], mut turns: Vec<usize>) -> History {
     let mut store = Store::new();
     let mut transactions: Vec<Transaction> = (0..scripts.len())
@@ -42,7 +42,7 @@ fn run(scripts: &[Vec<Step>], mut turns: Vec<usize>) -> History {
     let mut next = vec![0; scripts.len()];
     let mut deleted: Vec<String> = Vec::new();
     let all = scripts.iter().map(Vec::len).sum::<usize>();
-    // Whoever is left when the turns are over comes one after the other.
+    // Transactions that have not finished after the turns run one after the other.
     turns.extend((0..scripts.len()).flat_map(|number| [number].repeat(all)));
     for (time, number) in turns.into_iter().enumerate() {
         let number = number % scripts.len();
@@ -83,7 +83,7 @@ fn do_step(step: &Step, transaction: &mut Transaction, store: &mut Store, delete
             transaction.read(name(*key), found);
         }
         Step::Span => drop(transaction.read_span("k", "l", store.clone())),
-        // Each key once, and no more when it was deleted.
+        // A key is written once, and not after its deletion.
         Step::Append(key) | Step::Put(key) | Step::Delete(key)
             if wrote(transaction, &name(*key)) || deleted.contains(&name(*key)) => {}
         Step::Append(key) => {
@@ -108,7 +108,7 @@ fn do_step(step: &Step, transaction: &mut Transaction, store: &mut Store, delete
     }
 }
 
-/// Whether they could have run in some order.
+/// Returns whether the transactions could have run in some order.
 fn has_order(history: &History) -> bool {
     let committed: Vec<&Transaction> = history
         .transactions
@@ -130,7 +130,7 @@ fn search(left: &[&Transaction], store: &Store, end: &Store) -> bool {
     })
 }
 
-/// The store behind a transaction, if it would read what it has read.
+/// Returns the store after a transaction, if its reads agree with the store before.
 fn apply(transaction: &Transaction, store: &Store) -> Option<Store> {
     let as_read = transaction.reads.iter().all(|read| match read {
         Read::Cell { key, found } => store.get(key).map_or(&[][..], Vec::as_slice) == found,
