@@ -1,17 +1,17 @@
-//! Does a hot partition slow the others down?
+//! Does a hot partition slow down the others?
 //!
 //! 256 writers commit transactions that all have one row in common, while others commit at an even
-//! pace to partitions of their own; their 99th percentile is what counts. It is compared with the
-//! same load where each writer has a partition of its own, and shown without admission, where the
-//! writers wait for the row on the server's handlers.
+//! pace to their own partitions. The measure is the 99th percentile of these others, compared with
+//! the same load where each writer has its own partition. It is also printed without admission,
+//! where the writers wait for the row on the server's handlers.
 //!
 //!     make bench
 //!
-//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench
+//! or, on a running local cluster: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench
 //! hot_partition`.
 //!
-//! The median of the rounds' ratios must be at most 1.5; else the exit status is 1. With `-- --short`,
-//! one short round and no judgement.
+//! The exit status is 1 if the median of the rounds' ratios is above 1.5. With `-- --short`, one
+//! short round without that check.
 
 mod setup;
 
@@ -24,20 +24,20 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use self::setup::{Bench, Failure, Times, is_short, median};
 
 const WRITERS: usize = 256;
-/// Each writer commits as often as it can, but not more often than this.
+/// The shortest interval between two commits of a writer.
 const WRITER_PACE: Duration = Duration::from_millis(100);
 const OTHERS: usize = 8;
 const OTHERS_PACE: Duration = Duration::from_millis(5);
-/// The others may take so many times as long beside a hot partition.
+/// The largest ratio of the others' times with a hot partition.
 const ALLOWED: f64 = 1.5;
 
-/// How one load went.
+/// The result of one load.
 struct Seen {
     others: Times,
     written: usize,
 }
 
-/// Where the writers write.
+/// The rows of the writers.
 #[derive(Clone, Copy)]
 enum Load {
     Spread,
@@ -63,7 +63,7 @@ async fn main() -> Result<ExitCode, Failure> {
     })
 }
 
-/// The medians of the rounds' ratios between the others' 99th percentiles, hot to spread.
+/// Returns the medians of the rounds' ratios between the others' 99th percentiles, hot to spread.
 struct Ratios {
     hot: f64,
     without: f64,
@@ -73,7 +73,7 @@ async fn measure(bench: &Bench, rounds: usize, length: Duration) -> Result<Ratio
     let open = |options: OpenOptions| options.open(&bench.connection, bench.table.clone());
     let admitted = open(OpenOptions::new()).await?;
     let unadmitted = open(OpenOptions::new().without_admission()).await?;
-    // Warm: the region's location, the connection, the server's code.
+    // Warm up: the region's location, the connection, the server's code.
     run(&admitted, Load::Spread, length / 2).await?;
     println!("{WRITERS} writers beside {OTHERS} others, {rounds} rounds of {length:?} a load");
     println!("round  load                      others' median  99th percentile  writers' commits a second");
@@ -109,7 +109,7 @@ async fn measure(bench: &Bench, rounds: usize, length: Duration) -> Result<Ratio
     })
 }
 
-/// All writers and all others at once.
+/// Runs all writers and all others at once.
 async fn run(table: &PartitionedTable, load: Load, length: Duration) -> Result<Seen, Failure> {
     let end = Instant::now() + length;
     let writers = (0..WRITERS).map(|writer| {
@@ -139,7 +139,7 @@ async fn run(table: &PartitionedTable, load: Load, length: Duration) -> Result<S
     })
 }
 
-/// Commits the same rows again and again, and tells how long each commit took.
+/// Commits the same rows again and again, and returns the time of each commit.
 async fn write(
     table: PartitionedTable,
     prefix: String,
@@ -150,7 +150,7 @@ async fn write(
     let mut times = Vec::new();
     let mut pace = interval(pace);
     pace.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    // Not all at the same instant.
+    // The writers do not start at the same instant.
     tokio::time::sleep(pace.period().mul_f64(fastrand::f64())).await;
     while Instant::now() < end {
         pace.tick().await;

@@ -1,15 +1,16 @@
 //! How often a second can an id be locked and unlocked?
 //!
-//! 16 ids, nothing under the lock, by 1, 2 and 8 threads: ours beside HBase's own `IdLock`, which a
-//! Java program of ours runs (`benches/java/keyed_lock`; Maven fetches its jar), and beside the
-//! crate `lockable`; also by eight tasks on each of as many threads. All take turns in five rounds.
+//! 16 ids, empty critical sections, by 1, 2 and 8 threads: this library's `IdLock`, HBase's own
+//! `IdLock` in a Java program (`benches/java/keyed_lock`; Maven fetches its jar), and the crate
+//! `lockable`; the two Rust locks also by eight tasks on each of as many threads. All take turns in
+//! five rounds.
 //!
 //!     make bench
 //!
 //! or, without a cluster: `cargo bench --all-features --bench keyed_lock`.
 //!
-//! The median must be at least twice that of HBase, and at least that of `lockable`, with threads
-//! and with tasks; else the exit status is 1. With `-- --short`, one short round and no judgement.
+//! The exit status is 1 unless the median is at least twice that of HBase, and at least that of
+//! `lockable`, with threads and with tasks. With `-- --short`, one short round without that check.
 
 mod setup;
 
@@ -35,10 +36,10 @@ use self::setup::{Failure, is_short, median};
 const IDS: u64 = 16;
 const THREADS: [usize; 3] = [1, 2, 8];
 const TASKS_PER_THREAD: usize = 8;
-/// So often between two looks at the clock, and for a task between two turns.
+/// The number of locks between two reads of the clock, and for a task between two yields.
 const BATCH: u64 = 64;
 
-/// What ours must reach, as a multiple.
+/// The required ratios.
 const OF_HBASE: f64 = 2.0;
 const OF_LOCKABLE: f64 = 1.0;
 
@@ -48,7 +49,7 @@ fn main() -> Result<ExitCode, Failure> {
         false => (5, Duration::from_millis(500)),
     };
     let mut hbase = HBase::start()?;
-    // Until the virtual machine has compiled it for good.
+    // Warms up, so that the virtual machine has compiled the code.
     for threads in THREADS {
         hbase.measure(threads, length * 4)?;
     }
@@ -86,7 +87,7 @@ fn main() -> Result<ExitCode, Failure> {
     })
 }
 
-/// Millions a second that so many threads do; each counts its own.
+/// Returns the millions of locks a second of these threads; each counts its own.
 fn with_threads(threads: usize, length: Duration, run: impl Fn(&mut Rng) + Sync) -> f64 {
     let stop = AtomicBool::new(false);
     let began = Instant::now();
@@ -128,8 +129,8 @@ fn lockables(threads: usize, length: Duration) -> f64 {
     })
 }
 
-/// Millions a second that the tasks of so many threads do. A task does a batch, lets others run,
-/// and starts again.
+/// Returns the millions of locks a second of the tasks of these threads. A task does a batch,
+/// yields, and starts again.
 fn with_tasks<B: Future<Output = ()> + Send>(
     threads: usize,
     length: Duration,
@@ -195,7 +196,7 @@ fn millions(count: u64, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64() / 1e6
 }
 
-/// A virtual machine that measures on request, and ends with us.
+/// A Java virtual machine that measures on request, and exits with this process.
 struct HBase {
     machine: Child,
     requests: Option<ChildStdin>,
@@ -226,7 +227,7 @@ impl HBase {
             .arg(program.join("HBaseIdLock.java"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // It misses a place to log to.
+            // It warns that no logger is configured.
             .stderr(Stdio::null())
             .spawn()?;
         let (requests, answers) = (machine.stdin.take(), machine.stdout.take());
@@ -237,7 +238,7 @@ impl HBase {
         })
     }
 
-    /// Millions a second.
+    /// Returns the millions of locks a second.
     fn measure(&mut self, threads: usize, length: Duration) -> Result<f64, Failure> {
         let requests = self.requests.as_mut().ok_or("no pipe to Java")?;
         writeln!(requests, "{threads} {} {IDS}", length.as_millis())?;
@@ -253,7 +254,7 @@ impl HBase {
 
 impl Drop for HBase {
     fn drop(&mut self) {
-        // It ends with its requests.
+        // It exits when its stdin ends.
         self.requests = None;
         drop(self.machine.wait());
     }

@@ -1,19 +1,19 @@
-//! How soon is a waiter of a latch notified, and what does waiting cost while nothing happens?
+//! How soon is a waiter of a latch notified, and what does waiting cost while nothing changes?
 //!
 //! One process waits for ten latches, which another client counts down, again and again; then for
-//! 10,000 at once. Measured is the longest time from the answer to the last count-down of a latch
-//! until its waiter is notified. And while 10,000 are awaited and no client counts: the calls that
-//! are made for it, and the processor time of this process.
+//! 10,000 at once. The bench measures the longest time from the answer to the last count-down of a
+//! latch until its waiter is notified. And, while 10,000 are awaited and no client counts: the
+//! calls for the waiters, and the processor time of this process.
 //!
 //!     make bench
 //!
-//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench
+//! or, on a running local cluster: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench
 //! latch`.
 //!
-//! Ten are told within 100 ms, 10,000 within a second; each look is one call for each server, and
-//! 1,250 latches; at most 20,000 latches a second are looked at; waiting takes at most a fifth of a
-//! core; nothing of it is left afterwards; else the exit status is 1. With `-- --short`, fewer and
-//! no judgement.
+//! The exit status is 1 unless ten are notified within 100 ms and 10,000 within a second; each poll
+//! is one call for each server and 1,250 latches; at most 20,000 latches a second are polled;
+//! waiting takes at most a fifth of a core; and nothing keeps running afterwards. With
+//! `-- --short`, fewer latches without these checks.
 
 mod setup;
 #[path = "../tests/support/spy.rs"]
@@ -40,19 +40,19 @@ use self::{
 };
 
 const LIFE: Duration = Duration::from_secs(3_600);
-/// How many calls of the one who counts are on their way at a time.
+/// The number of concurrent calls of the counting client.
 const AT_ONCE: usize = 32;
-/// How many latches are asked for in one call.
+/// The number of latches that one call reads.
 const ONE_CALL: usize = 1_250;
-/// The longest pause between two looks at a few latches is less, the shortest not.
+/// The shortest pause between two polls of a few latches.
 const MIN_PAUSE: Duration = Duration::from_millis(25);
 const FEW_WITHIN: Duration = Duration::from_millis(100);
 const MANY_WITHIN: Duration = Duration::from_secs(1);
 const CORE_SHARE: f64 = 0.2;
-/// What is said of waiting.
+/// The documented limit of polling.
 const LATCHES_A_SECOND: f64 = 20_000.0;
 
-/// How much is measured.
+/// The extent of the measurement.
 struct Length {
     rounds: usize,
     many: usize,
@@ -103,7 +103,8 @@ async fn measure(connection: &Connection, name: &TableName, length: &Length) -> 
             .await
     };
     let (here, there) = (latches(&watched).await?, latches(connection).await?);
-    // What both connections have open is there from the beginning.
+    // The first round opens the connections of both clients, so that they do not count as left
+    // behind.
     Awaited::begin(&here, &there, "first", 10)
         .await?
         .count_down()
@@ -134,10 +135,10 @@ async fn measure(connection: &Connection, name: &TableName, length: &Length) -> 
 
     let many = Awaited::begin(&here, &there, "many", length.many).await?;
     let (share, calls) = idle(&spy, length.idle).await?;
-    // A look at so many takes a while, so there are few.
+    // A poll of so many latches takes a while, so there are few polls.
     let calls_a_look = length.many.div_ceil(ONE_CALL);
     let looks = calls.div_ceil(calls_a_look);
-    // One that had begun before may end in it.
+    // A poll that had begun before may end in this time.
     let most = (length.idle.as_secs_f64() * LATCHES_A_SECOND / length.many as f64).ceil() + 1.0;
     println!(
         "{} while nothing happens: {calls} calls, which are {looks} looks, at most {most:.0} is asked for, in {:?}; {:.1} % of a core, at most {:.0} % is asked for",
@@ -164,7 +165,7 @@ async fn measure(connection: &Connection, name: &TableName, length: &Length) -> 
     Ok(passed && longest <= MANY_WITHIN && after == 0 && none_left)
 }
 
-/// What goes on in this process.
+/// The tasks and threads of this process.
 struct Running {
     tasks: usize,
     threads: usize,
@@ -179,9 +180,9 @@ impl Running {
     }
 }
 
-/// Latches, and who waits for them.
+/// Latches and their waiters.
 struct Awaited {
-    /// As another client has them.
+    /// The latches of another client.
     latches: Vec<Latch>,
     waiting: Vec<JoinHandle<Result<Instant, Failure>>>,
 }
@@ -212,13 +213,13 @@ impl Awaited {
             })
         };
         let waiting = of(here)?.into_iter().map(wait).collect();
-        // Until all were looked at, and nothing has changed for a while.
+        // Until all were polled, and nothing has changed for a while.
         sleep(Duration::from_secs(if count > 10 { 2 } else { 0 }) + Duration::from_millis(500)).await;
         Ok(Self { latches, waiting })
     }
 
-    /// Counts all down, and waits for the waiters: the longest time from the answer to the
-    /// count-down until the notification.
+    /// Counts all down, and waits for the waiters. Returns the longest time from the answer to a
+    /// count-down until its notification.
     async fn count_down(self) -> Result<Duration, Failure> {
         let began = Instant::now();
         let counted: Vec<Instant> = stream::iter(&self.latches)
@@ -238,7 +239,7 @@ impl Awaited {
     }
 }
 
-/// What is done for those who wait, while nothing happens: the share of a core, and the calls.
+/// Returns the share of a core, and the number of calls, while nothing changes.
 async fn idle(spy: &Spy, time: Duration) -> Result<(f64, usize), Failure> {
     let (began, calls, before) = (Instant::now(), spy.multi_calls(), processor_time()?);
     sleep(time).await;
@@ -246,9 +247,9 @@ async fn idle(spy: &Spy, time: Duration) -> Result<(f64, usize), Failure> {
     Ok((used.div_duration_f64(began.elapsed()), spy.multi_calls() - calls))
 }
 
-/// The processor time of this process, in the system and out of it.
+/// Returns the processor time of this process, in user and kernel mode.
 fn processor_time() -> Result<Duration, Failure> {
-    /// Of the numbers that Linux shows.
+    /// The unit of the numbers in `/proc/self/stat`.
     const TICKS_PER_SECOND: u64 = 100;
     let text = std::fs::read_to_string("/proc/self/stat")?;
     // The name in parentheses may have blanks.

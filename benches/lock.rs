@@ -1,18 +1,18 @@
-//! What does a lock cost, and does one that is taken again and again become slower?
+//! What does a lock cost, and does a lock that is acquired again and again become slower?
 //!
 //! One owner acquires and releases the same lock 30,000 times: the median of the last thousand
 //! cycles is compared with that of the second thousand. And uncontended acquisitions take turns
-//! with conditional puts of one row on the same table. Both on a table of our own, and on one that
-//! is shared with Java clients, where a lock has a companion row.
+//! with conditional puts of one row on the same table. Both are done on a table without Java
+//! clients, and on one that is shared with them, where a lock has a companion row.
 //!
 //!     make bench
 //!
-//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench
+//! or, on a running local cluster: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench
 //! lock`.
 //!
-//! The late cycles may take 1.5 times as long as the early ones; an acquisition 1.5 times as long
-//! as a conditional put, 2.2 times with the companion row; else the exit status is 1. With `-- --short`,
-//! a few cycles and no judgement.
+//! The exit status is 1 if the late cycles take more than 1.5 times as long as the early ones, or
+//! an acquisition more than 1.5 times as long as a conditional put, 2.2 times with the companion
+//! row. With `-- --short`, a few cycles without these checks.
 
 mod setup;
 
@@ -26,11 +26,11 @@ use tokio::time::Instant;
 
 use self::setup::{Bench, Failure, Millis, Times, is_short, median};
 
-/// The late cycles may take so many times as long.
+/// The largest ratio of late to early cycles.
 const LATER: f64 = 1.5;
 const LEASE: Duration = Duration::from_secs(30);
 
-/// A sort of lock table, and how many times a conditional put an acquisition may take on it.
+/// A kind of lock table, and the largest ratio of an acquisition to a conditional put on it.
 struct Sort {
     name: &'static str,
     options: fn(LockTableOptions) -> LockTableOptions,
@@ -50,12 +50,12 @@ const SORTS: [Sort; 2] = [
     },
 ];
 
-/// How much is measured.
+/// The extent of the measurement.
 struct Length {
     rounds: usize,
     calls: usize,
     cycles: usize,
-    /// How many cycles make one median.
+    /// The number of cycles of one median.
     window: usize,
 }
 
@@ -104,7 +104,7 @@ async fn measure(
         .open(connection, name.clone())
         .await?;
     let table = connection.table(name)?;
-    // The region's location, the connection, the server's code.
+    // Warm up: the region's location, the connection, the server's code.
     uncontended(&locks, &table, length.calls).await?;
     let mut seen = Vec::new();
     for _ in 0..length.rounds {
@@ -172,7 +172,7 @@ async fn uncontended(locks: &LockManager, table: &Table, calls: usize) -> Result
     })
 }
 
-/// How long it took to acquire a lock, and to release it.
+/// Returns the times of acquiring and of releasing a lock.
 async fn cycle(locks: &LockManager, id: &str) -> Result<(Duration, Duration), Failure> {
     let request = locks.lock(Level::Xdc, id)?.ttl(LEASE);
     let began = Instant::now();

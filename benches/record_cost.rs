@@ -1,18 +1,18 @@
-//! What does a record cost, and what does group commit spare?
+//! What does a record cost, and what does group commit gain?
 //!
-//! Transactions of ten rows without a record, with one under an id of its own, and with one under
-//! the caller's id (whose record is read first, in a call more), from one task and from 16, each in
-//! a partition of its own. And transactions of one row, from 64 tasks in one partition, with
-//! admission, which sends those that queue up in one call, and without.
+//! Transactions of ten rows without a record, with a record under a generated id, and with one
+//! under the caller's id (which is read first, with one more call), from one task and from 16, each
+//! in its own partition. And transactions of one row, from 64 tasks in one partition, with
+//! admission, which sends queued transactions in one call, and without.
 //!
 //!     make bench
 //!
-//! or, on a local cluster that is there: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench
+//! or, on a running local cluster: `HBASE_TXN_BENCH_CLUSTER=mine cargo bench --all-features --bench
 //! record_cost`.
 //!
-//! The rounds of all sorts take turns. Shown are the medians of the rounds, and the median of each
-//! round's ratio to the first sort. Nothing is judged, but every commit must succeed. With `-- --short`,
-//! one short round.
+//! The rounds of all variants take turns. The bench prints the medians of the rounds, and the
+//! median of each round's ratio to the first variant. There is no limit, but every commit must
+//! succeed. With `-- --short`, one short round.
 
 mod setup;
 
@@ -26,10 +26,10 @@ use self::setup::{Bench, Failure, Millis, Times, is_short, median};
 
 const ROWS: usize = 10;
 const VALUE: [u8; 100] = [b'v'; 100];
-/// How long each sort warms up: the region's location, the connection, the server's code.
+/// The warm-up time of each variant: the region's location, the connection, the server's code.
 const WARM: Duration = Duration::from_secs(1);
 
-/// How the tasks of one sort commit.
+/// The way in which the tasks of one variant commit.
 #[derive(Clone)]
 struct Sort {
     name: &'static str,
@@ -45,7 +45,7 @@ enum Partitions {
     OneEach,
 }
 
-/// How one round went.
+/// The result of one round.
 struct Round {
     per_second: f64,
     times: Times,
@@ -109,7 +109,7 @@ async fn measure(bench: &Bench, rounds: usize, length: Duration) -> Result<(), F
     .await
 }
 
-/// Lets the sorts take turns, and prints how they did.
+/// Lets the variants take turns, and prints their results.
 async fn compare(
     what: &str,
     sorts: &[Sort],
@@ -122,7 +122,7 @@ async fn compare(
     }
     let mut seen: Vec<Vec<Round>> = sorts.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds {
-        // The first place goes round as well.
+        // The first place rotates too.
         for turn in 0..sorts.len() {
             let place = (turn + round) % sorts.len();
             seen[place].push(run(&sorts[place], tasks, length).await?);
@@ -165,7 +165,7 @@ fn high(round: &Round) -> f64 {
     round.times.high().0
 }
 
-/// All tasks of a sort at once, each as fast as it can.
+/// Runs all tasks of a variant at once, each as fast as it can.
 async fn run(sort: &Sort, tasks: usize, length: Duration) -> Result<Round, Failure> {
     let (began, end) = (Instant::now(), Instant::now() + length);
     let tasks: Vec<_> = (0..tasks)
@@ -179,7 +179,7 @@ async fn run(sort: &Sort, tasks: usize, length: Duration) -> Result<Round, Failu
     })
 }
 
-/// Commits the same rows again and again, and tells how long each commit took.
+/// Commits the same rows again and again, and returns the time of each commit.
 async fn write(sort: Sort, task: usize, end: Instant) -> Result<Vec<Duration>, Failure> {
     let prefix = match sort.partitions {
         Partitions::One => "one".to_owned(),

@@ -1,4 +1,4 @@
-//! What the benches have in common: a cluster, a table that goes away, and figures.
+//! Shared by the benches: a cluster, a table that is dropped, and figures.
 
 #![allow(dead_code, reason = "every bench has this module, and uses a part of it")]
 
@@ -15,7 +15,7 @@ const CLUSTER: &str = "HBASE_TXN_BENCH_CLUSTER";
 pub(crate) type Failure = Box<dyn error::Error + Send + Sync>;
 
 /// A table on the cluster of the bench: partitions by the first three bytes, the family `f`, and
-/// that of records.
+/// the family of records.
 pub(crate) struct Bench {
     pub(crate) connection: Connection,
     pub(crate) table: TableName,
@@ -47,12 +47,12 @@ impl Bench {
     }
 }
 
-/// Whether only the short form is asked for, which judges nothing.
+/// Returns whether only the short form is requested, which checks no limits.
 pub(crate) fn is_short() -> bool {
     std::env::args().any(|argument| argument == "--short")
 }
 
-/// How long commits took.
+/// The times of commits.
 pub(crate) struct Times {
     sorted: Vec<Duration>,
 }
@@ -95,7 +95,7 @@ impl fmt::Display for Millis {
     }
 }
 
-/// The one in the middle; of an even number the upper one.
+/// Returns the median; of an even number of values the upper one.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! `txn apply`: what lines do, and how they are answered.
+//! `txn apply`: the effects of lines, and their answers.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs};
 
@@ -6,7 +6,7 @@ use rstest::rstest;
 
 use crate::harness::{TestTable, run, run_with_input};
 
-/// A put as a line has it.
+/// A put in the form of a line.
 fn put(row: &str, value: &str) -> String {
     format!(r#"{{"op":"put","row":"{row}","family":"f","qualifier":"q","value":"{value}"}}"#)
 }
@@ -201,8 +201,8 @@ fn a_guarded_put_is_seen_over_what_is_stamped_in_the_future() {
     );
 }
 
-/// A delete and a put of one row in one millisecond would leave nothing, because the server stamps
-/// both with its time and a delete hides what is stamped alike.
+/// A delete and a put of one row in one millisecond would leave no cell: the server stamps both
+/// with its time, and a delete hides cells of the same timestamp.
 #[rstest]
 #[case::waiting("order", &[])]
 #[case::guarded("guarded", &["--guard-timestamps"])]

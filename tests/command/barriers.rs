@@ -57,7 +57,7 @@ fn a_barrier_is_made_arrived_at_and_deleted() {
     let show = || told(&barrier(&table, "show", &[]), 0);
     let shown = |generation: u64, arrived: u32| json!({"barrier": "svc_b", "parties": 2, "generation": generation, "arrived": arrived});
     assert_eq!(show(), shown(1, 1));
-    // Said again, it goes on waiting, and counts once.
+    // A repeated arrival waits again, and counts once.
     assert_eq!(told(&arrive("p", &["--timeout", "2s"]), 3), ended(1, "waiting"));
     assert_eq!(show(), shown(1, 1));
     assert_eq!(told(&arrive("q", &[]), 0), ended(1, "opened"));

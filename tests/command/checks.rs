@@ -1,4 +1,4 @@
-//! `table check`: each thing that stops a transaction, on a table that has it.
+//! `table check`: each problem that prevents transactions, on a table that has it.
 
 use std::{env, io::BufRead, path::Path, process::Command};
 
@@ -10,7 +10,7 @@ use crate::harness::{TestTable, run, run_with_input, start, unique_name, uri, wi
 
 const RESTRICTION: &str = "hbase.regionserver.region.split_restriction.type";
 
-/// What a table needs; each case leaves something out, or spoils it.
+/// A table with everything that transactions need; each case removes or changes one part.
 fn whole(descriptor: TableDescriptor) -> TableDescriptor {
     let rule = PartitionRule::prefix_length(3).unwrap();
     rule.attributes()
@@ -23,7 +23,7 @@ fn whole(descriptor: TableDescriptor) -> TableDescriptor {
         .with_record_family()
 }
 
-/// The findings: severity and name.
+/// Returns the findings: severity and name.
 pub(crate) fn findings(table: &TestTable, code: i32) -> (Vec<(String, String)>, Vec<Value>) {
     let answer = run(&["table", "check", &table.0, "--output", "json"]);
     assert_eq!(answer.code, code, "{answer:?}");
@@ -44,7 +44,7 @@ pub(crate) fn findings(table: &TestTable, code: i32) -> (Vec<(String, String)>, 
     (names.collect(), objects)
 }
 
-/// Runs the command that a finding names, as a shell does.
+/// Runs the command of a finding as a shell would.
 pub(crate) fn fix(finding: &Value) {
     let command = finding["command"].as_str().unwrap_or_else(|| panic!("{finding}"));
     let folder = Path::new(env!("CARGO_BIN_EXE_hbase-txn")).parent().unwrap();

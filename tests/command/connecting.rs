@@ -1,4 +1,4 @@
-//! Which cluster is meant, and what becomes of a wrong one.
+//! The choice of the cluster, and the errors for a wrong one.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use rstest::rstest;
 
 use crate::harness::{TestTable, answer, command, run, run_alone, uri};
 
-/// An error within this is in time.
+/// The time limit of an error.
 const IN_TIME: Duration = Duration::from_secs(10);
 
-/// A server that does this with every connection, as long as the test runs.
+/// Starts a server that does this with every connection while the test runs, and returns its port.
 fn server(serve: impl Fn(TcpStream) + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -204,7 +204,7 @@ fn conf_dir_of_the_environment_leads_to_the_cluster() {
             format!("<configuration xmlns:xi=\"http://www.w3.org/2001/XInclude\">{body}</configuration>");
         fs::write(folder.path().join(file), xml).unwrap();
     };
-    // As real files are: one names the other, and both the environment.
+    // As in real files: one includes the other, and both use the environment.
     write(
         "core-site.xml",
         &property("quorum.host", "${env.TEST_QUORUM_HOST:-nowhere}"),

@@ -14,7 +14,7 @@ use crate::{
     locks::{lock_table, told},
 };
 
-/// The arguments of a command on something of client `svc` in farm `fra`.
+/// The arguments of a command on a semaphore, lock or election of client `svc` in farm `fra`.
 pub(crate) fn arguments<'a>(
     table: &'a TestTable,
     words: [&'a str; 2],
@@ -37,7 +37,7 @@ fn rwlock(table: &TestTable, action: &str, options: &[&str]) -> Answer {
     run(&arguments(table, ["rwlock", action], &[], options))
 }
 
-/// Asks again and again until the answer is so.
+/// Repeats the query until its answer satisfies the condition.
 #[track_caller]
 pub(crate) fn until(what: &str, ask: impl Fn() -> Answer, so: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -50,7 +50,7 @@ pub(crate) fn until(what: &str, ask: impl Fn() -> Answer, so: impl Fn(&Value) ->
     }
 }
 
-/// A command that goes on until something is on its stdin.
+/// A command that runs until a line or the end of its stdin.
 pub(crate) const UNTIL_TOLD: [&str; 4] = [
     "--",
     "sh",
@@ -78,7 +78,7 @@ fn permits_stay_held_after_the_command_until_their_release() {
     assert_eq!(refused.stdout, "");
     let shown = told(&semaphore(&table, "show", &[], &[]), 0);
     assert_eq!((&shown["permits"], &shown["available"]), (&json!(3), &json!(1)));
-    // What was refused had a part for a moment, and that counts too.
+    // The refused attempt held a permit for a moment, which also raises the number.
     assert!(
         shown["fencing"].as_u64() >= acquired["fencing"].as_u64(),
         "{shown} after {acquired}"
@@ -187,7 +187,7 @@ fn a_command_leads_when_nobody_else_does_and_in_a_higher_term() {
     );
     assert_eq!(led["leader"]["holder"], "first");
     elect(&table, "run", &["--wait", "0s", "--", "echo", "ran"]).refused(3, &["first", "elect show"]);
-    // Without --wait the next waits as long as it takes.
+    // Without --wait the second waits without limit.
     let second = start(&arguments(&table, ["elect", "run"], &[], &UNTIL_TOLD));
     drop(first.stdin.take());
     let first = answer(first).done();
@@ -220,7 +220,7 @@ fn a_command_whose_leadership_is_over_is_ended(#[case] trap: &str, #[case] said:
     let mut leads = [0; 6];
     leading.stdout.as_mut().unwrap().read_exact(&mut leads).unwrap();
     assert_eq!(&leads, b"leads\n");
-    // Nobody renews meanwhile.
+    // No renewal is sent while the process is stopped.
     let pid = Pid::from_child(&leading);
     kill_process(pid, Signal::STOP).unwrap();
     until(

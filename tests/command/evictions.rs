@@ -12,19 +12,19 @@ use crate::{
 
 const NO_TOKEN: &str = "00000000000000000000000000000000";
 
-/// Runs an action on one kind of what is held.
+/// Runs an action on one kind of hold.
 fn act(table: &TestTable, kind: &str, action: &str, options: &[&str]) -> Answer {
     run(&arguments(table, [kind, action], &[], options))
 }
 
-/// Starts a command under a hold that is renewed every half second.
+/// Starts a command under a hold with a lease of two seconds that is renewed.
 fn hold(table: &TestTable, words: [&str; 2], holder: &str) -> Child {
     let options = ["--holder", holder, "--ttl", "2s", "--wait", "20s"];
     let options = [&options, &UNTIL_TOLD[..]].concat();
     start(&arguments(table, words, &[], &options))
 }
 
-/// Waits until a holder of this name is shown there, and returns its token.
+/// Waits until `show` has a holder of this name at this place, and returns its token.
 fn token_of(table: &TestTable, kind: &str, holder: &str, place: &str) -> String {
     let show = || act(table, kind, "show", &[]);
     let there = |seen: &Value| seen.pointer(place).is_some_and(|seen| seen["holder"] == holder);
@@ -32,8 +32,8 @@ fn token_of(table: &TestTable, kind: &str, holder: &str, place: &str) -> String 
     seen.pointer(place).unwrap()["token"].as_str().unwrap().to_owned()
 }
 
-/// Evicts the holder of the first command. The second one waits meanwhile, and must be let in; a
-/// second forced release by that token is refused and does not hit it.
+/// Evicts the holder of the first command. The second one waits meanwhile, and must acquire the
+/// hold; a second forced release by that token is refused and does not affect it.
 fn evicted_once(kind: &str, words: [[&str; 2]; 2], places: [&str; 2], key: &str) {
     let table = lock_table("evicted");
     if kind == "semaphore" {

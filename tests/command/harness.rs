@@ -1,4 +1,4 @@
-//! Runs the binary, and finds the cluster to run it against.
+//! Runs the binary, and finds the cluster for it.
 
 use std::{
     env,
@@ -20,10 +20,10 @@ use hbase_txn::{Admin, Connection, TableDescriptor, TableName};
 use serde_json::Value;
 
 const STANDALONE: &str = "HBASE_TXN_TEST_STANDALONE";
-/// No run takes longer, or it hangs.
+/// The time limit of a run; a longer one hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A run of the binary that ended.
+/// The result of a run of the binary.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: i32,
@@ -39,7 +39,7 @@ pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
     command
 }
 
-/// A program that ignores no signals, whatever this process was started to ignore (by nohup or
+/// A program that ignores no signals, even if this process was started to ignore some (by nohup or
 /// cron, for example).
 pub(crate) fn with_default_signals(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("env");
@@ -69,14 +69,14 @@ pub(crate) fn run_with_input(arguments: &[&str], input: &str) -> Answer {
     let mut child = start(arguments);
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
-    // A child that ends early does not read everything.
+    // A child that exits early does not read everything.
     let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
     let answer = answer(child);
     let _ = writer.join().unwrap();
     answer
 }
 
-/// Starts the binary against the cluster, with all its streams in our hands.
+/// Starts the binary against the cluster, with pipes for all its streams.
 pub(crate) fn start(arguments: &[&str]) -> Child {
     command(arguments)
         .env("HBASE_TXN_CONNECT", uri())
@@ -103,14 +103,14 @@ pub(crate) fn answer(child: Child) -> Answer {
 }
 
 impl Answer {
-    /// What a run wrote that did what it was asked for.
+    /// Asserts that the run succeeded, and returns its stdout.
     #[track_caller]
     pub(crate) fn done(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.stdout
     }
 
-    /// The objects of its stdout.
+    /// Returns the objects of its stdout.
     #[track_caller]
     pub(crate) fn objects(&self) -> Vec<Value> {
         let objects = self.stdout.lines().map(serde_json::from_str);
@@ -119,7 +119,7 @@ impl Answer {
             .unwrap_or_else(|_| panic!("{self:?}"))
     }
 
-    /// That it ended so, and said on stderr why.
+    /// Asserts that the run exited with this status, and that its stderr contains these parts.
     #[track_caller]
     pub(crate) fn refused(&self, code: i32, why: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
@@ -142,7 +142,7 @@ pub(crate) fn uri() -> &'static str {
     })
 }
 
-/// A name that no other test and no other run has.
+/// Returns a name that no other test and no other run uses.
 pub(crate) fn unique_name(label: impl Display) -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -153,19 +153,19 @@ pub(crate) fn unique_name(label: impl Display) -> String {
 pub(crate) struct TestTable(pub(crate) String);
 
 impl TestTable {
-    /// A table with the family `f` and partitions of three bytes.
+    /// Creates a table with the family `f` and partitions of three bytes.
     pub(crate) fn new(label: &str) -> Self {
         Self::with(label, &["--family", "f", "--prefix-length", "3"])
     }
 
-    /// A table that is made with these options.
+    /// Creates a table with these options.
     pub(crate) fn with(label: &str, options: &[&str]) -> Self {
         let table = Self(unique_name(label));
         run(&[&["table", "create", &table.0], options].concat()).done();
         table
     }
 
-    /// A table that the command would not make.
+    /// Creates a table that the command would refuse to create.
     pub(crate) fn odd(
         label: &str,
         describe: impl FnOnce(TableDescriptor) -> TableDescriptor,
@@ -189,7 +189,7 @@ impl Drop for TestTable {
     }
 }
 
-/// Does what the command has no word for.
+/// Performs an operation that the command does not have.
 pub(crate) fn with_admin<T, F: Future<Output = T>>(work: impl FnOnce(Admin) -> F) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

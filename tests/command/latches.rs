@@ -128,7 +128,7 @@ fn farms_are_added_up_and_shown_to_people() {
     let again = || xdc("count-down", "sgp", &["--participant", "p"]).done();
     assert_eq!(again(), "svc_a: counted; 1 left to count down\n");
     assert_eq!(again(), "svc_a: had arrived before; 1 left to count down\n");
-    // Nothing is counted by these, so they need no farm.
+    // These commands count nothing, so they need no farm.
     let shown = xdc("show", "", &[]).done();
     assert!(
         shown.starts_with(
@@ -260,7 +260,7 @@ fn a_java_made_table_is_taken_and_refuses_participants() {
     assert_eq!(findings(&table, 0).0, named(&[("note", "state-family-missing")]));
 }
 
-/// A latch table whose counts have this too.
+/// A latch table whose family `C` also has this attribute.
 fn with(table: TableDescriptor, attribute: &str, value: &str) -> TableDescriptor {
     let descriptor = LatchTableOptions::from(table.name.clone()).descriptor();
     let family = descriptor.family("C").unwrap().clone();

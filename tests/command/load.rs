@@ -1,4 +1,4 @@
-//! Many rows, in little memory.
+//! Many rows, with little memory.
 
 use std::{
     env, fs,
@@ -12,8 +12,7 @@ use crate::harness::{TestTable, answer, start};
 const ROWS_IN_A_GROUP: usize = 1_000;
 const MAX_RESIDENT: usize = 60 << 10;
 
-/// The most memory that a process had so far, in KiB. What it does at its very end is not seen, and
-/// is nothing.
+/// The largest resident memory of a process so far, in KiB; 0 once it has exited.
 fn peak(process: &Child) -> usize {
     let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -21,7 +20,7 @@ fn peak(process: &Child) -> usize {
         .unwrap_or_default()
 }
 
-/// Lets each line of the process be seen, and tells the most memory that it had.
+/// Passes each line of the process to `see`, and returns the largest memory of the process.
 fn follow(process: &mut Child, mut see: impl FnMut(usize, &str)) -> usize {
     let lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let mut most = 0;

@@ -20,20 +20,20 @@ use crate::{
     locks::{arguments, lock, lock_table, show, told, until},
 };
 
-/// A run that goes on.
+/// A run of `lock run` in progress.
 struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Running {
-    /// Runs a script under the lock `a`, in a process group of its own: whoever runs the tests may
-    /// have a terminal.
+    /// Runs a script under the lock `a`, in its own process group, because the tests may have a
+    /// terminal.
     fn start(table: &TestTable, options: &[&str], script: &str) -> Self {
         Self::start_at(uri(), table, options, script)
     }
 
-    /// The same, with the cluster at this address.
+    /// The same with the cluster at this address.
     fn start_at(uri: &str, table: &TestTable, options: &[&str], script: &str) -> Self {
         let options = [options, &["--", "sh", "-c", script]].concat();
         let mut child = command(arguments(table, "run", "a", &options))
@@ -60,8 +60,8 @@ impl Running {
         line.trim_end().to_owned()
     }
 
-    /// The process that the script started, which says `started` when it is ready; the shell writes
-    /// its number, before or after.
+    /// Returns the id of the process that the script started. That process writes `started` when it
+    /// is ready; the shell writes the id, before or after.
     fn started(&mut self) -> String {
         let mut lines = vec![self.line(), self.line()];
         lines.retain(|line| line != "started");
@@ -69,7 +69,7 @@ impl Running {
         pid
     }
 
-    /// Its end, and what it still wrote.
+    /// Waits for its exit, and returns the rest of its output.
     fn end(mut self) -> Answer {
         let mut rest = String::new();
         let end = answer(self.child);
@@ -89,13 +89,13 @@ fn within<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether a process is there and has not ended.
+/// Returns whether a process exists and is not a zombie.
 fn lives(pid: &str) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))
 }
 
-/// A script that goes on until it is told otherwise.
+/// A script that runs until it is signalled.
 const FOREVER: &str = "echo ready; while :; do sleep 0.05; done";
 
 #[test]
@@ -277,7 +277,7 @@ fn lock_is_held_until_what_the_command_started_has_ended() {
     assert_eq!(end.code, 7, "{end:?}");
     assert!(end.took >= Duration::from_secs(2), "released before: {end:?}");
     assert_eq!(show(&table, "a")["state"], "free");
-    // Unless only the command counts.
+    // With this option only the command itself is waited for.
     let mut run = Running::start(
         &table,
         &["--release-on-exit"],
@@ -313,7 +313,7 @@ fn terminal_changes_nothing_about_what_is_waited_for() {
     assert_eq!(show(&table, "a")["state"], "free");
 }
 
-/// Leaves 50 short orphans, and exits with the number of zombies that `lock run` has then.
+/// Leaves 50 short-lived orphans, and exits with the number of zombies that `lock run` has then.
 const ORPHANS: &str = r#"for i in $(seq 50); do sh -c "sleep 0.1 &"; done; sleep 1;
     exit $(grep -lE "^[0-9]+ \(.*\) Z $PPID " /proc/[0-9]*/stat 2>/dev/null | wc -l)"#;
 
@@ -322,7 +322,7 @@ fn orphans_leave_no_zombies_while_the_command_runs() {
     let table = lock_table("zombies");
     let ran = lock(&table, "run", "a", &["--", "sh", "-c", ORPHANS]);
     assert_eq!(ran.code, 0, "zombies, {ran:?}");
-    // In front of a terminal orphans become children of `lock run`.
+    // On a terminal orphans become children of `lock run`.
     let line = arguments(&table, "run", "b", &["--", "sh", "-c", &format!("'{ORPHANS}'")]).join(" ");
     let terminal = with_default_signals("script")
         .args(["-qec", &format!("{} {line}", env!("CARGO_BIN_EXE_hbase-txn"))])
@@ -336,8 +336,8 @@ fn orphans_leave_no_zombies_while_the_command_runs() {
 #[test]
 fn term_reaches_the_children_before_the_release() {
     let table = lock_table("group");
-    // The shell ends by TERM; what it started cleans up for a second, or does not listen. Neither
-    // says a word before it has set its trap.
+    // TERM ends the shell; its child cleans up for a second, or ignores TERM. Neither prints a line
+    // before it has set its trap.
     let script =
         "sh -c \"trap 'sleep 1; exit' TERM; echo started; while :; do sleep 0.05; done\" & echo $!; wait";
     let mut run = Running::start(&table, &[], script);
@@ -398,7 +398,7 @@ fn a_signal_ends_the_wait_for_a_lock() {
             .spawn()
             .unwrap();
         let pid = Pid::from_child(&waiting);
-        // Signals are listened to before anything is asked.
+        // Signal handlers are installed before the first call.
         within("listening to TERM", || {
             let status = fs::read_to_string(format!("/proc/{}/status", waiting.id())).ok()?;
             let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
@@ -436,7 +436,7 @@ fn familys_ttl_loses_a_lock_early_despite_renewals() {
     run.end().refused(4, &["lost", "its lease was over"]);
 }
 
-/// As when a firewall has forgotten the connection, and HBase is healthy.
+/// As when a firewall has dropped the connection's state, and HBase is healthy.
 #[test]
 fn silent_connection_does_not_end_the_program() {
     let table = lock_table("silent");

@@ -1,4 +1,4 @@
-//! `table check` of lock tables: each setting that lets locks down.
+//! `table check` of lock tables: each setting that makes locks unsafe.
 
 use hbase_txn::{FamilyDescriptor, TableDescriptor, lock::LockTableOptions};
 use rstest::rstest;
@@ -8,12 +8,12 @@ use crate::{
     harness::{TestTable, run, with_admin},
 };
 
-/// A table as the Java library makes it, and nothing else.
+/// A table as the Java library creates it.
 fn bare(table: TableDescriptor) -> TableDescriptor {
     table.with_family(FamilyDescriptor::new("D").with_attribute("COMPRESSION", "GZ"))
 }
 
-/// A table of ours alone, with a family that has this too.
+/// A table without Java clients, whose family also has this attribute.
 fn with(table: TableDescriptor, attribute: &str, value: &str) -> TableDescriptor {
     let descriptor = LockTableOptions::from(table.name.clone())
         .without_java_clients()
@@ -48,8 +48,7 @@ fn what_lets_locks_down_is_noted(
     let table = TestTable::odd(label, describe, &[]);
     let (names, objects) = findings(&table, 0);
     assert_eq!(names, named(expected));
-    // With NEW_VERSION_BEHAVIOR or without, one of the two is noted: it is for the operator to
-    // choose.
+    // One of the two is always noted, with or without NEW_VERSION_BEHAVIOR: the operator chooses.
     let chosen = ["java-unprotected", "new-version-behavior"];
     for object in objects {
         if !chosen.contains(&object["finding"].as_str().unwrap()) {
@@ -79,7 +78,7 @@ fn a_ttl_shorter_than_java_clients_leases_is_broken() {
 
 #[test]
 fn boundary_between_the_rows_of_a_lock_is_named_and_refused() {
-    // The row of XDC#svc#a; what lies behind it and before its companion cuts it.
+    // A key after the row of XDC#svc#a and before its companion row separates the two.
     let scratch = crate::locks::lock_table("check_row");
     let which = ["--client", "svc", "--level", "xdc"];
     run(&[&["lock", "acquire", &scratch.0, "a"], &which[..]].concat()).done();

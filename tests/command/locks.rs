@@ -34,7 +34,7 @@ pub(crate) fn lock(table: &TestTable, action: &str, id: &str, options: &[&str]) 
     run(&arguments(table, action, id, options))
 }
 
-/// The only object that was answered.
+/// Returns the only object of an answer.
 #[track_caller]
 pub(crate) fn told(answer: &Answer, code: i32) -> Value {
     assert_eq!(answer.code, code, "{answer:?}");
@@ -48,14 +48,14 @@ pub(crate) fn show(table: &TestTable, id: &str) -> Value {
     told(&lock(table, "show", id, &[]), 0)
 }
 
-/// Acquires, and has the token.
+/// Acquires a lock, and returns the token.
 #[track_caller]
 fn acquire(table: &TestTable, id: &str, options: &[&str]) -> String {
     let acquired = told(&lock(table, "acquire", id, options), 0);
     acquired["token"].as_str().unwrap().to_owned()
 }
 
-/// Asks again and again until the lock is so.
+/// Repeats `lock show` until the lock has this state.
 #[track_caller]
 pub(crate) fn until(table: &TestTable, id: &str, state: &str) {
     let deadline = std::time::Instant::now() + Duration::from_secs(30);
@@ -64,7 +64,7 @@ pub(crate) fn until(table: &TestTable, id: &str, state: &str) {
     }
 }
 
-/// The outcome and the holder that were told.
+/// Returns the outcome and the holder in an answer.
 #[track_caller]
 fn ended(answer: &Answer, code: i32) -> (Value, Value) {
     let mut end = told(answer, code);
@@ -202,7 +202,7 @@ fn a_release_or_renewal_of_what_is_over_says_so_and_who_has_it() {
             "{action}"
         );
     }
-    // The next one's lock is as it was.
+    // The lock of the next holder is unchanged.
     assert_eq!(
         ended(&lock(&table, "release", "short", &["--token", &next]), 0).0,
         "released"

@@ -1,4 +1,4 @@
-//! A reader that goes away, and one that waits for each answer.
+//! A reader that closes its pipe, and one that waits for each answer.
 
 use std::{
     fs::File,
@@ -59,7 +59,7 @@ fn answers_come_at_once_and_a_load_without_a_reader_stops() {
     }
     drop(stdout);
     stdin.write_all(line(4, "v").as_bytes()).unwrap();
-    // Its stdin stays open: it must not wait for more.
+    // Its stdin stays open: the command must not wait for more lines.
     let end = answer(child);
     end.refused(1, &["the answers can't be written", "1 answer"]);
     drop(stdin);

@@ -21,8 +21,8 @@ impl Folder {
         path.to_str().unwrap().to_owned()
     }
 
-    /// A file for a table with the family `f` and partitions of three bytes, with these lines
-    /// beside.
+    /// Writes a file for a table with the family `f` and partitions of three bytes, and these
+    /// lines.
     fn by_three(&self, table: &str, lines: &str) -> String {
         let text = format!(
             "table = '{table}'\npartition = {{prefix_length = 3}}\nfamily = [{{name = 'f'}}]\n{lines}\n"
@@ -31,7 +31,7 @@ impl Folder {
     }
 }
 
-/// A table that `provision` makes; it is dropped with this.
+/// The name of a table that `provision` creates; it is dropped with this.
 fn unmade(label: &str) -> TestTable {
     TestTable(unique_name(label))
 }
@@ -231,7 +231,7 @@ fn mistakes_in_all_files_are_listed_before_any_call() {
         "table = 'orders'\nfoo = 1\n[partition]\nprefix_length = 0\n[[family]]\nname = 'f'\n",
     );
     let other = folder.file("other.toml", "table = 'orders\n");
-    // No cluster is named: nothing of it is needed to see that.
+    // There is no cluster, because files are checked without one.
     let refused = run_alone(&["provision", "apply", &one, &other]);
     refused.refused(
         2,

@@ -21,7 +21,7 @@ fn put(row: &str, value: &str) -> Value {
     json!({"op": "put", "row": row, "family": "f", "qualifier": "q", "value": value})
 }
 
-/// The only answer, without the error.
+/// Returns the only answer, without the error.
 #[track_caller]
 fn answered(answer: &Answer, code: i32) -> Value {
     assert_eq!(answer.code, code, "{answer:?}");
@@ -75,7 +75,7 @@ fn assertion_names_all_failed_conditions() {
         {"label": "there", "row": "xxx2", "found": null}
     ]);
     assert_eq!(found["failed"], failed);
-    // Without a label it is described.
+    // A condition without a label is described.
     let line = r#"{"conditions":[{"op":"absent","row":"xxx1","family":"f","qualifier":"q"}]}"#;
     assert_eq!(
         answered(&apply(&table, line), 3)["failed"][0]["label"],
@@ -151,7 +151,7 @@ fn a_line_with_an_id_is_applied_once_however_often_it_is_sent() {
         json!({"id": r"a\x00", "conditions": [first], "mutations": [count, put("xxxn", "v")]}).to_string();
     let committed = json!({"line": 1, "prefix": "xxx", "outcome": "committed", "rows": 1});
     assert_eq!(answered(&apply(&table, &line), 0), committed);
-    // Its condition no longer holds, and need not.
+    // Its condition no longer holds, and is not checked.
     let again = apply(&table, &line);
     assert_eq!(
         again.stdout,
@@ -188,7 +188,7 @@ fn an_outcome_is_read_and_settled_by_prefix_and_id() {
     assert_eq!(outcome(&[]), (4, "none".to_owned()), "asking changes nothing");
     assert_eq!(outcome(&["--settle"]), (0, "aborted".to_owned()));
     assert_eq!(outcome(&[]), (0, "aborted".to_owned()));
-    // Nothing of it can come any more; it may be sent anew.
+    // The aborted attempt can't be applied any more; the id may be used again.
     let committed = answered(&apply(&table, &line), 0);
     assert_eq!(
         (&committed["outcome"], &committed["replayed"]),

@@ -126,7 +126,7 @@ fn versions_and_ttl() {
             .count(),
         3
     );
-    // Stamped long ago, so it has expired when it arrives.
+    // The timestamp is so old that the cell has expired when it arrives.
     run(&[
         "put",
         &table.0,

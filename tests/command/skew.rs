@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, TestTable, answer, command, run, run_with_input, uri};
 
-/// Runs it with a state folder of its own.
+/// Runs `table skew` with its own state folder.
 fn skew(state: &Path, arguments: &[&str]) -> Answer {
     let mut skew = command([&["table", "skew"], arguments].concat());
     skew.env("HBASE_TXN_CONNECT", uri()).env("XDG_STATE_HOME", state);
     answer(skew.spawn().unwrap())
 }
 
-/// Writes rows of 100 bytes: so many of each prefix.
+/// Writes rows of 100 bytes, this many for each prefix.
 fn fill(table: &TestTable, rows: &[(&str, usize)]) {
     let mut lines = String::new();
     for (prefix, rows) in rows {
@@ -119,7 +119,7 @@ fn objects_bars_and_growth() {
         expected.map(|(partition, grown)| (json!(partition), json!(grown)))
     );
 
-    // The file is damaged: this is told, and fixed.
+    // The file is damaged: this is reported, and fixed.
     let folder = state.path().join("hbase-txn/skew");
     let files: Vec<_> = fs::read_dir(&folder)
         .unwrap()

@@ -144,7 +144,7 @@ fn a_missing_namespace_is_named() {
         .refused(1, &["NamespaceNotFound", &name]);
 }
 
-/// Runs `table drop` on a terminal, on which this is typed.
+/// Runs `table drop` on a terminal, and types this text.
 fn dropped_on_a_terminal(name: &str, typed: &str) -> Answer {
     let mut child = with_default_signals("script")
         .args(["-qec"])

@@ -1,4 +1,4 @@
-//! A real HBase with the settings of `coprocessor/hbase-site.xml`, which the tests share.
+//! A real HBase with the settings of `coprocessor/hbase-site.xml`, shared by the tests.
 
 use std::{
     env,
@@ -13,22 +13,22 @@ use tempfile::TempDir;
 
 use crate::{guides::path, settings};
 
-/// Names a cluster that has the settings already, such as a container of the folder's image.
+/// The URI of a cluster that has the settings already, such as a container of the folder's image.
 const DEPLOYED: &str = "HBASE_TXN_TEST_DEPLOYED";
 
-/// Ended and deleted with the last test that uses it, unless it is somebody else's.
+/// Stopped and deleted after the last test that uses it, if the tests booted it.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     name: &'static str,
     uri: String,
-    /// Where its data are, when it was booted here.
+    /// The folder of its data, if the tests booted it.
     state: Option<TempDir>,
 }
 
-/// The cluster of all tests that run at the same time.
+/// Returns the cluster of all concurrent tests.
 pub(crate) fn shared() -> Arc<Cluster> {
     static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
-    // A test that failed to boot it leaves nothing behind; another may try.
+    // A failed boot leaves nothing behind, so another test may try again.
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.upgrade().unwrap_or_else(|| {
         let cluster = Arc::new(Cluster::find_or_boot());
@@ -47,14 +47,14 @@ impl Cluster {
             };
         }
         let site = path("coprocessor/hbase-site.xml");
-        // With the rule for all tables, which the file has in a comment.
+        // The file has the rule for all tables in a comment.
         let rule = settings::rules_in_comment().remove(0);
         let rule: Vec<String> = rule.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let rule: Vec<&str> = rule.iter().map(String::as_str).collect();
         Self::up("deploy", &["--site", site.to_str().unwrap()], &rule)
     }
 
-    /// A cluster of a test's own, with these settings.
+    /// Boots a cluster for one test, with these settings.
     pub(crate) fn boot(name: &'static str, settings: &[&str]) -> Self {
         Self::up(name, &[], settings)
     }
@@ -66,7 +66,7 @@ impl Cluster {
             arguments.extend(["--set", setting]);
         }
         let up = dev(state.path(), name, &arguments);
-        // Whatever came up is ended, also when a check of it fails.
+        // A partly started cluster is stopped, also if a check of it fails.
         let mut cluster = Self {
             name,
             uri: String::new(),
@@ -85,18 +85,18 @@ impl Cluster {
         Connection::builder(self.config()).connect().await.unwrap()
     }
 
-    /// Runs a script as a person would, with `hbase-txn` on the path and the cluster in the
+    /// Runs a script as a user would, with `hbase-txn` on the path and the cluster in the
     /// environment.
     pub(crate) fn run(&self, script: &str) -> Output {
         self.script(script).output().unwrap()
     }
 
-    /// The same in this folder.
+    /// Runs a script in this folder.
     pub(crate) fn run_in(&self, folder: &Path, script: &str) -> Output {
         self.script(script).current_dir(folder).output().unwrap()
     }
 
-    /// The same as another user.
+    /// Runs a script as another user.
     pub(crate) fn run_as(&self, user: &str, script: &str) -> Output {
         self.script(script)
             .env("HADOOP_USER_NAME", user)
@@ -116,7 +116,7 @@ impl Cluster {
             .env("PATH", path)
             .env("HBASE_TXN_CONNECT", &self.uri)
             .stdin(Stdio::null());
-        // What a command remembers on this machine goes with the cluster.
+        // The command's state on this machine is deleted with the cluster.
         if let Some(state) = &self.state {
             command.env("XDG_STATE_HOME", state.path());
         }

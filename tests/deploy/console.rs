@@ -1,9 +1,9 @@
-//! Blocks of lines behind a `$`: those of `hbase-txn` are run, others need machines that are not
-//! here.
+//! Blocks of lines with a `$`: those of `hbase-txn` are run, others need machines that the test
+//! does not have.
 
 use crate::guides::{Block, Language, blocks};
 
-/// How the lines begin that are not run, and why.
+/// Prefixes of lines that are not run, with the reasons.
 const NOT_RUN: [(&str, &str); 9] = [
     ("grep -A1 ", "reads the configuration of a host"),
     ("for server in ", "logs in to region servers"),
@@ -28,10 +28,10 @@ const NOT_RUN: [(&str, &str); 9] = [
     ),
 ];
 
-/// Where the guides say that a cluster is.
+/// The address of a cluster in the guides.
 const ADDRESS: &str = "--connect hbase+zk://127.0.0.1:2181/hbase ";
 
-/// The lines of a block, without the `$`; what goes on in a line below belongs to it.
+/// The lines of a block, without the `$`, with their continuation lines.
 fn lines(block: &Block) -> Vec<String> {
     let mut lines = Vec::<String>::new();
     for text in block.text.lines() {
@@ -47,7 +47,7 @@ fn lines(block: &Block) -> Vec<String> {
     lines
 }
 
-/// The lines of a block that can be run here, as a script for a cluster that is told by the
+/// The lines of a block that can be run here, as a script that finds its cluster in the
 /// environment.
 pub(crate) fn script(block: &Block) -> String {
     let mut script = String::new();

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// In the order in which somebody would follow them.
+/// In the order in which a reader would follow them.
 pub(crate) const GUIDES: [&str; 10] = [
     "coprocessor/README.md",
     "coprocessor/table-attributes.md",
@@ -19,32 +19,32 @@ pub(crate) const GUIDES: [&str; 10] = [
     "docs/migrating.md",
 ];
 
-/// What the blocks of the guides are, which says what becomes of each.
+/// The language of a block, which determines its test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
-    /// `sh`: run as it stands.
+    /// `sh`: run unchanged.
     Shell,
-    /// `ruby`: lines for HBase's shell, done by way of the library (`shell_lines`).
+    /// `ruby`: lines for HBase's shell, performed through the library (`shell_lines`).
     HBaseShell,
-    /// `console`: lines behind a `$` are run, or are among those that can't be (`console`).
+    /// `console`: lines with a `$` are run, or listed with a reason not to (`console`).
     Console,
-    /// `toml`: a table file, which the next commands find.
+    /// `toml`: a table file, which is written for the commands after it.
     TableFile,
-    /// `text`: what the commands before it print.
+    /// `text`: the output of the commands before it.
     Output,
-    /// `json`: lines of a plan, compared with those of a real one.
+    /// `json`: lines of a plan, compared with a real plan.
     Json,
-    /// `yaml`: parsed, and compared with what it is about.
+    /// `yaml`: parsed, and compared with the settings.
     Yaml,
     /// `rust`, `rust,no_run`: compiled as documentation of the library.
     Rust,
 }
 
-/// What is between two fences.
+/// A fenced block.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) guide: &'static str,
-    /// Of the first fence.
+    /// The line of the opening fence.
     line: usize,
     pub(crate) language: Language,
     pub(crate) text: String,
@@ -66,7 +66,7 @@ pub(crate) fn read(file: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The blocks of all guides that are in this language, which there must be.
+/// Returns the blocks of all guides in this language. Fails if there are none.
 pub(crate) fn blocks(language: Language) -> Vec<Block> {
     let blocks: Vec<Block> = GUIDES.iter().flat_map(|guide| blocks_of(guide)).collect();
     let blocks: Vec<Block> = blocks
@@ -77,7 +77,7 @@ pub(crate) fn blocks(language: Language) -> Vec<Block> {
     blocks
 }
 
-/// All blocks of a guide. A block of a language that nothing uses is a failure.
+/// Returns all blocks of a guide. Fails on a block in a language without a test.
 pub(crate) fn blocks_of(guide: &'static str) -> Vec<Block> {
     let (mut blocks, mut open) = (Vec::new(), None::<(usize, Block)>);
     for (line, text) in (1..).zip(read(guide).lines()) {
@@ -135,7 +135,7 @@ fn every_block_is_of_a_language_that_something_uses() {
     let blocks: Vec<Block> = GUIDES.iter().flat_map(|guide| blocks_of(guide)).collect();
     assert!(blocks.len() > 40, "{}", blocks.len());
     for (language, guides) in [
-        // Those that have others than `on_servers` runs.
+        // Languages that `on_servers` does not run, and the guides that may have them.
         (Language::Yaml, &["coprocessor/deployment.md"][..]),
         (Language::Json, &["docs/provisioning.md"]),
     ] {

@@ -1,15 +1,15 @@
-//! `coprocessor/` and the guides for operators, as they stand: what is written there is
-//! well-formed, says the same in all places, and does on a real HBase what it says.
+//! Checks `coprocessor/` and the guides for operators as they are: their contents are well-formed,
+//! consistent, and work on a real HBase.
 //!
 //! | file | what |
 //! |---|---|
 //! | `guides` | the blocks of the guides |
 //! | `settings` | XML, YAML and the role's template: well-formed, and the same settings everywhere |
-//! | `shell_lines` | the lines for HBase's shell, read and done |
-//! | `console` | blocks of lines that need machines of yours |
+//! | `shell_lines` | the lines for HBase's shell, parsed and performed |
+//! | `console` | blocks of lines that need other machines |
 //! | `cluster` | a real HBase with `coprocessor/hbase-site.xml` |
-//! | `rights` | what a user without rights is told, where they are checked |
-//! | `on_servers` | what the settings, lines and commands do there |
+//! | `rights` | the errors for a user without permissions, on a cluster that checks them |
+//! | `on_servers` | the effects of settings, lines and commands there |
 
 #![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
 

@@ -1,4 +1,4 @@
-//! What settings, lines for the shell, and commands do on a cluster that has the settings.
+//! The effects of settings, lines for the shell, and commands on a cluster with the settings.
 
 use std::fs;
 
@@ -52,8 +52,8 @@ async fn a_table_has_the_endpoint_without_an_attribute() {
     drop_table(&connection, &name).await;
 }
 
-/// The rule for all tables, which is in the file in a comment: a net under tables that state none,
-/// and no more.
+/// The rule for all tables, which is in the file in a comment, applies to tables that state none,
+/// and clients do not see it.
 #[tokio::test]
 async fn site_rule_keeps_splits_off_prefixes_unseen_by_clients() {
     let cluster = shared();
@@ -90,8 +90,8 @@ async fn table_altered_by_shell_lines_is_fit_for_transactions() {
     drop_table(&connection, &name).await;
 }
 
-/// Guide after guide, block after block. Lines for HBase's shell make the same of other tables as
-/// the commands beside them.
+/// Runs all blocks of all guides in order. Lines for HBase's shell must create the same tables as
+/// the commands next to them.
 #[tokio::test]
 async fn every_command_of_the_guides_runs() {
     let cluster = shared();
@@ -100,8 +100,8 @@ async fn every_command_of_the_guides_runs() {
     let before = admin.tables().await.unwrap();
     for guide in GUIDES {
         let folder = tempfile::tempdir().unwrap();
-        // Those that guides find there. With a boundary that cuts a partition where the way out of
-        // that is told.
+        // Boundaries of the table that the guide expects. The guide on migrating fixes one that
+        // cuts a partition.
         let cuts: &[Bytes] = match guide {
             "docs/migrating.md" => &[Bytes::from_static(b"ggg"), Bytes::from_static(b"xxxm")],
             _ => &[],
@@ -141,11 +141,11 @@ async fn every_command_of_the_guides_runs() {
                     printed.ends_with(&block.text),
                     "{block}: what is printed is {printed}"
                 ),
-                // `settings`, the next test, and the library's documentation.
+                // Tested by `settings`, the next test, and the library's documentation tests.
                 Language::Yaml | Language::Json | Language::Rust => {}
             }
         }
-        // The tables of tests that run beside this one are theirs.
+        // Tables of concurrent tests are not dropped here.
         let made = admin.tables().await.unwrap().into_iter();
         for table in made.filter(|table| !before.contains(table) && !table.to_string().starts_with("deploy_"))
         {
@@ -154,7 +154,7 @@ async fn every_command_of_the_guides_runs() {
     }
 }
 
-/// What the guide shows of a plan in JSON is what a plan shows.
+/// The lines of a plan in the guide are those of a real plan.
 #[tokio::test]
 async fn the_lines_of_a_plan_are_as_the_guide_shows_them() {
     let cluster = shared();
@@ -189,7 +189,7 @@ async fn the_lines_of_a_plan_are_as_the_guide_shows_them() {
     let shown = objects(&shown[0].text.replace("\"orders\"", &format!("\"{name}\"")));
     assert!(shown.len() >= 4);
     for shown in shown {
-        // Dots stand for what is left out.
+        // Dots stand for omitted text.
         let alike = |printed: &&Map<String, Value>| {
             printed.len() == shown.len()
                 && shown.iter().all(|(key, value)| {
@@ -204,7 +204,7 @@ async fn the_lines_of_a_plan_are_as_the_guide_shows_them() {
     drop_table(&connection, &name).await;
 }
 
-/// The other rule that stands in the file in a comment.
+/// The other rule in a comment of the file.
 #[tokio::test]
 async fn the_rule_by_a_delimiter_keeps_a_split_off_a_prefix_too() {
     let rule = settings::rules_in_comment().remove(1);
@@ -215,7 +215,8 @@ async fn the_rule_by_a_delimiter_keeps_a_split_off_a_prefix_too() {
     splits_at(&connection, name("site_delimiter"), "c42/7", "c42").await;
 }
 
-/// That a split of a new table without a rule, at a key, comes out at another.
+/// Asserts that a split of a new table without a rule, at one key, results in a boundary at
+/// another.
 async fn splits_at(connection: &Connection, name: TableName, at: &'static str, out: &'static str) {
     let admin = connection.admin();
     admin.create_table(&plain(name.clone()), &[]).await.unwrap();
@@ -229,7 +230,7 @@ async fn splits_at(connection: &Connection, name: TableName, at: &'static str, o
     assert_eq!(boundaries, ["", out]);
 }
 
-/// Whether a table has all attributes of another. The master adds others of its own.
+/// Returns whether a table has all attributes of another. The master adds its own attributes.
 fn states(stored: &TableDescriptor, wanted: &TableDescriptor) -> bool {
     let wanted = wanted.attributes.iter();
     wanted

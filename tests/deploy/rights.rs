@@ -1,5 +1,5 @@
-//! A user without rights, where a cluster checks them: refused with the reason, found by the audit,
-//! and nothing done by halves.
+//! A user without permissions, on a cluster that checks them: refused with the reason, reported by
+//! the audit, and without partial changes.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::{cluster::Cluster, guides::read};
 
-/// `AccessController` and its checks, and a user who may do everything.
+/// `AccessController` and its checks, and a superuser.
 const SETTINGS: [&str; 5] = [
     "hbase.security.authorization=true",
     "hbase.coprocessor.master.classes=org.apache.hadoop.hbase.security.access.AccessController",

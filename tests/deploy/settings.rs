@@ -14,7 +14,7 @@ pub(crate) type Settings = BTreeMap<String, String>;
 const SITE: &str = "coprocessor/hbase-site.xml";
 const ROLE: &str = "coprocessor/ansible/roles/hbase_transactions";
 
-/// The settings of an `hbase-site.xml`, none of them twice.
+/// Returns the settings of an `hbase-site.xml`. Fails if one occurs twice.
 fn settings(xml: &str) -> Settings {
     let mut reader = Reader::from_str(xml);
     reader.config_mut().check_comments = true;
@@ -38,7 +38,7 @@ fn settings(xml: &str) -> Settings {
     }
 }
 
-/// The rules that the file has in a comment: by length, by delimiter.
+/// Returns the rules that the file has in a comment: by length, by delimiter.
 pub(crate) fn rules_in_comment() -> Vec<Settings> {
     let site = read(SITE);
     let (_, rules) = site.split_once("case-sensitive").unwrap();
@@ -59,7 +59,7 @@ fn all_xml_is_well_formed_and_hbase_would_read_it() {
     let site = read(SITE);
     BootOptions::new().hbase_site(&site).unwrap();
     assert!(settings(&site).len() >= 5);
-    // The rule for all tables is for those who want it: in a comment.
+    // The rule for all tables is optional, so it is in a comment.
     let rules = rules_in_comment();
     let types: Vec<&str> = rules
         .iter()
@@ -95,7 +95,7 @@ fn the_config_map_and_the_role_have_the_settings_of_the_file() {
         .find(|map| map["kind"].as_str() == Some("ConfigMap"))
         .unwrap();
     assert_eq!(settings(map["data"]["hbase-site.xml"].as_str().unwrap()), file);
-    // The pods mount that map's file, and mean its name.
+    // The pods mount the file of that map, by its name.
     let blocks = blocks(Language::Yaml);
     let pods = blocks.iter().map(|block| yaml(&block.text).remove(0));
     let pods = pods.map(|pods| pods["spec"]["template"]["spec"].clone());
@@ -125,7 +125,7 @@ fn the_config_map_and_the_role_have_the_settings_of_the_file() {
     assert_eq!(role, file);
 }
 
-/// The role's template, rendered as Ansible does, without Ansible.
+/// Renders the role's template like Ansible, without Ansible.
 fn rendered(others: &[&str], more: &[(&str, &str)]) -> String {
     let defaults = yaml(&read(format!("{ROLE}/defaults/main.yml"))).remove(0);
     let text = |yaml: &Yaml| yaml.as_str().unwrap().to_owned();
@@ -144,10 +144,10 @@ fn rendered(others: &[&str], more: &[(&str, &str)]) -> String {
     );
 
     let mut environment = Environment::new();
-    // A name that nobody set is an error to Ansible.
+    // An undefined name is an error in Ansible.
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_trim_blocks(true);
-    // A dictionary's method of Python, which the renderer has as a filter only.
+    // A method of Python's dictionaries, which the renderer has only as a filter.
     environment.set_unknown_method_callback(|state, value, method, _| match method {
         "items" => state.apply_filter("items", std::slice::from_ref(value)),
         _ => Err(ErrorKind::UnknownMethod.into()),
@@ -171,7 +171,7 @@ fn the_template_of_the_role_makes_the_settings_of_the_file() {
     assert_eq!(settings(&block), file);
     BootOptions::new().hbase_site(&block).unwrap();
 
-    // Classes of others stay in front, none comes twice, and no character breaks the file.
+    // Existing classes stay in front, none occurs twice, and no character breaks the file.
     let list = "hbase.coprocessor.user.region.classes";
     let block = rendered(&["org.example.Other", &file[list]], &[("a.b", "<1 & 2>")]);
     BootOptions::new().hbase_site(&block).unwrap();
@@ -194,7 +194,7 @@ fn all_scripts_are_well_formed() {
     }
 }
 
-/// What a builder of the image is sent is what the Dockerfile copies.
+/// The build context has all files that the Dockerfile copies.
 #[test]
 fn the_image_is_made_of_files_that_are_there() {
     let dockerfile = read("coprocessor/Dockerfile");

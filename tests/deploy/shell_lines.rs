@@ -1,5 +1,5 @@
-//! The lines for HBase's shell. There is no such shell among the jars that tests run on, so they
-//! are read here, and done by way of the library. What is not understood is a failure.
+//! The lines for HBase's shell. The jars for tests have no such shell, so the lines are parsed
+//! here, and performed through the library. A line that can't be parsed is a failure.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use hbase_txn::{Admin, FamilyDescriptor, TableDescriptor, TableName};
 
 use crate::guides::{Block, Language, blocks};
 
-/// Commands that are read and not done, and why.
+/// Commands that are parsed but not performed, with the reasons.
 const NOT_DONE: [(&str, &str); 5] = [
     ("snapshot", "the library takes no snapshots"),
     ("clone_snapshot", "the library takes no snapshots"),
@@ -17,12 +17,12 @@ const NOT_DONE: [(&str, &str); 5] = [
     ("user_permission", "the library lists no rights"),
 ];
 
-/// A value of Ruby, as far as these lines need it.
+/// A Ruby value, as far as these lines use them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
     Text(String),
     List(Vec<Self>),
-    /// Keys are words, as `NAME`, or texts.
+    /// Keys are words, such as `NAME`, or texts.
     Hash(BTreeMap<String, Self>),
 }
 
@@ -56,7 +56,7 @@ impl Value {
     }
 }
 
-/// What is left of a line to be read.
+/// The unparsed rest of a line.
 struct Reader<'l>(&'l str);
 
 impl Reader<'_> {
@@ -79,7 +79,7 @@ impl Reader<'_> {
         word.to_owned()
     }
 
-    /// A text in single quotes; there is none with a quote or a backslash in it.
+    /// A text in single quotes, without quotes or backslashes in it.
     fn text(&mut self) -> String {
         self.must("'");
         let (text, rest) = self
@@ -116,7 +116,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A hash whose first key was read.
+    /// Parses a hash whose first key was parsed already.
     fn pairs(&mut self, key: String) -> Value {
         let mut hash = BTreeMap::new();
         let mut key = Some(key);
@@ -132,7 +132,7 @@ impl Reader<'_> {
         Value::Hash(hash)
     }
 
-    /// Pairs without braces are one argument, the last.
+    /// Parses a line. Pairs without braces are one argument, the last.
     fn line(mut self) -> Line {
         let command = self.word();
         let mut arguments = Vec::new();
@@ -157,7 +157,8 @@ fn lines(block: &Block) -> Vec<Line> {
     block.text.lines().map(|line| Reader(line).line()).collect()
 }
 
-/// The table that stands for one of the guide, whose lines for the shell do what its commands do.
+/// Returns the name of the table on which the lines for the shell are performed, in place of the
+/// guide's table.
 pub(crate) fn stand_in(table: &str, label: &str) -> TableName {
     format!("{table}_{label}").parse().unwrap()
 }
@@ -179,8 +180,8 @@ fn with_metadata(descriptor: TableDescriptor, metadata: &Value) -> TableDescript
         })
 }
 
-/// Does what the lines say, to stand-ins for their tables; those that are altered and not there are
-/// plain ones. Answers with the names of tables that were given what transactions need.
+/// Performs the lines on stand-ins for their tables. A table that is altered and does not exist is
+/// created as a plain one. Returns the names of the tables that are now fit for transactions.
 pub(crate) async fn perform(admin: &Admin, block: &Block, label: &str) -> Vec<String> {
     let mut fit = Vec::new();
     for line in lines(block) {
@@ -226,7 +227,7 @@ pub(crate) async fn perform(admin: &Admin, block: &Block, label: &str) -> Vec<St
     fit
 }
 
-/// Arguments are families, and one with attributes and boundaries.
+/// The arguments are families, and one hash with attributes and boundaries.
 async fn create(admin: &Admin, name: TableName, arguments: &[Value]) {
     let (mut descriptor, mut splits) = (TableDescriptor::from(name), Vec::new());
     for argument in arguments {

@@ -60,7 +60,7 @@ async fn a_change_whose_record_is_forgotten_is_known_by_its_audit_row() {
         by: "ann".to_owned(),
     };
     assert!(apply(&clients[0], "old", "stock", &change).await.unwrap());
-    // What time would do to the record.
+    // The record expires with time; the test deletes it.
     let table = clients[0].table();
     let records = rows(table, Scan::prefix("old/").family("_txn")).await;
     let record = records

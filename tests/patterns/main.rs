@@ -1,5 +1,5 @@
-//! The worked patterns of `examples/`: each runs, twice on one table, and keeps its invariant under
-//! many clients at once. What is tested is the code of the examples.
+//! The patterns of `examples/`: each runs twice on one table, and keeps its invariant with many
+//! concurrent clients. The tests use the code of the examples.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(
@@ -27,18 +27,17 @@ use hbase_txn::{Connection, PartitionedTable};
 
 use crate::support::{connect, table::TestTable};
 
-/// So long a test's work may take; all of it takes a few seconds, on a busy machine a minute.
+/// The time limit of a test's work; it takes a few seconds, on a busy machine a minute.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A pattern's table, made by its example, and clients of it that share nothing.
+/// A pattern's table, created by its example, and clients of it that share nothing.
 struct Pattern {
     table: TestTable,
     connections: Vec<Connection>,
 }
 
 impl Pattern {
-    /// Runs the example twice, on a table that it makes: it must find its way with what is there,
-    /// too.
+    /// Runs the example twice, so that it also finds an existing table with data.
     async fn new<E: std::fmt::Display>(
         what: &str,
         run: impl AsyncFn(&Connection, &str) -> Result<(), E>,
@@ -65,7 +64,7 @@ impl Pattern {
     }
 }
 
-/// Runs tasks side by side, and hands back what each of them returned.
+/// Runs tasks concurrently, and returns their results.
 async fn side_by_side<T, F>(tasks: usize, task: impl Fn(usize) -> F) -> Vec<T>
 where
     T: Send + 'static,
@@ -76,8 +75,8 @@ where
     ended.into_iter().map(Result::unwrap).collect()
 }
 
-/// Looks again and again until the work is done, and once more; fails when there was hardly time
-/// for a look.
+/// Checks again and again until the work is done, and once more. Fails if there was hardly time for
+/// a check.
 #[allow(clippy::future_not_send, reason = "a test waits for it where it is")]
 async fn watched<T>(work: impl Future<Output = T>, look: impl AsyncFn()) -> T {
     let (began, mut looks) = (Instant::now(), 0);

@@ -34,7 +34,8 @@ async fn money_arrives_once_while_senders_and_relays_are_killed() {
         open(&clients[0], name, EACH).await.unwrap();
     }
     let sent_all = Arc::new(AtomicBool::new(false));
-    // Two relays of each account, which get in each other's way, and live for some milliseconds.
+    // Two relays of each account, which conflict with each other, and are killed after some
+    // milliseconds.
     let relays = side_by_side(8, |task| {
         let (clients, sent_all) = (Arc::clone(&clients), Arc::clone(&sent_all));
         async move {
@@ -61,14 +62,15 @@ async fn money_arrives_once_while_senders_and_relays_are_killed() {
                         to: NAMES[(task + 1 + number % 3) % 4].to_owned(),
                         cents: fastrand::u32(1..2_500),
                     };
-                    // Who got no answer asks again, elsewhere.
+                    // A payer without an answer sends again, by another client.
                     let mut client = task;
                     let enough = loop {
                         client += 1;
                         let asked = send(&clients[client % 4], &message);
                         match tokio::time::timeout(soon(8_000), asked).await {
                             Ok(Ok(answer)) => break answer,
-                            // An earlier one was told "not enough", and is not yet silent.
+                            // An earlier attempt was answered "not enough", and may still be in
+                            // flight.
                             Ok(Err(error)) => assert_eq!(error.kind(), ErrorKind::Aborted, "{error}"),
                             Err(_) => {}
                         }
@@ -90,7 +92,7 @@ async fn money_arrives_once_while_senders_and_relays_are_killed() {
         "too few were killed: {killed:?}"
     );
 
-    // What the killed have sent may still be on its way for a moment.
+    // Requests of the killed relays may still be in flight for a moment.
     let whole = EACH * NAMES.len() as i64;
     eventually("the killed are silent", async || {
         let (cents, _) = total(&clients[0], &NAMES).await.unwrap();
@@ -152,7 +154,7 @@ async fn a_crash_between_any_two_steps_is_mended_by_the_next_relay() {
     assert!(!deliver(other, &one).await.unwrap());
     relay(other, "eve").await.unwrap();
     forget(bank, &one).await.unwrap();
-    // One that read the outbox long ago, and wakes up.
+    // A relay that has read the outbox long ago and continues now.
     assert!(!deliver(bank, &one).await.unwrap());
     assert!(!send(bank, &message("two", 701)).await.unwrap());
     assert_eq!(total(bank, &names).await.unwrap(), (2_000, 0));

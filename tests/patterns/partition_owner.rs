@@ -32,7 +32,7 @@ async fn log_has_no_gap_and_no_late_entry_while_owners_fail() {
                 .unwrap();
             let (mut entries, mut late) = (0, 0);
             while written.load(Ordering::Relaxed) < ENTRIES {
-                // Not renewed: an owner that stands still loses it.
+                // The lease is not renewed: an owner that is suspended loses it.
                 let lease = Duration::from_millis(600);
                 let request = locks.lock("load", OWNER).unwrap().ttl(lease);
                 let guard = request.wait(Duration::from_secs(30)).acquire().await.unwrap();
@@ -90,7 +90,7 @@ async fn moved_owner_writes_no_more_and_frees_the_shard() {
     let mut second = Owner::become_owner(bob.0, bob.1, "small", patience)
         .await
         .unwrap();
-    // What it believes to be the next is the second's.
+    // The first owner has lost the lock, and its next number belongs to the second.
     assert_eq!(first.append("late").await.unwrap(), None);
     assert_eq!(second.append("two").await.unwrap(), Some(2));
     assert_eq!(first.finish("later").await.unwrap(), None);

@@ -31,7 +31,7 @@ async fn closed_buckets_summary_is_final_and_matches_its_events() {
                     if added == Added::Now {
                         accepted[hour].0 += 1;
                         accepted[hour].1 += i64::from(size);
-                        // As one does who got no answer, also when it is closed by now.
+                        // Sent again, as after a lost answer, also if the bucket is closed by now.
                         let again = add(&clients[(task + 1) % 4], hours[hour], &event, size).await;
                         assert_eq!(again.unwrap(), Added::Before);
                     }

@@ -12,7 +12,7 @@ use crate::{Pattern, side_by_side, watched};
 const NAMES: [&str; 5] = ["anna", "bert", "cora", "dirk", "edna"];
 const EACH: u64 = 1_000;
 
-/// Asks until it is told; whoever gives up has changed nothing.
+/// Repeats the request until it is answered; an attempt that gives up has changed nothing.
 async fn pay(
     bank: &PartitionedTable,
     request: &TransactionId,
@@ -46,7 +46,7 @@ async fn no_balance_is_below_zero_and_every_snapshot_has_the_same_sum() {
                 let any = || NAMES[fastrand::usize(..NAMES.len())];
                 let (between, cents) = ((any(), any()), fastrand::u64(1..900));
                 let request = TransactionId::unique();
-                // The same request twice, at once and by two clients.
+                // The same request twice, concurrently and by two clients.
                 let both = futures::join!(
                     pay(&clients[task % 3], &request, between, cents),
                     pay(&clients[(task + 1) % 3], &request, between, cents)

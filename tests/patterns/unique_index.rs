@@ -14,7 +14,7 @@ async fn users_and_index_match_under_contention_for_few_emails() {
     let work = side_by_side(12, |task| {
         let clients = Arc::clone(&clients);
         async move {
-            // Two tasks for each user, so that a user changes under the hands of the other.
+            // Two tasks for each user, so that a user changes between a task's read and its commit.
             let (client, user) = (&clients[task % 4], format!("user{}", task / 2));
             let (mut set, mut taken) = (0, 0);
             for _ in 0..25 {
@@ -38,6 +38,6 @@ async fn users_and_index_match_under_contention_for_few_emails() {
         .iter()
         .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     assert!(set > 20 && taken > 20, "{set} set, {taken} taken");
-    // Eight e-mails, six users: each has got one in the end.
+    // Eight e-mails, six users: in the end each user has one.
     assert_eq!(checked_users(&clients[0], "load").await.unwrap().len(), 6);
 }

@@ -14,7 +14,7 @@ const LEASE: Duration = Duration::from_millis(400);
 async fn each_job_is_done_once_while_workers_die_and_stall() {
     let pattern = Pattern::new("work_queue", run).await;
     let clients = Arc::new(pattern.clients().await);
-    // Put by two at once.
+    // Two tasks put each job.
     let put = side_by_side(2, |task| {
         let clients = Arc::clone(&clients);
         async move {

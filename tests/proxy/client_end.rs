@@ -1,4 +1,4 @@
-//! The stream that the client gets.
+//! The client's end of a proxied stream.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 use super::Shared;
 
-/// One end of a pipe whose other end the relay has. Open until the client lets go of it.
+/// One end of a pipe whose other end the relay has. It is open until the client drops it.
 pub(super) struct ClientEnd {
     pipe: DuplexStream,
     service: ServiceKind,
@@ -31,7 +31,8 @@ impl ClientEnd {
         }
     }
 
-    /// How many bytes this write takes before the stream breaks, if it is the one that shall.
+    /// Returns how many bytes this write takes before the stream breaks, if this is the write that
+    /// must break it.
     fn write_limit(&self) -> Option<usize> {
         match self.service {
             ServiceKind::Client => self.shared.break_write.lock().unwrap().take(),

@@ -1,4 +1,4 @@
-//! The frames of HBase's protocol, as far as a proxy must know them.
+//! The frames of HBase's protocol, as far as a proxy needs them.
 
 use std::io;
 
@@ -6,13 +6,13 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The column by which a `Multi` is known that proves conditions.
+/// The column that identifies a `Multi` as a probe for conditions.
 const PROBE: &[u8] = b"hbase-txn.probe";
 
-/// `HBas`, the version, the way of authentication.
+/// `HBas`, the version, the authentication method.
 const PREAMBLE: usize = 6;
 
-/// What a request says of itself before its message.
+/// The header of a request, before its message.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RequestHeader {
     #[prost(uint32, optional, tag = "1")]
@@ -21,7 +21,7 @@ pub(super) struct RequestHeader {
     pub(super) method_name: Option<String>,
 }
 
-/// What an answer says of itself before its message.
+/// The header of an answer, before its message.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ResponseHeader {
     #[prost(uint32, optional, tag = "1")]
@@ -38,7 +38,7 @@ struct Exception {
     stack_trace: String,
 }
 
-/// A `Multi`, as a server knows it that knows no conditions.
+/// A `Multi` as decoded by a server that does not know conditions.
 #[derive(Message)]
 struct MultiRequest {
     #[prost(message, repeated, tag = "1")]
@@ -55,7 +55,7 @@ struct RegionAction {
     actions: Vec<Bytes>,
 }
 
-/// What the rule knows a request by.
+/// Returns the name by which the rule identifies a request.
 pub(super) fn method(frame: &Bytes, method: Option<String>) -> String {
     let is_probe = || frame.windows(PROBE.len()).any(|part| part == PROBE);
     match method {
@@ -64,7 +64,7 @@ pub(super) fn method(frame: &Bytes, method: Option<String>) -> String {
     }
 }
 
-/// The frame of a `Multi` without its conditions.
+/// Returns the frame of a `Multi` without its conditions.
 pub(super) fn without_conditions(frame: &Bytes) -> io::Result<Bytes> {
     let mut rest = frame.slice(4..);
     let header: Bytes = delimited(&mut rest)?;
@@ -78,13 +78,13 @@ pub(super) fn without_conditions(frame: &Bytes) -> io::Result<Bytes> {
     Ok([&length.to_be_bytes(), &changed[..]].concat().into())
 }
 
-/// Takes a message with its length in front off the bytes.
+/// Removes a length-prefixed message from the bytes.
 fn delimited(bytes: &mut Bytes) -> io::Result<Bytes> {
     let length = prost::decode_length_delimiter(&mut *bytes).map_err(io::Error::other)?;
     Ok(bytes.split_to(length))
 }
 
-/// The answer of a server whose region takes no writes at the moment.
+/// The answer of a server whose region is too busy for writes.
 pub(super) fn too_busy(call_id: Option<u32>) -> Bytes {
     let class = "org.apache.hadoop.hbase.RegionTooBusyException";
     let header = ResponseHeader {
@@ -101,7 +101,7 @@ pub(super) fn too_busy(call_id: Option<u32>) -> Bytes {
     frame.freeze()
 }
 
-/// The opening of a connection: the preamble, and the connection header in a frame.
+/// Returns the beginning of a connection: the preamble, and the connection header in a frame.
 pub(super) async fn opening(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Bytes> {
     let mut preamble = [0; PREAMBLE];
     stream.read_exact(&mut preamble).await?;

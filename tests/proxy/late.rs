@@ -1,4 +1,4 @@
-//! Requests that reach the server when everybody has given them up.
+//! Requests that reach the server after their callers have given them up.
 
 use std::{
     io,
@@ -12,11 +12,11 @@ use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
 use super::{Shared, frames};
 
-/// How long a server may take to answer; a region that is busy for longer fails the test by other
-/// means.
+/// The time limit of a server's answer. A region that is busy for longer makes the test fail in
+/// other ways.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A request, and what its connection began with.
+/// A request, and the preamble of its connection.
 #[derive(Clone)]
 pub(super) struct Late {
     pub(super) server: SocketAddr,
@@ -25,7 +25,7 @@ pub(super) struct Late {
 }
 
 impl Late {
-    /// Hands the request over by a connection of its own, and waits until the server has answered.
+    /// Sends the request over its own connection, and waits until the server has answered.
     pub(super) async fn deliver(self) -> io::Result<()> {
         let delivery = async {
             let mut server = TcpStream::connect(self.server).await?;
@@ -36,13 +36,13 @@ impl Late {
         timeout(PATIENCE, delivery).await?
     }
 
-    /// The same after a while, behind everybody's back.
+    /// Does the same after a delay, in the background.
     pub(super) fn deliver_after(self, time: Duration, shared: &Arc<Shared>) {
         let shared = Arc::clone(shared);
         shared.under_way.fetch_add(1, Ordering::AcqRel);
         tokio::spawn(async move {
             tokio::time::sleep(time).await;
-            // A server that died meanwhile never gets it.
+            // A server that has died meanwhile never gets it.
             let _ = self.deliver().await;
             shared.under_way.fetch_sub(1, Ordering::AcqRel);
         });

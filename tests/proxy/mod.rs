@@ -1,16 +1,16 @@
-//! A fault proxy between client and real servers, put in by the client's own `Connector` hook.
+//! A fault proxy between client and real servers, inserted by the client's own `Connector` hook.
 //!
-//! It runs in the test's process: each stream that the client dials is a pipe to a relay, which
-//! knows HBase's frames, asks the rule what to do with each request, and carries the rest to the
+//! It runs in the test's process: each stream that the client dials is a pipe to a relay. The relay
+//! decodes HBase's frames, applies the rule to each request, and forwards all other bytes to the
 //! server and back unchanged.
 //!
 //! | file | what |
 //! |---|---|
-//! | `frames` | cuts requests and answers out of a stream, and reads what the rule wants to know of them |
-//! | `mutations` | the mutations that a request carries |
-//! | `relay` | one connection: both directions, and what the rule does to them |
-//! | `late` | requests that reach the server when everybody has given them up |
-//! | `client_end` | the stream that the client gets; its writes can be made to fail |
+//! | `frames` | splits a stream into requests and answers, and decodes the parts that the rule uses |
+//! | `mutations` | the mutations in a request |
+//! | `relay` | one connection: both directions, and the effects of the rule |
+//! | `late` | requests that reach the server after their callers have given them up |
+//! | `client_end` | the client's end of the stream; its writes can be made to fail |
 
 mod client_end;
 mod frames;
@@ -37,18 +37,18 @@ use client_end::ClientEnd;
 use late::Late;
 use mutations::SentMutation;
 
-/// The name of a `Multi` that proves that a server honours conditions.
+/// The name of a `Multi` that probes whether a server honours conditions.
 pub(crate) const PROBE: &str = "Multi, to prove conditions";
 
 /// A request, as the rule sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) service: ServiceKind,
-    /// The port of the server that it is for.
+    /// The server's port.
     pub(crate) port: u16,
-    /// Of a `Multi` that proves that the server honours conditions, [`PROBE`].
+    /// For a `Multi` that probes whether the server honours conditions: [`PROBE`].
     pub(crate) method: String,
-    /// How many requests of this method came before it.
+    /// The number of earlier requests of this method.
     pub(crate) earlier: usize,
     frame: Bytes,
 }
@@ -60,43 +60,44 @@ impl Request {
     }
 }
 
-/// What is done with a request and its answer.
+/// The treatment of a request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Pass,
-    /// The server does it; nobody hears of it.
+    /// The server performs it, and its answer is dropped.
     DropAnswer,
     /// The server never sees it.
     DropRequest,
-    /// The server never sees it, and the client is answered that the region is too busy.
+    /// The server never sees it, and the client gets the answer that the region is too busy.
     Refuse,
     DelayRequest(Duration),
     DelayAnswer(Duration),
     /// The server gets it twice, and answers twice.
     Duplicate,
-    /// The server gets it so much later, by a connection of its own: it arrives whatever becomes of
-    /// this one, and nobody hears the answer.
+    /// The server gets it after this delay, over its own connection: independent of this
+    /// connection, and without an answer to the client.
     Detour(Duration),
-    /// The server gets it at once, and so much later again, by a connection of its own.
+    /// The server gets it at once, and again after this delay, over its own connection.
     Again(Duration),
-    /// The server gets it when it is [released](Proxy::release), by a connection of its own.
+    /// The server gets it when it is [released](Proxy::release), over its own connection.
     Hold,
-    /// The connection ends before the server gets anything of the request.
+    /// The connection closes before the server gets any byte of the request.
     CutBeforeRequest,
-    /// The connection ends with half the request at the server.
+    /// The connection closes with half the request at the server.
     CutInRequest,
-    /// The connection ends as soon as the server has the request, which it may do or not.
+    /// The connection closes as soon as the server has the request, which it may or may not
+    /// perform.
     CutAfterRequest,
-    /// The server does it, and the connection ends in place of its answer.
+    /// The server performs it, and the connection closes instead of its answer.
     CutBeforeAnswer,
-    /// The server does it, and the connection ends with half the answer at the client.
+    /// The server performs it, and the connection closes with half the answer at the client.
     CutInAnswer,
-    /// From now on nothing passes on this connection, and it stays open.
+    /// This connection forwards no more bytes, and stays open.
     Blackhole,
-    /// The server does it, and nothing passes on this connection any more.
+    /// The server performs it, and this connection forwards no more bytes.
     BlackholeAnswers,
-    /// The same as [`Blackhole`](Self::Blackhole), but the server gets the request so much later,
-    /// by a connection of its own.
+    /// The same as [`Blackhole`](Self::Blackhole), but the server gets the request after this
+    /// delay, over its own connection.
     BlackholeUntil(Duration),
     /// The server gets the `Multi` without its conditions, as if it did not know them.
     DropConditions,
@@ -104,7 +105,7 @@ pub(crate) enum Action {
 
 type Rule = Box<dyn FnMut(&Request) -> Action + Send>;
 
-/// The proxy: a connector for the client, and the test's hand on it.
+/// The proxy: a connector for the client, with controls for the test.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     shared: Arc<Shared>,
@@ -115,17 +116,17 @@ struct Shared {
     requests: Mutex<HashMap<String, usize>>,
     open: AtomicUsize,
     dialled: AtomicUsize,
-    /// How many of the next dials fail.
+    /// The number of next dials that fail.
     refused_dials: AtomicUsize,
-    /// The next write to a region server takes so many bytes and then fails.
+    /// The number of bytes that the next write to a region server takes before it fails.
     break_write: Mutex<Option<usize>>,
     held: Mutex<Vec<Late>>,
-    /// How many requests are still on their detour.
+    /// The number of requests that are still delayed or held.
     under_way: AtomicUsize,
 }
 
 impl Proxy {
-    /// A proxy that lets everything pass.
+    /// Creates a proxy that forwards everything.
     pub(crate) fn new() -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -141,12 +142,12 @@ impl Proxy {
         }
     }
 
-    /// Decides from now on over every request, on old connections and new ones.
+    /// Applies this rule to every request from now on, on old connections and new ones.
     pub(crate) fn rule(&self, rule: impl FnMut(&Request) -> Action + Send + 'static) {
         *self.shared.rule.lock().unwrap() = Box::new(rule);
     }
 
-    /// Does this to the next request of a method, and lets all others pass.
+    /// Applies this fault to the next request of a method, and forwards all others.
     pub(crate) fn once(&self, method: &'static str, action: Action) {
         let mut left = Some(action);
         self.rule(move |request| match request.method == method {
@@ -159,7 +160,7 @@ impl Proxy {
         self.rule(|_| Action::Pass);
     }
 
-    /// Makes the next write to a region server take so many bytes and then fail.
+    /// Makes the next write to a region server take this many bytes and then fail.
     pub(crate) fn break_next_write_after(&self, bytes: usize) {
         *self.shared.break_write.lock().unwrap() = Some(bytes);
     }
@@ -168,13 +169,13 @@ impl Proxy {
         self.shared.refused_dials.store(count, Ordering::Relaxed);
     }
 
-    /// How many requests are on a detour, or were answered by nobody yet.
+    /// Returns the number of requests that are delayed, held or not answered yet.
     pub(crate) fn under_way(&self) -> usize {
         self.shared.under_way.load(Ordering::Acquire)
     }
 
-    /// Hands the held requests over to the servers, and waits until they are done. Returns how many
-    /// were answered: a server that is gone does not.
+    /// Sends the held requests to the servers, and waits until they are done. Returns the number of
+    /// answered requests: a server that has died does not answer.
     pub(crate) async fn release(&self) -> usize {
         let held = std::mem::take(&mut *self.shared.held.lock().unwrap());
         let mut answered = 0;
@@ -184,7 +185,8 @@ impl Proxy {
         answered
     }
 
-    /// How many whole requests of a method the client has handed over, over all connections.
+    /// Returns the number of whole requests of a method that the client has sent, over all
+    /// connections.
     pub(crate) fn requests(&self, method: &str) -> usize {
         self.shared
             .requests
@@ -195,12 +197,12 @@ impl Proxy {
             .unwrap_or(0)
     }
 
-    /// How many connections the client holds open.
+    /// Returns the number of open connections of the client.
     pub(crate) fn open(&self) -> usize {
         self.shared.open.load(Ordering::Relaxed)
     }
 
-    /// How many connections were ever made.
+    /// Returns the number of connections that were ever opened.
     pub(crate) fn dialled(&self) -> usize {
         self.shared.dialled.load(Ordering::Relaxed)
     }

@@ -1,9 +1,9 @@
-//! The mutations that a request carries, by the numbers of their fields.
+//! The mutations in a request, by the numbers of their fields.
 
 use bytes::{Buf, Bytes};
 use prost::{Message, encoding::decode_varint};
 
-/// A mutation, as far as the tests must know it.
+/// A mutation, as far as the tests need it.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SentMutation {
     #[prost(bytes = "bytes", tag = "1")]
@@ -12,7 +12,7 @@ pub(crate) struct SentMutation {
     durability: i32,
 }
 
-/// HBase's numbers.
+/// The numbers of HBase's `MutationProto.Durability`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub(crate) enum Durability {
@@ -59,7 +59,7 @@ struct MutateRowsRequest {
     mutations: Vec<SentMutation>,
 }
 
-/// The mutations in the frame of a request; none of other methods.
+/// Returns the mutations in the frame of a request; none for other methods.
 pub(super) fn of_request(method: &str, frame: &Bytes) -> Vec<SentMutation> {
     let mut message = frame.slice(4..);
     let header = decode_varint(&mut message).unwrap();

@@ -27,21 +27,21 @@ use super::{
     late::Late,
 };
 
-/// What the writing half of a direction is told.
+/// An instruction for the writing half of a direction.
 enum Order {
     Write(Bytes),
     Cut,
 }
 
-/// What both directions of one connection know.
+/// The state that both directions of one connection share.
 #[derive(Default)]
 struct Link {
-    /// What is to become of the next answer to a call.
+    /// The treatment of the next answer to a call.
     answers: Mutex<HashMap<u32, Action>>,
     blackhole: AtomicBool,
 }
 
-/// Carries one connection until an end closes it or the rule cuts it.
+/// Relays one connection until one end closes it or the rule cuts it.
 pub(super) async fn relay(
     shared: Arc<Shared>,
     service: ServiceKind,
@@ -59,8 +59,8 @@ pub(super) async fn relay(
     let outboxes = (server_orders, client_orders.clone());
     let requests = requests(&shared, &link, (service, address), from_client, outboxes);
     let answers = answers(&link, from_server, client_orders);
-    // A reader that ends drops its sender, so that the writer carries out what is left before it
-    // ends.
+    // A reader that ends drops its sender, so the writer performs the remaining instructions before
+    // it ends.
     let reading = async {
         let _ = futures::join!(requests, answers);
         pending::<()>().await;
@@ -163,7 +163,7 @@ async fn answers(
     }
 }
 
-/// Writes as it is told; the connection is over when it returns.
+/// Writes as instructed; when it returns, the connection is closed.
 async fn obey(mut inbox: UnboundedReceiver<Order>, mut to: impl AsyncWrite + Unpin) {
     while let Some(Order::Write(bytes)) = inbox.recv().await {
         if to.write_all(&bytes).await.is_err() {
@@ -172,7 +172,7 @@ async fn obey(mut inbox: UnboundedReceiver<Order>, mut to: impl AsyncWrite + Unp
     }
 }
 
-// A direction that is over takes no more orders; nobody misses them.
+// A direction that has ended accepts no instructions, and none are needed.
 
 fn write(to: &UnboundedSender<Order>, bytes: Bytes) {
     let _ = to.send(Order::Write(bytes));

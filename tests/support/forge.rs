@@ -1,4 +1,4 @@
-//! Messages that the library itself would never send, by the numbers of their fields.
+//! Messages that the library would never send, by the numbers of their fields.
 
 use bytes::Bytes;
 use hbase_txn::EndpointCall;
@@ -38,8 +38,7 @@ struct Column {
 
 const PUT: i32 = 2;
 
-/// A transaction that nobody has checked, on the region of `at`: puts of `q`, each a row and a
-/// family.
+/// An unchecked transaction on the region of `at`: puts of `q`, each a row and a family.
 pub(crate) fn transaction(at: &'static str, puts: &[(&'static str, &'static str)]) -> EndpointCall {
     let mutations = puts
         .iter()

@@ -1,4 +1,4 @@
-//! A port that leads to a server, or to nothing good.
+//! A forwarder to a server, and ports where no server listens.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use tokio::{
     time::sleep,
 };
 
-/// Forwards a port of this machine to a server, until it is dropped.
+/// Forwards a port of this machine to a server until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Forwarder {
     pub(crate) port: u16,
@@ -26,26 +26,27 @@ pub(crate) struct Forwarder {
 
 #[derive(Debug, Default)]
 struct Switches {
-    /// Answers are thrown away.
+    /// Answers are dropped.
     mute: AtomicBool,
-    /// The next answer is replaced by what no HBase would say, and everything behind it left out.
+    /// The next answer is replaced by bytes that no HBase would send, and the rest of it is
+    /// dropped.
     garble: AtomicBool,
-    /// Answers are kept back as long as this is so.
+    /// Answers are held while this is set.
     held: AtomicBool,
-    /// How many requests came: what a client writes at once is one.
+    /// The number of requests; the bytes that a client writes at once count as one.
     asked: AtomicUsize,
-    /// How many answers came from the server: what it writes at once is one.
+    /// The number of answers from the server. Bytes that it writes at once count as one.
     answered: AtomicUsize,
-    /// The request of this number is kept back as long as this is so.
+    /// The request of this number is held while this is set.
     stop: AtomicUsize,
-    /// In place of the next request with these words the server sees the connection end.
+    /// The connection to the server closes instead of the next request with these words.
     hang_up: Mutex<Option<&'static str>>,
-    /// Requests with these words never come to the server.
+    /// Requests with these words are dropped.
     lose: Mutex<Option<&'static str>>,
     accepted: AtomicUsize,
-    /// What serves the connections.
+    /// The tasks that serve the connections.
     links: Mutex<Vec<AbortHandle>>,
-    /// Nothing passes on the connections up to this number.
+    /// The connections up to this number forward no bytes.
     silent: AtomicUsize,
 }
 
@@ -53,7 +54,7 @@ struct Switches {
 #[derive(Clone)]
 struct Link {
     number: usize,
-    /// The server's port, and the one that clients are told in its place.
+    /// The server's port, and the port that replaces it in answers to clients.
     renamed: Option<(u16, u16)>,
     switches: Arc<Switches>,
 }
@@ -69,8 +70,8 @@ impl Forwarder {
         Self::start(server, false).await
     }
 
-    /// Stands in front of a server for clients that dial as they are told: in the server's answers
-    /// its port is replaced by the forwarder's. Both have five digits.
+    /// Starts a forwarder for clients that dial the addresses in the server's answers: its port is
+    /// replaced by the forwarder's there. Both have five digits.
     pub(crate) async fn in_front_of(server: u16) -> Self {
         Self::start(server, true).await
     }
@@ -88,55 +89,54 @@ impl Forwarder {
         }
     }
 
-    /// From now on the client hears nothing.
+    /// Sets whether answers are dropped.
     pub(crate) fn mute(&self, mute: bool) {
         self.switches.mute.store(mute, Ordering::SeqCst);
     }
 
-    /// Nothing passes any more on the connections that there are, in neither direction; they stay
-    /// open.
+    /// The present connections forward no more bytes in either direction; they stay open.
     pub(crate) fn silence_existing(&self) {
         self.switches.silent.store(self.accepted(), Ordering::SeqCst);
     }
 
-    /// As long as this is so the client hears nothing; then it hears all that was said.
+    /// Sets whether answers are held; afterwards all of them are sent.
     pub(crate) fn hold(&self, held: bool) {
         self.switches.held.store(held, Ordering::SeqCst);
     }
 
-    /// Instead of the next answer the client hears nonsense.
+    /// Replaces the next answer by nonsense.
     pub(crate) fn garble(&self) {
         self.switches.garble.store(true, Ordering::SeqCst);
     }
 
-    /// The request behind the next so many is kept back, until another number is named.
+    /// Holds the request after this many others, until another number is set.
     pub(crate) fn stop_behind(&self, more: usize) {
         self.switches
             .stop
             .store(self.asked() + more + 1, Ordering::SeqCst);
     }
 
-    /// Whether a request is kept back.
+    /// Returns whether a request is held.
     pub(crate) fn has_stopped(&self) -> bool {
         self.asked() == self.switches.stop.load(Ordering::SeqCst)
     }
 
-    /// No request is kept back any more.
+    /// Releases the held request.
     pub(crate) fn go_on(&self) {
         self.switches.stop.store(0, Ordering::SeqCst);
     }
 
-    /// The connection ends at the next request that has these words, once.
+    /// Closes the connection at the next request that has these words, once.
     pub(crate) fn hang_up_at(&self, words: &'static str) {
         *self.switches.hang_up.lock().unwrap() = Some(words);
     }
 
-    /// From now on requests that have these words are thrown away.
+    /// From now on requests with these words are dropped.
     pub(crate) fn lose(&self, words: &'static str) {
         *self.switches.lose.lock().unwrap() = Some(words);
     }
 
-    /// From now on connections are refused; those that there are have ended.
+    /// Closes all connections, and refuses new ones.
     pub(crate) async fn refuse(&mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
@@ -151,12 +151,12 @@ impl Forwarder {
         self.task = listen(listener, self.server, false, Arc::clone(&self.switches));
     }
 
-    /// How many requests came.
+    /// Returns the number of requests.
     pub(crate) fn asked(&self) -> usize {
         self.switches.asked.load(Ordering::SeqCst)
     }
 
-    /// How many answers came.
+    /// Returns the number of answers.
     pub(crate) fn answered(&self) -> usize {
         self.switches.answered.load(Ordering::SeqCst)
     }
@@ -172,7 +172,7 @@ impl Drop for Forwarder {
     }
 }
 
-/// Serves the connections of a listener.
+/// Accepts the connections of a listener.
 fn listen(listener: TcpListener, server: u16, rename: bool, switches: Arc<Switches>) -> JoinHandle<()> {
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -193,7 +193,7 @@ fn listen(listener: TcpListener, server: u16, rename: bool, switches: Arc<Switch
     })
 }
 
-/// Hands requests on.
+/// Forwards requests.
 async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, link: Link) {
     let switches = &link.switches;
     let mut buffer = vec![0; 64 << 10];
@@ -213,7 +213,7 @@ async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, link: Link) {
             continue;
         }
         if switches.hang_up.lock().unwrap().take_if(has).is_some() {
-            // The server ends its side then, and the client sees that.
+            // The server then closes its end, and the client sees that.
             return;
         }
         if to.write_all(&buffer[..count]).await.is_err() {
@@ -222,7 +222,7 @@ async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, link: Link) {
     }
 }
 
-/// Hands answers on.
+/// Forwards answers.
 async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, link: Link) {
     let switches = &link.switches;
     let mut buffer = vec![0; 64 << 10];
@@ -249,8 +249,8 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, link: Link) {
     }
 }
 
-/// Replaces a port behind the address of this machine: in a `ServerName`, and in the text that
-/// `hbase:meta` has.
+/// Replaces a port after the address of this machine: in a `ServerName`, and in the text of
+/// `hbase:meta`.
 fn rename(bytes: &mut [u8], from: u16, to: u16) {
     const HOST: &[u8] = b"127.0.0.1";
     let forms = |port: u16| {
@@ -271,7 +271,8 @@ fn rename(bytes: &mut [u8], from: u16, to: u16) {
     }
 }
 
-/// A port where something else than HBase listens: it says this to everyone, and then nothing.
+/// Returns a port where another program than HBase listens: it sends these bytes to each client,
+/// and then nothing.
 pub(crate) async fn stranger(greeting: &'static [u8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -288,7 +289,7 @@ pub(crate) async fn stranger(greeting: &'static [u8]) -> u16 {
     port
 }
 
-/// A port where nothing listens.
+/// Returns a port where no program listens.
 pub(crate) async fn nobody() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap().port()

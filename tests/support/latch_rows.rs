@@ -1,4 +1,4 @@
-//! Latch tables, and the rows that latches have in them.
+//! Latch tables, and the rows of latches.
 
 use bytes::Bytes;
 use hbase_txn::{
@@ -8,7 +8,7 @@ use hbase_txn::{
 
 use super::table::TestTable;
 
-/// A latch table of so many regions, as it is made here, or as the Java library makes it.
+/// A latch table with this number of regions, as this library or the Java library creates it.
 pub(crate) async fn latch_table(
     connection: &Connection,
     what: &str,
@@ -26,7 +26,7 @@ pub(crate) async fn latch_table(
     table
 }
 
-/// Another process's latches of a client, as far as HBase can tell.
+/// The latches of a client in another process, as HBase sees them.
 pub(crate) async fn latch_manager(
     connection: &Connection,
     table: &TableName,

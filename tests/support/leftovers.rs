@@ -1,4 +1,4 @@
-//! What a piece of work leaves running: tasks, and threads.
+//! Counts the tasks and threads that some work leaves running.
 
 use std::{fs, thread, time::Duration};
 
@@ -9,22 +9,22 @@ use tokio::{
 
 use super::eventually;
 
-/// Work on a thread and a runtime of its own, whose threads are known by their name from those of
-/// other tests. One that the work begins without a name gets this one too.
+/// Work on its own thread and runtime, whose threads have a distinct name. Threads that the work
+/// starts without a name inherit it.
 pub(crate) struct Leftovers {
     name: String,
     tasks: usize,
 }
 
 impl Leftovers {
-    /// Does work that can count what it leaves.
+    /// Runs work that can count the tasks and threads that it leaves.
     pub(crate) fn of(work: impl AsyncFnOnce(Self) + Send) {
-        // Linux shows 15 bytes of it.
+        // Linux shows the first 15 bytes of it.
         let name = format!("left-{:08x}", fastrand::u32(..));
         thread::scope(|scope| {
             let working = thread::Builder::new().name(name.clone()).spawn_scoped(scope, || {
                 let mut builder = Builder::new_current_thread();
-                // Threads that wait for work are soon gone.
+                // Idle blocking threads exit soon.
                 let builder = builder
                     .thread_name(&name)
                     .thread_keep_alive(Duration::from_millis(50));
@@ -38,17 +38,18 @@ impl Leftovers {
         });
     }
 
-    /// What runs now is not what is left.
+    /// Counts from now on: tasks that run now are not leftovers.
     pub(crate) fn begin(&mut self) {
         self.tasks = alive();
     }
 
-    /// How many tasks run besides those that ran at the beginning.
+    /// Returns the number of tasks in addition to those that ran at the beginning.
     fn tasks(&self) -> usize {
         alive().saturating_sub(self.tasks)
     }
 
-    /// Waits until there are no more tasks than at the beginning, and no thread but the work's own.
+    /// Waits until there are no more tasks than at the beginning, and no thread except the work's
+    /// own.
     pub(crate) async fn none(&self) {
         eventually("nothing is left running", async || {
             (self.tasks() == 0 && self.threads() == 1).then_some(())
@@ -56,7 +57,7 @@ impl Leftovers {
         .await;
     }
 
-    /// Aborts tasks of the work when all of them wait for one that waits on their behalf.
+    /// Aborts waiting tasks once a further task works on their behalf.
     pub(crate) async fn abandon<T>(&self, waiting: Vec<JoinHandle<T>>) {
         eventually("all wait", async || (self.tasks() > waiting.len()).then_some(())).await;
         for waiting in waiting {
@@ -68,7 +69,7 @@ impl Leftovers {
     fn threads(&self) -> usize {
         let threads = fs::read_dir("/proc/self/task").unwrap();
         let names = threads.filter_map(|thread| {
-            // One that has ended meanwhile has no name.
+            // A thread that has exited meanwhile has no name.
             fs::read_to_string(thread.unwrap().path().join("comm")).ok()
         });
         names.filter(|name| name.trim_end() == self.name).count()

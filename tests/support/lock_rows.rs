@@ -1,4 +1,4 @@
-//! Lock tables, and the rows that locks have in them.
+//! Lock tables, and the rows of locks.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hbase_txn::{
@@ -11,8 +11,7 @@ use super::table::TestTable;
 /// The farm of all locks of the tests.
 pub(crate) const FARM: &str = "fra";
 
-/// A lock table of so many regions, as it is made for locks that Java clients share, or for ours
-/// alone.
+/// A lock table with this number of regions, for locks shared with Java clients or without them.
 pub(crate) async fn lock_table(
     connection: &Connection,
     what: &str,
@@ -30,7 +29,7 @@ pub(crate) async fn lock_table(
     table
 }
 
-/// Another process's locks of a client, as far as HBase can tell.
+/// The locks of a client in another process, as HBase sees them.
 pub(crate) async fn lock_manager(connection: &Connection, table: &TableName, client: &str) -> LockManager {
     LockManagerOptions::new(client)
         .farm(FARM)
@@ -51,7 +50,7 @@ pub(crate) fn lock_row(client: &str, id: &str) -> Bytes {
     [&[prefix][..], key.as_bytes()].concat().into()
 }
 
-/// The row beside it that clients of this library exclude each other with.
+/// The companion row, by which clients of this library exclude each other.
 pub(crate) fn companion_row(client: &str, id: &str) -> Bytes {
     [&lock_row(client, id)[..], b"\xff_own"].concat().into()
 }
@@ -68,8 +67,7 @@ pub(crate) fn held_cell(token: u128, ttl: u64, holder: &str) -> Bytes {
     value.freeze()
 }
 
-/// The owner cell of a lock that was given back, and under which something may live for so many
-/// milliseconds.
+/// The owner cell of a released lock, over cells that may live for this many milliseconds.
 pub(crate) fn free_cell(ttl: u64) -> Bytes {
     let mut value = BytesMut::new();
     value.put_u8(0);
@@ -77,8 +75,8 @@ pub(crate) fn free_cell(ttl: u64) -> Bytes {
     value.freeze()
 }
 
-/// The TTL, in milliseconds, that the owner cell of a hold says, be what lay under it in front of
-/// that or not.
+/// The TTL, in milliseconds, in the owner cell of a hold, with or without a record of the cells
+/// below in front of it.
 pub(crate) fn ttl_of(mut held: &[u8]) -> u64 {
     if held[0] == 0 {
         held.advance(9);

@@ -1,17 +1,17 @@
-//! What tests against a real HBase have in common: finding it, tables that go away, waiting, and
-//! what stands between client and server.
+//! Shared by the tests against a real HBase: finding the cluster, temporary tables, waiting, and
+//! programs between client and server.
 //!
 //! | file | what |
 //! |---|---|
-//! | `table` | tables of a test's own, and tables that the tests of a file share |
+//! | `table` | tables of one test, and tables that the tests of a file share |
 //! | `lock_rows` | lock tables, and the rows of locks |
-//! | `spy` | a connector that counts dials and calls, and can lead elsewhere |
-//! | `forwarder` | a port that leads to a server, and can be told to misbehave |
-//! | `forge` | messages that the library itself would never send |
-//! | `leftovers` | what a piece of work leaves running |
-//! | `java` | the Java lock and latch libraries, played by a program of ours |
+//! | `spy` | a connector that counts dials and calls, and can redirect them |
+//! | `forwarder` | a port that forwards to a server, and can be made to misbehave |
+//! | `forge` | messages that the library would never send |
+//! | `leftovers` | counts of tasks and threads that some work leaves running |
+//! | `java` | the Java lock and latch libraries, run by a Java program |
 //!
-//! Never green by absence: without a server every test fails, and says what to do.
+//! No test passes without a server: each fails with an instruction.
 
 #![allow(
     dead_code,
@@ -44,9 +44,9 @@ use self::{forwarder::Forwarder, spy::Spy};
 
 /// The name of the standalone cluster that the suite runs on.
 const STANDALONE: &str = "HBASE_TXN_TEST_STANDALONE";
-/// The names of clusters, one of each release, with commas between them. One that `dev` did not
+/// The names of clusters, one of each release, separated by commas. A cluster that `dev` did not
 /// start is named by its release and the ports of ZooKeeper, master and region server on 127.0.0.1,
-/// as `2.6.4:2181:16000:16020`.
+/// such as `2.6.4:2181:16000:16020`.
 const VERSIONS: &str = "HBASE_TXN_TEST_VERSIONS";
 const NO_HBASE: &str = "no HBase to test against: run make test";
 
@@ -58,7 +58,7 @@ pub(crate) struct Cluster {
     pub(crate) status: Status,
 }
 
-/// What is known of a cluster without asking it.
+/// The properties of a cluster that are known without a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Status {
     pub(crate) name: String,
@@ -123,8 +123,8 @@ fn cluster(name: &str) -> Cluster {
 }
 
 impl Cluster {
-    /// The settings of a client of this cluster. The first split or merge after another pauses for
-    /// a region in transition; a short pause finds it sooner.
+    /// Returns the settings of a client of this cluster. The first split or merge after another
+    /// pauses for a region in transition; a short pause detects its end sooner.
     pub(crate) fn config(&self) -> Config {
         Config::from_uri(&self.uri).unwrap()
     }
@@ -141,12 +141,12 @@ impl Cluster {
     }
 }
 
-/// A client of the suite's cluster.
+/// Returns a client of the suite's cluster.
 pub(crate) async fn connect() -> Connection {
     standalone().connect().await
 }
 
-/// A client that dials by this connector.
+/// Returns a client that dials by this connector.
 pub(crate) async fn connect_by(connector: impl Connector, config: Config) -> Connection {
     Connection::builder(config)
         .connector(connector)
@@ -155,20 +155,20 @@ pub(crate) async fn connect_by(connector: impl Connector, config: Config) -> Con
         .unwrap()
 }
 
-/// A client of the suite's cluster, and what it does on the wire.
+/// Returns a client of the suite's cluster, and a spy of its calls.
 pub(crate) async fn spied() -> (Connection, Spy) {
     let spy = Spy::default();
     (connect_by(spy.clone(), standalone().config()).await, spy)
 }
 
-/// A client of the suite's cluster whose connections for rows lead through a forwarder.
+/// Returns a client of the suite's cluster whose connections for rows lead through a forwarder.
 pub(crate) async fn forwarded(config: Config) -> (Connection, Forwarder) {
     let forwarder = Forwarder::to(standalone().status.ports["region-server"]).await;
     let connection = connect_by(Spy::with_detour(forwarder.port), config).await;
     (connection, forwarder)
 }
 
-/// Asks again and again until there is an answer; fails when there is none in half a minute.
+/// Calls `ask` repeatedly until it returns a value. Fails after half a minute.
 pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -180,8 +180,7 @@ pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Opti
     }
 }
 
-/// Runs what must be over within its time, and a little more for a busy machine; tells how long it
-/// took.
+/// Runs a future that must complete within the limit, plus two seconds for a busy machine.
 pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> T {
     let began = Instant::now();
     tokio::time::timeout(limit + Duration::from_secs(2), future)
@@ -201,12 +200,12 @@ pub(crate) async fn value(table: &Table, row: impl IntoBytes) -> Option<String> 
         .map(|value| String::from_utf8(value.to_vec()).unwrap())
 }
 
-/// All rows that a scan finds.
+/// Returns all rows of a scan.
 pub(crate) async fn rows(table: &Table, scan: Scan) -> Vec<Row> {
     collect(table.scan(scan).unwrap()).await
 }
 
-/// The keys of all rows that a scan finds.
+/// Returns the keys of all rows of a scan.
 pub(crate) async fn keys(table: &Table, scan: Scan) -> Vec<String> {
     rows(table, scan).await.iter().map(key).collect()
 }
@@ -223,7 +222,7 @@ pub(crate) async fn collect(mut scanner: ResultScanner) -> Vec<Row> {
     rows
 }
 
-/// The error that makes a transaction invalid.
+/// Commits an invalid transaction, and returns its error.
 pub(crate) async fn invalid(transaction: Transaction) -> Error {
     match transaction.commit().await {
         Outcome::Invalid(error) => error,
@@ -231,7 +230,7 @@ pub(crate) async fn invalid(transaction: Transaction) -> Error {
     }
 }
 
-/// Fails unless the text has all of these parts.
+/// Asserts that the text has all of these parts.
 #[track_caller]
 pub(crate) fn says(text: &dyn std::fmt::Display, parts: &[&str]) {
     let text = text.to_string();

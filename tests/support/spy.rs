@@ -1,4 +1,4 @@
-//! A connector that counts, and can lead elsewhere.
+//! A connector that counts dials and calls, and can redirect them.
 
 use std::{
     io,
@@ -17,10 +17,10 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The column by which a call is known that proves conditions.
+/// The column that identifies a call as a probe for conditions.
 const PROBE: &[u8] = b"hbase-txn.probe";
 
-/// Calls by method.
+/// The numbers of calls by method.
 #[derive(Debug, Default)]
 struct Calls {
     endpoint: AtomicUsize,
@@ -29,19 +29,20 @@ struct Calls {
     scan: AtomicUsize,
 }
 
-/// Dials as the library does, notes for what, and counts the calls of endpoints, of `Multi` and of
-/// `Scan` that go over the wire.
+/// Dials like the library, records the targets, and counts the calls of endpoints, `Multi` and
+/// `Scan` on the wire.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spy {
     dials: Arc<Mutex<Vec<DialTarget>>>,
     calls: Arc<Calls>,
-    /// Where servers' ports lead instead, for what.
+    /// The service whose connections are redirected, and their port.
     detour: Option<(ServiceKind, u16)>,
 }
 
 impl Calls {
     fn count(&self, written: &[u8]) {
-        // With the length before it, as in a request's header: other names begin alike.
+        // With the length prefix, as in a request's header, because other names have the same
+        // beginning.
         for (method, counter) in [
             (&b"\x0bExecService"[..], &self.endpoint),
             (b"\x05Multi", &self.multi),
@@ -51,7 +52,7 @@ impl Calls {
             counter.fetch_add(calls.count(), Ordering::SeqCst);
         }
         let named = written.windows(PROBE.len()).filter(|part| *part == PROBE);
-        // In the condition, as column and value, and in the change under it.
+        // The name occurs in the condition, as column and value, and in its mutation.
         let probes = named.count() / 3;
         self.multi.fetch_sub(probes, Ordering::SeqCst);
         self.probe.fetch_add(probes, Ordering::SeqCst);
@@ -59,12 +60,12 @@ impl Calls {
 }
 
 impl Spy {
-    /// Leads every connection for rows to this port of this machine.
+    /// Redirects every connection for rows to this port of this machine.
     pub(crate) fn with_detour(port: u16) -> Self {
         Self::with_detour_for(ServiceKind::Client, port)
     }
 
-    /// Leads every connection for one service to this port of this machine.
+    /// Redirects every connection for one service to this port of this machine.
     pub(crate) fn with_detour_for(service: ServiceKind, port: u16) -> Self {
         Self {
             detour: Some((service, port)),
@@ -85,17 +86,17 @@ impl Spy {
         self.calls.endpoint.load(Ordering::SeqCst)
     }
 
-    /// Those that prove that a server honours conditions are not counted.
+    /// Returns the number of `Multi` calls without probes for conditions.
     pub(crate) fn multi_calls(&self) -> usize {
         self.calls.multi.load(Ordering::SeqCst)
     }
 
-    /// Those that prove that a server honours conditions.
+    /// Returns the number of probes for conditions.
     pub(crate) fn probes(&self) -> usize {
         self.calls.probe.load(Ordering::SeqCst)
     }
 
-    /// Those of scanners, of `hbase:meta` too.
+    /// Returns the number of scanner calls, of `hbase:meta` too.
     pub(crate) fn scan_calls(&self) -> usize {
         self.calls.scan.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! Tables of a test's own.
+//! Temporary tables of the tests.
 
 use std::sync::{
     Arc, Weak,
@@ -16,7 +16,7 @@ use super::{Cluster, eventually, standalone};
 
 const POLICY_PACKAGE: &str = "org.apache.hadoop.hbase.regionserver.";
 
-/// A name that no other test, and no other run, has.
+/// Returns a name that no other test and no other run uses.
 pub(crate) fn unique_name(what: &str) -> TableName {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -29,7 +29,7 @@ pub(crate) fn plain(name: TableName) -> TableDescriptor {
     TableDescriptor::from(name).with_family(FamilyDescriptor::new("f"))
 }
 
-/// The same with the endpoint.
+/// A descriptor with the family `f` and the endpoint.
 pub(crate) fn with_endpoint(name: TableName) -> TableDescriptor {
     plain(name).with_multi_row_mutation_endpoint()
 }
@@ -58,8 +58,8 @@ pub(crate) fn recorded(name: TableName) -> TableDescriptor {
     by_three(name).with_record_family()
 }
 
-/// Partitions by the first three bytes as old tables have them: the policy, and no restriction. A
-/// manual split with a row of its own cuts there.
+/// Partitions by the first three bytes as on old tables: the policy, and no restriction. A manual
+/// split at a key inside a partition cuts it there.
 pub(crate) fn by_three_of_old(name: TableName) -> TableDescriptor {
     with_endpoint(name)
         .with_attribute(
@@ -69,7 +69,7 @@ pub(crate) fn by_three_of_old(name: TableName) -> TableDescriptor {
         .with_attribute("KeyPrefixRegionSplitPolicy.prefix_length", "3")
 }
 
-/// A table that is deleted when this is dropped, also by a test that fails.
+/// A table that is deleted when this is dropped, also after a failed test.
 #[derive(Debug)]
 pub(crate) struct TestTable {
     pub(crate) name: TableName,
@@ -91,7 +91,7 @@ impl TestTable {
         descriptor: impl FnOnce(TableName) -> TableDescriptor,
         split_keys: &[&'static str],
     ) -> Self {
-        // It is made first, so that a table that was half created is deleted as well.
+        // Constructed before the table is created, so that a half-created table is deleted too.
         let table = Self {
             name: unique_name(what),
             config: cluster.config(),
@@ -107,7 +107,7 @@ impl TestTable {
         table
     }
 
-    /// The name of a table that the test's subject makes.
+    /// A table that the tested code creates.
     pub(crate) fn unmade(what: &str) -> Self {
         Self {
             name: unique_name(what),
@@ -136,7 +136,7 @@ impl TestTable {
 
     /// Splits the region of a row at that row, and waits until both halves are served. A half of an
     /// earlier split has references to the files of the whole for minutes, and can't be split again
-    /// before.
+    /// until then.
     pub(crate) async fn split_at(&self, connection: &Connection, row: &'static str) {
         let regions = self.regions(connection).await;
         let region = regions.iter().find(|region| region.contains(row.as_bytes()));
@@ -167,7 +167,7 @@ impl TestTable {
 
 impl Drop for TestTable {
     fn drop(&mut self) {
-        // A test's runtime can't be waited for in here, and is about to end.
+        // The test's runtime can't be blocked on here, and is about to stop.
         let (name, config) = (self.name.clone(), self.config.clone());
         let deletion = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -185,8 +185,8 @@ impl Drop for TestTable {
     }
 }
 
-/// A table that the tests of one file share, each with rows of its own. It is made for the first of
-/// them and deleted behind the last; a runtime ends with its test, so connections are not shared.
+/// A table that the tests of one file share, each with its own rows. It is created for the first of
+/// them and deleted after the last. A runtime stops with its test, so connections are not shared.
 pub(crate) struct SharedTable {
     what: &'static str,
     descriptor: fn(TableName) -> TableDescriptor,

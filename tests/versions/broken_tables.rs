@@ -1,5 +1,5 @@
-//! Tables that are broken in twelve ways, and six sound ones: each broken one is found, named, and
-//! fixed by the command that its finding names; no sound one is blamed.
+//! Twelve kinds of broken tables, and six sound ones: the audit reports each broken table, and the
+//! command of its finding fixes it; sound tables have no findings.
 
 use std::process::Command;
 
@@ -25,8 +25,7 @@ const POLICIES: &str = "org.apache.hadoop.hbase.regionserver.";
 
 type Describe = fn(TableName) -> TableDescriptor;
 
-/// How a table is broken: what it is called here, its descriptor, its boundaries, what the audit
-/// must find, and what stands for the capitals of its command.
+/// A kind of broken table: its name here, its descriptor, its boundaries, and the expected finding.
 type Broken = (&'static str, Describe, &'static [&'static str], &'static str);
 
 const BROKEN: [Broken; 10] = [
@@ -52,7 +51,7 @@ const BROKEN: [Broken; 10] = [
         &["xxx"],
         "rule-invalid",
     ),
-    // Cut by a split at a row of its own, which the older policy lets pass.
+    // Cut by a manual split, which the older policy allows at any key.
     ("manual", by_three_of_old, &[], "boundary-inside-partition"),
     (
         "nosplits",
@@ -89,7 +88,7 @@ const BROKEN: [Broken; 10] = [
     ("disabled", recorded, &["xxx"], "table-disabled"),
 ];
 
-/// Broken only where the servers don't load the endpoint for all tables.
+/// Broken only if the servers don't load the endpoint for all tables.
 const WITHOUT_ENDPOINT: [Broken; 2] = [
     (
         "noendpoint",
@@ -115,7 +114,7 @@ async fn each_of_ten_is_found_and_mended_by_the_command_that_is_named() {
     each_is_found_and_mended(&BROKEN).await;
 }
 
-/// The other two of twelve. `scripts/test-docker` leaves it out, by this name: in its image every
+/// The other two of twelve. `scripts/test-docker` skips this test by name: with its image every
 /// table has the endpoint.
 #[tokio::test]
 async fn problems_without_the_endpoint_are_fixed_by_their_commands() {
@@ -138,7 +137,7 @@ async fn each_is_found_and_mended(tables: &[Broken]) {
             fix(cluster, &found[0]);
             let left = broken(&connection, &table.name).await;
             assert!(left.is_empty(), "{label} is not fixed: {left:#?}");
-            // A table that is called sound does what it is for.
+            // A sound table also works for its purpose.
             let opened = PartitionedTable::open(&connection, table.name.clone())
                 .await
                 .unwrap();
@@ -208,7 +207,7 @@ async fn broken(connection: &Connection, table: &TableName) -> Vec<Finding> {
     found
 }
 
-/// Runs the command that a finding names, as a shell does.
+/// Runs the command of a finding as a shell would.
 fn fix(cluster: &Cluster, finding: &Finding) {
     let command = finding.command.as_ref().unwrap();
     let command = command.replace("--prefix-length N", "--prefix-length 3");

@@ -1,5 +1,5 @@
-//! Latches on every release: conditions by the timestamps of several columns, and several steps in
-//! one call, are what they rely on.
+//! Latches on every release: they depend on conditions by the timestamps of several columns, and on
+//! several actions in one call.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn a_latch_is_made_counted_by_several_forgotten_and_made_again() {
                     assert_eq!(ours.count_down(1).await.unwrap().left, left);
                     assert_eq!(far.count_down(1).await.unwrap().left, left - 1);
                 }
-                // A Java client's, as it makes them.
+                // Cells of a Java client.
                 for by in [1, -1] {
                     let increment = Increment::new(latch_row("svc", &id)).column("C", "count_fra", by);
                     table.of(&connection).increment(increment).await.unwrap();

@@ -1,5 +1,4 @@
-//! Locks on every release: the order of a call's actions, timestamps and TTLs are what they rely
-//! on.
+//! Locks on every release: they depend on the order of a call's actions, timestamps and TTLs.
 
 use std::time::Duration;
 
@@ -50,7 +49,7 @@ async fn a_lock_excludes_expires_is_renewed_and_released() {
                 |locks: &hbase_txn::lock::LockManager, ttl| locks.lock(Level::Dc, "a").unwrap().ttl(ttl);
             let mut last = 0;
             for round in 0..40 {
-                // A short lease above a long one must not end with the long one in sight.
+                // When a short lease over a long one expires, the long one must not be visible.
                 let ttl = if round % 2 == 0 {
                     LEASE
                 } else {
@@ -133,7 +132,7 @@ async fn partition_lock_fences_data_and_changes_with_it() {
         };
         let mut last = 0;
         for round in 0..20 {
-            // A short lease above a long one must not end with the long one in sight.
+            // When a short lease over a long one expires, the long one must not be visible.
             let ttl = if round % 2 == 0 {
                 LEASE
             } else {
@@ -149,7 +148,7 @@ async fn partition_lock_fences_data_and_changes_with_it() {
         }
         let crashed = ask(&one, SHORT).acquire().await.unwrap();
         assert_eq!(crashed.lost().await, LockLoss::Expired);
-        // Taken over with the data, and given back with it.
+        // Acquired with the data, and released with it.
         let next = eventually("the lease is over", async || {
             let mut transaction = table.transaction("xxx");
             let pending = transaction.acquire_lock(ask(&other, LEASE)).unwrap();

@@ -1,5 +1,5 @@
-//! One smoke suite on every release that is supported. `HBASE_TXN_TEST_VERSIONS` names a local
-//! cluster of each, with commas between them; a release that is missing is a failure.
+//! One smoke suite on every supported release. `HBASE_TXN_TEST_VERSIONS` names a local cluster of
+//! each, separated by commas; a missing release is a failure.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -30,7 +30,7 @@ use support::{
     value, versions,
 };
 
-/// Runs a part of the smoke suite on every cluster, and says on which one it failed.
+/// Runs a part of the smoke suite on every cluster, and names the cluster on a failure.
 async fn on_each(part: impl AsyncFn(&Cluster)) {
     for cluster in versions() {
         let version = cluster.status.version.unwrap();
@@ -85,7 +85,7 @@ async fn transactions_batches_and_refusals() {
         let expected = ["aaa1", "aaa2", "nnn1", "xxx123", "xxx9", "xxxabc"];
         assert_eq!(keys(opened.table(), Scan::new()).await, expected);
 
-        // What only a forged call can ask for is not done by halves either.
+        // A forged call that the library would not send is not applied partially either.
         let forged = forge::transaction("aaa3", &[("aaa3", "f"), ("aaa4", "nope")]);
         opened.table().call_endpoint(&forged).await.unwrap_err();
         let forged = forge::transaction("aaa3", &[("aaa3", "f"), ("zzz1", "f")]);
@@ -143,7 +143,7 @@ async fn single_rows_and_scans() {
         assert_eq!(keys(&rows, Scan::new().limit(2).caching(1)).await, ["a1", "b2"]);
         assert_eq!(keys(&rows, Scan::prefix("b")).await, ["b2"]);
 
-        // A row larger than a batch comes in parts and is handed out whole.
+        // A row larger than a batch arrives in parts and is returned whole.
         for cell in 0..8_u8 {
             rows.put(Put::new("big").cell("f", vec![cell], vec![cell; 300 << 10]))
                 .await
@@ -212,8 +212,7 @@ async fn a_merge_behind_an_open_clients_back() {
     .await;
 }
 
-/// Masters answer the RPC registry from 2.5 on everywhere, and in 2.4 too; region servers from 2.5
-/// on.
+/// Masters answer the RPC registry on all releases, region servers from 2.5 on.
 #[tokio::test]
 async fn both_registries_lead_to_the_cluster() {
     on_each(async |cluster| {

@@ -1,4 +1,4 @@
-//! Flushes and major compactions: what a region server answers them with.
+//! Flushes and major compactions: the answers of a region server.
 
 use hbase_txn::{Delete, Scan};
 
@@ -17,7 +17,7 @@ async fn a_major_compaction_drops_what_was_flushed_and_deleted() {
         let admin = connection.admin();
         let table = TestTable::create_on(cluster, "maintenance", plain, &["m"]).await;
         let (name, data) = (&table.name, table.of(&connection));
-        // Nothing to flush, and nothing to compact.
+        // There is nothing to flush or to compact.
         admin.flush_table(name).await.unwrap();
         admin.major_compact_table(name).await.unwrap();
         for row in ["a", "x"] {

@@ -1,4 +1,4 @@
-//! What stands in the place of a partition's version, and is none.
+//! Cells in the place of a partition's version that are not one.
 
 use hbase_txn::{
     ClientErrorKind, Delete, OpenOptions, Outcome, Put, Scan, TableDescriptor, TableDescriptorExt, TableName,
@@ -21,7 +21,8 @@ fn versioned_without_endpoint(name: TableName) -> TableDescriptor {
     by_three_without_endpoint(name).with_partition_version()
 }
 
-/// An increment of what has not eight bytes: the server refuses it, and everything beside it.
+/// An increment of a value that has not eight bytes: the server refuses it, and all other changes
+/// of the call.
 #[tokio::test]
 async fn a_version_that_is_no_number_refuses_the_whole_transaction() {
     on_each(async |cluster| {

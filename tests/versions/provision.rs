@@ -1,4 +1,4 @@
-//! Tables from files: made, and changed with their regions reopened.
+//! Tables from files: created, and changed with their regions reopened.
 
 use hbase_provision::{Plan, TableFile, audit_table};
 use hbase_txn::{PartitionedTable, TableName, lock::LockTableOptions};
@@ -18,7 +18,7 @@ fn file(name: &TableName, lines: &str) -> TableFile {
     TableFile::parse("test.toml", &text).unwrap()
 }
 
-/// Applies a file to what is there, uses the table, and applies it again.
+/// Applies a file to the present table, uses the table, and applies the file again.
 async fn is_applied(cluster: &Cluster, file: &TableFile, changes: bool) {
     let connection = cluster.connect().await;
     let plan = Plan::read(&connection, file).await.unwrap();
@@ -59,7 +59,6 @@ async fn a_table_is_made_and_changed_by_files() {
     .await;
 }
 
-/// The regions of a table that is already as planned have no need to be reopened: they were.
 #[tokio::test]
 async fn what_table_create_makes_is_as_a_file_wants_it() {
     on_each(async |cluster| {

@@ -1,4 +1,4 @@
-//! Records on every release: an id is applied once, and its outcome can be found out.
+//! Records on every release: an id is applied once, and its outcome can be determined.
 
 use hbase_txn::{
     Condition, ErrorKind, Get, Increment, Outcome, PartitionedTable, Recorded, Settled, TransactionId,
@@ -16,7 +16,7 @@ fn id(text: &'static str) -> TransactionId {
     TransactionId::new(text).unwrap()
 }
 
-/// Adds to a counter and puts a second row, if a third one is not there.
+/// Adds to a counter and puts a second row, if a third one is absent.
 async fn add(table: &PartitionedTable, id: &TransactionId, amount: i64) -> Outcome {
     let transaction = table
         .transaction("xxx")
@@ -63,7 +63,7 @@ async fn settled_or_rejected_id_is_not_applied_until_committed_again() {
 
         let settled = id("settled");
         assert_eq!(outcome(&settled).await, Recorded::Nothing);
-        // Settling what was settled finds the same.
+        // Settling again returns the same outcome.
         for _ in 0..2 {
             assert_eq!(table.settle("xxx", &settled).await.unwrap(), Settled::NotApplied);
             assert_eq!(outcome(&settled).await, Recorded::Aborted);

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// How far cells and delete markers are ahead of the clock, in milliseconds.
+/// The offset of cells and delete markers in the future, in milliseconds.
 const AHEAD: u64 = 3_600_000;
 
 fn now() -> u64 {
@@ -123,7 +123,7 @@ async fn write_under_a_condition_on_its_cell_shows_over_a_cell_ahead() {
         })
         .await;
         assert_eq!(value(table.table(), "xxx1").await, None);
-        // Behind the marker, which is ahead too.
+        // After the marker, which is ahead too.
         commit(&table, false, |transaction| {
             let absent = Condition::absent("xxx1", "f", "q");
             transaction.condition(absent).put(put("xxx1", "again"))
@@ -134,9 +134,8 @@ async fn write_under_a_condition_on_its_cell_shows_over_a_cell_ahead() {
     .await;
 }
 
-/// What the stamps of increments and appends rest on: the server takes a timestamp that they bring
-/// where the column has no cell, and goes behind the old cell where there is one, whatever they
-/// bring.
+/// Increments and appends depend on this: the server uses their timestamp if the column has no
+/// cell, and otherwise a timestamp after the old cell, whatever theirs is.
 #[tokio::test]
 async fn guarded_increments_and_appends_show_over_future_deletes() {
     on_each(async |cluster| {
@@ -166,7 +165,7 @@ async fn guarded_increments_and_appends_show_over_future_deletes() {
             .await;
             for row in ["xxxcount", "xxxtext"] {
                 let absent = cell(&table, row, "absent").await;
-                // Unguarded it has the server's time, which the marker hides.
+                // Unguarded, it has the server's time, and the marker hides it.
                 let stamped = absent.map(|cell| cell.timestamp);
                 assert_eq!(stamped, guarded.then_some(marker + 1), "{row}, at {before}");
                 let behind = old + 1 + u64::from(guarded);

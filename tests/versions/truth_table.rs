@@ -1,8 +1,8 @@
-//! What each condition says about each state of a cell, on every release.
+//! The result of each condition for each state of a cell, on every release.
 //!
-//! The endpoint's own comparisons have surprises: an empty value given makes every operator the
-//! same, an absent cell makes every one false, a filter is asked about old versions too. Ours have
-//! none.
+//! The endpoint's own comparisons have surprises: with an empty comparand all operators are the
+//! same, with an absent cell all are false, and filters also see old versions. The library's
+//! conditions have none of these.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,10 +19,10 @@ use crate::{
     },
 };
 
-/// What is given in every comparison.
+/// The comparand of every comparison.
 const GIVEN: &str = "m";
 
-/// What a condition should see in `f:q`.
+/// The state of `f:q` that a condition should see.
 #[derive(Clone, Copy, Debug)]
 enum Seen {
     Absent,
@@ -32,7 +32,7 @@ enum Seen {
 }
 use Seen::{Absent, Equal, Larger, Smaller};
 
-/// Rows by the state that they are in, with what should be seen there.
+/// Rows by state, with the state that a condition should see.
 const STATES: &[(&str, Seen)] = &[
     ("xxx_no_row", Absent),
     ("xxx_another_column", Absent),
@@ -109,8 +109,8 @@ async fn write_states(table: &Table) {
     .await;
 }
 
-/// Conditions on `f:q` of a row, each with whether it holds where the cell is absent, smaller,
-/// equal, larger.
+/// Conditions on `f:q` of a row, each with whether it holds if the cell is absent, smaller, equal,
+/// larger.
 fn conditions(row: &'static str) -> Vec<(Condition, [bool; 4])> {
     let given = || Comparator::binary(GIVEN);
     let compared = |comparison| Condition::compare(row, "f", "q", comparison, GIVEN);
@@ -141,7 +141,7 @@ fn conditions(row: &'static str) -> Vec<(Condition, [bool; 4])> {
             column(Comparison::GreaterOrEqual, given()),
             [false, false, true, true],
         ),
-        // Nothing here has eight bytes, and nothing makes the call fail.
+        // No cell here has eight bytes, and the call does not fail.
         (column(Comparison::Less, Comparator::long(7)), [false; 4]),
         (
             column(Comparison::NotEqual, Comparator::long(7)),

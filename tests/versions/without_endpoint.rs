@@ -1,5 +1,5 @@
-//! The atomic `Multi` over several rows, on every release. HBase does not promise it: these tests
-//! do.
+//! The atomic `Multi` over several rows, on every release. HBase does not guarantee it; these tests
+//! check it.
 
 use bytes::Bytes;
 use hbase_txn::{
@@ -60,7 +60,8 @@ async fn of_rows_that_can_not_all_be_changed_none_is() {
         let table = owned
             .open_with(&connection, OpenOptions::new().without_endpoint())
             .await;
-        // Behind the back of the open table, which then sends what the server must refuse.
+        // Changed by another client, so that the open table sends a change that the server must
+        // refuse.
         let admin = cluster.connect().await;
         let admin = admin.admin();
         admin
@@ -81,7 +82,7 @@ async fn of_rows_that_can_not_all_be_changed_none_is() {
                 "{outcome}"
             );
         }
-        // Those of the trial lie behind these.
+        // The scan ends before the reserved rows of the server test.
         let scan = Scan::new().start_row("xxx").stop_row("xxx~");
         assert_eq!(keys(table.table(), scan).await, [""; 0]);
     })

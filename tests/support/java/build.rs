@@ -1,4 +1,4 @@
-//! The program of `tests/java`: built once with Maven and javac, then kept below `target`.
+//! Builds the program of `tests/java` once with Maven and javac, and keeps it in `target`.
 
 use std::{
     env,
@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-/// What Java is started with.
+/// The built program, and the Java to run it with.
 pub(super) struct Built {
     pub(super) java: PathBuf,
     pub(super) class_path: OsString,
@@ -19,7 +19,7 @@ pub(super) struct Built {
 /// The jar of the coprocessor `hbasetxn.AfterWrite`, for servers to load.
 pub(super) const COPROCESSOR_JAR: &str = "after-write.jar";
 
-/// Builds what is not there yet. Test binaries that run side by side wait for one another.
+/// Builds the missing parts. Concurrent test binaries wait for each other.
 pub(super) fn build() -> Built {
     let sources = Path::new(env!("REPOSITORY")).join("tests/java");
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../java");
@@ -44,7 +44,7 @@ pub(super) fn build() -> Built {
     let classes = folder(&kept, "classes", &inputs, |unfinished| {
         let is_java = |file: &&PathBuf| file.extension().is_some_and(|extension| extension == "java");
         let mut javac = Command::new(tool("javac"));
-        // The jars' manifests and annotations name things that nobody has.
+        // The manifests and annotations of the jars name missing files.
         javac
             .args(["-Xlint:all,-path,-classfile", "-d"])
             .arg(unfinished)
@@ -75,8 +75,8 @@ pub(super) fn build() -> Built {
     }
 }
 
-/// A folder that is named after what is made from, so that one that is there is current; and is
-/// given its name when it is complete.
+/// Returns a folder that is named after its inputs, so that an existing one is current. It gets
+/// that name when it is complete.
 fn folder(kept: &Path, what: &str, inputs: &[&Path], make: impl FnOnce(&Path)) -> PathBuf {
     let mut digest = DefaultHasher::new();
     for input in inputs {
@@ -95,7 +95,7 @@ fn folder(kept: &Path, what: &str, inputs: &[&Path], make: impl FnOnce(&Path)) -
     complete
 }
 
-/// All files of a folder, in an order that does not depend on the file system.
+/// Returns all files of a folder, in an order that does not depend on the file system.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -112,7 +112,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A program of the JDK of `JAVA_HOME`, or else of `PATH`.
+/// Returns a program of the JDK of `JAVA_HOME`, or else of `PATH`.
 fn tool(name: &str) -> PathBuf {
     let home = env::var_os("JAVA_HOME").filter(|home| !home.is_empty());
     home.map_or_else(|| name.into(), |home| Path::new(&home).join("bin").join(name))

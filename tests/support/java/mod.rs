@@ -1,5 +1,5 @@
-//! The Java lock and latch libraries, played by a program of ours (`tests/java`) on HBase's own
-//! Java client.
+//! The protocols of the Java lock and latch libraries, run by a Java program (`tests/java`) with
+//! HBase's own Java client.
 
 mod build;
 
@@ -19,13 +19,13 @@ use tokio::{
 
 use super::Cluster;
 
-/// How long an answer may take; the longest is that of a table of 257 regions, on a busy machine.
+/// The time limit of an answer; the longest is that for a table of 257 regions, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A process that plays the Java libraries. It ends when this is dropped, or when the test process
-/// ends in whatever way.
+/// A Java process that runs the libraries' protocols. It exits when this is dropped, or when the
+/// test process exits in any way.
 ///
-/// One request is answered at a time; start another one for more.
+/// It answers one request at a time; start another one for concurrent requests.
 pub(crate) struct JavaSide {
     pipes: Mutex<Option<Pipes>>,
     stderr: NamedTempFile,
@@ -37,10 +37,10 @@ struct Pipes {
     answers: Lines<BufReader<ChildStdout>>,
 }
 
-/// What Java answered instead of doing it: the stack trace.
+/// The stack trace that Java answered instead of a result.
 pub(crate) struct JavaError(String);
 
-/// A lock, by the names that its row is made of.
+/// A lock, by the parts of its row key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JavaLock<'a> {
     pub(crate) table: &'a TableName,
@@ -51,7 +51,7 @@ pub(crate) struct JavaLock<'a> {
     pub(crate) id: &'a str,
 }
 
-/// A latch, by the names that its row and its columns are made of.
+/// A latch, by the parts of its row key and columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JavaLatch<'a> {
     pub(crate) table: &'a TableName,
@@ -60,18 +60,18 @@ pub(crate) struct JavaLatch<'a> {
     pub(crate) id: &'a str,
 }
 
-/// A table as Java's client sees it.
+/// A table as the Java client sees it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct JavaDescriptor {
     /// The attributes of each family.
     pub(crate) families: BTreeMap<String, BTreeMap<String, String>>,
-    /// The table's own.
+    /// The attributes of the table.
     pub(crate) attributes: BTreeMap<String, String>,
-    /// Of all regions, in hex.
+    /// The start keys of all regions, in hex.
     pub(crate) start_keys: Vec<String>,
 }
 
-/// Threads that take locks in turn: each tries one of the ids at random, stays inside, releases.
+/// Threads that acquire locks repeatedly: each tries one of the ids at random, holds it, releases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spin<'a> {
     pub(crate) threads: u32,
@@ -81,15 +81,15 @@ pub(crate) struct Spin<'a> {
     pub(crate) client: &'a str,
     pub(crate) ids: &'a [&'a str],
     pub(crate) ttl_s: u64,
-    /// How long a thread stays inside.
+    /// The time that a thread holds a lock.
     pub(crate) inside: Duration,
-    /// How long a thread pauses when the lock is not free.
+    /// The pause of a thread when the lock is not free.
     pub(crate) pause: Duration,
-    /// How long the threads go on.
+    /// The duration of the load.
     pub(crate) lasting: Duration,
 }
 
-/// What a thread was inside of, and when: from after it had acquired to before it released, in
+/// A hold of a thread: the lock, and the time from after the acquisition to before the release, in
 /// microseconds since 1970.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Cycle {
@@ -100,8 +100,8 @@ pub(crate) struct Cycle {
 }
 
 impl JavaDescriptor {
-    /// Asserts that what this table has beyond the other's attributes keeps a bucket's rows in one
-    /// region, and no more.
+    /// Asserts that this table's additional attributes, compared with the other's, only keep a
+    /// bucket's rows in one region.
     pub(crate) fn adds_whole_buckets_to(&self, other: &Self) {
         for key in other.attributes.keys() {
             assert!(self.attributes.contains_key(key), "{key} is missing");
@@ -122,14 +122,14 @@ impl JavaDescriptor {
     }
 }
 
-/// The jar of a coprocessor that fails puts after they were applied, `hbasetxn.AfterWrite`; built
-/// first if need be.
+/// Returns the jar of a coprocessor that fails puts after they were applied, `hbasetxn.AfterWrite`.
+/// Builds it if necessary.
 pub(crate) async fn coprocessor_jar() -> PathBuf {
     spawn_blocking(|| build::build().coprocessor_jar).await.unwrap()
 }
 
 impl JavaSide {
-    /// Starts the program, which is built first if need be.
+    /// Starts the program. Builds it if necessary.
     pub(crate) async fn start(cluster: &Cluster) -> Self {
         let built = spawn_blocking(build::build).await.unwrap();
         let ClusterAddress::ZooKeeper { quorum, znode } = cluster.config().address().clone() else {
@@ -141,7 +141,7 @@ impl JavaSide {
             .args([
                 "--add-opens=java.base/java.nio=ALL-UNNAMED",
                 "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
-                // What the virtual machine has to say would stand between answers.
+                // Output of the virtual machine would mix with the answers.
                 "-Xlog:disable",
                 "-Xlog:all=warning:stderr",
                 "-XX:+DisplayVMOutputToStderr",
@@ -169,7 +169,7 @@ impl JavaSide {
         }
     }
 
-    /// The row of a logical key.
+    /// Returns the row of a logical key.
     pub(crate) async fn row(&self, key: &str) -> Result<String, JavaError> {
         self.ask(json!(["row", key])).await
     }
@@ -186,12 +186,12 @@ impl JavaSide {
         self.ask(json!(["descriptor", table.to_string()])).await
     }
 
-    /// One attempt: whether the lock was free.
+    /// Tries once to acquire the lock. Returns whether it was free.
     pub(crate) async fn acquire(&self, lock: JavaLock<'_>, ttl_s: u64) -> Result<bool, JavaError> {
         self.acquire_by_clock(lock, ttl_s, 0).await
     }
 
-    /// The same by a clock that is so many milliseconds ahead.
+    /// Tries once with a clock that is this many milliseconds ahead.
     pub(crate) async fn acquire_by_clock(
         &self,
         lock: JavaLock<'_>,
@@ -212,7 +212,7 @@ impl JavaSide {
         .await
     }
 
-    /// Deletes the lock's row, whoever holds it.
+    /// Deletes the lock's row, without regard to its holder.
     pub(crate) async fn release(&self, lock: JavaLock<'_>) -> Result<(), JavaError> {
         let JavaLock {
             level,
@@ -266,8 +266,8 @@ impl JavaSide {
         .await
     }
 
-    /// The latch's count: the farm's own at level `DC`, the sum of all at `XDC`. None when there is
-    /// none.
+    /// Returns the latch's count: the farm's own at level `DC`, the sum of all at `XDC`. `None` if
+    /// there is none.
     pub(crate) async fn get_latch(
         &self,
         latch: JavaLatch<'_>,
@@ -330,8 +330,8 @@ impl JavaSide {
         }
         let deadline = Instant::now() + patience;
         let mut place = self.pipes.lock().await;
-        // Whoever is dropped in the middle leaves none: the next answer would be that of another
-        // request.
+        // A request that is dropped midway leaves no pipes, because the next answer would be its
+        // own.
         let mut pipes = place
             .take()
             .expect("an earlier request was given up before its answer came");
@@ -357,7 +357,7 @@ impl JavaSide {
         answer.map(|value| serde_json::from_value(value).unwrap_or_else(|error| self.fail(request, &error)))
     }
 
-    /// Ends the test with what the program had to say.
+    /// Fails the test with the output of the program.
     fn fail(&self, request: &Value, why: &dyn fmt::Display) -> ! {
         let said = std::fs::read_to_string(self.stderr.path()).unwrap_or_default();
         panic!("the Java side failed at {request}: {why}; it said:\n{said}")
