@@ -212,7 +212,7 @@ impl Counting {
 }
 
 impl Part for Counting {
-    fn deed(&self) -> Cow<'_, str> {
+    fn description(&self) -> Cow<'_, str> {
         Cow::Borrowed(&self.deed)
     }
 

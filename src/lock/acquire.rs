@@ -67,14 +67,14 @@ struct Settled {
 /// lock, or still take it.
 pub(super) async fn attempt(
     attempts: &[LockAttempt],
-    read_behind: Option<Get>,
+    read_after: Option<Get>,
     deadline: Instant,
 ) -> Result<(Vec<AttemptOutcome>, Option<Row>)> {
     let stamped = attempts
         .iter()
         .map(|attempt| (attempt.clone(), Vec::new()))
         .collect();
-    let (mut settled, mut behind) = send(stamped, read_behind.clone(), deadline).await?;
+    let (mut settled, mut row_after) = send(stamped, read_after.clone(), deadline).await?;
     let hidden = || {
         settled
             .iter()
@@ -86,23 +86,23 @@ pub(super) async fn attempt(
             let stamps = attempt.location.stamps_over(deadline).await?;
             Ok::<_, Error>((attempt.written_again(), stamps))
         });
-        let again = async { send(try_join_all(stamped).await?, read_behind, deadline).await };
+        let again = async { send(try_join_all(stamped).await?, read_after, deadline).await };
         let (over, seen) = again.await.map_err(|error| error.with_effect(Effect::Unknown))?;
         let hidden = settled.iter_mut().filter(|settled| settled.is_hidden);
         for (settled, over) in hidden.zip(over) {
             *settled = over;
         }
-        behind = seen;
+        row_after = seen;
     }
     let outcomes = settled.into_iter().map(|settled| settled.outcome).collect();
-    Ok((outcomes, behind))
+    Ok((outcomes, row_after))
 }
 
 /// Makes one call for these attempts. Each has the timestamps of its rows, or none if the server
 /// sets them.
 async fn send(
     attempts: Vec<(LockAttempt, Vec<u64>)>,
-    read_behind: Option<Get>,
+    read_after: Option<Get>,
     deadline: Instant,
 ) -> Result<(Vec<Settled>, Option<Row>)> {
     let since = Moment::now();
@@ -117,7 +117,7 @@ async fn send(
         read_before: attempts
             .iter()
             .any(|(attempt, _)| !attempt.location.rows.appended),
-        read_behind,
+        read_after,
         kind: CallKind::Write,
         deadline,
         locations: &locations,
@@ -141,7 +141,7 @@ async fn send(
     let settled = try_join_all(settled)
         .await
         .map_err(|error| error.with_effect(Effect::Unknown))?;
-    Ok((settled, outcome.behind))
+    Ok((settled, outcome.row_after))
 }
 
 /// The rows of one attempt in the answer to its call.

@@ -189,7 +189,7 @@ fn holder(since: u64, held: HeldBy) -> LockHolder {
 }
 
 impl Part for Fence {
-    fn deed(&self) -> Cow<'_, str> {
+    fn description(&self) -> Cow<'_, str> {
         "fenced by".into()
     }
 
@@ -226,7 +226,7 @@ impl Release {
 }
 
 impl Part for Release {
-    fn deed(&self) -> Cow<'_, str> {
+    fn description(&self) -> Cow<'_, str> {
         "release".into()
     }
 

@@ -54,7 +54,7 @@ pub(super) struct LockChange<'a> {
     /// Whether the rows are read before the change too, for cells that earlier holders left.
     pub(super) read_before: bool,
     /// Another read, after all other actions.
-    pub(super) read_behind: Option<Get>,
+    pub(super) read_after: Option<Get>,
     pub(super) kind: CallKind,
     pub(super) deadline: Instant,
     pub(super) locations: &'a [&'a LockLocation],
@@ -67,7 +67,7 @@ pub(super) struct LockChangeOutcome {
     pub(super) before: Option<Vec<RowState>>,
     pub(super) after: Vec<RowState>,
     /// `None` also if the row does not exist.
-    pub(super) behind: Option<Row>,
+    pub(super) row_after: Option<Row>,
     /// Whether each action was applied, in order.
     pub(super) processed: Vec<bool>,
 }
@@ -268,7 +268,7 @@ impl LockLocation {
             operation,
             actions,
             read_before: false,
-            read_behind: None,
+            read_after: None,
             kind: CallKind::Write,
             deadline,
             locations: &[self],
@@ -323,7 +323,7 @@ impl LockLocation {
             operation: "reading the lock",
             actions: Vec::new(),
             read_before: false,
-            read_behind: None,
+            read_after: None,
             kind: CallKind::Read,
             deadline,
             locations: &[self],
@@ -349,8 +349,8 @@ impl LockChange<'_> {
         }
         actions.extend(self.actions);
         actions.extend(rows().map(|(rows, index)| RegionAction::Get(row_state::get(rows, index))));
-        let reads_behind = self.read_behind.is_some();
-        actions.extend(self.read_behind.map(RegionAction::Get));
+        let reads_after = self.read_after.is_some();
+        actions.extend(self.read_after.map(RegionAction::Get));
         let call = MultiCall {
             row: first.rows.lock_row().clone(),
             actions,
@@ -382,11 +382,11 @@ impl LockChange<'_> {
         };
         let before = self.read_before.then(&mut states);
         let after = states();
-        let behind = reads_behind.then(|| found.next()).flatten().flatten();
+        let row_after = reads_after.then(|| found.next()).flatten().flatten();
         Ok(LockChangeOutcome {
             before,
             after,
-            behind,
+            row_after,
             processed,
         })
     }

@@ -103,7 +103,7 @@ impl Taking {
 }
 
 impl Part for Taking {
-    fn deed(&self) -> Cow<'_, str> {
+    fn description(&self) -> Cow<'_, str> {
         "acquire".into()
     }
 

@@ -231,7 +231,7 @@ impl Waiter {
             },
             actions,
             read_before: false,
-            read_behind: None,
+            read_after: None,
             deadline,
             locations: &[&self.location],
         };

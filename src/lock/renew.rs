@@ -155,7 +155,7 @@ impl LockLocation {
                 operation: "reading the server's clock",
                 actions: vec![self.if_held(0, &row_leases[0], count)],
                 read_before: false,
-                read_behind: None,
+                read_after: None,
                 kind: CallKind::Write,
                 deadline,
                 locations: &[self],

@@ -405,12 +405,12 @@ pub(super) enum RequestOutcome {
 /// its end even if this future is dropped, so that no lock that it wins is lost track of.
 pub(super) async fn attempt(
     requests: Vec<LockRequest>,
-    read_behind: Option<Get>,
+    read_after: Option<Get>,
     deadline: Instant,
 ) -> Result<(Vec<RequestOutcome>, Option<Row>)> {
     BackgroundTask::new(async move {
         let attempts: Vec<LockAttempt> = requests.iter().map(LockRequest::new_attempt).collect();
-        match acquire::attempt(&attempts, read_behind, deadline).await {
+        match acquire::attempt(&attempts, read_after, deadline).await {
             Ok((attempts, behind)) => {
                 let outcome = requests
                     .iter()

@@ -46,7 +46,7 @@ pub struct LockInfo {
     pub fencing: Option<u64>,
     /// Whether the rows of the lock disagree: a client that writes no owner deleted or took the
     /// lock row while a client that does held the lock.
-    pub at_odds: bool,
+    pub rows_disagree: bool,
 }
 
 /// The reason why a hold of a lock ended.
@@ -112,7 +112,7 @@ impl LockInfo {
     pub(crate) fn of(name: Option<LockName>, key: String, states: &[RowState]) -> Self {
         let occupants: Vec<_> = states.iter().map(RowState::occupant).collect();
         let token = |occupant: &Option<Occupant>| occupant.as_ref().and_then(Occupant::token);
-        let at_odds = occupants
+        let rows_disagree = occupants
             .windows(2)
             .any(|pair| pair[0].is_some() && token(&pair[0]) != token(&pair[1]));
         Self {
@@ -120,7 +120,7 @@ impl LockInfo {
             key,
             holder: occupants.into_iter().flatten().next().map(LockHolder::of),
             fencing: states.first().and_then(|state| state.fencing),
-            at_odds,
+            rows_disagree,
         }
     }
 }

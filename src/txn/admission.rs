@@ -3,8 +3,8 @@
 //! A call that waits for rows on the server holds one of its few handlers, so a hot partition would
 //! stall all others. The writers of one partition wait in the client instead, in arrival order.
 //!
-//! A partition has a *lane*, its queue, while a writer holds its *turn*, the right to send. Each
-//! waiting writer has a *ticket* in the lane. Dropping the ticket leaves the lane, and dropping the
+//! A partition has a *queue*, its queue, while a writer holds its *turn*, the right to send. Each
+//! waiting writer has a *ticket* in the queue. Dropping the ticket leaves the queue, and dropping the
 //! turn passes it to the next waiter: neither a dropped future nor a panic can block the other
 //! writers. The only clock here is the caller's deadline.
 
@@ -31,22 +31,22 @@ use crate::error::{ClientErrorKind, Error, Result};
 /// call ends with the first deadline of its members, and reports the outcome a moment later.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
-/// The lanes of one table's partitions.
+/// The queues of one table's partitions.
 pub(super) struct Admission {
     table: TableName,
     share_limits: ShareLimits,
-    lanes: Mutex<Lanes>,
+    queues: Mutex<PartitionQueues>,
 }
 
 #[derive(Default)]
-struct Lanes {
-    of: HashMap<Partition, Lane>,
+struct PartitionQueues {
+    of: HashMap<Partition, PartitionQueue>,
     next_ticket: u64,
 }
 
 /// The waiters of one partition, while a writer has the turn. Tickets are in the order of arrival.
 #[derive(Default)]
-struct Lane {
+struct PartitionQueue {
     waiting: BTreeMap<u64, Waiter>,
     /// Writers whose mutations are sent in the call of the turn's holder.
     sharing: BTreeMap<u64, Sharer>,
@@ -82,7 +82,7 @@ pub(super) struct Turn {
     partition: Option<Partition>,
 }
 
-/// A ticket in a lane. Dropping it leaves the lane.
+/// A ticket in a queue. Dropping it leaves the queue.
 pub(super) struct QueueTicket {
     admission: Arc<Admission>,
     partition: Partition,
@@ -90,7 +90,7 @@ pub(super) struct QueueTicket {
     reply: oneshot::Receiver<Reply>,
 }
 
-/// The result of waiting in a lane.
+/// The result of waiting in a queue.
 pub(super) enum Waited {
     /// The waiter has the turn. Its member is returned, unless it must be sent alone.
     Turn(Turn, Option<Member>),
@@ -103,10 +103,10 @@ pub(super) enum Waited {
 }
 
 /// The state of a ticket.
-enum Whereabouts {
+enum TicketState {
     Waiting,
     Sharing,
-    /// Not in the lane: the reply was sent, or is being sent at this moment.
+    /// Not in the queue: the reply was sent, or is being sent at this moment.
     Called,
 }
 
@@ -115,7 +115,7 @@ impl Admission {
         Arc::new(Self {
             table,
             share_limits,
-            lanes: Mutex::default(),
+            queues: Mutex::default(),
         })
     }
 
@@ -139,26 +139,26 @@ impl Admission {
 
     /// Returns the turn if no writer holds it.
     pub(super) fn enter_at_once(self: &Arc<Self>, partition: &Partition) -> Option<Turn> {
-        match self.lanes().of.entry(partition.clone()) {
+        match self.queues().of.entry(partition.clone()) {
             Entry::Occupied(_) => None,
-            Entry::Vacant(lane) => {
-                lane.insert(Lane::default());
+            Entry::Vacant(queue) => {
+                queue.insert(PartitionQueue::default());
                 Some(self.turn(partition.clone()))
             }
         }
     }
 
-    /// Adds a ticket at the end of the lane.
+    /// Adds a ticket at the end of the queue.
     pub(super) fn queue(self: &Arc<Self>, partition: &Partition, member: Option<Member>) -> QueueTicket {
         let (reply, receiver) = oneshot::channel();
-        let mut lanes = self.lanes();
-        let ticket = lanes.next_ticket;
-        lanes.next_ticket += 1;
+        let mut queues = self.queues();
+        let ticket = queues.next_ticket;
+        queues.next_ticket += 1;
         // The turn may have become free after the caller's first check.
-        let is_free = !lanes.of.contains_key(partition);
-        let lane = lanes.of.entry(partition.clone()).or_default();
-        lane.waiting.insert(ticket, Waiter { reply, member });
-        drop(lanes);
+        let is_free = !queues.of.contains_key(partition);
+        let queue = queues.of.entry(partition.clone()).or_default();
+        queue.waiting.insert(ticket, Waiter { reply, member });
+        drop(queues);
         if is_free {
             self.pass_on(partition.clone());
         }
@@ -196,31 +196,31 @@ impl Admission {
         }
     }
 
-    fn lanes(&self) -> MutexGuard<'_, Lanes> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queues(&self) -> MutexGuard<'_, PartitionQueues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a closure on a partition's lane. Returns `None` if the partition has no lane.
-    fn in_lane<T>(&self, partition: &Partition, act: impl FnOnce(&mut Lane) -> T) -> Option<T> {
-        self.lanes().of.get_mut(partition).map(act)
+    /// Runs a closure on a partition's queue. Returns `None` if the partition has no queue.
+    fn in_lane<T>(&self, partition: &Partition, act: impl FnOnce(&mut PartitionQueue) -> T) -> Option<T> {
+        self.queues().of.get_mut(partition).map(act)
     }
 
-    /// Passes the turn to the first waiter that is still there. Removes the lane if there is none.
+    /// Passes the turn to the first waiter that is still there. Removes the queue if there is none.
     fn pass_on(self: &Arc<Self>, mut partition: Partition) {
         // Closing these channels notifies the members of a shared call that ended without an
         // outcome. This wakes them, so it does not happen under the lock.
-        drop(self.in_lane(&partition, |lane| mem::take(&mut lane.sharing)));
+        drop(self.in_lane(&partition, |queue| mem::take(&mut queue.sharing)));
         loop {
-            let mut lanes = self.lanes();
-            let first = lanes
+            let mut queues = self.queues();
+            let first = queues
                 .of
                 .get_mut(&partition)
-                .and_then(|lane| lane.waiting.pop_first());
+                .and_then(|queue| queue.waiting.pop_first());
             let Some((_, waiter)) = first else {
-                lanes.of.remove(&partition);
+                queues.of.remove(&partition);
                 return;
             };
-            drop(lanes);
+            drop(queues);
             let turn = self.turn(partition);
             match waiter.reply.send(Reply::Turn(turn, waiter.member)) {
                 Err(Reply::Turn(mut turn, _)) => match turn.partition.take() {
@@ -247,9 +247,9 @@ pub(super) async fn enter(
 
 impl Turn {
     /// Returns whether the first waiter has a member and it fits.
-    pub(super) fn has_company(&self, fits: impl FnOnce(&Member) -> bool) -> bool {
-        let first = |lane: &mut Lane| {
-            let (_, next) = lane.waiting.first_key_value()?;
+    pub(super) fn can_share_with_next(&self, fits: impl FnOnce(&Member) -> bool) -> bool {
+        let first = |queue: &mut PartitionQueue| {
+            let (_, next) = queue.waiting.first_key_value()?;
             next.member.as_ref().map(fits)
         };
         self.in_lane(first).flatten().unwrap_or(false)
@@ -258,15 +258,15 @@ impl Turn {
     /// Moves waiters, in their order, into the shared call of this turn, until one has no member or
     /// `take` returns its member.
     pub(super) fn gather(&self, mut take: impl FnMut(Member) -> Result<Share, Member>) {
-        self.in_lane(|lane| {
-            while let Some(mut first) = lane.waiting.first_entry() {
+        self.in_lane(|queue| {
+            while let Some(mut first) = queue.waiting.first_entry() {
                 let Some(member) = first.get_mut().member.take() else {
                     break;
                 };
                 match take(member) {
                     Ok(share) => {
                         let (ticket, Waiter { reply, .. }) = first.remove_entry();
-                        lane.sharing.insert(ticket, Sharer { reply, share });
+                        queue.sharing.insert(ticket, Sharer { reply, share });
                     }
                     Err(member) => {
                         first.get_mut().member = Some(member);
@@ -279,18 +279,18 @@ impl Turn {
 
     /// Reports the outcome to all members of the shared call.
     pub(super) fn notify(&self, outcome: impl Fn(Share) -> Outcome) {
-        let sharing = self.in_lane(|lane| mem::take(&mut lane.sharing));
+        let sharing = self.in_lane(|queue| mem::take(&mut queue.sharing));
         for Sharer { reply, share } in sharing.unwrap_or_default().into_values() {
-            // A member that has left the lane needs no outcome.
+            // A member that has left the queue needs no outcome.
             drop(reply.send(Reply::Outcome(outcome(share))));
         }
     }
 
-    /// Moves the members of the shared call back to the head of the lane, each to be sent alone.
+    /// Moves the members of the shared call back to the head of the queue, each to be sent alone.
     pub(super) fn send_back(&self) {
-        self.in_lane(|lane| {
-            let back = mem::take(&mut lane.sharing).into_iter();
-            lane.waiting.extend(back.map(|(ticket, Sharer { reply, .. })| {
+        self.in_lane(|queue| {
+            let back = mem::take(&mut queue.sharing).into_iter();
+            queue.waiting.extend(back.map(|(ticket, Sharer { reply, .. })| {
                 let alone = Waiter { reply, member: None };
                 (ticket, alone)
             }));
@@ -304,7 +304,7 @@ impl Turn {
         }
     }
 
-    fn in_lane<T>(&self, act: impl FnOnce(&mut Lane) -> T) -> Option<T> {
+    fn in_lane<T>(&self, act: impl FnOnce(&mut PartitionQueue) -> T) -> Option<T> {
         self.admission.in_lane(self.partition.as_ref()?, act)
     }
 }
@@ -325,11 +325,11 @@ impl QueueTicket {
             match timeout_at(limit, &mut self.reply).await {
                 Ok(reply) => return Self::judge(reply, deadline),
                 Err(_) => match self.leave() {
-                    Whereabouts::Waiting => return Waited::NotSent,
-                    Whereabouts::Sharing if limit == deadline => limit += LAST_MOMENT,
-                    Whereabouts::Sharing => return Waited::Lost,
-                    // No await lies between removing the ticket from the lane and replying.
-                    Whereabouts::Called => return Self::judge((&mut self.reply).await, deadline),
+                    TicketState::Waiting => return Waited::NotSent,
+                    TicketState::Sharing if limit == deadline => limit += LAST_MOMENT,
+                    TicketState::Sharing => return Waited::Lost,
+                    // No await lies between removing the ticket from the queue and replying.
+                    TicketState::Called => return Self::judge((&mut self.reply).await, deadline),
                 },
             }
         }
@@ -344,7 +344,7 @@ impl QueueTicket {
         }
     }
 
-    /// Waits again, at the head of the lane, for the shared call that the holder of the turn is
+    /// Waits again, at the head of the queue, for the shared call that the holder of the turn is
     /// about to send.
     pub(super) fn rejoin(&mut self, turn: &Turn, member: Member) {
         let (reply, receiver) = oneshot::channel();
@@ -353,21 +353,21 @@ impl QueueTicket {
             reply,
             member: Some(member),
         };
-        turn.in_lane(|lane| lane.waiting.insert(self.ticket, waiter));
+        turn.in_lane(|queue| queue.waiting.insert(self.ticket, waiter));
     }
 
-    /// Leaves the lane, unless the ticket has left it already or its mutations are in flight.
-    fn leave(&self) -> Whereabouts {
-        let found = self.admission.in_lane(&self.partition, |lane| {
-            if let Some(waiter) = lane.waiting.remove(&self.ticket) {
-                return (Whereabouts::Waiting, Some(waiter));
+    /// Leaves the queue, unless the ticket has left it already or its mutations are in flight.
+    fn leave(&self) -> TicketState {
+        let found = self.admission.in_lane(&self.partition, |queue| {
+            if let Some(waiter) = queue.waiting.remove(&self.ticket) {
+                return (TicketState::Waiting, Some(waiter));
             }
-            match lane.sharing.contains_key(&self.ticket) {
-                true => (Whereabouts::Sharing, None),
-                false => (Whereabouts::Called, None),
+            match queue.sharing.contains_key(&self.ticket) {
+                true => (TicketState::Sharing, None),
+                false => (TicketState::Called, None),
             }
         });
-        found.map_or(Whereabouts::Called, |(whereabouts, _)| whereabouts)
+        found.map_or(TicketState::Called, |(whereabouts, _)| whereabouts)
     }
 }
 
@@ -386,9 +386,9 @@ impl fmt::Debug for Turn {
 
 #[cfg(test)]
 impl Admission {
-    /// Returns the number of partitions that have a lane.
+    /// Returns the number of partitions that have a queue.
     pub(super) fn lane_count(&self) -> usize {
-        self.lanes().of.len()
+        self.queues().of.len()
     }
 }
 

@@ -145,7 +145,7 @@ impl Committer {
                 // A copy of the attempt may be in flight and would find the conditions met.
                 let fenced = claim.fence(seen.record.as_ref(), deadline).await;
                 match fenced.map_err(unless_settled)? {
-                    Fenced::Stands(record) => seen.record = Some(record),
+                    Fenced::InPlace(record) => seen.record = Some(record),
                     Fenced::Found(found) if is_committed(&found) => {
                         let replayed = found.record.writer != claim.writer;
                         return Ok(Outcome::Committed(prepared.committed(replayed)));

@@ -22,13 +22,13 @@ pub(super) struct Gate<'a> {
     table: &'a ProvenTable,
     partition: &'a Partition,
     needs: Needs,
-    closed: Mutex<Option<Closed>>,
+    closed: Mutex<Option<MissingPrecondition>>,
     /// The possible effect of attempts that the gate stopped later.
     effect: Effect,
 }
 
 /// The reason why a gate is closed, if the gate can open itself.
-enum Closed {
+enum MissingPrecondition {
     /// The rule was not read since this opening of the region.
     RuleUnread(Bytes, i64),
     /// These capabilities of the server are not proven.
@@ -90,19 +90,21 @@ impl<'a> Gate<'a> {
             .take();
         let opened = match closed {
             None => Err(error),
-            Some(Closed::RuleUnread(region, opening)) => {
+            Some(MissingPrecondition::RuleUnread(region, opening)) => {
                 let read = rule_reading::read_again(self.table, deadline).await;
                 if read.is_ok() {
                     self.table.watch().cover(region, opening);
                 }
                 read
             }
-            Some(Closed::Unproven(needs)) => proof::prove(self.table, self.partition, needs, deadline).await,
+            Some(MissingPrecondition::Unproven(needs)) => {
+                proof::prove(self.table, self.partition, needs, deadline).await
+            }
         };
         opened.map_err(|error| error.with_effect(self.effect))
     }
 
-    fn stop(&self, why: Closed) -> Verdict {
+    fn stop(&self, why: MissingPrecondition) -> Verdict {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
         Verdict::Stop(ClientError::new(
             ClientErrorKind::Server,
@@ -122,10 +124,10 @@ impl RegionGuard for Gate<'_> {
             return Verdict::LookAgain(cut(self.partition, &region.range_text()));
         }
         if !self.table.watch().covers(&region.name, opening) {
-            return self.stop(Closed::RuleUnread(region.name.clone(), opening));
+            return self.stop(MissingPrecondition::RuleUnread(region.name.clone(), opening));
         }
         match self.table.servers().lacking(server, self.needs) {
-            Some(lacking) => self.stop(Closed::Unproven(lacking)),
+            Some(lacking) => self.stop(MissingPrecondition::Unproven(lacking)),
             None => Verdict::Pass,
         }
     }

@@ -149,7 +149,7 @@ impl Admission {
             match ticket.wait(deadline).await {
                 Waited::Turn(turn, Some(member)) => {
                     let (now, first) = (Instant::now(), SharedCall::of(member));
-                    if !turn.has_company(|next| first.fits(next, limits, now)) {
+                    if !turn.can_share_with_next(|next| first.fits(next, limits, now)) {
                         return alone(turn, prepared, deadline, sender).await;
                     }
                     ticket.rejoin(&turn, first.all);

@@ -34,7 +34,7 @@ impl From<Vec<Mutation>> for Changes {
 pub(crate) trait Part: fmt::Debug + Send + Sync {
     /// Returns a description of what is done to the row. Together with the row it is all that a
     /// transaction id covers. It must not change.
-    fn deed(&self) -> Cow<'_, str>;
+    fn description(&self) -> Cow<'_, str>;
 
     /// Returns the condition that must hold for the row.
     fn condition(&self) -> &Condition;

@@ -68,7 +68,7 @@ impl Group {
         if let Some(other) = self.parts.iter().find(|other| same_row(other)) {
             return Err(in_context(Error::invalid(format!(
                 "the same row of a lock or latch twice in one transaction: {} is in it already",
-                other.deed()
+                other.description()
             ))
             .with_hint("one of the two is enough: a release needs a held lock, and so does not fit an acquisition; count a latch down by more than one at once")));
         }

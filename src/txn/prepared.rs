@@ -37,7 +37,7 @@ impl<'a> Prepared<'a> {
             group
                 .parts
                 .iter()
-                .map(|part| (part.deed(), part.condition().row()))
+                .map(|part| (part.description(), part.condition().row()))
         };
         let digest = || Digest::of(&group.mutations, &group.conditions, deeds());
         let claim = match &group.record {

@@ -34,11 +34,11 @@ pub(super) struct Needs {
 /// The servers that were tested, and the results.
 #[derive(Debug, Default)]
 pub(super) struct Servers {
-    known: Mutex<HashMap<ServerName, Known>>,
+    known: Mutex<HashMap<ServerName, ServerProofs>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct ServerProofs {
     conditions: bool,
     clock: Option<Clock>,
     atomic_multi: bool,
@@ -57,7 +57,7 @@ impl Clock {
     }
 }
 
-impl Known {
+impl ServerProofs {
     /// Returns the comparison of clocks, unless it is too old.
     fn recent_clock(&self) -> Option<Clock> {
         self.clock.filter(Clock::is_recent)
@@ -65,7 +65,7 @@ impl Known {
 }
 
 impl Servers {
-    fn known(&self) -> MutexGuard<'_, HashMap<ServerName, Known>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<ServerName, ServerProofs>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,7 +80,7 @@ impl Servers {
         (lacking != Needs::default()).then_some(lacking)
     }
 
-    fn learn(&self, server: ServerName, learn: impl FnOnce(&mut Known)) {
+    fn learn(&self, server: ServerName, learn: impl FnOnce(&mut ServerProofs)) {
         learn(self.known().entry(server).or_default());
     }
 
@@ -138,7 +138,7 @@ impl Servers {
     }
 
     fn recent_clock(&self, server: &ServerName) -> Option<Clock> {
-        self.known().get(server).and_then(Known::recent_clock)
+        self.known().get(server).and_then(ServerProofs::recent_clock)
     }
 
     /// Returns the time of a server in milliseconds since 1970, or this machine's time if the
@@ -154,7 +154,7 @@ impl Servers {
         let ahead = self
             .known()
             .values()
-            .filter_map(Known::recent_clock)
+            .filter_map(ServerProofs::recent_clock)
             .map(|clock| clock.ahead)
             .max();
         local_now().saturating_add_signed(ahead.unwrap_or(0))

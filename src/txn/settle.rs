@@ -155,7 +155,7 @@ impl From<Ended> for Settled {
 /// The result of a fence.
 pub(super) enum Fenced {
     /// The fence is in place: no attempt so far was applied, and none of them can be.
-    Stands(SeenRecord),
+    InPlace(SeenRecord),
     /// The record is not the one that was last seen.
     Found(SeenRecord),
 }
@@ -312,7 +312,7 @@ impl Claim {
         };
         let own = value.is_some_and(|value| value == found.value);
         match self.check_digest(Some(found))? {
-            Some(found) if own => Ok(Fenced::Stands(found)),
+            Some(found) if own => Ok(Fenced::InPlace(found)),
             Some(found) => Ok(Fenced::Found(found)),
             None => Err(Error::new(ClientErrorKind::Server, "a record came and went")),
         }
@@ -331,7 +331,7 @@ impl Claim {
                     fenced => fenced?,
                 };
                 match fenced {
-                    Fenced::Stands(_) => return Ok(Ended::NotApplied),
+                    Fenced::InPlace(_) => return Ok(Ended::NotApplied),
                     Fenced::Found(found) if found.record.state == State::Committed => {
                         return Ok(Ended::Committed {
                             own: found.record.writer == self.writer,

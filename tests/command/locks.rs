@@ -104,7 +104,7 @@ fn lock_stays_held_after_the_command_until_its_release() {
             &shown["state"],
             &shown["holder"],
             &shown["fencing"],
-            &shown["at_odds"]
+            &shown["rows_disagree"]
         ),
         (
             &json!("DC#fra#svc#a"),
@@ -135,7 +135,7 @@ fn lock_stays_held_after_the_command_until_its_release() {
     let free = show(&table, "a");
     let nothing = json!({
         "lock": "DC#fra#svc#a", "state": "free", "holder": null, "age_ms": null, "remaining_ms": null,
-        "fencing": free["fencing"], "at_odds": false
+        "fencing": free["fencing"], "rows_disagree": false
     });
     assert_eq!(free, nothing);
     let again = told(&lock(&table, "acquire", "a", &[]), 0);
@@ -303,7 +303,7 @@ fn held_locks_are_listed_and_chosen() {
     assert_eq!(keys(&["--client", "nobody"]), [""; 0]);
     let mine = listed(&["--farm", "fra"]).remove(0);
     let shown = show(&table, "a");
-    for key in ["lock", "state", "holder", "at_odds"] {
+    for key in ["lock", "state", "holder", "rows_disagree"] {
         assert_eq!(mine[key], shown[key], "{key}");
     }
     assert!(mine["remaining_ms"].is_u64() && mine["age_ms"].is_u64(), "{mine}");

@@ -51,7 +51,7 @@ fn objects_bars_and_growth() {
     let regions = of_kind(&objects, "region");
     assert_eq!(regions.len(), 2);
     assert_eq!(regions[0]["next_split"], "at");
-    let halves = json!({"key": "bbb", "before": 2000, "behind": 6000});
+    let halves = json!({"key": "bbb", "before": 2000, "after": 6000});
     assert_eq!(
         (&regions[0]["next_split_at"], &regions[0]["best_split_at"]),
         (&halves, &halves)

@@ -65,7 +65,7 @@ async fn java_and_ours_exclude_each_other_until_the_release() {
                 let holder = shown.holder.unwrap();
                 assert_eq!((holder.name, holder.token, holder.lease), (None, None, None));
                 assert!(holder.since.elapsed().unwrap_or_default() < PATIENCE);
-                assert!(!shown.at_odds);
+                assert!(!shown.rows_disagree);
                 java.release(theirs).await.unwrap();
 
                 // A put in the millisecond of the deletion is hidden.
@@ -114,10 +114,10 @@ async fn java_release_of_our_lock_admits_none_of_ours_and_is_seen() {
             assert!(is_refused(&other, level).await);
         }
         let shown = other.show(level, "order-1").await.unwrap();
-        assert!(shown.at_odds);
+        assert!(shown.rows_disagree);
         assert_eq!(shown.holder.unwrap().token, Some(guard.token()));
         let listed = other.list().await.unwrap();
-        assert!(listed.len() == 1 && listed[0].at_odds, "{listed:?}");
+        assert!(listed.len() == 1 && listed[0].rows_disagree, "{listed:?}");
         if renewed {
             let error = guard.renew().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::LockLost, "{error}");
@@ -128,7 +128,7 @@ async fn java_release_of_our_lock_admits_none_of_ours_and_is_seen() {
         let outcome = guard.release().await.unwrap();
         assert_eq!(outcome, ReleaseOutcome::Lost(LockLoss::Removed));
         let shown = other.show(level, "order-1").await.unwrap();
-        assert!(shown.holder.is_none() && !shown.at_odds);
+        assert!(shown.holder.is_none() && !shown.rows_disagree);
     }
 
     // Acquired by a Java client, which sees only the lock row: the Java client and the holder both
@@ -145,13 +145,13 @@ async fn java_release_of_our_lock_admits_none_of_ours_and_is_seen() {
     })
     .await;
     assert!(is_refused(&other, level).await);
-    assert!(other.show(level, "order-1").await.unwrap().at_odds);
+    assert!(other.show(level, "order-1").await.unwrap().rows_disagree);
     let error = guard.renew().await.unwrap_err();
     says(&error, &["taken by a client that leaves no name"]);
     assert!(matches!(guard.lost().await, LockLoss::Taken(holder) if holder.name.is_none()));
     assert!(!guard.release().await.unwrap().is_released());
     let shown = other.show(level, "order-1").await.unwrap();
-    assert!(shown.holder.is_some_and(|holder| holder.token.is_none()) && !shown.at_odds);
+    assert!(shown.holder.is_some_and(|holder| holder.token.is_none()) && !shown.rows_disagree);
     java.release(theirs).await.unwrap();
     assert!(
         acquire(&other, level)

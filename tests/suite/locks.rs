@@ -312,7 +312,7 @@ async fn what_is_held_is_listed_and_can_be_taken_away() {
             locks.show(Level::Dc, "one").await.unwrap().fencing,
             Some(one.fencing())
         );
-        assert!(!listed[0].at_odds);
+        assert!(!listed[0].rows_disagree);
 
         let hit = locks.force_release(Level::Dc, "one").await.unwrap().unwrap();
         assert_eq!(hit.token, Some(one.token()));

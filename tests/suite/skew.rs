@@ -117,7 +117,7 @@ async fn known_sizes_come_out_exactly() {
         (&best.key[..], best.before),
         (&b"ccc"[..], bytes_of(300, 50).bytes)
     );
-    assert_eq!(best.before + best.behind, first.total_bytes());
+    assert_eq!(best.before + best.after, first.total_bytes());
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ pub(super) fn by_region(regions: impl Iterator<Item = RegionLoad>) -> RegionLoad
 
 /// A region that is much larger than the limit at which HBase splits.
 #[derive(Debug)]
-pub(super) struct Giant {
+pub(super) struct GiantRegion {
     pub(super) region: RegionInfo,
     /// The size of its store files.
     pub(super) mib: u64,
@@ -50,7 +50,7 @@ pub(super) async fn giants(
     rule: &PartitionRule,
     regions: impl Iterator<Item = &RegionInfo>,
     deadline: Instant,
-) -> Result<Vec<Giant>> {
+) -> Result<Vec<GiantRegion>> {
     let limit_mib = limit_mib(descriptor);
     let mut giants = Vec::new();
     for region in regions {
@@ -70,7 +70,7 @@ pub(super) async fn giants(
                 continue;
             }
         }
-        giants.push(Giant {
+        giants.push(GiantRegion {
             region: region.clone(),
             mib,
             limit_mib,

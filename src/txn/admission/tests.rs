@@ -93,7 +93,7 @@ async fn one_who_is_dropped_while_waiting_leaves_without_a_trace() {
         assert!(poll!(&mut dropped).is_pending());
         assert!(poll!(&mut last).is_pending());
     }
-    assert_eq!(admission.lanes().of[&partition].waiting.len(), 1);
+    assert_eq!(admission.queues().of[&partition].waiting.len(), 1);
     drop(turn);
     drop(last.now_or_never().unwrap().unwrap());
     assert_eq!(admission.lane_count(), 0);

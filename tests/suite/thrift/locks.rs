@@ -58,7 +58,7 @@ async fn a_gateways_client_and_a_native_one_exclude_each_other() {
             let holder = seen.holder.unwrap();
             assert_eq!(holder.token, Some(guard.token()));
             assert_eq!(holder.lease, Some(LEASE));
-            assert!(!seen.at_odds);
+            assert!(!seen.rows_disagree);
             assert_eq!(native.list().await.unwrap().len(), 1);
             assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
 

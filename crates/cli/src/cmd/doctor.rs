@@ -58,12 +58,12 @@ fn summary(audit: &ClusterAudit) -> String {
         0 => "no table that can be seen is for transactions, locks or latches".to_owned(),
         _ => tables.join(", "),
     };
-    let left_out = match audit.left_out {
+    let skipped = match audit.skipped {
         0 => String::new(),
         count => format!("; {} left out, for other things", output::counted(count, "table")),
     };
     format!(
-        "HBase {}, {}: {looked_at}{left_out}",
+        "HBase {}, {}: {looked_at}{skipped}",
         audit.version,
         output::counted(audit.servers.len(), "region server"),
     )

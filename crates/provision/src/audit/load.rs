@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{finding::Finding, name::Name};
 use crate::{
     command,
-    giant::{Giant, RegionLoads, giants},
+    giant::{GiantRegion, RegionLoads, giants},
 };
 
 /// The minimum number of requests for a finding; fewer say nothing about a table's usual load.
@@ -41,13 +41,13 @@ pub(super) async fn findings(
     Ok(findings)
 }
 
-fn finding(giant: &Giant, table: &Table, own_limit: bool) -> Finding {
+fn finding(giant: &GiantRegion, table: &Table, own_limit: bool) -> Finding {
     let unless = match own_limit {
         true => "",
         false => " unless its servers have another hbase.hregion.max.filesize",
     };
     let name = giant.region.encoded_text();
-    let Giant {
+    let GiantRegion {
         partition,
         mib,
         limit_mib: limit,

@@ -60,7 +60,7 @@ pub struct ClusterAudit {
     pub tables: Vec<TableName>,
     /// The number of tables that were skipped, because they are not for transactions, locks or
     /// latches.
-    pub left_out: usize,
+    pub skipped: usize,
     /// The findings: first those of the cluster, then those of its tables.
     pub findings: Vec<Finding>,
 }
@@ -164,7 +164,7 @@ pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Res
         version: cluster.info.version.clone(),
         servers: cluster.info.live_servers.clone(),
         tables: Vec::new(),
-        left_out: 0,
+        skipped: 0,
         findings: cluster.findings(),
     };
     audit.findings.extend(clocks);
@@ -174,7 +174,7 @@ pub async fn audit_cluster(connection: &Connection, tables: &[TableName]) -> Res
                 audit.tables.push(name);
                 audit.findings.extend(findings);
             }
-            None => audit.left_out += 1,
+            None => audit.skipped += 1,
         }
     }
     Ok(audit)

@@ -77,7 +77,7 @@ pub enum TableKind {
 
 impl TableFile {
     /// The maximum size of a file in bytes.
-    pub const LONGEST: usize = 1 << 20;
+    pub const MAX_SIZE: usize = 1 << 20;
 
     /// Reads a file.
     ///
@@ -94,7 +94,7 @@ impl TableFile {
         };
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
-        file.take(Self::LONGEST as u64 + 1)
+        file.take(Self::MAX_SIZE as u64 + 1)
             .read_to_end(&mut bytes)
             .map_err(|error| unreadable(error.to_string()))?;
         Self::parse(&path.display().to_string(), &bytes)
@@ -109,10 +109,10 @@ impl TableFile {
     /// further mistakes may not be listed.
     pub fn parse(origin: &str, contents: impl AsRef<[u8]>) -> Result<Self> {
         let contents = contents.as_ref();
-        if contents.len() > Self::LONGEST {
+        if contents.len() > Self::MAX_SIZE {
             let reason = format!(
                 "the file is longer than {} bytes, which no table file is",
-                Self::LONGEST
+                Self::MAX_SIZE
             );
             return Err(Error::invalid(format!("{origin}:1:1: {reason}")));
         }

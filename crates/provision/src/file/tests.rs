@@ -224,7 +224,7 @@ fn columns_are_counted_in_characters() {
 
 #[test]
 fn a_file_that_is_too_long_is_not_read() {
-    let found = faults(&"#".repeat(TableFile::LONGEST + 1));
+    let found = faults(&"#".repeat(TableFile::MAX_SIZE + 1));
     assert!(
         found.starts_with("t.toml:1:1: the file is longer than 1048576 bytes"),
         "{found}"

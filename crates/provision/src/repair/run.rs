@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::plan::{self, RepairStep};
 use crate::{
     audit::is_lock_table,
-    giant::{Giant, by_region, giants},
+    giant::{GiantRegion, by_region, giants},
 };
 
 /// The default limit of a step. A server releases the files that a merge or a split left behind two
@@ -249,7 +249,7 @@ impl Repair {
         let table = self.connection.table(&self.table)?;
         let giants = giants(&loads, &admin, &table, descriptor, rule, regions.iter(), deadline).await?;
         let steps = giants.into_iter().filter_map(|giant| {
-            let Giant {
+            let GiantRegion {
                 partition,
                 region,
                 others,

@@ -45,7 +45,7 @@ impl Boundaries {
         let point = |(key, before): &(Bytes, u64)| SplitPoint {
             key: key.clone(),
             before: *before,
-            behind: total.saturating_sub(*before),
+            after: total.saturating_sub(*before),
         };
         let middle = total / 2;
         let best = self.places.iter().min_by_key(|(_, at)| at.abs_diff(middle));
@@ -86,11 +86,11 @@ mod tests {
         boundaries
     }
 
-    fn point(key: &'static str, before: u64, behind: u64) -> SplitPoint {
+    fn point(key: &'static str, before: u64, after: u64) -> SplitPoint {
         SplitPoint {
             key: key.into(),
             before,
-            behind,
+            after,
         }
     }
 

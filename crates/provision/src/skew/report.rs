@@ -103,7 +103,7 @@ pub struct SplitPoint {
     /// The bytes of the first half.
     pub before: u64,
     /// The bytes of the second half.
-    pub behind: u64,
+    pub after: u64,
 }
 
 /// The size of a partition.

@@ -21,7 +21,7 @@ fn request(locks: &LockManager, seat: &Seat) -> LockRequest {
 
 async fn holder(seat: Seat) -> Vec<LockHolder> {
     let info = seat.clean.locks.show(Level::Dc, &seat.prefix).await.unwrap();
-    assert!(!info.at_odds || info.holder.is_some(), "{info:?}");
+    assert!(!info.rows_disagree || info.holder.is_some(), "{info:?}");
     info.holder.into_iter().collect()
 }
 

@@ -128,7 +128,7 @@ const DELETE: &str = r#"Example: hbase-txn barrier delete latches rounds --clien
 Exit status: 0, also if there was nothing; 1 refused or failed."#;
 
 #[derive(Serialize)]
-struct Made {
+struct Created {
     barrier: String,
     parties: u32,
     time_ms: u64,
@@ -191,7 +191,7 @@ impl Create {
         let latches = missing.open(options, global).await?;
         let barrier = latches.barrier(&self.which.id)?;
         barrier.create(parties, time).await?;
-        let made = Made {
+        let made = Created {
             barrier: key(&barrier),
             parties,
             time_ms: durations::milliseconds(time),

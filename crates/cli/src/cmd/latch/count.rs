@@ -7,7 +7,7 @@ use hbase_txn::{
 };
 use serde::Serialize;
 
-use super::which::{Deed, Which, key};
+use super::which::{LatchUse, Which, key};
 use crate::{
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
@@ -66,7 +66,7 @@ struct CountObject {
 impl CountDown {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let by = self.by.get("--by")?;
-        let latch = self.which.open(global, Deed::Counts).await?;
+        let latch = self.which.open(global, LatchUse::Count).await?;
         let counted = match &self.participant {
             Some(participant) => latch.arrive(participant).await,
             None => latch.count_down(by).await,
@@ -85,7 +85,7 @@ impl CountDown {
 impl CountUp {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let by = self.by.get("--by")?;
-        let latch = self.which.open(global, Deed::Counts).await?;
+        let latch = self.which.open(global, LatchUse::Count).await?;
         let counted = latch.count_up(by).await?;
         print(global, &latch, counted)
     }

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::which::{Deed, Which, key};
+use super::which::{LatchUse, Which, key};
 use crate::{
     exit::{Exit, Outcome},
     global::{Format, Global},
@@ -36,7 +36,7 @@ struct Deleted {
 
 impl Delete {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let latch = self.which.open(global, Deed::Looks).await?;
+        let latch = self.which.open(global, LatchUse::Read).await?;
         let deleted = latch.delete().await?;
         let latch = key(&latch);
         match global.output {

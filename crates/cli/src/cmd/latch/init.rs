@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     missing::MissingTable,
-    which::{Deed, Which, key},
+    which::{LatchUse, Which, key},
 };
 use crate::{
     durations,
@@ -44,7 +44,7 @@ const EXAMPLE: &str = r#"Example: hbase-txn latch init latches nightly 3 --farm 
 Exit status: 0 created; 3 it exists, open or reached; 1 refused or failed; 4 the answer was lost."#;
 
 #[derive(Serialize)]
-struct Made {
+struct Created {
     latch: String,
     count: u64,
     ttl_ms: u64,
@@ -52,13 +52,13 @@ struct Made {
 
 impl Init {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let options = self.which.options(Deed::Counts)?;
+        let options = self.which.options(LatchUse::Count)?;
         let (count, ttl) = (self.count()?, self.ttl()?);
         let missing = self.table.missing(&self.which.table)?;
         let latches = missing.open(options, global).await?;
         let latch = latches.latch(self.which.level(), &self.which.id)?;
         latch.init(count, ttl).await?;
-        let made = Made {
+        let made = Created {
             latch: key(&latch),
             count,
             ttl_ms: durations::milliseconds(ttl),

@@ -9,7 +9,7 @@ use clap::Args;
 use hbase_txn::latch::{LatchInfo, LatchState, WaitOutcome};
 use serde::Serialize;
 
-use super::which::{Deed, Which, key};
+use super::which::{LatchUse, Which, key};
 use crate::{
     durations,
     exit::{Exit, Failure, Outcome},
@@ -68,7 +68,7 @@ struct WaitObject {
 
 impl Show {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let latch = self.which.open(global, Deed::Looks).await?;
+        let latch = self.which.open(global, LatchUse::Read).await?;
         let info = latch.show().await?;
         match global.output {
             Format::Json => output::json(&LatchObject {
@@ -86,7 +86,7 @@ impl Show {
 impl Wait {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let time = global.timeout()?.unwrap_or(WAIT_TIME);
-        let latch = self.which.open(global, Deed::Looks).await?;
+        let latch = self.which.open(global, LatchUse::Read).await?;
         let (state, text) = match latch.wait(time).await? {
             WaitOutcome::Reached => ("reached", "reached".to_owned()),
             WaitOutcome::Expired => ("expired", "expired, and will not be reached any more".to_owned()),

@@ -19,11 +19,11 @@ pub(super) struct Which {
     #[arg(value_parser = values::text)]
     pub(super) id: String,
     #[command(flatten)]
-    pub(super) whose: Whose,
+    pub(super) scope: LatchScope,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Whose {
+pub(super) struct LatchScope {
     /// Counts that make the latch: dc, those of one farm; xdc, the sum of all farms
     #[arg(long, default_value = "dc", value_name = "dc|xdc")]
     level: Level,
@@ -38,19 +38,19 @@ pub(super) struct Whose {
 
 /// The use of the latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
-    Counts,
-    Looks,
+pub(super) enum LatchUse {
+    Count,
+    Read,
 }
 
 impl Which {
     /// Checks the latch's name and the farm before any call to a server.
-    pub(super) fn options(&self, deed: Deed) -> Result<LatchManagerOptions, Failure> {
-        let Whose { level, farm, client } = &self.whose;
-        let farm = match (farm, level, deed) {
+    pub(super) fn options(&self, latch_use: LatchUse) -> Result<LatchManagerOptions, Failure> {
+        let LatchScope { level, farm, client } = &self.scope;
+        let farm = match (farm, level, latch_use) {
             (Some(farm), _, _) => farm,
-            (None, Level::Xdc, Deed::Looks) => NO_FARM,
-            (None, Level::Xdc, Deed::Counts) => {
+            (None, Level::Xdc, LatchUse::Read) => NO_FARM,
+            (None, Level::Xdc, LatchUse::Count) => {
                 return Err(Failure::Unparsable(
                     "the count is in the column of a farm, also at level xdc; name the farm by --farm F"
                         .to_owned(),
@@ -69,15 +69,15 @@ impl Which {
     }
 
     /// Opens the latch, in an existing table.
-    pub(super) async fn open(&self, global: &Global, deed: Deed) -> Result<Latch, Failure> {
-        let options = self.options(deed)?;
+    pub(super) async fn open(&self, global: &Global, latch_use: LatchUse) -> Result<Latch, Failure> {
+        let options = self.options(latch_use)?;
         let connection = global.connect().await?;
         let latches = missing_table::open_latches(&connection, options, &self.table, None).await?;
-        Ok(latches.latch(self.whose.level, &self.id)?)
+        Ok(latches.latch(self.scope.level, &self.id)?)
     }
 
     pub(super) fn level(&self) -> Level {
-        self.whose.level
+        self.scope.level
     }
 }
 

@@ -48,9 +48,9 @@ pub(crate) struct List {
 
 const SHOW: &str = r#"Example: hbase-txn lock show locks nightly --farm fra --client billing --output json answers
 
-{"lock":"DC#fra#billing#nightly","state":"held","holder":"ci@build-7:4711","age_ms":1500,"remaining_ms":298500,"fencing":1767225600123,"at_odds":false}
+{"lock":"DC#fra#billing#nightly","state":"held","holder":"ci@build-7:4711","age_ms":1500,"remaining_ms":298500,"fencing":1767225600123,"rows_disagree":false}
 
-`state` is held or free. `holder` and `remaining_ms` are also null if a Java client holds it, which writes neither. Age and remaining time are by this machine's clock. `fencing` is the last number, which renewals raise too: a holder's own is this or a lower one. It is null when none is known. With `at_odds` the two rows of the lock disagree: a Java client removed or overwrote the lock row of a holder.
+`state` is held or free. `holder` and `remaining_ms` are also null if a Java client holds it, which writes neither. Age and remaining time are by this machine's clock. `fencing` is the last number, which renewals raise too: a holder's own is this or a lower one. It is null when none is known. With `rows_disagree` the two rows of the lock disagree: a Java client removed or overwrote the lock row of a holder.
 
 Exit status: 0, held or free; 1 refused or failed."#;
 
@@ -64,7 +64,7 @@ struct LockObject<'a> {
     age_ms: Option<u64>,
     remaining_ms: Option<u64>,
     fencing: Option<u64>,
-    at_odds: bool,
+    rows_disagree: bool,
 }
 
 impl<'a> From<&'a LockInfo> for LockObject<'a> {
@@ -79,7 +79,7 @@ impl<'a> From<&'a LockInfo> for LockObject<'a> {
                 .and_then(|holder| holder.remaining())
                 .map(durations::milliseconds),
             fencing: lock.fencing,
-            at_odds: lock.at_odds,
+            rows_disagree: lock.rows_disagree,
         }
     }
 }
@@ -140,7 +140,7 @@ fn sentence(lock: &LockInfo) -> String {
     match &lock.holder {
         None => format!("{}: free{fencing}", lock.key),
         Some(holder) => {
-            let odds = if lock.at_odds {
+            let odds = if lock.rows_disagree {
                 format!("; {AT_ODDS}")
             } else {
                 String::new()

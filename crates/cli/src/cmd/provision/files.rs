@@ -59,7 +59,7 @@ fn is_stdin(path: &Path) -> bool {
 async fn whole_stdin() -> Result<Vec<u8>, Failure> {
     let mut contents = Vec::new();
     let read = stdin()
-        .take(TableFile::LONGEST as u64 + 1)
+        .take(TableFile::MAX_SIZE as u64 + 1)
         .read_to_end(&mut contents)
         .await;
     match read {

@@ -174,7 +174,7 @@ pub(super) fn split_bar(point: &SplitPoint, class: &str) -> Svg {
     const HIGH: f64 = 18.0;
     const BAR: (f64, f64) = (4.0, 10.0);
     let mut svg = Svg::new(LONG, HIGH, "");
-    let whole = (point.before + point.behind).max(1) as f64;
+    let whole = (point.before + point.after).max(1) as f64;
     let at = point.before as f64 / whole * LONG;
     svg.rect((0.0, BAR.0), ((at - 1.0).max(0.0), BAR.1), class, "");
     svg.rect((at + 1.0, BAR.0), ((LONG - at - 1.0).max(0.0), BAR.1), class, "");

@@ -77,7 +77,7 @@ struct GrowthObject {
 struct SplitObject {
     key: String,
     before: u64,
-    behind: u64,
+    after: u64,
 }
 
 pub(super) fn print(shown: &ShownReport<'_>) -> io::Result<()> {
@@ -182,7 +182,7 @@ impl From<&SplitPoint> for SplitObject {
         Self {
             key: BytesBinary(&point.key).to_string(),
             before: point.before,
-            behind: point.behind,
+            after: point.after,
         }
     }
 }

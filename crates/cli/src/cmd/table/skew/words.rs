@@ -109,7 +109,7 @@ pub(super) fn next_split(region: &RegionSkew) -> String {
         Some(best) => format!(
             "manually at {}: {}",
             key(&best.key),
-            parts(best.before, best.behind)
+            parts(best.before, best.after)
         ),
         None => "not manually either".to_owned(),
     };
@@ -123,7 +123,7 @@ pub(super) fn next_split(region: &RegionSkew) -> String {
             )
         }
         NextSplit::At(point) => {
-            let place = format!("at {}: {}", key(&point.key), parts(point.before, point.behind));
+            let place = format!("at {}: {}", key(&point.key), parts(point.before, point.after));
             match &region.best_split {
                 Some(best) if is_much_better(best, point) => format!("{place}; better {}", by_hand()),
                 _ => place,
@@ -135,7 +135,7 @@ pub(super) fn next_split(region: &RegionSkew) -> String {
 
 /// Whether the smaller half would be more than twice as large.
 fn is_much_better(best: &SplitPoint, point: &SplitPoint) -> bool {
-    let smaller = |point: &SplitPoint| point.before.min(point.behind);
+    let smaller = |point: &SplitPoint| point.before.min(point.after);
     smaller(best) > 2 * smaller(point)
 }
 
