@@ -149,7 +149,7 @@ fn farms_are_added_up_and_shown_to_people() {
     );
     assert_eq!(xdc("show", "", &[]).done(), "svc_a: absent\n");
     for (action, options) in [("init", &["3"][..]), ("count-down", &[]), ("count-up", &[])] {
-        xdc(action, "", options).refused(2, &["--farm", "at level xdc too"]);
+        xdc(action, "", options).refused(2, &["--farm", "also at level xdc"]);
     }
     for action in ["show", "wait", "delete"] {
         run(&["latch", action, &table.0, "a", "--client", "svc"]).refused(2, &["--farm", "--level xdc"]);

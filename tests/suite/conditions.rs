@@ -192,7 +192,7 @@ async fn invalid_condition_is_refused_when_it_is_added() {
         (
             Condition::absent("bad1", "_txn", "q"),
             ErrorKind::Client(ClientErrorKind::InvalidInput),
-            "kept for",
+            "reserved for",
         ),
     ] {
         let error = transaction.try_add(condition).unwrap_err();

@@ -256,7 +256,7 @@ async fn reserved_rows_cannot_be_changed_in_a_transaction() {
     let row = b"res\xff_txn\xffversion";
     let mut transaction = table.transaction("res");
     let error = transaction.try_add(Delete::new(&row[..])).unwrap_err();
-    assert!(error.to_string().contains("kept for"), "{error}");
+    assert!(error.to_string().contains("reserved for"), "{error}");
     let batch = table.batch().delete(Delete::new(&row[..]));
     assert_eq!(batch.commit().await[0].outcome.name(), "invalid");
 }
