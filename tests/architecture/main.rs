@@ -289,7 +289,9 @@ fn libraries_name_no_commands() {
             }
             let code = file.text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
             let is_command = |literal: &&str| {
-                let mut named = literal.split("hbase-txn ").skip(1);
+                let mut named = ["hbase-txn ", "`dev "]
+                    .into_iter()
+                    .flat_map(|command| literal.split(command).skip(1));
                 named.any(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))
             };
             for literal in code::literals(code).filter(is_command) {

@@ -13,6 +13,24 @@ pub(crate) fn with_command(error: Error) -> Error {
     error.with_better_hint(format!("{hint}run {command}"))
 }
 
+/// Appends the command that fixes the error of a local cluster to its hint, if there is one.
+pub(crate) fn with_dev_command(error: hbase_local::Error, name: &str) -> hbase_local::Error {
+    use hbase_local::ErrorKind;
+
+    let command = match error.kind() {
+        ErrorKind::NotRunning => "up",
+        ErrorKind::NoGateway => "up --thrift",
+        ErrorKind::OtherSettings => "down",
+        ErrorKind::Mismatch | ErrorKind::Unusable => "down --purge",
+        _ => return error,
+    };
+    let hint = error.hint().map_or_else(String::new, |hint| format!("{hint}: "));
+    error.with_better_hint(format!(
+        "{hint}run hbase-txn dev {command} --name {}",
+        word(&name)
+    ))
+}
+
 /// Appends the command that shows further problems of the table, if a plan could not be verified on
 /// it.
 pub(crate) fn with_check(error: Error) -> Error {
@@ -109,6 +127,17 @@ mod tests {
         let error = Error::new(ClientErrorKind::FamilyNotFound, "").with_missing_family(family);
         let expected = format!("run hbase-txn table alter ns:orders {option}");
         assert_eq!(hint(error).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_local_clusters_hint_names_the_cluster() {
+        let error = |kind| with_dev_command(hbase_local::Error::new(kind, "x"), "a b");
+        let hint = |kind| error(kind).hint().map(str::to_owned);
+        assert_eq!(
+            hint(hbase_local::ErrorKind::NoGateway).unwrap(),
+            "start one: run hbase-txn dev up --thrift --name 'a b'"
+        );
+        assert_eq!(hint(hbase_local::ErrorKind::Cluster), None);
     }
 
     #[rstest]

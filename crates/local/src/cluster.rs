@@ -19,7 +19,7 @@ use super::{
     state::{self, Marker, Phase, State, forget_process},
     status,
 };
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// A handle to a real HBase on this machine, by name.
 ///
@@ -317,8 +317,10 @@ impl LocalCluster {
             state.phase == Phase::Running && needed.into_iter().all(|role| live.contains_key(&role))
         });
         let Some(ports) = ports else {
-            return Err(failure(format!("cluster {} does not run", self.name))
-                .with_hint("start all of it with `dev up`"));
+            return Err(Error::new(
+                ErrorKind::NotRunning,
+                format!("cluster {} does not run", self.name),
+            ));
         };
         let launcher = self.launcher(&state, &marker).await?;
         let boot = Boot {
@@ -342,12 +344,16 @@ impl LocalCluster {
     pub async fn start_thrift(&self) -> Result<ClusterStatus> {
         let (state, _) = self.existing()?;
         if !state.thrift {
-            return Err(failure(format!("cluster {} has no Thrift gateway", self.name))
-                .with_hint("start one with `dev up --thrift`"));
+            return Err(Error::new(
+                ErrorKind::NoGateway,
+                format!("cluster {} has no Thrift gateway", self.name),
+            ));
         }
         if !self.status()?.state.is_running() {
-            return Err(failure(format!("cluster {} does not run", self.name))
-                .with_hint("start all of it with `dev up`"));
+            return Err(Error::new(
+                ErrorKind::NotRunning,
+                format!("cluster {} does not run", self.name),
+            ));
         }
         let timeout = self.timeout.unwrap_or(BootOptions::DEFAULT_TIMEOUT);
         self.up(&BootOptions::new().timeout(timeout)).await
@@ -410,7 +416,10 @@ impl LocalCluster {
         let state = State::load(&self.layout)?;
         let marker = Marker::load(&self.layout)?;
         state.zip(marker).ok_or_else(|| {
-            failure(format!("there is no local cluster {}", self.name)).with_hint("boot it with `dev up`")
+            Error::new(
+                ErrorKind::NotRunning,
+                format!("there is no local cluster {}", self.name),
+            )
         })
     }
 

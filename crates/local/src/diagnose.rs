@@ -141,17 +141,17 @@ impl Cause {
     fn hint(self) -> &'static str {
         match self {
             Self::PortTaken => {
-                "another process took the port; `ss -ltnp` shows it, and another `up` uses other ports"
+                "another process took the port; `ss -ltnp` shows it, and the next start uses other ports"
             }
             Self::DiskFull => {
-                "free some disk space, or set XDG_STATE_HOME to a folder on another disk, then `up` again"
+                "free some disk space, or set XDG_STATE_HOME to a folder on another disk, then start it again"
             }
             Self::NoMemory => {
                 "free some memory: standalone needs about 500 MB, and each region server as much"
             }
             Self::NoPermission => "a file belongs to another user: was it started as another user before?",
             Self::WrongJava => "set JAVA_HOME to a Java 17 or 11",
-            Self::DamagedData => "its data can't be used any more; delete them with `dev down --purge`",
+            Self::DamagedData => "its data can't be used any more; delete the cluster",
             Self::Unknown => "",
         }
     }
@@ -172,10 +172,10 @@ pub(super) fn died(layout: &Layout, role: Role) -> (Cause, Error) {
 pub(super) fn late(log: &Path, what: &str, timeout: Duration) -> Error {
     let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
     let diagnosis = Diagnosis::of_complaints(&text);
-    let what = format!("{what} within {timeout:?}; allow more with --timeout");
+    let what = format!("{what} within {timeout:?}; allow more time");
     if diagnosis.lines.is_empty() {
         // The process is still working, so its last lines do not show a cause.
-        return failure(format!("{what}; its log complains of nothing"))
+        return failure(format!("{what}; its log has no errors"))
             .with_hint(format!("the whole log is {}", log.display()));
     }
     diagnosis.into_error(&what, log)
@@ -291,8 +291,8 @@ Caused by: java.net.BindException: Address already in use
         fs::write(&log, "2026-11-22 00:24:50,508 INFO  [main] a.B: noise").unwrap();
         let text = late();
         assert!(
-            text.starts_with("HBase did not serve within 60s; allow more with --timeout")
-                && text.contains("complains of nothing")
+            text.starts_with("HBase did not serve within 60s; allow more time")
+                && text.contains("has no errors")
                 && !text.contains("noise"),
             "{text}"
         );

@@ -14,6 +14,16 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// A local cluster could not be started, stopped or examined.
     Cluster,
+    /// The cluster does not exist or does not run.
+    NotRunning,
+    /// The cluster was started without a Thrift gateway.
+    NoGateway,
+    /// The cluster exists with another version or shape than the requested one.
+    Mismatch,
+    /// The cluster runs with other settings than the requested ones.
+    OtherSettings,
+    /// The files of the cluster are damaged, or another version of this crate wrote them.
+    Unusable,
     /// A failure of the client, or invalid input.
     Client(ClientErrorKind),
 }
@@ -29,7 +39,10 @@ impl FailureKind for ErrorKind {
 
     fn hint(self, remote: bool) -> Option<&'static str> {
         match self {
-            Self::Cluster => None,
+            Self::Cluster | Self::Mismatch | Self::OtherSettings => None,
+            Self::NotRunning => Some("start it"),
+            Self::NoGateway => Some("start one"),
+            Self::Unusable => Some("delete the cluster and its data"),
             Self::Client(kind) => kind.hint(remote),
         }
     }

@@ -7,10 +7,9 @@ use hbase_client::low_level::site_properties;
 use super::{
     HBaseVersion, Shape,
     config::{self, Properties},
-    failure,
     state::State,
 };
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Options of a boot. An option that is not set keeps the cluster's value, or has its default for a
 /// new cluster.
@@ -152,15 +151,16 @@ impl BootOptions {
                 .map(|shape| shape.to_string()),
         );
         if !asked.is_empty() {
-            return Err(failure(format!(
-                "cluster {name} is HBase {} {}, not {}",
-                stored.version,
-                stored.shape,
-                asked.join(" ")
-            ))
-            .with_hint(
-                "give the other cluster a --name of its own, or delete this one and its data with `dev down --purge`",
-            ));
+            return Err(Error::new(
+                ErrorKind::Mismatch,
+                format!(
+                    "cluster {name} is HBase {} {}, not {}",
+                    stored.version,
+                    stored.shape,
+                    asked.join(" ")
+                ),
+            )
+            .with_hint("give the other cluster another name, or delete this one and its data"));
         }
         self.added_to(stored.clone())
     }
@@ -171,8 +171,11 @@ impl BootOptions {
         if wanted.properties == stored.properties {
             return Ok(());
         }
-        Err(failure(format!("cluster {name} runs with other settings"))
-            .with_hint("end it with `dev down`; the next `up` starts it with these settings and its data"))
+        Err(Error::new(
+            ErrorKind::OtherSettings,
+            format!("cluster {name} runs with other settings"),
+        )
+        .with_hint("stop it; the next start applies these settings and keeps its data"))
     }
 
     fn added_to(&self, mut state: State) -> Result<State> {
@@ -229,7 +232,7 @@ mod tests {
         for word in [
             "2.6.4-hadoop3 standalone",
             "2.4.18 with 3 region servers",
-            "--purge",
+            "delete this one",
         ] {
             assert!(error.contains(word), "{error}");
         }

@@ -13,7 +13,7 @@ use super::{
     process::Process,
     role::{Role, Shape},
 };
-use crate::Result;
+use crate::{Error, ErrorKind, Result};
 
 /// The progress of the last command. Together with the live processes it determines the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,15 +69,18 @@ impl State {
         };
         match serde_json::from_str::<Self>(&text) {
             Ok(state) if state.format == Self::FORMAT => Ok(Some(state)),
-            Ok(state) => Err(failure(format!(
-                "{} was written by another version of this package (format {})",
-                path.display(),
-                state.format
-            ))
-            .with_hint("use that version, or delete the cluster with `dev down --purge`")),
-            Err(error) => Err(failure(format!("{} is damaged", path.display()))
-                .with_hint("delete the cluster with `dev down --purge`")
-                .with_source(error)),
+            Ok(state) => Err(Error::new(
+                ErrorKind::Unusable,
+                format!(
+                    "{} was written by another version of this crate (format {})",
+                    path.display(),
+                    state.format
+                ),
+            )
+            .with_hint("use that version, or delete the cluster and its data")),
+            Err(error) => Err(
+                Error::new(ErrorKind::Unusable, format!("{} is damaged", path.display())).with_source(error),
+            ),
         }
     }
 
@@ -197,7 +200,7 @@ mod tests {
         std::fs::write(layout.state_file(), "{\"format\":1,").unwrap();
         let damaged = State::load(&layout).unwrap_err();
         for error in [future, damaged] {
-            assert!(error.hint().unwrap().contains("--purge"), "{error}");
+            assert!(error.hint().unwrap().contains("delete the cluster"), "{error}");
         }
     }
 

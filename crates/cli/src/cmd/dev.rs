@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
-    output,
+    hints, output,
     progress::Progress,
     values::{self, Ranged},
 };
@@ -103,7 +103,10 @@ impl Dev {
         }
         let outcome = self.action.run(&cluster, global, &progress).await;
         progress.finish();
-        outcome
+        outcome.map_err(|failure| match failure {
+            Failure::Local(error) => Failure::Local(hints::with_dev_command(error, cluster.name())),
+            failure => failure,
+        })
     }
 }
 
@@ -114,7 +117,7 @@ impl Action {
                 let options = up.options(global)?;
                 let status = match or_interrupted(cluster.up(&options)).await {
                     Err(Failure::Interrupted) => {
-                        progress.step("interrupted; ending what was started");
+                        progress.step("interrupted; stopping the started servers");
                         cluster.down().await?;
                         return Err(Failure::Interrupted);
                     }
