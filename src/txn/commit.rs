@@ -193,8 +193,8 @@ impl Committer {
         } else {
             let newest = read::newest_timestamps(&self.table, &group.partition, to_read, deadline).await?;
             let stamped = sequence.stamp(newest.now, |row| match newest.by_row.get(row) {
-                Some((seen, _)) if all_rows => Stamping::Behind(*seen),
-                Some((seen, extent)) => Stamping::IfAhead(*seen, extent),
+                Some(found) if all_rows => Stamping::Behind(found.newest),
+                Some(found) => Stamping::IfAhead(found.newest, &found.extent),
                 None => Stamping::Server,
             })?;
             conditions.extend(
@@ -203,6 +203,16 @@ impl Committer {
                     .iter()
                     .map(|cell| condition::absent_from(&cell.row, &cell.family, &cell.qualifier, cell.from)),
             );
+            for guard in &stamped.families {
+                let columns = newest.by_row.get(&guard.row).map(|found| &found.columns);
+                let deleted = columns
+                    .into_iter()
+                    .flatten()
+                    .filter(|(family, _)| guard.family.as_ref().is_none_or(|guarded| guarded == family));
+                conditions.extend(deleted.map(|(family, qualifier)| {
+                    condition::absent_from(&guard.row, family, qualifier, guard.from)
+                }));
+            }
             Cow::Owned(stamped.mutations)
         };
         if self.table.terms().partition_version

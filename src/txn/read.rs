@@ -22,6 +22,10 @@ use crate::error::{ClientErrorKind, Error, Result};
 /// The maximum number of bytes read for one transaction.
 const MAX_BYTES: usize = 256 << 20;
 
+/// The maximum number of found columns of a row. Each may become a condition, which is a read by the
+/// server.
+const MAX_COLUMNS: usize = 1_000;
+
 /// Rows at one point in time.
 #[derive(Debug)]
 pub(super) struct Rows(BTreeMap<Bytes, Row>);
@@ -31,8 +35,17 @@ pub(super) struct Rows(BTreeMap<Bytes, Row>);
 pub(super) struct Newest {
     /// The time of the region's server, in milliseconds since 1970.
     pub(super) now: u64,
-    /// For each row, the newest timestamp in the extent that was read, or 0 if nothing was found.
-    pub(super) by_row: HashMap<Bytes, (u64, Extent)>,
+    pub(super) by_row: HashMap<Bytes, Found>,
+}
+
+/// The cells and delete markers that were found in an extent of a row.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) extent: Extent,
+    /// The newest timestamp, or 0 if nothing was found.
+    pub(super) newest: u64,
+    /// Family and qualifier of all cells, at most [`MAX_COLUMNS`].
+    pub(super) columns: BTreeSet<(Bytes, Bytes)>,
 }
 
 impl Rows {
@@ -56,12 +69,17 @@ impl Extent {
         let Self::Parts { families, columns } = self else {
             return true;
         };
-        let of_family = matches!(cell.kind, CellKind::DeleteFamily | CellKind::DeleteFamilyVersion);
+        let of_family = is_of_family(cell);
         families.contains(&cell.family)
             || columns.iter().any(|(family, qualifier)| {
                 *family == cell.family && (of_family || *qualifier == cell.qualifier)
             })
     }
+}
+
+/// Whether a cell is a delete marker of a family.
+fn is_of_family(cell: &Cell) -> bool {
+    matches!(cell.kind, CellKind::DeleteFamily | CellKind::DeleteFamilyVersion)
 }
 
 /// Reads the rows and columns that the conditions of a group check, at one point in time.
@@ -114,18 +132,27 @@ pub(super) async fn newest_timestamps(
         // Nothing had to be read, so nothing is stamped.
         None => 0,
     };
-    let newest_of = |(row, extent): (Bytes, Extent)| {
+    let found_in = |(row, extent): (Bytes, Extent)| {
         let cells = found.get(&row).map(Row::cells).unwrap_or_default();
-        let newest = cells
-            .iter()
-            .filter(|cell| extent.has(cell))
-            .map(|cell| cell.timestamp);
-        let newest = newest.max().unwrap_or(0);
-        (row, (newest, extent))
+        let cells = || cells.iter().filter(|cell| extent.has(cell));
+        let newest = cells().map(|cell| cell.timestamp).max().unwrap_or(0);
+        let mut columns = BTreeSet::new();
+        for cell in cells().filter(|cell| !is_of_family(cell)) {
+            if columns.len() == MAX_COLUMNS {
+                break;
+            }
+            columns.insert((cell.family.clone(), cell.qualifier.clone()));
+        }
+        let found = Found {
+            extent,
+            newest,
+            columns,
+        };
+        (row, found)
     };
     Ok(Newest {
         now,
-        by_row: extents.into_iter().map(newest_of).collect(),
+        by_row: extents.into_iter().map(found_in).collect(),
     })
 }
 

@@ -212,10 +212,11 @@ impl Transaction {
     /// after those it found, under the condition that nothing later was written in the meantime.
     /// This costs one more call, and more after a conflict.
     ///
-    /// It does not protect against a delete by another client in the same millisecond; HBase's
-    /// `NEW_VERSION_BEHAVIOR` on the family does. It also does not find cells that another client
-    /// puts into a family or row while that is being deleted, nor a cell with an empty value that
-    /// is stamped ahead in the meantime.
+    /// It does not protect against a delete that another client makes without this option in the
+    /// meantime; HBase's `NEW_VERSION_BEHAVIOR` on the family does. It also does not find a column
+    /// that another client adds to a family or row while that is being deleted, nor a cell with an
+    /// empty value that is stamped ahead in the meantime. Of a row or family with more than 1,000
+    /// columns, it checks 1,000 when it deletes it.
     ///
     /// On a table with a record family the timestamps follow the clock of the region's server, on
     /// any other table the clock of this machine. A clock that is ahead of the server hides the

@@ -3,12 +3,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hbase_txn::{
-    ClientErrorKind, Comparison, Condition, Delete, ErrorKind, Filter, Increment, Mutation, OpenOptions,
-    Outcome, PartitionedTable, Put, Rejection,
+    ClientErrorKind, Comparison, Condition, Delete, ErrorKind, FamilyDescriptor, Filter, Increment, Mutation,
+    OpenOptions, Outcome, PartitionedTable, Put, Rejection, TableDescriptor, TableName,
 };
+use rstest::rstest;
 
 use crate::support::{
-    connect, put, spied,
+    connect, eventually, forwarded, put, spied, standalone,
     table::{SharedTable, by_three, recorded},
     value,
 };
@@ -386,4 +387,99 @@ async fn write_to_a_conditions_cell_is_visible_over_a_cell_ahead() {
         assert!(transaction.commit().await.is_committed());
         assert_eq!(spy.scan_calls() - before, reads, "{other}");
     }
+}
+
+/// Between the read of the newest timestamps and the commit, another client changes the cell of the
+/// condition and changes it back, and writes to the row that the transaction deletes.
+#[rstest]
+#[case::row("abr", |row| Delete::new(row))]
+#[case::family("abf", |row| Delete::new(row).family("f"))]
+#[tokio::test]
+async fn row_delete_hides_writes_after_its_read(
+    #[case] prefix: &'static str,
+    #[case] delete: fn(String) -> Delete,
+) {
+    static OLD: SharedTable = SharedTable::new("aba", by_three, &[]);
+    static NEW: SharedTable = SharedTable::new("aba-new-version", new_version, &[]);
+    fn new_version(name: TableName) -> TableDescriptor {
+        let family = FamilyDescriptor::new("f").with_attribute("NEW_VERSION_BEHAVIOR", "true");
+        by_three(name).with_family(family)
+    }
+    let user = format!("{prefix}user");
+    let commit = async |table: &PartitionedTable, from: &'static str, to: &'static str| {
+        let outcome = table
+            .transaction(prefix)
+            .condition(Condition::equal(user.clone(), "f", "q", from))
+            .put(put(user.clone(), to))
+            .put(put(format!("{prefix}{to}"), "taken"))
+            .delete(delete(format!("{prefix}{from}")))
+            .guard_timestamps()
+            .commit()
+            .await;
+        assert!(outcome.is_committed(), "{outcome}");
+    };
+    let direct = connect().await;
+    for shared in [&OLD, &NEW] {
+        let shared = shared.get().await;
+        let (connection, forwarder) = forwarded(standalone().config()).await;
+        let (table, other) = (shared.open(&connection).await, shared.open(&direct).await);
+        other.table().put(put(user.clone(), "a")).await.unwrap();
+        // Proves the server, and leaves cells and markers.
+        for (from, to) in [("a", "b"), ("b", "a")] {
+            commit(&table, from, to).await;
+        }
+        let answered = forwarder.answered();
+        forwarder.hold(true);
+        let between = async {
+            eventually("the timestamps are read", async || {
+                (forwarder.answered() > answered).then_some(())
+            })
+            .await;
+            commit(&other, "a", "c").await;
+            commit(&other, "c", "a").await;
+            forwarder.hold(false);
+        };
+        tokio::join!(commit(&table, "a", "b"), between);
+        let snapshot = other.snapshot(prefix).await.unwrap();
+        let rows: Vec<_> = snapshot.rows().iter().map(|row| row.key().clone()).collect();
+        assert_eq!(rows, [format!("{prefix}b"), user.clone()]);
+    }
+}
+
+/// The row is deleted between the read of the newest timestamps and the commit.
+#[tokio::test]
+async fn put_over_a_row_deleted_after_its_read_is_visible() {
+    static SHARED: SharedTable = SharedTable::new("recreated", by_three, &[]);
+    let shared = SHARED.get().await;
+    let (connection, forwarder) = forwarded(standalone().config()).await;
+    let direct = connect().await;
+    let (table, other) = (shared.open(&connection).await, shared.open(&direct).await);
+    let take = |row: &'static str| {
+        table
+            .transaction("rec")
+            .condition(Condition::absent(row, "f", "q"))
+            .put(put(row, "taken"))
+            .guard_timestamps()
+            .commit()
+    };
+    // Proves the server.
+    assert!(take("reca").await.is_committed());
+    other.table().put(put("recb", "left")).await.unwrap();
+    // The scan passes, the commit is kept back.
+    forwarder.stop_behind(1);
+    let between = async {
+        eventually("the commit is sent", async || {
+            forwarder.has_stopped().then_some(())
+        })
+        .await;
+        let left = other
+            .transaction("rec")
+            .delete(Delete::new("recb"))
+            .guard_timestamps();
+        assert!(left.commit().await.is_committed());
+        forwarder.go_on();
+    };
+    let (outcome, ()) = tokio::join!(take("recb"), between);
+    assert!(outcome.is_committed(), "{outcome}");
+    assert_eq!(value(other.table(), "recb").await.as_deref(), Some("taken"));
 }

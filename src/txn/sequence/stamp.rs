@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | a put | T: above everything found | nothing at T or later |
 //! | a delete of a column | S: hides everything found, and nothing that others put later, even in the same millisecond | nothing at S + 1 or later |
-//! | a delete of a family or the row | by the server; also a second marker at S, unless S is certainly past. The server's clock covers writes in the meantime, S covers cells stamped ahead of it | none is possible |
+//! | a delete of a family or the row | S; by the server if nothing was found | nothing at S + 1 or later in the columns that were found |
 //! | an increment, an append | by the server, after the old cell; T if there is no old cell and a marker stamped ahead could hide the new one | none is needed |
 //! | a delete with a put over it | T - 1: below the put, above everything found | nothing at T or later, for columns |
 //!
@@ -23,6 +23,11 @@
 //! that there is nothing at S + 1 or later. HBase's own check-and-put does the same with the cell
 //! that it checks. Here S covers only these cells; other cells of the row are stamped by the
 //! server.
+//!
+//! A column that another client adds in the meantime outlives the delete of its family or row, as if
+//! it came last. A second marker at the server's time would hide it, but also a put that another
+//! transaction makes after this one, and with `NEW_VERSION_BEHAVIOR` it would have no effect: HBase's
+//! `NewVersionBehaviorTracker` keeps one family marker for each sequence id.
 //!
 //! One case is not covered: the server stamps an increment or append one millisecond after an old
 //! cell that lies ahead of its clock. If exactly that version was deleted before
@@ -81,6 +86,7 @@ pub(in crate::txn) enum Stamping<'a> {
 pub(in crate::txn) struct Stamped {
     pub(in crate::txn) mutations: Vec<Mutation>,
     pub(in crate::txn) guards: Vec<GuardedCell>,
+    pub(in crate::txn) families: Vec<GuardedFamily>,
 }
 
 /// A cell that must have no version at or after a timestamp.
@@ -89,6 +95,16 @@ pub(in crate::txn) struct GuardedCell {
     pub(in crate::txn) row: Bytes,
     pub(in crate::txn) family: Bytes,
     pub(in crate::txn) qualifier: Bytes,
+    /// The first forbidden timestamp, in milliseconds since 1970.
+    pub(in crate::txn) from: u64,
+}
+
+/// A deleted family, whose columns that were found must have no version at or after a timestamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::txn) struct GuardedFamily {
+    pub(in crate::txn) row: Bytes,
+    /// `None` if the row is deleted: all families.
+    pub(in crate::txn) family: Option<Bytes>,
     /// The first forbidden timestamp, in milliseconds since 1970.
     pub(in crate::txn) from: u64,
 }
@@ -134,6 +150,7 @@ impl Sequence<'_> {
         let mut stamped = Stamped {
             mutations: Vec::with_capacity(self.mutations.len()),
             guards: Vec::new(),
+            families: Vec::new(),
         };
         for mutation in &*self.mutations {
             let how = match takes_stamps(mutation) {
@@ -279,16 +296,11 @@ struct Times {
     put: u64,
     /// The timestamp up to which deletes of columns hide cells.
     column: u64,
-    family: FamilyTimes,
+    /// The timestamp up to which deletes of families and rows hide cells, or `None` for the
+    /// server's.
+    family: Option<u64>,
     /// The timestamp for increments and appends of absent cells, or `None` for the server's.
     change: Option<u64>,
-}
-
-/// The timestamp up to which deletes of families and rows hide cells.
-enum FamilyTimes {
-    At(u64),
-    Now,
-    NowAnd(u64),
 }
 
 impl Times {
@@ -298,10 +310,10 @@ impl Times {
         Ok(Self {
             put,
             column: if replaced { put - 1 } else { seen },
-            family: match (replaced, is_surely_old || seen == 0) {
-                (true, _) => FamilyTimes::At(put - 1),
-                (false, true) => FamilyTimes::Now,
-                (false, false) => FamilyTimes::NowAnd(seen),
+            family: match (replaced, seen) {
+                (true, _) => Some(put - 1),
+                (false, 0) => None,
+                (false, seen) => Some(seen),
             },
             change: (!is_surely_old).then_some(put),
         })
@@ -318,6 +330,14 @@ impl Stamped {
         });
     }
 
+    fn guard_family(&mut self, row: &Bytes, family: Option<&Bytes>, from: u64) {
+        self.families.push(GuardedFamily {
+            row: row.clone(),
+            family: family.cloned(),
+            from,
+        });
+    }
+
     /// Guards the cells of an extent that a mutation puts or deletes and that the server stamps.
     fn guard_all(&mut self, mutation: &Mutation, extent: &Extent, from: u64) {
         match mutation {
@@ -328,9 +348,16 @@ impl Stamped {
             }
             Mutation::Delete(delete) => {
                 for scope in delete.parts().iter().filter(|scope| extent.has_scope(scope)) {
-                    if let DeleteScope::Column { family, qualifier } = scope {
-                        self.guard(delete.row(), family, qualifier, from);
+                    match scope {
+                        DeleteScope::Column { family, qualifier } => {
+                            self.guard(delete.row(), family, qualifier, from);
+                        }
+                        DeleteScope::Family(family) => self.guard_family(delete.row(), Some(family), from),
+                        DeleteScope::Version { .. } => {}
                     }
+                }
+                if delete.parts().is_empty() {
+                    self.guard_family(delete.row(), None, from);
                 }
             }
             // The server stamps them after the old cell.
@@ -357,7 +384,10 @@ impl Stamped {
         for scope in delete.parts() {
             match scope {
                 _ if !extent.has_scope(scope) => others.push(scope.clone()),
-                DeleteScope::Family(_) => families.push(scope.clone()),
+                DeleteScope::Family(family) => {
+                    self.guard_family(delete.row(), Some(family), times.column + 1);
+                    families.push(scope.clone());
+                }
                 DeleteScope::Column { family, qualifier } => {
                     self.guard(delete.row(), family, qualifier, times.column + 1);
                     columns.push(scope.clone());
@@ -370,18 +400,13 @@ impl Stamped {
                 self.mutations.push(part(scopes, timestamp));
             }
         }
-        // A delete without scopes deletes the row.
-        if families.is_empty() && !delete.parts().is_empty() {
-            return;
+        match delete.parts() {
+            // A delete without scopes deletes the row.
+            [] => self.guard_family(delete.row(), None, times.column + 1),
+            _ if families.is_empty() => return,
+            _ => {}
         }
-        match times.family {
-            FamilyTimes::At(timestamp) => self.mutations.push(part(families, Some(timestamp))),
-            FamilyTimes::Now => self.mutations.push(part(families, None)),
-            FamilyTimes::NowAnd(timestamp) => {
-                self.mutations.push(part(families.clone(), None));
-                self.mutations.push(part(families, Some(timestamp)));
-            }
-        }
+        self.mutations.push(part(families, times.family));
     }
 
     fn increment(&mut self, increment: &Increment, times: &Times, extent: &Extent) {

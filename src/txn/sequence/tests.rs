@@ -6,7 +6,10 @@ use hbase_client::{
 };
 use rstest::rstest;
 
-use super::{stamp::GuardedCell, *};
+use super::{
+    stamp::{GuardedCell, GuardedFamily},
+    *,
+};
 
 mod model;
 mod random;
@@ -232,7 +235,7 @@ fn what_has_to_be_read_is_what_gets_a_stamp() {
 }
 
 #[test]
-fn deletes_reach_what_was_seen_and_what_the_server_has_by_now() {
+fn deletes_reach_what_was_found() {
     let delete = Delete::new("r").family("g").column("f", "q").version("f", "v", 3);
     let mutations = [delete.into()];
     let sequence = fold(&mutations).unwrap();
@@ -248,9 +251,9 @@ fn deletes_reach_what_was_seen_and_what_the_server_has_by_now() {
     let now = 10 * 3_600_000;
     for (seen, families) in [
         (0, vec![family().into()]),
-        (5, vec![family().into()]),
-        (now - 1, vec![family().into(), family().timestamp(now - 1).into()]),
-        (now + 9, vec![family().into(), family().timestamp(now + 9).into()]),
+        (5, vec![family().timestamp(5).into()]),
+        (now - 1, vec![family().timestamp(now - 1).into()]),
+        (now + 9, vec![family().timestamp(now + 9).into()]),
     ] {
         let stamped = sequence.stamp(now, |_| Stamping::Behind(seen)).unwrap();
         assert_eq!(stamped.mutations[0], column(seen));
@@ -262,6 +265,12 @@ fn deletes_reach_what_was_seen_and_what_the_server_has_by_now() {
             from: seen + 1,
         };
         assert_eq!(stamped.guards, [guard]);
+        let guard = GuardedFamily {
+            row: "r".into(),
+            family: Some("g".into()),
+            from: seen + 1,
+        };
+        assert_eq!(stamped.families, [guard]);
     }
 }
 

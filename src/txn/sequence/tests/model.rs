@@ -91,6 +91,17 @@ impl Store {
             .is_none_or(|(timestamp, _)| timestamp < guard.from)
     }
 
+    pub(super) fn holds_family(&self, guard: &GuardedFamily) -> bool {
+        let is_of = |(row, family, _): &&Key| {
+            *row == guard.row && guard.family.as_ref().is_none_or(|guarded| guarded == family)
+        };
+        let mut columns = self.cells.keys().filter(is_of);
+        columns.all(|key| {
+            self.current(key)
+                .is_none_or(|(timestamp, _)| timestamp < guard.from)
+        })
+    }
+
     /// Applies the mutations in one call: operations without a timestamp get `now`, and the values
     /// for increments and appends are read before anything is written.
     pub(super) fn call(&mut self, mutations: &[Mutation], now: u64) -> Result<(), NotACounter> {

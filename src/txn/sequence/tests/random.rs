@@ -166,6 +166,9 @@ proptest! {
             for guard in &stamped.guards {
                 prop_assert!(store.holds(guard), "{guard:?} in {store:?}");
             }
+            for guard in &stamped.families {
+                prop_assert!(store.holds_family(guard), "{guard:?} in {store:?}");
+            }
             let mut expected = store.clone();
             let answer = expected.in_sequence(&mutations, server);
             let mut found = store.clone();
