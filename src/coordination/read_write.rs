@@ -264,7 +264,7 @@ impl ReadWriteRequest {
 /// Renews a hold that is not returned to the caller yet, if that is due. Returns whether it is
 /// still held.
 async fn keep(guard: &LockGuard) -> Result<bool> {
-    match guard.freshen().await {
+    match guard.renew_if_aged().await {
         Ok(()) => Ok(guard.is_held()),
         Err(error) if error.kind() == ErrorKind::LockLost => Ok(false),
         Err(error) => Err(error),

@@ -20,7 +20,7 @@ use super::{
     local::LocalClaim,
     location::LockLocation,
     owner::LockToken,
-    renew::{Renewal, time_of_try},
+    renew::{Renewal, attempt_timeout},
     state::LockLoss,
     term::Term,
 };
@@ -129,7 +129,7 @@ impl LockGuard {
     }
 
     /// Renews a lease that is older than a third of its length, before the guard is returned.
-    pub(crate) async fn freshen(&self) -> Result<()> {
+    pub(crate) async fn renew_if_aged(&self) -> Result<()> {
         match self.remaining() < self.held.term.lasts() / 3 * 2 {
             true => self.renew().await,
             false => Ok(()),
@@ -137,21 +137,21 @@ impl LockGuard {
     }
 
     /// Stops the renewals in the background.
-    pub(super) fn renew_no_more(&self) {
-        self.held.term.renew_no_more();
+    pub(super) fn stop_auto_renewal(&self) {
+        self.held.term.stop_auto_renewal();
     }
 
     /// Returns the error of a lock that was lost before it could be returned to the caller.
-    pub(super) fn lost_early(&self) -> Error {
+    pub(super) fn early_loss_error(&self) -> Error {
         let error = match self.held.term.loss() {
             None | Some(LockLoss::Expired) => Error::new(
                 ClientErrorKind::DeadlineExceeded,
-                "the lock was won, but its lease was over before it could be handed out",
+                "the lock was acquired, but its lease expired before the guard could be returned",
             )
             .with_hint("take a longer lease"),
             Some(loss) => Error::new(
                 ErrorKind::LockLost,
-                format!("the lock was won, and lost before it could be handed out: {loss}"),
+                format!("the lock was acquired, and lost before the guard could be returned: {loss}"),
             )
             .with_hint("try again"),
         };
@@ -229,7 +229,9 @@ impl LockGuard {
     /// - [`LockLost`](ErrorKind::LockLost) if the lock is not held any more, or if its lease
     ///   expired before the server's answer arrived;
     /// - [`LimitExceeded`](ClientErrorKind::LimitExceeded) if the lock would be held longer in all
-    ///   than the TTL of the table's family.
+    ///   than the TTL of the table's family;
+    /// - [`DeadlineExceeded`](ClientErrorKind::DeadlineExceeded) also if another renewal, or the
+    ///   commit of a transaction that releases the lock, does not complete in time.
     ///
     /// After any other error the lock is held for at least as long as before.
     pub async fn renew(&self) -> Result<()> {
@@ -265,23 +267,25 @@ impl LockGuard {
     pub async fn release(self) -> Result<ReleaseOutcome> {
         self.keeper.abort();
         let deadline = self.held.location.table.deadline();
-        let claim = self.held.claim(deadline).await?;
+        let claim = self.held.lock_claim(deadline).await?;
         if self.held.term.is_released() {
             return Ok(ReleaseOutcome::Released);
         }
-        let lost_before = self.held.term.loss();
-        let loss = self
+        let local_loss = self.held.term.loss();
+        // On an error, dropping `self` retries the release in the background.
+        let server_loss = self
             .held
             .location
             .vacate(&claim, deadline)
             .await
             .map_err(|error| {
-                let error = error.with_hint_if_unknown("the background goes on until the lease is over");
+                let error = error
+                    .with_hint_if_unknown("the release is retried in the background until the lease expires");
                 self.held.in_context(error)
             })?;
         drop(claim);
         self.held.term.released();
-        Ok(match (lost_before, loss) {
+        Ok(match (local_loss, server_loss) {
             // A transaction was to release it, and the answer was lost: either the transaction or
             // this call released it.
             (None | Some(LockLoss::Unknown), None) => ReleaseOutcome::Released,
@@ -315,13 +319,13 @@ impl Held {
 
     /// Locks the claim. A renewal, or a transaction that releases the lock, keeps it locked until
     /// it completes.
-    async fn claim(&self, deadline: Instant) -> Result<MutexGuard<'_, LockClaim>> {
+    async fn lock_claim(&self, deadline: Instant) -> Result<MutexGuard<'_, LockClaim>> {
         timeout_at(deadline, self.claim.lock()).await.map_err(|_| {
             let error = Error::new(
                 ClientErrorKind::DeadlineExceeded,
-                "a renewal, or the commit of a transaction that gives the lock back, did not end in time",
+                "timed out waiting for a renewal, or for the commit of a transaction that releases the lock",
             );
-            let hint = "see to it that the transaction's commit is awaited or dropped";
+            let hint = "await or drop the commit of that transaction";
             self.in_context(error.with_retryable(true).with_hint(hint))
         })
     }
@@ -354,14 +358,14 @@ impl Renewable for Held {
 
     async fn renew(&self, deadline: Instant) -> Result<()> {
         loop {
-            let mut claim = self.claim(deadline).await?;
+            let mut claim = self.lock_claim(deadline).await?;
             if let Some(loss) = self.term.loss() {
                 return Err(self.lost_error(&loss));
             }
-            let try_until = deadline.min(Instant::now() + time_of_try(self.term.left()));
+            let attempt_deadline = deadline.min(Instant::now() + attempt_timeout(self.term.left()));
             let renewed = self
                 .location
-                .renew(&mut claim, self.term.lease(), try_until)
+                .renew(&mut claim, self.term.lease(), attempt_deadline)
                 .await;
             drop(claim);
             match renewed {
@@ -375,9 +379,11 @@ impl Renewable for Held {
                 }
                 // A connection that was silent for that long is closed by now, so the next try
                 // opens another.
-                Err(error) if error.kind() == ClientErrorKind::DeadlineExceeded && try_until < deadline => {
+                Err(error)
+                    if error.kind() == ClientErrorKind::DeadlineExceeded && attempt_deadline < deadline =>
+                {
                     tracing::debug!(lock = %self.name, %error, "a renewal was not answered in time");
-                    sleep_until(try_until).await;
+                    sleep_until(attempt_deadline).await;
                 }
                 Err(error) => {
                     let hint = "it is held as it was, or longer; renew it again";

@@ -132,7 +132,7 @@ pub(crate) use {
     location::FENCING_TTL,
     owner::{HeldBy, Millis, Owner},
     release::LONG_REST,
-    renew::time_of_try,
+    renew::attempt_timeout,
     row_state::{Remains, RowLease, RowState},
     state::refusal,
     term::Term,

@@ -51,7 +51,7 @@ use crate::{
 /// }
 /// # Ok(()) }
 /// ```
-#[must_use = "a lock that is not claimed is given back at once"]
+#[must_use = "a lock that is not claimed is released at once"]
 pub struct PendingLock {
     taking: Arc<Taking>,
     is_claimed: bool,
@@ -192,7 +192,9 @@ impl PendingLock {
         let location = &request.location;
         let attempt = location.find_won(held, since, location.table.deadline()).await;
         let claim = match attempt.map_err(|error| {
-            request.in_context(error.with_hint_if_unknown("what was won is given back in the background"))
+            request.in_context(
+                error.with_hint_if_unknown("if the lock was acquired, it is released in the background"),
+            )
         })? {
             AttemptOutcome::Won(claim) => claim,
             AttemptOutcome::Lost(states) => {

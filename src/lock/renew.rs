@@ -24,7 +24,7 @@ const PART_OF_A_TRY: u32 = 3;
 const MIN_TRY: Duration = Duration::from_millis(50);
 
 /// Returns how long one try of a renewal may take if `left` remains of the lease.
-pub(crate) fn time_of_try(left: Duration) -> Duration {
+pub(crate) fn attempt_timeout(left: Duration) -> Duration {
     Some(left / PART_OF_A_TRY)
         .filter(|part| *part >= MIN_TRY)
         .unwrap_or(left)

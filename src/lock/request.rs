@@ -251,7 +251,7 @@ impl LockRequest {
                     waiter.acquired();
                     return Ok(guard);
                 }
-                Ok(RequestOutcome::Won(guard)) => Err(guard.lost_early()),
+                Ok(RequestOutcome::Won(guard)) => Err(guard.early_loss_error()),
                 Ok(RequestOutcome::Lost(states)) => Ok(states),
                 // The attempt that may have won is watched, and the next one has its own token.
                 Err(error) if error.is_outcome_unknown() => Err(error),
@@ -424,7 +424,9 @@ pub(super) async fn attempt(
                         request.local.watchers.watch(&Handle::current(), attempt);
                     }
                 }
-                Err(error.with_hint_if_unknown("what was won is given back in the background; try again"))
+                Err(error.with_hint_if_unknown(
+                    "if the lock was acquired, it is released in the background; try again",
+                ))
             }
         }
     })

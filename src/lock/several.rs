@@ -169,7 +169,7 @@ async fn try_by_region(requests: &[&LockRequest], deadline: Instant) -> Result<A
                         RequestOutcome::Won(guard) if guard.is_held() => {
                             guards.insert(index, guard);
                         }
-                        RequestOutcome::Won(guard) => failed = Some(All::Refused(guard.lost_early())),
+                        RequestOutcome::Won(guard) => failed = Some(All::Refused(guard.early_loss_error())),
                         RequestOutcome::Lost(states) => {
                             failed = Some(All::Refused(requests[index].refused(&states)));
                         }
@@ -221,17 +221,17 @@ async fn one_by_one(requests: &[&LockRequest], until: Instant, deadline: Instant
     }
     for (guard, request) in guards.iter().zip(requests) {
         if !request.renewed {
-            guard.renew_no_more();
+            guard.stop_auto_renewal();
         }
         // The lease begins when the set is returned.
-        guard.freshen().await.map_err(|error| match error.kind() {
-            ErrorKind::LockLost => guard.lost_early(),
+        guard.renew_if_aged().await.map_err(|error| match error.kind() {
+            ErrorKind::LockLost => guard.early_loss_error(),
             _ => error,
         })?;
     }
     match guards.iter().find(|guard| !guard.is_held()) {
         None => Ok(guards),
-        Some(lost) => Err(lost.lost_early()),
+        Some(lost) => Err(lost.early_loss_error()),
     }
 }
 
@@ -239,7 +239,7 @@ async fn one_by_one(requests: &[&LockRequest], until: Instant, deadline: Instant
 async fn first_lost(guards: &[LockGuard]) -> Error {
     let losses = guards.iter().map(|guard| async move {
         guard.lost().await;
-        guard.lost_early()
+        guard.early_loss_error()
     });
     let mut losses: FuturesUnordered<_> = losses.collect();
     match losses.next().await {

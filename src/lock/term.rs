@@ -75,7 +75,7 @@ impl<T> Term<T> {
         self.renewed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn renew_no_more(&self) {
+    pub(crate) fn stop_auto_renewal(&self) {
         self.renewed.store(false, Ordering::Relaxed);
     }
 

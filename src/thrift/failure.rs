@@ -1,6 +1,6 @@
 //! The meaning of a failed call.
 
-use hbase_client::{Effect, HostPort, RemoteException, low_level::Ruling};
+use hbase_client::{Effect, HostPort, RemoteException, low_level::Classification};
 use hbase_thrift::hbase::IOError;
 use thrift::{ApplicationErrorKind, ProtocolErrorKind, TransportErrorKind};
 
@@ -144,13 +144,14 @@ fn of_hbase(error: IOError, effect: Effect) -> Error {
     let rulings = first
         .into_iter()
         .chain(causes)
-        .map(|(class, message)| Ruling::of(&class, &message, false));
+        .map(|(class, message)| Classification::of(&class, &message, false));
     let kind = rulings
-        .map(|ruling| ruling.kind)
+        .map(|classification| classification.kind)
         .find(|kind| *kind != ClientErrorKind::Server)
         .unwrap_or(ClientErrorKind::Server);
-    let ruling = Ruling::of(&class, &message, error.can_retry == Some(false)).with_trace(&trace);
-    let effect = match ruling.effect {
+    let classification =
+        Classification::of(&class, &message, error.can_retry == Some(false)).with_trace(&trace);
+    let effect = match classification.effect {
         Effect::None => Effect::None,
         Effect::Unknown => effect,
     };

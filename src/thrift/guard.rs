@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
-    lock::{self, LocalClaim, LockLoss, LockToken, Moment, ReleaseOutcome, Renewable, Term, time_of_try},
+    lock::{self, LocalClaim, LockLoss, LockToken, Moment, ReleaseOutcome, Renewable, Term, attempt_timeout},
 };
 
 /// The longest pause between two attempts to renew a lock.
@@ -164,16 +164,16 @@ impl ThriftLockGuard {
     pub async fn release(self) -> Result<ReleaseOutcome> {
         self.keeper.abort();
         let deadline = self.held.location.rows.connection.deadline();
-        let claim = self.held.claim(deadline).await?;
+        let claim = self.held.lock_claim(deadline).await?;
         if self.held.term.is_released() {
             return Ok(ReleaseOutcome::Released);
         }
-        let lost_before = self.held.term.loss();
+        let local_loss = self.held.term.loss();
         let vacated = self.held.release.vacate(&claim, deadline).await;
         let loss = vacated.map_err(|error| self.held.in_context(error))?;
         drop(claim);
         self.held.term.released();
-        Ok(match loss.or(lost_before) {
+        Ok(match loss.or(local_loss) {
             Some(loss) => ReleaseOutcome::Lost(loss),
             None => ReleaseOutcome::Released,
         })
@@ -196,11 +196,11 @@ impl Drop for ThriftLockGuard {
 
 impl Held {
     /// Waits for the claim. A renewal has it until it has ended.
-    async fn claim(&self, deadline: Instant) -> Result<MutexGuard<'_, ThriftClaim>> {
+    async fn lock_claim(&self, deadline: Instant) -> Result<MutexGuard<'_, ThriftClaim>> {
         timeout_at(deadline, self.claim.lock()).await.map_err(|_| {
             let error = Error::new(
                 ClientErrorKind::DeadlineExceeded,
-                "a renewal in flight did not end in time",
+                "timed out waiting for a renewal",
             );
             self.in_context(error.with_retryable(true))
         })
@@ -235,14 +235,14 @@ impl Renewable for Held {
 
     async fn renew(&self, deadline: Instant) -> Result<()> {
         loop {
-            let mut claim = self.claim(deadline).await?;
+            let mut claim = self.lock_claim(deadline).await?;
             if let Some(loss) = self.term.loss() {
                 return Err(self.lost_error(&loss));
             }
-            let try_until = deadline.min(Instant::now() + time_of_try(self.term.left()));
+            let attempt_deadline = deadline.min(Instant::now() + attempt_timeout(self.term.left()));
             let renewed = self
                 .location
-                .renew(&mut claim, self.term.lease(), try_until)
+                .renew(&mut claim, self.term.lease(), attempt_deadline)
                 .await;
             drop(claim);
             match renewed {
@@ -255,12 +255,12 @@ impl Renewable for Held {
                 // The silent connection is closed: the next attempt dials. A conflict is with an
                 // attempt before it that was late.
                 Err(error)
-                    if try_until < deadline
+                    if attempt_deadline < deadline
                         && (error.kind() == ClientErrorKind::DeadlineExceeded
                             || error.kind() == ErrorKind::Conflict) =>
                 {
                     tracing::debug!(lock = %self.name, %error, "sending a renewal again");
-                    sleep_until(try_until.min(Instant::now() + PAUSE)).await;
+                    sleep_until(attempt_deadline.min(Instant::now() + PAUSE)).await;
                 }
                 Err(error) => return Err(self.in_context(error)),
             }

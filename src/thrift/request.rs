@@ -277,7 +277,7 @@ fn unavailable(why: &str) -> Error {
 fn over() -> Error {
     Error::new(
         ClientErrorKind::DeadlineExceeded,
-        "the lock was won, but its lease was over before it could be handed out",
+        "the lock was acquired, but its lease expired before the guard could be returned",
     )
     .with_retryable(true)
     .with_hint("take a longer lease: through a gateway an attempt is several calls")

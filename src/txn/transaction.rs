@@ -55,7 +55,7 @@ use crate::error::Result;
 #[must_use = "a transaction does nothing until it is committed"]
 pub struct Transaction {
     committer: Committer,
-    /// The error that makes the transaction invalid, once there is one.
+    /// The operations, or the error that makes the transaction invalid.
     group: Result<Group>,
     record: Option<RecordRequest>,
     /// The number of operations that were added.
@@ -96,14 +96,16 @@ impl Transaction {
     ///
     /// A condition may check any row of the partition. A transaction may have conditions only.
     ///
-    /// A write to a cell that one of the conditions names is visible after the commit, even if the
-    /// cell, or a delete marker over it, was stamped ahead of the server's clock. A filter names
-    /// all cells of its row. This costs one more call, which reads the timestamps of those cells; a
-    /// condition on a cell that is not written costs none. On a table without a record family, this
-    /// machine's clock must not be more than a second ahead of the server's.
+    /// HBase before 2.4.5 ignores conditions. Before the first conditional transaction to a region
+    /// server, the client sends a probe that the server must reject, and stops if it does not.
     ///
-    /// Servers before HBase 2.4.5 ignore conditions. Before the first conditional transaction goes
-    /// to a region server, the client sends one that the server must reject.
+    /// # Visibility
+    ///
+    /// A write to a cell that a condition of this transaction checks is visible after the commit,
+    /// even if an older cell or delete marker has a timestamp ahead of the server's clock. A filter
+    /// checks every cell of its row. Such a write costs one more call, other writes none. On a table
+    /// without a record family this holds only if this machine's clock is at most one second ahead
+    /// of the server's.
     pub fn condition(self, condition: Condition) -> Self {
         self.add(condition)
     }
@@ -133,7 +135,7 @@ impl Transaction {
         Ok(self)
     }
 
-    /// Adds the part that a higher layer builds for the table, as an operation.
+    /// Adds an operation of a lock or latch. `part` builds it for this table.
     pub(crate) fn add_part(self, part: impl FnOnce(&TableName) -> Result<Arc<dyn Part>>) -> Self {
         self.with(|group, table| group.add_part(part(table.name())?, table.terms()))
     }
@@ -204,13 +206,15 @@ impl Transaction {
     }
 
     /// Makes all writes visible, even over cells that are stamped in the future. Without this
-    /// option, only writes to cells that a [condition](Self::condition) names are.
+    /// option, that holds only for cells that a [condition](Self::condition) checks.
     ///
     /// The server stamps a put with its own time, and a cell with a later timestamp silently hides
-    /// it. With this option the client first reads the rows that are written (all versions and
+    /// it. With this option the client first reads the rows to be written (all versions and
     /// delete markers, which is costly for rows with very many). It then gives each put a timestamp
     /// after those it found, under the condition that nothing later was written in the meantime.
     /// This costs one more call, and more after a conflict.
+    ///
+    /// # Limits
     ///
     /// It does not protect against a delete that another client makes without this option in the
     /// meantime; HBase's `NEW_VERSION_BEHAVIOR` on the family does. It also does not find a column

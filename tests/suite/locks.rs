@@ -16,8 +16,8 @@ use crate::{
     },
 };
 
-static SHARED: SharedTable = SharedTable::new("locks", shared_with_java, &[]);
-static OURS: SharedTable = SharedTable::new("locks-ours", without_java_clients, &[]);
+static WITH_JAVA: SharedTable = SharedTable::new("locks", shared_with_java, &[]);
+static WITHOUT_JAVA: SharedTable = SharedTable::new("locks-ours", without_java_clients, &[]);
 
 fn shared_with_java(name: TableName) -> TableDescriptor {
     LockTableOptions::from(name).descriptor()
@@ -51,7 +51,7 @@ const LEASE: Duration = Duration::from_secs(20);
 #[tokio::test]
 async fn a_lock_has_one_holder_at_a_time() {
     let connection = connect().await;
-    for table in [&SHARED, &OURS] {
+    for table in [&WITH_JAVA, &WITHOUT_JAVA] {
         let table = &table.get().await;
         let (one, other) = (
             manager(&connection, table, "one-holder").await,
@@ -74,9 +74,9 @@ async fn a_lock_has_one_holder_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_lease_ends_a_renewed_one_does_not() {
+async fn lease_expires_unless_renewed() {
     let connection = connect().await;
-    for table in [&SHARED, &OURS] {
+    for table in [&WITH_JAVA, &WITHOUT_JAVA] {
         let table = &table.get().await;
         let (one, other) = (
             manager(&connection, table, "leases").await,
@@ -112,7 +112,7 @@ async fn a_lease_ends_a_renewed_one_does_not() {
 #[tokio::test]
 async fn renewal_copes_with_a_margin_above_a_third_of_the_lease() {
     let connection = connect().await;
-    let table = &SHARED.get().await;
+    let table = &WITH_JAVA.get().await;
     let locks = manager(&connection, table, "margins").await;
     let lease = Duration::from_secs(30);
     let request = locks.lock(Level::Dc, "wide").unwrap().ttl(lease);
@@ -131,7 +131,7 @@ async fn renewal_copes_with_a_margin_above_a_third_of_the_lease() {
 
 #[tokio::test]
 async fn loss_is_reported_in_any_runtime_after_the_first_has_ended() {
-    let table = &OURS.get().await;
+    let table = &WITHOUT_JAVA.get().await;
     let name = table.name.clone();
     let elsewhere = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -153,19 +153,19 @@ async fn loss_is_reported_in_any_runtime_after_the_first_has_ended() {
 }
 
 #[tokio::test]
-async fn local_waiter_of_a_held_lock_is_given_its_holder() {
+async fn second_local_waiter_gets_the_holders_name() {
     let connection = connect().await;
-    let table = &SHARED.get().await;
+    let table = &WITH_JAVA.get().await;
     let (one, other) = (
         manager(&connection, table, "queue").await,
         manager(&connection, table, "queue").await,
     );
     let guard = try_lock(&other, "q", LEASE).await.unwrap();
-    let wait = |wait| one.lock(Level::Dc, "q").unwrap().wait(wait).acquire();
+    let acquire = |max_wait| one.lock(Level::Dc, "q").unwrap().wait(max_wait).acquire();
     let error = tokio::select! {
         biased;
-        first = wait(2 * LEASE) => panic!("{first:?}"),
-        second = wait(Duration::from_secs(3)) => second.unwrap_err(),
+        first = acquire(2 * LEASE) => panic!("{first:?}"),
+        second = acquire(Duration::from_secs(3)) => second.unwrap_err(),
     };
     assert_eq!(error.kind(), ErrorKind::LockUnavailable);
     says(&error, &["held by tester", "came first", "DC#fra#queue#q"]);
@@ -173,8 +173,8 @@ async fn local_waiter_of_a_held_lock_is_given_its_holder() {
 }
 
 #[tokio::test]
-async fn who_may_have_won_is_told_that_it_is_given_back() {
-    let table = &SHARED.get().await;
+async fn lost_answer_hints_at_renewal_or_background_release() {
+    let table = &WITH_JAVA.get().await;
     let proxy = Proxy::new();
     let config = standalone().config();
     let behind = connect_by(
@@ -194,8 +194,11 @@ async fn who_may_have_won_is_told_that_it_is_given_back() {
     let error = locks.lock(Level::Dc, "u").unwrap().ttl(LEASE).acquire().await;
     let error = error.unwrap_err();
     assert!(error.is_outcome_unknown(), "{error}");
-    says(&error.hint().unwrap(), &["given back", "try again"]);
-    let guard = eventually("what was won is given back", async || {
+    says(
+        &error.hint().unwrap(),
+        &["released in the background", "try again"],
+    );
+    let guard = eventually("the lock is released", async || {
         try_lock(&locks, "u", LEASE).await
     })
     .await;
@@ -206,7 +209,7 @@ async fn who_may_have_won_is_told_that_it_is_given_back() {
 #[tokio::test]
 async fn waiter_gets_a_released_lock_or_the_holders_name() {
     let connection = connect().await;
-    let table = &SHARED.get().await;
+    let table = &WITH_JAVA.get().await;
     let (one, other) = (
         manager(&connection, table, "waiting").await,
         manager(&connection, table, "waiting").await,
@@ -237,9 +240,9 @@ async fn waiter_gets_a_released_lock_or_the_holders_name() {
 }
 
 #[tokio::test]
-async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
+async fn try_acquire_fails_only_while_the_lock_is_held() {
     let other = connect().await;
-    for table in [&SHARED, &OURS] {
+    for table in [&WITH_JAVA, &WITHOUT_JAVA] {
         let table = &table.get().await;
         let others = manager(&other, table, "trying").await;
         let proxy = Proxy::new();
@@ -261,7 +264,9 @@ async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
             (proxy.requests("Multi") > sent).then_some(())
         })
         .await;
-        let guard = try_lock(&locks, "t", LEASE).await.expect("it is only tried");
+        let guard = try_lock(&locks, "t", LEASE)
+            .await
+            .expect("the first attempt has no answer yet");
         assert!(guard.is_held());
         assert!(
             try_lock(&locks, "t", LEASE).await.is_none(),
@@ -271,7 +276,7 @@ async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
         // The late result of the first attempt, which no task waits for, is released as well.
         first.abort();
         proxy.release().await;
-        let guard = eventually("what was won late is given back", async || {
+        let guard = eventually("the lock is released", async || {
             try_lock(&others, "t", LEASE).await
         })
         .await;
@@ -290,9 +295,9 @@ async fn who_tries_is_told_that_it_is_held_only_when_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_held_is_listed_and_can_be_taken_away() {
+async fn held_locks_are_listed_and_can_be_revoked() {
     let connection = connect().await;
-    for table in [&SHARED, &OURS] {
+    for table in [&WITH_JAVA, &WITHOUT_JAVA] {
         let table = &table.get().await;
         let locks = manager(&connection, table, "listed").await;
         let one = try_lock(&locks, "one", LEASE).await.unwrap();
@@ -334,7 +339,7 @@ async fn what_is_held_is_listed_and_can_be_taken_away() {
 #[tokio::test]
 async fn a_token_releases_and_renews_from_another_process() {
     let connection = connect().await;
-    for table in [&SHARED, &OURS] {
+    for table in [&WITH_JAVA, &WITHOUT_JAVA] {
         let table = &table.get().await;
         let (one, other) = (
             manager(&connection, table, "by-token").await,

@@ -108,7 +108,7 @@ impl Table {
             let missing = || CallError::BadAnswer("an endpoint's answer without a value".into());
             answer.value.value.ok_or_else(missing)
         };
-        self.call_region_where(operation, "ExecService", guard, request, read)
+        self.call_guarded_region(operation, "ExecService", guard, request, read)
             .await
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     cluster::{CallKind, Operation},
     error::{Effect, Result},
     model::{Cell, Durability, Get, Mutation, RegionInfo, Row},
-    rpc::{CallError, Recovery, Ruling},
+    rpc::{CallError, Classification, Recovery},
     wire::{
         cell_block::CellBlockDecoder,
         convert::{self, ConvertError},
@@ -112,7 +112,7 @@ impl Table {
             kind: call.kind,
             deadline,
         };
-        self.call_region_where(
+        self.call_guarded_region(
             operation,
             "Multi",
             guard,
@@ -222,14 +222,15 @@ pub(super) fn read(
             Err(ActionError::Bad(what)) => return Err(bad(what)),
             Err(ActionError::Failed(fault)) => fault,
         };
-        let ruling = Ruling::of_fault(&fault);
-        if !are_gets(actions) && ruling.effect == Effect::Unknown {
+        let classification = Classification::of_fault(&fault);
+        if !are_gets(actions) && classification.effect == Effect::Unknown {
             effect = Effect::Unknown;
         }
         // The first failure decides how to continue, unless another one is final.
         match &failed {
-            Some((_, recovery)) if *recovery == Recovery::Fail || ruling.recovery != Recovery::Fail => {}
-            _ => failed = Some((fault, ruling.recovery)),
+            Some((_, recovery))
+                if *recovery == Recovery::Fail || classification.recovery != Recovery::Fail => {}
+            _ => failed = Some((fault, classification.recovery)),
         }
     }
     match failed {

@@ -8,7 +8,7 @@ use crate::{
     cluster::CallKind,
     error::{Effect, Error, ErrorKind, RemoteException, Result},
     model::IntoTableName,
-    rpc::Ruling,
+    rpc::Classification,
     wire::{pb, procedures},
 };
 
@@ -119,7 +119,7 @@ fn failure(exception: pb::ForeignExceptionMessage) -> Error {
     let generic = exception.generic_exception.unwrap_or_default();
     let class = generic.class_name.unwrap_or_default();
     let message = generic.message.unwrap_or_default();
-    let kind = Ruling::of(&class, &message, true).kind;
+    let kind = Classification::of(&class, &message, true).kind;
     Error::new(kind, "the master could not do it").with_remote(RemoteException {
         trace: format!("{class}: {message}"),
         class,

@@ -115,7 +115,7 @@ impl Table {
         };
         let visited = Visited::default();
         let honours = self
-            .call_region_where(
+            .call_guarded_region(
                 operation,
                 "Multi",
                 &visited,

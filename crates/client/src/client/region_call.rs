@@ -1,4 +1,4 @@
-//! Calls of the region of a row, where a guard lets them pass.
+//! Calls to the region of a row, checked by a guard.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -60,10 +60,10 @@ impl RegionGuard for AnyRegion {
 }
 
 impl Table {
-    /// Calls a method of the server of the operation's row and reads its answer, until that
-    /// succeeds or must not be repeated. The guard checks every location, and each location gets
-    /// its own request.
-    pub(super) async fn call_region_where<M, A, T>(
+    /// Calls a method of the region server that serves the operation's row. Retries until the call
+    /// succeeds, must not be repeated, or its deadline passes. The guard checks every location, and
+    /// each location gets its own request.
+    pub(super) async fn call_guarded_region<M, A, T>(
         &self,
         operation: Operation<'_>,
         method: &'static str,

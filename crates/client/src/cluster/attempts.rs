@@ -47,9 +47,10 @@ pub(crate) struct Operation<'a> {
 pub(crate) struct Attempts<'a> {
     cluster: &'a Cluster,
     operation: Operation<'a>,
-    began: Instant,
-    made: u32,
-    last: Option<Error>,
+    started: Instant,
+    /// The number of the current attempt, from 1. Each lookup raises it.
+    attempt: u32,
+    last_error: Option<Error>,
     /// Whether an attempt may have been applied. A later failure does not reset it.
     may_be_applied: bool,
 }
@@ -59,9 +60,9 @@ impl<'a> Attempts<'a> {
         Self {
             cluster,
             operation,
-            began: Instant::now(),
-            made: 0,
-            last: None,
+            started: Instant::now(),
+            attempt: 0,
+            last_error: None,
             may_be_applied: false,
         }
     }
@@ -71,8 +72,8 @@ impl<'a> Attempts<'a> {
     pub(crate) fn relocate_to(&mut self, row: Bytes) {
         if *self.operation.row != row {
             self.operation.row = Cow::Owned(row);
-            self.made = 0;
-            self.last = None;
+            self.attempt = 0;
+            self.last_error = None;
         }
     }
 
@@ -96,18 +97,19 @@ impl<'a> Attempts<'a> {
                         ErrorKind::DeadlineExceeded,
                         "the row's region was not found in time",
                     );
-                    self.wait(error, Recovery::Wait).await?;
+                    self.pause_or_give_up(error, Recovery::Wait).await?;
                     continue;
                 }
             };
             if failure.is_final() {
-                return Err(self.describe(failure.into_error(table)));
+                return Err(self.in_context(failure.into_error(table)));
             }
             // If `hbase:meta` itself does not answer, another query to it is useless.
             if let NoLocation::InTransition(_, server, _) = &failure {
                 self.check_table_state(server).await?;
             }
-            self.wait(failure.into_error(table), Recovery::Wait).await?;
+            self.pause_or_give_up(failure.into_error(table), Recovery::Wait)
+                .await?;
         }
     }
 
@@ -123,7 +125,7 @@ impl<'a> Attempts<'a> {
 
     /// Makes one attempt to find the region. Returns `None` if it takes too long.
     async fn look_up(&mut self) -> Option<Result<Arc<RegionLocation>, NoLocation>> {
-        self.made += 1;
+        self.attempt += 1;
         let Operation { table, deadline, .. } = self.operation;
         let attempt_deadline = deadline.min(Instant::now() + self.cluster.config.read_timeout());
         let look_up = self
@@ -133,8 +135,9 @@ impl<'a> Attempts<'a> {
         timeout_at(attempt_deadline, look_up).await.ok()
     }
 
-    /// Returns the limit of the next attempt. A repeatable attempt gets the read timeout, and less
-    /// on a silent connection; another one gains nothing by giving up early.
+    /// Returns the limit of the next attempt. A repeatable attempt ends at its timeout, or earlier on
+    /// a silent connection. A non-repeatable attempt gets the whole write timeout, because ending it
+    /// early only leaves its outcome unknown.
     pub(crate) fn attempt_limit(&self) -> AttemptLimit {
         let config = &self.cluster.config;
         let timeout = match self.operation.kind {
@@ -155,19 +158,19 @@ impl<'a> Attempts<'a> {
     /// Returns the error for the user if there is no next attempt: the failure is final, the
     /// deadline passed, or a write may have been applied.
     pub(crate) async fn recover(&mut self, failure: CallError, location: &RegionLocation) -> Result<()> {
-        let ruling = failure.ruling();
-        match ruling.recovery {
-            Recovery::Relocate | Recovery::Unexplained => self.cluster.locator.forget(location),
-            Recovery::LeaveServer => self.cluster.locator.forget_server(&location.server),
+        let classification = failure.classify();
+        match classification.recovery {
+            Recovery::Relocate | Recovery::RelocateOnUnknown => self.cluster.locator.forget(location),
+            Recovery::ForgetServer => self.cluster.locator.forget_server(&location.server),
             _ => {}
         }
         let effect = match self.operation.kind {
             CallKind::Read => Effect::None,
-            CallKind::Write | CallKind::IdempotentWrite => ruling.effect,
+            CallKind::Write | CallKind::IdempotentWrite => classification.effect,
         };
         self.may_be_applied |= effect == Effect::Unknown;
-        // A region that is not served may belong to a disabled table. Silence is no sign of that.
-        let unserved = ruling.recovery == Recovery::Relocate
+        // A region that is not served may belong to a disabled table. A timeout is no evidence of that.
+        let unserved = classification.recovery == Recovery::Relocate
             && matches!(failure, CallError::Remote(_) | CallError::Action { .. });
         let error = failure
             .into_error()
@@ -175,52 +178,53 @@ impl<'a> Attempts<'a> {
             .at_server(&location.server.address());
         if effect == Effect::Unknown && self.operation.kind == CallKind::Write {
             let error = error.with_hint("read the rows back before sending it again");
-            return Err(self.describe(error));
+            return Err(self.in_context(error));
         }
-        match ruling.recovery {
-            Recovery::Fail => return Err(self.describe(error)),
+        match classification.recovery {
+            Recovery::Fail => return Err(self.in_context(error)),
             _ if unserved => self.check_table_state(&location.server).await?,
             _ => {}
         }
-        self.wait(error, ruling.recovery).await
+        self.pause_or_give_up(error, classification.recovery).await
     }
 
     /// Checks for a disabled table, whose regions are not served.
     async fn check_table_state(&self, server: &ServerName) -> Result<()> {
-        // Not after every failure: a region that merely moves is back before the second check.
-        if self.operation.table.is_system() || !self.made.is_power_of_two() {
+        // Only at attempts 1, 2, 4, 8 and so on: most moved regions are served again soon.
+        if self.operation.table.is_system() || !self.attempt.is_power_of_two() {
             return Ok(());
         }
-        let patience = self.cluster.config.read_timeout().min(STATE_LOOK_UP);
-        let deadline = self.operation.deadline.min(Instant::now() + patience);
+        let timeout = self.cluster.config.read_timeout().min(STATE_LOOK_UP);
+        let deadline = self.operation.deadline.min(Instant::now() + timeout);
         let look_up = self.cluster.locator.table_state(self.operation.table, deadline);
         let error = match timeout_at(deadline, look_up).await {
             Ok(Ok(Some(state @ (TableState::Disabled | TableState::Disabling)))) => {
                 Error::new(ErrorKind::TableDisabled, format!("the table is {state}"))
             }
-            Ok(Ok(None)) => Error::new(ErrorKind::TableNotFound, "the table is gone"),
+            Ok(Ok(None)) => Error::new(ErrorKind::TableNotFound, "the table does not exist"),
             _ => return Ok(()),
         };
-        Err(self.describe(error.at_server(&server.address()).at_stage("finding the region")))
+        Err(self.in_context(error.at_server(&server.address()).at_stage("finding the region")))
     }
 
-    async fn wait(&mut self, error: Error, recovery: Recovery) -> Result<()> {
+    /// Pauses before the next attempt. Returns the error if no time is left for one.
+    async fn pause_or_give_up(&mut self, error: Error, recovery: Recovery) -> Result<()> {
         let left = self.operation.deadline.saturating_duration_since(Instant::now());
-        let pause = pause::for_recovery(recovery, left, &self.cluster.config, self.made);
+        let pause = pause::for_recovery(recovery, left, &self.cluster.config, self.attempt);
         let Some(pause) = pause else {
             return Err(self.give_up(error));
         };
-        tracing::debug!(operation = self.operation.name, attempt = self.made, ?pause, %error, "trying again");
-        self.last = Some(error);
+        tracing::debug!(operation = self.operation.name, attempt = self.attempt, ?pause, %error, "retrying");
+        self.last_error = Some(error);
         tokio::time::sleep(pause).await;
         Ok(())
     }
 
     /// Returns the error of an operation whose time does not allow another attempt.
     fn give_up(&mut self, error: Error) -> Error {
-        let waited = rounded(self.began.elapsed());
+        let waited = rounded(self.started.elapsed());
         // Of two causes, the one that is not itself a deadline explains more.
-        let cause = match self.last.take() {
+        let cause = match self.last_error.take() {
             Some(last) if error.kind() == ErrorKind::DeadlineExceeded => last,
             _ => error,
         };
@@ -234,10 +238,10 @@ impl<'a> Attempts<'a> {
         if let Some(server) = server {
             error = error.at_server(&server);
         }
-        self.describe(error.with_source(cause))
+        self.in_context(error.with_source(cause))
     }
 
-    fn describe(&self, error: Error) -> Error {
+    fn in_context(&self, error: Error) -> Error {
         let error = match self.effect() {
             Effect::Unknown => error.with_effect(Effect::Unknown),
             Effect::None => error,
@@ -246,10 +250,10 @@ impl<'a> Attempts<'a> {
             .at_operation(self.operation.name)
             .at_table(self.operation.table);
         match self.operation.row.is_empty() {
-            true => error.at_attempt(self.made),
+            true => error.at_attempt(self.attempt),
             false => error
                 .at_row(&BytesBinary(&self.operation.row))
-                .at_attempt(self.made),
+                .at_attempt(self.attempt),
         }
     }
 }

@@ -235,7 +235,7 @@ impl NoLocation {
             Self::NoTable(_) | Self::Registry(_) => true,
             Self::InTransition(..) => false,
             Self::RegistryLost(error) => !error.is_retryable(),
-            Self::Call(error, _) => error.ruling().recovery == crate::rpc::Recovery::Fail,
+            Self::Call(error, _) => error.classify().recovery == crate::rpc::Recovery::Fail,
         }
     }
 

@@ -70,9 +70,9 @@ impl Cluster {
                 Ok((answer, _)) => return Ok(answer),
                 Err(failure) => failure,
             };
-            let ruling = failure.ruling();
-            let recovery = ruling.recovery;
-            if kind != CallKind::Read && ruling.effect == Effect::Unknown {
+            let classification = failure.classify();
+            let recovery = classification.recovery;
+            if kind != CallKind::Read && classification.effect == Effect::Unknown {
                 effect = Effect::Unknown;
             }
             if !matches!(
@@ -88,7 +88,7 @@ impl Cluster {
                 .at_server(&address)
                 .at_attempt(attempt);
             let final_failure =
-                recovery == Recovery::Fail || recovery == Recovery::Unexplained && attempt >= 3;
+                recovery == Recovery::Fail || recovery == Recovery::RelocateOnUnknown && attempt >= 3;
             if final_failure {
                 return Err(error);
             }

@@ -11,7 +11,7 @@
 //! | [`CallKind`] | whether a call may be repeated when its answer is lost |
 //! | [`MutationParts`], [`ScanParts`], [`Check`] | the parts of mutations, scans and conditions |
 //! | [`condition`], [`convert`], [`pb`] | HBase's messages |
-//! | [`Pauses`], [`Ruling`] | pauses between attempts, and the meaning of a Java exception |
+//! | [`Pauses`], [`Classification`] | pauses between attempts, and the meaning of a Java exception |
 
 mod calls;
 mod parts;
@@ -30,6 +30,6 @@ pub use crate::{
         BitOperation, Check, Column, ComparatorKind, Counter, DeleteScope, FilterKind, LATEST_TIMESTAMP,
         Limits, VISIBILITY_ATTRIBUTE, timestamp_after,
     },
-    rpc::Ruling,
+    rpc::Classification,
     wire::{condition, convert, pb},
 };

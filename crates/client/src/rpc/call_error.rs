@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use super::remote_exception::{Recovery, Ruling};
+use super::remote_exception::{Classification, Recovery};
 use crate::{
     error::{Effect, Error, ErrorKind, RemoteException},
     wire::frame::{FrameError, RemoteFault},
@@ -79,57 +79,63 @@ pub(crate) fn rounded(time: Duration) -> Duration {
 impl CallError {
     /// Returns how the call may be repeated, and the possible effect of a write that failed in this
     /// way.
-    pub(crate) fn ruling(&self) -> Ruling {
-        let ruling = |recovery, sent: bool, kind| Ruling {
+    pub(crate) fn classify(&self) -> Classification {
+        let classification = |recovery, sent: bool, kind| Classification {
             recovery,
             effect: if sent { Effect::Unknown } else { Effect::None },
             kind,
         };
         match self {
             Self::Dial(_) | Self::DialTimeout(_) => {
-                ruling(Recovery::LeaveServer, false, ErrorKind::Unreachable)
+                classification(Recovery::ForgetServer, false, ErrorKind::Unreachable)
             }
-            Self::Timeout { sent, .. } => ruling(Recovery::Relocate, *sent, ErrorKind::DeadlineExceeded),
-            Self::Lost { sent, .. } => ruling(Recovery::LeaveServer, *sent, ErrorKind::ConnectionLost),
+            Self::Timeout { sent, .. } => {
+                classification(Recovery::Relocate, *sent, ErrorKind::DeadlineExceeded)
+            }
+            Self::Lost { sent, .. } => {
+                classification(Recovery::ForgetServer, *sent, ErrorKind::ConnectionLost)
+            }
             // The server could not read the request.
             Self::Garbled { cause, .. } if matches!(**cause, FrameError::Tls) => {
-                ruling(Recovery::Fail, false, ErrorKind::AuthenticationRequired)
+                classification(Recovery::Fail, false, ErrorKind::AuthenticationRequired)
             }
-            Self::Garbled { sent, .. } => ruling(Recovery::Fail, *sent, ErrorKind::Protocol),
-            Self::BadAnswer(_) => ruling(Recovery::Fail, true, ErrorKind::Protocol),
-            Self::AnswerTooLarge { .. } => ruling(Recovery::Fail, true, ErrorKind::LimitExceeded),
-            Self::Unsendable(_) => ruling(Recovery::Fail, false, ErrorKind::LimitExceeded),
-            Self::Crowded => ruling(Recovery::WaitForLoad, false, ErrorKind::LimitExceeded),
-            Self::Closed => ruling(Recovery::Fail, false, ErrorKind::Closed),
+            Self::Garbled { sent, .. } => classification(Recovery::Fail, *sent, ErrorKind::Protocol),
+            Self::BadAnswer(_) => classification(Recovery::Fail, true, ErrorKind::Protocol),
+            Self::AnswerTooLarge { .. } => classification(Recovery::Fail, true, ErrorKind::LimitExceeded),
+            Self::Unsendable(_) => classification(Recovery::Fail, false, ErrorKind::LimitExceeded),
+            Self::Crowded => classification(Recovery::WaitForLoad, false, ErrorKind::LimitExceeded),
+            Self::Closed => classification(Recovery::Fail, false, ErrorKind::Closed),
             Self::Remote(fault) => {
-                let ruling = Ruling::of_fault(fault);
-                match ruling.recovery {
+                let classification = Classification::of_fault(fault);
+                match classification.recovery {
                     // A class that this client does not know may carry the flag too.
-                    Recovery::Unexplained | Recovery::Wait if fault.server_overloaded => Ruling {
-                        recovery: Recovery::WaitForLoad,
-                        ..ruling
-                    },
-                    _ => ruling,
+                    Recovery::RelocateOnUnknown | Recovery::Wait if fault.server_overloaded => {
+                        Classification {
+                            recovery: Recovery::WaitForLoad,
+                            ..classification
+                        }
+                    }
+                    _ => classification,
                 }
             }
-            Self::Action { fault, effect } => Ruling {
+            Self::Action { fault, effect } => Classification {
                 effect: *effect,
-                ..Ruling::of_fault(fault)
+                ..Classification::of_fault(fault)
             },
             Self::Refused { fault, .. } => {
-                let ruling = Ruling::of_fault(fault);
-                match ruling.kind {
+                let classification = Classification::of_fault(fault);
+                match classification.kind {
                     // A server that requires more than SIMPLE reports it by rejecting access on the
                     // connection itself.
-                    ErrorKind::AccessDenied => Ruling {
+                    ErrorKind::AccessDenied => Classification {
                         kind: ErrorKind::AuthenticationRequired,
-                        ..ruling
+                        ..classification
                     },
-                    ErrorKind::Server => Ruling {
+                    ErrorKind::Server => Classification {
                         recovery: Recovery::Fail,
-                        ..ruling
+                        ..classification
                     },
-                    _ => ruling,
+                    _ => classification,
                 }
             }
         }
@@ -137,7 +143,7 @@ impl CallError {
 
     /// Converts it into the public error. The caller must set the effect, because reads have none.
     pub(crate) fn into_error(self) -> Error {
-        let kind = self.ruling().kind;
+        let kind = self.classify().kind;
         let what = self.to_string();
         let remote = |fault: &RemoteFault| RemoteException {
             class: fault.class.clone(),

@@ -27,5 +27,5 @@ pub(crate) use call_error::{CallError, rounded};
 pub(crate) use connection::AttemptLimit;
 pub use connector::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
 pub(crate) use pool::{Call, RpcClient};
+pub use remote_exception::Classification;
 pub(crate) use remote_exception::Recovery;
-pub use remote_exception::Ruling;

@@ -17,7 +17,7 @@ pub(crate) enum Recovery {
     /// Locates the region again: it moved, split, merged or closed.
     Relocate,
     /// Locates the region again although the cause is unknown: the server may be aborting.
-    Unexplained,
+    RelocateOnUnknown,
     /// Repeats the call on the same server, after a pause.
     Wait,
     /// Repeats the call on the same server, after the longer pause for overloaded ones.
@@ -25,7 +25,7 @@ pub(crate) enum Recovery {
     /// Repeats the call on the same server, after the time that its quota names.
     WaitFor(Duration),
     /// Forgets the regions of the server, which is stopping or gone, and locates the region again.
-    LeaveServer,
+    ForgetServer,
     /// Opens a new scanner, because the scanner is void.
     OpenScanner,
     /// Looks up the active master again, because another server has taken over.
@@ -36,7 +36,7 @@ pub(crate) enum Recovery {
 
 /// The meaning of a Java exception: the kind of the error, and its effect on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ruling {
+pub struct Classification {
     pub(crate) recovery: Recovery,
     /// Whether a write that failed with this exception may have been applied.
     pub effect: Effect,
@@ -44,7 +44,7 @@ pub struct Ruling {
     pub kind: ErrorKind,
 }
 
-impl Ruling {
+impl Classification {
     /// Rules on an exception that a server answered with.
     pub(crate) fn of_fault(fault: &RemoteFault) -> Self {
         Self::of(&fault.class, &fault.message, fault.do_not_retry).with_trace(&fault.trace)
@@ -106,7 +106,7 @@ impl Ruling {
             };
         }
         Self {
-            recovery: Recovery::Unexplained,
+            recovery: Recovery::RelocateOnUnknown,
             effect: Effect::Unknown,
             kind: ErrorKind::Server,
         }
@@ -121,7 +121,7 @@ const PACKAGE: &str = "org.apache.hadoop.hbase.";
 const TABLE: &[(&str, Recovery, Effect, ErrorKind)] = {
     use Effect::{None, Unknown};
     use ErrorKind as Kind;
-    use Recovery::{Fail, FindMaster, LeaveServer, OpenScanner, Relocate, Wait, WaitFor, WaitForLoad};
+    use Recovery::{Fail, FindMaster, ForgetServer, OpenScanner, Relocate, Wait, WaitFor, WaitForLoad};
     &[
         ("NotServingRegionException", Relocate, None, Kind::Server),
         ("exceptions.RegionMovedException", Relocate, None, Kind::Server),
@@ -130,19 +130,19 @@ const TABLE: &[(&str, Recovery, Effect, ErrorKind)] = {
         ("regionserver.WrongRegionException", Relocate, None, Kind::Server),
         (
             "regionserver.RegionServerStoppedException",
-            LeaveServer,
+            ForgetServer,
             Unknown,
             Kind::Server,
         ),
         (
             "regionserver.RegionServerAbortedException",
-            LeaveServer,
+            ForgetServer,
             Unknown,
             Kind::Server,
         ),
         (
             "ipc.ServerNotRunningYetException",
-            LeaveServer,
+            ForgetServer,
             None,
             Kind::Server,
         ),
@@ -291,8 +291,8 @@ mod tests {
 
     use super::*;
 
-    fn rule(class: &str) -> Ruling {
-        Ruling::of(&format!("{PACKAGE}{class}"), "", false)
+    fn rule(class: &str) -> Classification {
+        Classification::of(&format!("{PACKAGE}{class}"), "", false)
     }
 
     #[test]
@@ -322,22 +322,22 @@ mod tests {
     #[case("exceptions.MasterStoppedException", Recovery::FindMaster)]
     fn the_table_goes_before_the_flag(#[case] class: &str, #[case] recovery: Recovery) {
         assert_eq!(
-            Ruling::of(&format!("{PACKAGE}{class}"), "", true).recovery,
+            Classification::of(&format!("{PACKAGE}{class}"), "", true).recovery,
             recovery
         );
     }
 
     #[test]
     fn unknown_exception_is_final_only_if_flagged() {
-        let flagged = Ruling::of("com.example.OwnException", "", true);
+        let flagged = Classification::of("com.example.OwnException", "", true);
         assert_eq!(
             (flagged.recovery, flagged.effect),
             (Recovery::Fail, Effect::Unknown)
         );
-        let unflagged = Ruling::of("java.io.IOException", "failed to sync", false);
+        let unflagged = Classification::of("java.io.IOException", "failed to sync", false);
         assert_eq!(
             (unflagged.recovery, unflagged.effect),
-            (Recovery::Unexplained, Effect::Unknown)
+            (Recovery::RelocateOnUnknown, Effect::Unknown)
         );
         assert_eq!(rule("DoNotRetryIOException").recovery, Recovery::Fail);
     }
@@ -347,8 +347,8 @@ mod tests {
     #[case("NotServingRegionException", Recovery::Relocate)]
     #[case("security.AccessDeniedException", Recovery::Fail)]
     fn exception_of_a_hook_after_the_write_leaves_it_open(#[case] class: &str, #[case] recovery: Recovery) {
-        let ruling = |hook: &str| {
-            Ruling::of_fault(&RemoteFault {
+        let classification = |hook: &str| {
+            Classification::of_fault(&RemoteFault {
                 class: format!("{PACKAGE}{class}"),
                 trace: format!(
                     "{PACKAGE}{class}: no\n\tat com.example.Observer.{hook}(Observer.java:7)\n\tat \
@@ -357,10 +357,10 @@ mod tests {
                 ..RemoteFault::default()
             })
         };
-        let before = ruling("prePut");
+        let before = classification("prePut");
         assert_eq!((before.recovery, before.effect), (recovery, Effect::None));
         for hook in ["postPut", "postBatchMutateIndispensably"] {
-            let after = ruling(hook);
+            let after = classification(hook);
             assert_eq!((after.recovery, after.effect), (recovery, Effect::Unknown));
         }
     }
@@ -368,16 +368,19 @@ mod tests {
     #[test]
     fn a_timeout_for_a_rows_lock_wrote_nothing() {
         let text = "Timed out waiting for lock for row: xxxabc in region 1588230740";
-        let ruling = Ruling::of("java.io.IOException", text, false);
-        assert_eq!((ruling.recovery, ruling.effect), (Recovery::Wait, Effect::None));
+        let classification = Classification::of("java.io.IOException", text, false);
+        assert_eq!(
+            (classification.recovery, classification.effect),
+            (Recovery::Wait, Effect::None)
+        );
     }
 
     #[test]
     fn a_coprocessor_that_broke_may_have_done_so_after_the_write() {
         let text = "Coprocessor: 'org.apache.hadoop.hbase.coprocessor.CoprocessorHost$Env' threw: 'NullPointerException'";
-        let ruling = Ruling::of(&format!("{PACKAGE}DoNotRetryIOException"), text, true);
+        let classification = Classification::of(&format!("{PACKAGE}DoNotRetryIOException"), text, true);
         assert_eq!(
-            (ruling.recovery, ruling.effect),
+            (classification.recovery, classification.effect),
             (Recovery::Fail, Effect::Unknown)
         );
     }
@@ -391,7 +394,11 @@ mod tests {
     #[case("wait 4294967295hr, 4294967295hr", 86_400_000)]
     #[case("wait é", 1_000)]
     fn a_throttled_call_waits_as_it_is_told(#[case] message: &str, #[case] millis: u64) {
-        let ruling = Ruling::of(&format!("{PACKAGE}quotas.RpcThrottlingException"), message, false);
-        assert_eq!(ruling.recovery, Recovery::WaitFor(Duration::from_millis(millis)));
+        let classification =
+            Classification::of(&format!("{PACKAGE}quotas.RpcThrottlingException"), message, false);
+        assert_eq!(
+            classification.recovery,
+            Recovery::WaitFor(Duration::from_millis(millis))
+        );
     }
 }

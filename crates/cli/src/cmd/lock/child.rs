@@ -86,7 +86,7 @@ impl Running {
     /// Waits for the end of the command and, unless `command_only` is set, of the processes that it
     /// started. After a terminating signal, processes that are left [`GRACE`] after the command's
     /// end are killed.
-    pub(super) async fn ended(&mut self, command_only: bool) -> io::Result<ExitStatus> {
+    pub(super) async fn wait(&mut self, command_only: bool) -> io::Result<ExitStatus> {
         let status = loop {
             tokio::select! {
                 status = self.child.wait() => break status?,
@@ -118,13 +118,13 @@ impl Running {
     }
 
     /// Stops the command and the processes that it started: TERM, then KILL after [`GRACE`].
-    pub(super) async fn end(&mut self) {
+    pub(super) async fn terminate(&mut self) {
         self.signal(Signal::TERM);
         // A stopped process would not handle TERM.
         self.signal(Signal::CONT);
-        if timeout(GRACE, self.ended(false)).await.is_err() {
+        if timeout(GRACE, self.wait(false)).await.is_err() {
             self.signal(Signal::KILL);
-            let _ = timeout(GRACE, self.ended(false)).await;
+            let _ = timeout(GRACE, self.wait(false)).await;
         }
     }
 

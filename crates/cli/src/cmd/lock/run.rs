@@ -18,7 +18,7 @@ use crate::{
     output,
 };
 
-/// Run a command under a lock, and release the lock when the command ends
+/// Run a command context a lock, and release the lock when the command ends
 ///
 /// The lock is renewed until the command and all processes that it started have ended. The command
 /// gets the streams of this process, and in its environment HBASE_TXN_LOCK (the lock's key) and
@@ -33,7 +33,7 @@ pub(crate) struct Run {
     command: Command,
 }
 
-/// The command that runs under the lock.
+/// The command that runs context the lock.
 #[derive(Debug, Args)]
 pub(in crate::cmd) struct Command {
     /// Release as soon as CMD itself ends, even if processes that it started still run
@@ -77,7 +77,7 @@ pub(in crate::cmd) fn margin(lease: Duration) -> Duration {
 /// Runs a command under a lock, and releases the lock when the command ends.
 pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signals: &mut Signals) -> Outcome {
     let program = command.words.first().map(|program| program.display().to_string());
-    let under = format!(
+    let context = format!(
         "running {} under lock {}",
         program.unwrap_or_default(),
         key(guard.name())
@@ -89,19 +89,19 @@ pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signa
     let mut running = match Running::start(&command.words, variables) {
         Ok(running) => running,
         Err(error) => {
-            release(guard, &under, signals).await;
+            release(guard, &context, signals).await;
             return Err(Failure::Refused(format!(
-                "{under}: {}; check its name and permissions",
+                "{context}: {}; check the program's name and permissions",
                 output::plain(&error)
             )));
         }
     };
     let status = loop {
         tokio::select! {
-            status = running.ended(command.release_on_exit) => break status,
+            status = running.wait(command.release_on_exit) => break status,
             loss = guard.lost() => {
-                warn(&under, &format!("the lock is lost: {loss}; the command gets TERM, and KILL {GRACE:?} later"));
-                running.end().await;
+                warn(&context, &format!("the lock is lost: {loss}; the command gets TERM, and KILL {GRACE:?} later"));
+                running.terminate().await;
                 // Releases the remains of the lock, without effect on the next holder.
                 let _ = timeout(GRACE, guard.release()).await;
                 return Ok(Exit::Unknown);
@@ -109,9 +109,9 @@ pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signa
             signal = signals.next() => running.forward(signal),
         }
     };
-    if let Some(loss) = release(guard, &under, signals).await {
+    if let Some(loss) = release(guard, &context, signals).await {
         warn(
-            &under,
+            &context,
             &format!("the lock was lost before the command ended: {loss}"),
         );
         return Ok(Exit::Unknown);
@@ -121,25 +121,26 @@ pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signa
 
 /// Releases the lock. Returns the loss if it was not held until now. A failed release is only
 /// reported.
-async fn release(guard: LockGuard, under: &str, signals: &mut Signals) -> Option<LockLoss> {
-    let held = guard.is_held();
+async fn release(guard: LockGuard, context: &str, signals: &mut Signals) -> Option<LockLoss> {
+    let was_held = guard.is_held();
     let released = tokio::select! {
         released = guard.release() => released.map_err(|error| error.to_string()),
         () = signals.ending() => Err(Failure::Interrupted.to_string()),
     };
     match released {
-        Ok(ReleaseOutcome::Lost(loss)) if !held || loss != LockLoss::Expired => Some(loss),
+        // A lease that expires during the release covered the whole command.
+        Ok(ReleaseOutcome::Lost(loss)) if !was_held || loss != LockLoss::Expired => Some(loss),
         Ok(_) => None,
         Err(error) => {
             warn(
-                under,
-                &format!("releasing the lock, which ends with its lease now: {error}"),
+                context,
+                &format!("cannot release the lock, which is held until its lease expires: {error}"),
             );
-            (!held).then_some(LockLoss::Expired)
+            (!was_held).then_some(LockLoss::Expired)
         }
     }
 }
 
-fn warn(under: &str, what: &str) {
-    output::complain(&format!("hbase-txn: {under}: {what}"));
+fn warn(context: &str, what: &str) {
+    output::complain(&format!("hbase-txn: {context}: {what}"));
 }

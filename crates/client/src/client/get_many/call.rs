@@ -89,7 +89,7 @@ impl<'a> Placed<'a> {
         // The first failure decides how to continue, unless another one is final.
         let lead = failures
             .iter()
-            .find(|(_, failure)| failure.ruling().recovery == Recovery::Fail)
+            .find(|(_, failure)| failure.classify().recovery == Recovery::Fail)
             .or_else(|| failures.iter().next())
             .map(|(at, _)| *at)?;
         // The attempts continue with this row. The earlier rows have been read, so there is

@@ -126,7 +126,7 @@ fn rows_are_found_by_index_and_a_region_that_failed_fails_alone() {
         .zip(answers)
         .map(|(placed, answer)| placed.without(answer.failures).unwrap())
         .map(|failed| {
-            assert_eq!(failed.failure.ruling().recovery, Recovery::Relocate);
+            assert_eq!(failed.failure.classify().recovery, Recovery::Relocate);
             let gets = failed.placed.part.gets.iter();
             gets.map(|get| get.place).collect::<Vec<_>>()
         })
@@ -144,7 +144,7 @@ fn a_failure_that_is_final_goes_before_one_that_is_not() {
     ]);
     let answer = read_all(&call, vec![results]).unwrap().pop().unwrap();
     let failed = call.into_iter().next().unwrap().without(answer.failures).unwrap();
-    assert_eq!(failed.failure.ruling().recovery, Recovery::Fail);
+    assert_eq!(failed.failure.classify().recovery, Recovery::Fail);
 }
 
 #[test]

@@ -221,7 +221,7 @@ fn the_merged_cells_of_atomic_mutations_may_be_of_several_rows() {
 fn an_answer_that_is_none_leaves_the_effect_unknown(#[case] results: Vec<pb::RegionActionResult>) {
     let error = read_all(&fence(), results, block(&["one"])).unwrap_err();
     assert!(matches!(error, CallError::BadAnswer(_)), "{error:?}");
-    assert_eq!(error.ruling().effect, Effect::Unknown);
+    assert_eq!(error.classify().effect, Effect::Unknown);
 }
 
 #[test]
@@ -254,9 +254,9 @@ const UNHEARD_OF: &str = "SomethingNobodyKnows";
     Effect::Unknown
 )]
 #[case::read_failed_write_applied(vec![failed("RegionTooBusyException"), processed(true), got(inline("a", ""))], Recovery::Wait, Effect::Unknown)]
-#[case::a_write_that_failed_strangely(vec![got(inline("a", "")), failed(UNHEARD_OF), got(inline("a", ""))], Recovery::Unexplained, Effect::Unknown)]
+#[case::a_write_that_failed_strangely(vec![got(inline("a", "")), failed(UNHEARD_OF), got(inline("a", ""))], Recovery::RelocateOnUnknown, Effect::Unknown)]
 #[case::a_write_that_failed_strangely_after_a_read_did(vec![failed(MOVED), failed(UNHEARD_OF), failed(MOVED)], Recovery::Relocate, Effect::Unknown)]
-#[case::a_read_that_failed_strangely(vec![failed(UNHEARD_OF), failed(MOVED), failed(MOVED)], Recovery::Unexplained, Effect::None)]
+#[case::a_read_that_failed_strangely(vec![failed(UNHEARD_OF), failed(MOVED), failed(MOVED)], Recovery::RelocateOnUnknown, Effect::None)]
 #[case::one_that_is_final(
     vec![failed(MOVED), failed("security.AccessDeniedException"), failed(MOVED)],
     Recovery::Fail,
@@ -268,8 +268,12 @@ fn a_failed_action_fails_the_call_with_what_all_of_it_left_behind(
     #[case] effect: Effect,
 ) {
     let error = read_all(&fence(), results, Bytes::new()).unwrap_err();
-    let ruling = error.ruling();
-    assert_eq!((ruling.recovery, ruling.effect), (recovery, effect), "{error:?}");
+    let classification = error.classify();
+    assert_eq!(
+        (classification.recovery, classification.effect),
+        (recovery, effect),
+        "{error:?}"
+    );
     assert!(matches!(error, CallError::Action { .. }));
 }
 
@@ -385,9 +389,9 @@ fn one_of_several_gets_that_fails_fails_the_call() {
     let both = || got_both(inline("a", ""), inline("b", ""));
     let results = vec![both(), processed(true), failed_in_part];
     let error = read_all(&two_fences(), results, Bytes::new()).unwrap_err();
-    let ruling = error.ruling();
+    let classification = error.classify();
     assert_eq!(
-        (ruling.recovery, ruling.effect),
+        (classification.recovery, classification.effect),
         (Recovery::Relocate, Effect::Unknown)
     );
 

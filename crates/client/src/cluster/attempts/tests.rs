@@ -46,7 +46,7 @@ async fn end(kind: CallKind, failures: &[fn() -> CallError]) -> Error {
     let mut attempts = Attempts::new(&cluster, operation);
     let last = failures.last().unwrap();
     for failure in failures.iter().chain(std::iter::repeat(last)) {
-        attempts.made += 1;
+        attempts.attempt += 1;
         if let Err(error) = attempts.recover(failure(), &location).await {
             assert_eq!(error.effect(), attempts.effect());
             return error;
@@ -121,9 +121,9 @@ async fn a_scan_that_has_come_further_begins_to_count_anew() {
         deadline: Instant::now() + Duration::from_secs(60),
     };
     let mut attempts = Attempts::new(&cluster, operation);
-    attempts.made = 1_000;
+    attempts.attempt = 1_000;
     attempts.relocate_to("a".into());
-    assert_eq!(attempts.made, 1_000);
+    assert_eq!(attempts.attempt, 1_000);
     attempts.relocate_to("b".into());
-    assert_eq!(attempts.made, 0);
+    assert_eq!(attempts.attempt, 0);
 }

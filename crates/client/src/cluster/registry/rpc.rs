@@ -80,7 +80,7 @@ impl RpcRegistry {
                     failure.get_or_insert(error);
                 }
                 Some((Err(error), server)) => {
-                    let retryable = error.ruling().recovery != Recovery::Fail;
+                    let retryable = error.classify().recovery != Recovery::Fail;
                     let hung_up = matches!(error, CallError::Lost { .. });
                     let error = error.into_error().with_retryable(retryable).at_server(&server);
                     failure = Some(match hung_up {
