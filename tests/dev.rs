@@ -422,7 +422,7 @@ fn nothing_is_there_yet() {
 }
 
 #[test]
-fn what_is_missing_or_taken_is_named_with_what_to_do() {
+fn missing_clusters_and_taken_names_have_hints() {
     let cluster = Cluster::new("refused");
     let empty = tempfile::tempdir().unwrap();
     let without_java = cluster

@@ -431,7 +431,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_nothing_else_is(permits in 1..=1_024_u32, other: Vec<u8>) {
+        fn only_encoded_permits_decode(permits in 1..=1_024_u32, other: Vec<u8>) {
             prop_assert_eq!(decode(&permits.to_string().into()).unwrap(), permits);
             if let Ok(permits) = decode(&other.into()) {
                 prop_assert!((1..=1_024).contains(&permits));

@@ -321,7 +321,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(deleted: bool, sequence: u64, arrived: u32, ends in ends(), pending in prop::option::of(pending()), changes in prop::collection::vec(any::<u64>(), 0..=REMEMBERED)) {
+        fn encoded_notes_decode(deleted: bool, sequence: u64, arrived: u32, ends in ends(), pending in prop::option::of(pending()), changes in prop::collection::vec(any::<u64>(), 0..=REMEMBERED)) {
             let note = Note { deleted, sequence, arrived, ends, pending, changes: changes.into_iter().map(ChangeId).collect() };
             prop_assert_eq!(Note::decode(&note.encode()), Some(note));
         }

@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(token: u128, renewal: u64, ttl: u64, over: u64, holder in "\\PC{0,60}") {
+        fn encoded_owner_decodes(token: u128, renewal: u64, ttl: u64, over: u64, holder in "\\PC{0,60}") {
             let held = HeldBy {
                 token: LockToken(token),
                 renewal,
@@ -210,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn what_a_stranger_wrote_is_no_owner_or_one_of_ours(value: Vec<u8>) {
+        fn foreign_owner_values_decode_or_are_ignored(value: Vec<u8>) {
             if let Some(owner) = Owner::decode(&value) {
                 prop_assert_eq!(owner.encode(), value);
             }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn invalid_tokens_are_refused() {
         for text in ["", "12", &"g".repeat(32), &"+".repeat(32), &"1".repeat(33)] {
             text.parse::<LockToken>().unwrap_err();
         }

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_appended_says_how_long_what_lies_under_it_may_live() {
+    fn owner_cell_states_the_life_of_cells_under_it() {
         let row_lease = |over| RowLease {
             timestamp: 100,
             value: Bytes::new(),
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_holder_leaves_lasts_as_long_as_what_lies_under_it() {
+    fn remains_live_as_long_as_cells_under_them() {
         let rows = LockRows::alone("D".into(), "r".into());
         let horizon = |over| {
             let owner = Owner::Held(HeldBy {

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_hold_has_among_the_tasks_ends_with_it() {
+    fn local_claim_ends_with_the_hold() {
         let term = Term::new(Moment::now(), Duration::from_secs(10), Duration::ZERO, false);
         let turn = std::sync::Arc::new(());
         term.keep(std::sync::Arc::clone(&turn));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_the_loss_needs_no_keeper() {
+    async fn waiting_for_a_loss_needs_no_keeper() {
         let term = Term::<()>::new(
             Moment::now(),
             Duration::from_millis(300),

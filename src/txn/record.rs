@@ -308,14 +308,14 @@ mod tests {
     #[rstest]
     #[case(State::Committed)]
     #[case(State::Aborted)]
-    fn what_is_written_is_read(#[case] state: State) {
+    fn encoded_record_decodes(#[case] state: State) {
         let record = record(state);
         assert_eq!(Record::decode(&record.encode()).unwrap(), record);
     }
 
     proptest! {
         #[test]
-        fn what_this_version_did_not_write_proves_nothing(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn unknown_record_formats_prove_nothing(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             if let Ok(record) = Record::decode(&bytes) {
                 prop_assert_eq!(record.encode(), bytes);
             }

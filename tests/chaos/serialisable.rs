@@ -77,7 +77,7 @@ async fn without_versions_of_partitions_only_phantoms_are_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_reads_and_then_commits_loses_updates_and_skews_writes() {
+async fn unchecked_reads_lose_updates_and_skew_writes() {
     let plan = Plan {
         test: "no_updates",
         versioned: true,

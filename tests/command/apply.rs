@@ -121,10 +121,10 @@ fn puts_deletes_stamps_and_times_to_live() {
 )]
 #[case(
     r#"{"op":"put","row":"xxx","family":"_txn","qualifier":"q","value":"v"}"#,
-    "family _txn is kept for"
+    "family _txn is reserved for"
 )]
 #[case(r#"{"op":"delete","row":"xxx","ttl_ms":5}"#, "come back")]
-fn what_the_library_refuses_is_a_refused_line(#[case] mutations: &str, #[case] why: &str) {
+fn invalid_transaction_is_an_invalid_line(#[case] mutations: &str, #[case] why: &str) {
     let table = TestTable::new("refused");
     let line = format!(r#"{{"mutations":[{mutations}]}}"#);
     let answer = run_with_input(&["txn", "apply", &table.0, "--output", "json"], &line);
@@ -139,7 +139,7 @@ fn what_the_library_refuses_is_a_refused_line(#[case] mutations: &str, #[case] w
 }
 
 #[test]
-fn what_a_line_changes_means_what_it_means_in_sequence() {
+fn mutations_of_a_line_apply_in_sequence() {
     let table = TestTable::new("sequence");
     let lines = [
         r#"{"op":"put","row":"xxxabc","family":"f","qualifier":"q","value":"old"}"#,

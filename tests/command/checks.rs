@@ -223,7 +223,7 @@ fn rule_is_refused_with_all_contradicting_boundaries() {
 }
 
 #[test]
-fn what_is_altered_is_told_and_a_second_time_nothing_is() {
+fn alteration_is_reported_once() {
     let table = TestTable::with(
         "altered",
         &["--family", "f", "--prefix-length", "3", "--no-record-family"],
@@ -340,7 +340,7 @@ fn a_watch_without_an_answer_asks_again_and_proves_nothing() {
 }
 
 #[test]
-fn who_watches_is_told_what_comes_and_what_goes() {
+fn watch_reports_new_and_fixed_findings() {
     let table = TestTable::new("watched");
     let mut watcher = start(&["table", "check", &table.0, "--watch", "1s", "--output", "json"]);
     let mut lines = std::io::BufReader::new(watcher.stdout.take().unwrap()).lines();

@@ -28,7 +28,7 @@ fn server(serve: impl Fn(TcpStream) + Send + 'static) -> u16 {
 }
 
 #[rstest]
-fn nobody_listening_is_reported_in_time(#[values("hbase+zk", "hbase+rpc")] scheme: &str) {
+fn closed_port_is_reported_in_time(#[values("hbase+zk", "hbase+rpc")] scheme: &str) {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let address = format!("{scheme}://{free}");
     let answer = run_alone(&["get", "orders", "r", "--connect", &address]);
@@ -96,7 +96,11 @@ fn the_timeout_bounds_a_silent_port_too() {
 #[case(&["get", "orders", r"a\n"], 2, &["stray backslash"])]
 #[case(&["scan", "orders", "--timeout", "soon"], 2, &["500ms, 1.5s, 5m, 1h or 1d"])]
 #[case(&["frobnicate"], 2, &["frobnicate"])]
-fn what_needs_no_server_to_be_refused(#[case] line: &[&str], #[case] code: i32, #[case] why: &[&str]) {
+fn invalid_commands_need_no_server_to_be_refused(
+    #[case] line: &[&str],
+    #[case] code: i32,
+    #[case] why: &[&str],
+) {
     let answer = run_alone(line);
     answer.refused(code, why);
     assert!(answer.stdout.is_empty(), "{answer:?}");

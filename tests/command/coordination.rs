@@ -133,7 +133,7 @@ fn permits_stay_held_after_the_command_until_their_release() {
 #[case(&["create", "t", "", "1"], "empty lock id")]
 #[case(&["acquire", "t", "a", "--permits", "0"], "1 to 1024")]
 #[case(&["acquire", "t", "a", "--ttl", "1ms"], "--ttl 1ms")]
-fn what_can_t_be_is_refused_before_any_server_is_asked(#[case] line: &[&str], #[case] why: &str) {
+fn invalid_arguments_need_no_server_to_be_refused(#[case] line: &[&str], #[case] why: &str) {
     let line = [&["semaphore"], line, &["--farm", "fra", "--client", "svc"]].concat();
     run_alone(&line).refused(1, &[why]);
 }

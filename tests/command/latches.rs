@@ -169,7 +169,7 @@ fn farms_are_added_up_and_shown_to_people() {
 #[case(&["a", "3", "--ttl", "8785h"], "out of range")]
 #[case(&["a", "3", "--create", "--regions", "0"], "from 1 to 257")]
 #[case(&["a", "3", "--create", "--regions", "258"], "from 1 to 257")]
-fn what_no_latch_can_be_is_refused_and_no_table_is_made_for_it(#[case] options: &[&str], #[case] why: &str) {
+fn invalid_latches_create_no_table(#[case] options: &[&str], #[case] why: &str) {
     let name = unique_name("never");
     let mut line = vec!["latch", "init", &name];
     line.extend(options);
@@ -233,7 +233,7 @@ fn a_missing_table_is_made_once_as_asked() {
 }
 
 #[test]
-fn what_is_no_latch_is_named() {
+fn cells_that_are_no_latch_are_named() {
     let table = latch_table("latch_stranger");
     told(&latch(&table, "init", "a", &["1"]), 0);
     let rows = run(&["scan", &table.0, "--output", "json"]).objects();
@@ -275,7 +275,7 @@ fn with(table: TableDescriptor, attribute: &str, value: &str) -> TableDescriptor
 #[case::behavior("check_latch_nvb", |table| with(table, "NEW_VERSION_BEHAVIOR", "true"), &[("note", "new-version-behavior")])]
 #[case::replicated("check_latch_replicated", |table| with(table, "REPLICATION_SCOPE", "1"), &[("note", "replicated")])]
 #[case::ttl("check_latch_ttl", |table| with(table, "TTL", "60"), &[("note", "family-ttl")])]
-fn what_lets_latches_down_is_noted(
+fn weaknesses_for_latches_are_noted(
     #[case] label: &str,
     #[case] describe: fn(TableDescriptor) -> TableDescriptor,
     #[case] expected: &[(&str, &str)],

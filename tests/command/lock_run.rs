@@ -201,7 +201,7 @@ fn a_command_that_does_nothing_about_a_signal_ends_by_it() {
 }
 
 #[test]
-fn what_is_ignored_stays_ignored() {
+fn ignored_signals_stay_ignored() {
     let table = lock_table("nohup");
     let line = arguments(&table, "run", "a", &["--", "grep", "SigIgn", "/proc/self/status"]).join(" ");
     let shell = with_default_signals("sh")
@@ -258,7 +258,7 @@ fn a_command_that_ignores_term_is_killed_after_five_seconds() {
 }
 
 #[test]
-fn what_a_command_left_behind_that_ignores_term_is_killed_too() {
+fn orphan_that_ignores_term_is_killed() {
     let table = lock_table("orphan");
     let script = "(trap '' TERM; echo started; while :; do sleep 0.05; done) & echo $!; wait";
     let mut run = Running::start(&table, &["--ttl", "2s"], script);

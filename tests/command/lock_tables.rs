@@ -40,7 +40,7 @@ fn with(table: TableDescriptor, attribute: &str, value: &str) -> TableDescriptor
 #[case::deleted("check_deleted", |table| with(table, "KEEP_DELETED_CELLS", "TRUE"), &[("note", "deleted-cells-kept")])]
 #[case::replicated("check_replicated", |table| with(table, "REPLICATION_SCOPE", "1"), &[("note", "replicated")])]
 #[case::ttl("check_ttl", |table| with(table, "TTL", "60"), &[("note", "family-ttl")])]
-fn what_lets_locks_down_is_noted(
+fn weaknesses_for_locks_are_noted(
     #[case] label: &str,
     #[case] describe: fn(TableDescriptor) -> TableDescriptor,
     #[case] expected: &[(&str, &str)],

@@ -327,7 +327,7 @@ fn held_locks_are_listed_and_chosen() {
 #[case(&["a", "--client", "svc", "--wait", "-1s"], "--wait -1s is out of range")]
 #[case(&["a", "--client", "svc", "--create", "--regions", "0"], "from 1 to 257")]
 #[case(&["a", "--client", "svc", "--create", "--regions", "258"], "from 1 to 257")]
-fn what_no_lock_can_be_is_refused_and_no_table_is_made_for_it(#[case] options: &[&str], #[case] why: &str) {
+fn invalid_locks_create_no_table(#[case] options: &[&str], #[case] why: &str) {
     let name = unique_name("never");
     let level = if options.contains(&"--farm") { "dc" } else { "xdc" };
     run(&[&["lock", "acquire", &name, "--level", level], options].concat()).refused(1, &[why]);

@@ -116,7 +116,7 @@ fn a_change_says_what_it_reopens_and_what_it_leaves() {
 }
 
 #[test]
-fn what_loses_data_needs_to_be_allowed() {
+fn data_loss_must_be_allowed() {
     let folder = Folder::new();
     let table = TestTable::with(
         "loses",
@@ -148,7 +148,7 @@ fn what_loses_data_needs_to_be_allowed() {
 }
 
 #[test]
-fn where_one_file_is_refused_nothing_is_done_for_any() {
+fn one_invalid_file_stops_all() {
     let folder = Folder::new();
     let (fine, cut) = (
         unmade("fine"),

@@ -113,7 +113,7 @@ fn the_stored_value_stands_left_of_the_operator(
 }
 
 #[test]
-fn what_must_be_one_transaction_is_refused_over_two_partitions() {
+fn conditions_over_two_partitions_are_refused() {
     let table = TestTable::new("whole");
     let mut elsewhere = condition("odd", "xxx2", "absent", None);
     elsewhere["family"] = "nope".into();
@@ -210,7 +210,7 @@ fn an_outcome_is_read_and_settled_by_prefix_and_id() {
 #[case(&["xxx", "12345678901234567890123456789012345678901234567890123456789012345"], "65 bytes")]
 #[case(&["toolong", "7"], "this table's partitions have 3")]
 #[case(&["xx", "7", "--settle"], "can't have a record")]
-fn what_can_t_be_asked_is_refused(#[case] what: &[&str], #[case] why: &str) {
+fn invalid_questions_are_refused(#[case] what: &[&str], #[case] why: &str) {
     let table = TestTable::new("ask");
     run(&[&["txn", "outcome", &table.0], what].concat()).refused(1, &[why]);
 }

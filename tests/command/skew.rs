@@ -174,7 +174,7 @@ fn a_page_that_needs_nothing_else() {
 }
 
 #[test]
-fn what_can_t_be_shown_is_refused_before_the_work() {
+fn unwritable_reports_are_refused_before_the_work() {
     let table = TestTable::new("skew_refused");
     let name = table.0.as_str();
     run(&["table", "skew", name, "--sample", "2"]).refused(1, &["sample of 2", name]);

@@ -263,7 +263,7 @@ fn every_line_can_be_read() {
 }
 
 #[test]
-fn what_is_no_line_is_not_taken_for_one() {
+fn only_command_lines_are_extracted() {
     let read = |text: &'static str| std::panic::catch_unwind(|| Reader(text).line());
     for wrong in [
         "alter 'a', {NAME => 'f'",

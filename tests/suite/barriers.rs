@@ -221,7 +221,7 @@ async fn cells_of_a_clock_ahead_hide_no_later_generation() {
 #[case::too_many(MAX_PARTIES + 1, HOUR, "from 1 to 1000")]
 #[case::too_short(2, Duration::from_millis(99), "may take from")]
 #[tokio::test]
-async fn what_no_barrier_can_be_is_refused(#[case] parties: u32, #[case] time: Duration, #[case] why: &str) {
+async fn invalid_barriers_are_refused(#[case] parties: u32, #[case] time: Duration, #[case] why: &str) {
     let connection = connect().await;
     let table = latch_table(&connection, "barrier_bad", 1, true).await;
     let barrier = barrier(&connection, &table, "b").await;

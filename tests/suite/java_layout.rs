@@ -137,7 +137,7 @@ async fn one_region(family: &'static str) -> TestTable {
 }
 
 #[tokio::test]
-async fn what_java_counts_in_a_latch() {
+async fn java_counts_in_a_latch() {
     let (java, connection) = (JavaSide::start(&standalone()).await, connect().await);
     let table = one_region("C").await;
     let latch = |farm| JavaLatch {

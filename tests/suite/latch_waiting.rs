@@ -175,7 +175,7 @@ async fn waiter_is_notified_while_an_earlier_waiter_is_busy() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_moment_is_not_kept_by_a_silent_server() {
+async fn short_wait_ends_in_time_on_a_silent_server() {
     // Long enough for a busy machine, and far shorter than a poll may take.
     const TIMEOUT: Duration = Duration::from_secs(4);
     let steady = connect().await;

@@ -332,7 +332,7 @@ async fn latch_expires_on_time_whatever_the_counts() {
 }
 
 #[tokio::test]
-async fn who_waits_is_told_how_it_ended() {
+async fn waiters_are_notified_of_the_end() {
     let connection = connect().await;
     let (_table, here, there) = farms(&connection, "waiters", true).await;
     let waits = |latch: &Latch| {

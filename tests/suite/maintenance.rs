@@ -82,7 +82,7 @@ async fn major_compaction_after_a_flush_leaves_no_marker() {
 }
 
 #[tokio::test]
-async fn what_is_only_in_memory_is_no_part_of_a_compaction() {
+async fn compaction_leaves_out_the_memstore() {
     let connection = connect().await;
     let table = TestTable::create("memory", plain, &[]).await;
     let rows = table.of(&connection);
@@ -158,7 +158,7 @@ async fn a_region_that_was_merged_since_is_seen_to_in_the_whole() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_or_not_served_says_so() {
+async fn missing_and_unserved_regions_are_reported() {
     let connection = connect().await;
     let admin = connection.admin();
     let none = unique_name("none");

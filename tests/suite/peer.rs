@@ -176,7 +176,7 @@ async fn refused(config: Config) -> hbase_client::Error {
 #[case::header_past_the_frame(b"\x00\x00\x00\x02\x7f\x08", "does not fit into its frame")]
 #[case::web_page(b"HTTP/1.1 400 Bad Request\r\n\r\n", "1213486160 bytes was announced")]
 #[tokio::test]
-async fn what_is_no_frame_is_named_and_not_tried_again(
+async fn invalid_frame_is_named_and_not_retried(
     #[case] bytes: &'static [u8],
     #[case] why: &str,
     #[values(false, true)] stay: bool,

@@ -156,7 +156,7 @@ async fn deletes_of_other_clients_do_not_reach_a_record() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_recorded_is_refused_and_says_what_mends_it() {
+async fn unrecordable_transactions_name_the_fix() {
     let connection = connect().await;
     let bare = BARE.get().await;
     let table = bare.open(&connection).await;

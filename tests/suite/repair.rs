@@ -179,7 +179,7 @@ async fn a_lock_table_is_repaired_by_its_own_rule() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_repaired_is_refused() {
+async fn unrepairable_tables_are_refused() {
     let connection = standalone().connect().await;
     let refused = async |table: &TestTable| {
         let repair = Repair::new(&connection, table.name.clone()).unwrap();

@@ -29,7 +29,7 @@ fn timestamps(row: Option<Row>) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn what_is_put_is_got_and_what_is_deleted_is_gone() {
+async fn put_rows_are_read_and_deleted_rows_are_gone() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.of(&connection);

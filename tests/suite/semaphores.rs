@@ -284,7 +284,7 @@ async fn deleted_semaphore_is_gone_for_all_and_can_be_created_again() {
 /// Other tasks create it again as soon as it is gone, with the same number of permits. A deletion
 /// deletes one of them and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_created_anew_while_it_is_deleted_stays() {
+async fn semaphore_created_during_a_delete_stays() {
     let (connection, table) = (connect().await, TABLE.get().await);
     let locks = locks(&connection, &table).await;
     let semaphore = Semaphore::create(&locks, Level::Dc, "anew", 4).await.unwrap();

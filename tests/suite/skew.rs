@@ -233,7 +233,7 @@ async fn region_reopened_and_split_during_skew_loses_no_row() {
 }
 
 #[tokio::test]
-async fn what_can_t_be_measured_is_said() {
+async fn unmeasured_parts_are_reported() {
     let connection = connect().await;
     let table = TestTable::create("skew_refused", plain, &[]).await;
     let kind = async |skew: Skew| skew.run(|_| {}).await.unwrap_err();

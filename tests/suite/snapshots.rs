@@ -216,7 +216,7 @@ async fn a_partition_in_two_regions_has_no_snapshot() {
 #[case("")]
 #[case("xxxx")]
 #[tokio::test]
-async fn what_is_no_prefix_has_no_snapshot(#[case] prefix: &'static str) {
+async fn snapshot_of_an_invalid_prefix_is_refused(#[case] prefix: &'static str) {
     let shared = SHARED.get().await;
     let table = shared.open(&connect().await).await;
     let error = table.snapshot(prefix).await.unwrap_err();

@@ -69,7 +69,7 @@ async fn no_update_of_many_at_once_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_read_and_changed_meanwhile_is_read_again() {
+async fn update_rereads_rows_changed_since_its_read() {
     let connection = connect().await;
     let shared = TABLE.get().await;
     let table = shared.open(&connection).await;

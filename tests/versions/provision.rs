@@ -60,7 +60,7 @@ async fn a_table_is_made_and_changed_by_files() {
 }
 
 #[tokio::test]
-async fn what_table_create_makes_is_as_a_file_wants_it() {
+async fn created_table_matches_its_file() {
     on_each(async |cluster| {
         let connection = cluster.connect().await;
         let name = unique_name("locks");

@@ -175,7 +175,7 @@ mod tests {
     #[case(&["hbase-txn", "elect", "show", "locks", "id"])]
     #[case(&["hbase-txn", "rwlock", "locks", "id", "--client", "c", "--", "true"])]
     #[case(&["hbase-txn"])]
-    fn what_does_not_parse_is_refused(#[case] line: &[&str]) {
+    fn invalid_arguments_are_refused(#[case] line: &[&str]) {
         assert_eq!(Arguments::try_parse_from(line).unwrap_err().exit_code(), 2);
     }
 }

@@ -255,7 +255,7 @@ fn only_the_first_is_woken_and_by_its_latest_waker() {
 }
 
 #[test]
-fn who_was_polled_keeps_its_place_however_it_goes_on() {
+fn polled_waiter_keeps_its_place() {
     let locks = IdLock::new();
     for way in 0..4 {
         let guard = locks.try_lock(7).unwrap();
@@ -319,7 +319,7 @@ async fn an_owned_guard_outlives_the_handle_and_goes_where_it_likes() {
 }
 
 #[test]
-fn what_crosses_threads_is_sendable() {
+fn guards_and_futures_are_send() {
     fn sendable<T: Send + Sync>() {}
     sendable::<(IdLock, KeyedLock<String>, KeyedRwLock<String>)>();
     sendable::<(Acquire<'static, String>, KeyedGuard<'static, String>)>();

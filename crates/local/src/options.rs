@@ -214,7 +214,7 @@ mod tests {
     use crate::role::Role;
 
     #[test]
-    fn what_is_not_said_stays_as_the_cluster_has_it() {
+    fn unset_options_keep_the_clusters_settings() {
         let stored = BootOptions::new()
             .version(HBaseVersion::V2_4)
             .region_servers(2)

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_stays() {
+    fn unnamed_attributes_stay() {
         let found = found()
             .with_attribute("OWNER", "ops")
             .with_attribute("PRIORITY", "7");

@@ -134,7 +134,7 @@ mod tests {
     #[case(Of::Table, "SPLIT_ENABLED", Some("false"), None, false)]
     #[case(Of::Table, "owner", Some("a"), Some("A"), false)]
     #[case(Of::Table, "owner", None, Some("A"), false)]
-    fn what_means_the_same_is_the_same(
+    fn equivalent_attributes_are_equal(
         #[case] of: Of,
         #[case] name: &str,
         #[case] one: Option<&str>,

@@ -190,7 +190,7 @@ async fn queued_transactions_share_a_call_and_get_their_own_outcomes() {
     &["a", "b", "c d"]
 )]
 #[tokio::test(start_paused = true)]
-async fn what_does_not_go_together_goes_in_its_order(#[case] asked: Vec<Asked>, #[case] calls: &[&str]) {
+async fn incompatible_transactions_keep_their_order(#[case] asked: Vec<Asked>, #[case] calls: &[&str]) {
     let server = Server::new(SECOND, |_, _| Act::Commit);
     let outcomes = commit_all(&server, asked).await;
     assert!(outcomes.iter().all(Outcome::is_committed));

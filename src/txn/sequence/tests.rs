@@ -204,7 +204,7 @@ fn rows_that_nothing_else_touches_stay_as_they_are_and_in_place() {
 }
 
 #[test]
-fn what_has_to_be_read_is_what_gets_a_stamp() {
+fn rows_to_read_are_the_rows_to_stamp() {
     let mutations = [
         Put::new("a")
             .cell("f", "q", "v")

@@ -119,7 +119,7 @@ fn the_version_is_no_row() {
 }
 
 #[test]
-fn what_somebody_else_keeps_in_the_row_of_the_version_stays() {
+fn foreign_cells_in_the_version_row_stay() {
     let partition = snapshot(&[], None).partition;
     let key = partition_version::row(&partition).unwrap();
     let (version, other) = (cell(&key, "_version", "v", "1"), cell(&key, "f", "q", "v"));

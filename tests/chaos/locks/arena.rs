@@ -97,7 +97,7 @@ impl fmt::Display for Overlaps {
 }
 
 #[test]
-fn who_comes_in_while_another_is_inside_is_counted() {
+fn overlapping_holders_are_counted() {
     let arena = Arena::new(2);
     let owner = |kind, number| Owner { kind, number };
     let (one, two, java) = (owner(Kind::Ours, 1), owner(Kind::Ours, 2), owner(Kind::Java, 1));

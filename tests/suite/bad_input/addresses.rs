@@ -103,7 +103,7 @@ async fn the_port_of_zookeeper_is_no_rpc_registry_and_says_so_in_time() {
 #[case("hbase+rpc://127.0.0.1:0", "no host:port")]
 #[case("hbase+zk://127.0.0.1:2181//hbase", "no path of a znode")]
 #[tokio::test]
-async fn what_is_no_address_is_refused_and_told_what_one_looks_like(#[case] uri: &str, #[case] why: &str) {
+async fn invalid_address_is_refused_with_an_example(#[case] uri: &str, #[case] why: &str) {
     let error = Connection::connect(uri).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::InvalidConfig);
     says(&error, &[why, "hbase+rpc://host:port"]);

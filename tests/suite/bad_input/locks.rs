@@ -356,7 +356,7 @@ async fn an_empty_marker_alone_is_a_free_lock() {
 }
 
 #[tokio::test]
-async fn what_looks_like_ours_and_is_not_is_taken_away_by_force_too() {
+async fn imitated_owner_cells_are_revoked_by_force() {
     let connection = connect().await;
     let shared = SHARED.get().await;
     let locks = lock_manager(&connection, &shared.name, CLIENT).await;

@@ -93,10 +93,7 @@ async fn operations_refused_by_try_add_are_not_counted() {
 #[case::empty("", "empty partition prefix")]
 #[case::too_long("abcd", "has 4 bytes; this table's partitions have 3")]
 #[tokio::test]
-async fn what_is_no_prefix_under_the_rule_starts_no_transaction(
-    #[case] prefix: &'static str,
-    #[case] why: &str,
-) {
+async fn transaction_of_an_invalid_prefix_is_refused(#[case] prefix: &'static str, #[case] why: &str) {
     let connection = connect().await;
     let shared = BY_THREE.get().await;
     let table = shared.open(&connection).await;

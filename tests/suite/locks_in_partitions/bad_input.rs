@@ -95,7 +95,7 @@ async fn one_lock_is_in_a_transaction_once() {
 }
 
 #[tokio::test]
-async fn what_is_no_lock_is_refused_before_anything_is_sent() {
+async fn invalid_locks_are_refused_before_any_call() {
     let connection = connect().await;
     let shared = &SHARED.get().await;
     let (table, locks) = client(&connection, shared).await;

@@ -77,7 +77,7 @@ async fn of_an_acquisition_whose_answer_was_lost_the_claim_tells() {
 }
 
 #[tokio::test]
-async fn what_is_acquired_late_and_wanted_by_nobody_is_given_back() {
+async fn late_unclaimed_acquisition_is_released() {
     let table = &SHARED.get().await;
     let proxy = Proxy::new();
     let connection = behind(&proxy).await;
@@ -139,7 +139,7 @@ async fn release_with_a_lost_answer_is_unknown_to_the_guard() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_commit_that_nobody_polls_ends_in_time() {
+async fn wait_for_an_unpolled_commit_ends_in_time() {
     let table = &SHARED.get().await;
     let proxy = Proxy::new();
     let config = standalone().config().with_operation_timeout(SOON);

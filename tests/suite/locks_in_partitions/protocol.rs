@@ -219,7 +219,7 @@ async fn readers_do_not_see_locks_and_nobody_writes_into_their_family() {
     let error = transaction
         .try_add(Put::new("seea").cell(TableDescriptor::LOCK_FAMILY, "L", ""))
         .unwrap_err();
-    assert!(error.to_string().contains("_lock is kept"), "{error}");
+    assert!(error.to_string().contains("_lock is reserved"), "{error}");
     let error = transaction.try_add(put(lock_row("see", "l"), "v")).unwrap_err();
     assert!(error.to_string().contains("the row is reserved"), "{error}");
     let shown = locks.show("see", "l").await.unwrap();

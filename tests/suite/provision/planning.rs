@@ -138,7 +138,7 @@ async fn another_rule_replaces_all_of_the_old_one() {
 }
 
 #[tokio::test]
-async fn what_the_file_does_not_name_is_left_alone_and_said() {
+async fn settings_not_in_the_file_are_kept_and_reported() {
     let connection = connect().await;
     let odd = |name: TableName| {
         plain(name)

@@ -28,7 +28,7 @@ const LEASE: Duration = Duration::from_secs(20);
 const REPLY: &[u8] = b"\x80\x01\x00\x02\x00\x00\x00\x13getThriftServerType\x00\x00\x00\x01";
 
 #[tokio::test]
-async fn what_is_no_gateway_is_named_and_not_waited_for() {
+async fn server_that_is_no_gateway_is_named_at_once() {
     let _gateway = GATEWAY.read().await;
     let timeout = Duration::from_secs(2);
     let connect = async |port: u16, framed: bool| {

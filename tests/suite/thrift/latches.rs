@@ -502,7 +502,7 @@ async fn latch_expires_on_time_whatever_a_gateway_counts() {
 }
 
 #[tokio::test]
-async fn who_waits_through_a_gateway_is_told_how_it_ended() {
+async fn gateway_waiters_are_notified_of_the_end() {
     let _gateway = GATEWAY.read().await;
     let connection = connect().await;
     let sides = Sides::new(&connection, "thrift-wait").await;

@@ -252,7 +252,7 @@ async fn a_lease_through_a_gateway_ends_and_a_renewed_one_does_not() {
 }
 
 #[tokio::test]
-async fn who_waits_through_a_gateway_gets_it_when_it_is_released() {
+async fn gateway_waiter_gets_a_released_lock() {
     let _gateway = GATEWAY.read().await;
     let (_table, native, visitor) = sides("waits", false).await;
     let held = try_natively(&native, "a", LEASE).await.unwrap();
@@ -450,7 +450,7 @@ async fn owners_whose_answers_are_lost_never_overlap_either() {
 }
 
 #[tokio::test]
-async fn what_no_lock_can_be_is_refused() {
+async fn invalid_locks_are_refused() {
     let _gateway = GATEWAY.read().await;
     let (connection, gateway) = (connect().await, gateway().await);
     let table = lock_table(&connection, "thrift", 1, false).await;

@@ -214,7 +214,7 @@ async fn released_long_lease_does_not_show_under_short_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_is_over_does_not_come_back_whoever_had_it() {
+async fn expired_lock_does_not_come_back() {
     let _gateway = GATEWAY.read().await;
     let (connection, gateway) = (connect().await, gateway().await);
     for without_java_clients in [false, true].repeat(scale() as usize) {

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_before_a_deadline_is_not_late() {
+    async fn pause_before_a_deadline_is_not_late() {
         let deadline = Instant::now() + Duration::from_secs(5);
         let mut pauses = Pauses::polling();
         let mut times = 0;

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_and_not_done_is_said_by_name() {
+    fn unsupported_settings_are_named() {
         let warnings = |properties: &[(&str, &str)]| {
             let config = Config::from_hbase_site(&site(properties)).unwrap();
             config.warnings().join("; ")

@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn text_round_trips(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let text = BytesBinary(&bytes).to_string();
             prop_assert_eq!(&parse_bytes_binary(&text).unwrap()[..], &bytes[..]);
         }

@@ -227,7 +227,7 @@ mod tests {
     #[case::less(compare(Comparison::Less), &[r#"b"v" Greater stored"#, PRESENT])]
     #[case::less_or_equal(compare(Comparison::LessOrEqual), &[r#"b"v" GreaterOrEqual stored"#, PRESENT])]
     #[case::not_equal(compare(Comparison::NotEqual), &[r#"b"v" NotEqual stored"#, PRESENT])]
-    fn what_the_server_is_asked(#[case] condition: Condition, #[case] expected: &[&str]) {
+    fn conditions_are_encoded(#[case] condition: Condition, #[case] expected: &[&str]) {
         let texts = |absent| {
             condition_messages(&condition, absent)
                 .iter()
@@ -256,10 +256,7 @@ mod tests {
     #[case::greater(compare(Comparison::Greater), Some(r#"b"v" Less stored"#))]
     #[case::greater_or_equal(compare(Comparison::GreaterOrEqual), Some(r#"b"v" LessOrEqual stored"#))]
     #[case::not_equal(compare(Comparison::NotEqual), None)]
-    fn what_the_server_is_asked_of_a_single_row(
-        #[case] condition: Condition,
-        #[case] expected: Option<&str>,
-    ) {
+    fn condition_messages_of_a_single_row(#[case] condition: Condition, #[case] expected: Option<&str>) {
         let message = single_row_message(&condition);
         assert_eq!(message.as_ref().map(text).as_deref(), expected);
     }
@@ -267,7 +264,7 @@ mod tests {
     #[rstest]
     #[case::less(Comparison::Less)]
     #[case::less_or_equal(Comparison::LessOrEqual)]
-    fn what_an_empty_value_must_not_pass_is_asked_by_a_filter(#[case] comparison: Comparison) {
+    fn empty_value_is_excluded_by_a_filter(#[case] comparison: Comparison) {
         let message = single_row_message(&compare(comparison)).unwrap();
         assert!(message.filter.is_some() && message.comparator.is_none());
     }

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_left_to_the_decoder() {
+    fn invalid_messages_are_left_to_the_decoder() {
         for garbage in [&b"\xff"[..], b"\x0a\xff", b"\x0a\x05\x00", b"\x0b\x0a\x00"] {
             assert_eq!(check("Get", garbage), Ok(()));
         }

@@ -49,7 +49,7 @@ fn future_dropped_after_the_handover_passes_the_key_on() {
 }
 
 #[test]
-fn who_leaves_the_middle_of_the_queue_disturbs_nobody() {
+fn cancelled_waiter_leaves_the_queue_intact() {
     let locks = IdLock::new();
     for leaves in 0..5 {
         let guard = locks.try_lock(7).unwrap();

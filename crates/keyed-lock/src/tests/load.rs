@@ -110,7 +110,7 @@ fn tasks_and_threads_exclude_each_other_on_one_map() {
 }
 
 #[test]
-fn what_holders_wrote_is_seen_by_the_next() {
+fn writes_of_a_holder_are_seen_by_the_next() {
     const ROUNDS: u64 = 100_000;
     let (locks, counts) = (IdLock::new(), [const { AtomicU64::new(0) }; 4]);
     thread::scope(|scope| {

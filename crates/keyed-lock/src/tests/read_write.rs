@@ -55,7 +55,7 @@ fn a_writer_that_gives_up_lets_the_readers_behind_it_join() {
 }
 
 #[test]
-fn whoever_is_dropped_after_the_hand_over_passes_it_on() {
+fn dropped_waiter_passes_the_turn_on() {
     let locks = IdReadWriteLock::new();
     for dropped_writes in [false, true] {
         let first = locks.try_write(7).unwrap();

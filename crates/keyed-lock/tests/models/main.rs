@@ -202,7 +202,7 @@ fn the_only_waiter_is_dropped_while_it_is_handed_the_key() {
 }
 
 #[test]
-fn who_is_behind_one_that_is_dropped_gets_the_key() {
+fn waiter_after_a_dropped_one_gets_the_key() {
     check(|| {
         let model = Model::new();
         let guard = model.lock(7_u64).now().unwrap();

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_attributes_mean_is_taken_from_what_is_there_of_them() {
+    fn rule_is_read_from_the_attributes_present() {
         let length = "hbase.regionserver.region.split_restriction.prefix_length";
         let delimiter = "hbase.regionserver.region.split_restriction.delimiter";
         let alter = |setting: &str| format!("hbase-txn table alter t {setting}");

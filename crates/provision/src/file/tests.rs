@@ -97,7 +97,7 @@ fn faults(text: &str) -> String {
     "attributes.X = 1.5",
     "X is a number with a fraction; it is text, a decimal number, or true or false"
 )]
-fn what_no_table_can_have_is_refused_with_its_place(#[case] line: &str, #[case] why: &str) {
+fn invalid_table_settings_have_a_position(#[case] line: &str, #[case] why: &str) {
     let found = faults(&format!("{SOUND}{line}\n"));
     assert!(found.contains(why), "{found}");
 }
@@ -135,7 +135,7 @@ fn what_no_table_can_have_is_refused_with_its_place(#[case] line: &str, #[case] 
     "HBase knows no attribute Versions; it is VERSIONS"
 )]
 #[case::no_name_of_attribute("name = 'g', attributes = {'' = 3}", "an attribute without a name")]
-fn what_no_family_can_have_is_refused_with_its_place(#[case] family: &str, #[case] why: &str) {
+fn invalid_family_settings_have_a_position(#[case] family: &str, #[case] why: &str) {
     let found = faults(&format!(
         "table = 'orders'\npartition = {{prefix_length = 3}}\n\nfamily = [{{{family}}}]"
     ));
@@ -159,7 +159,7 @@ fn what_no_family_can_have_is_refused_with_its_place(#[case] family: &str, #[cas
     "prefixlength = 3",
     "unknown key \"prefixlength\" in partition; known are prefix_length, delimiter"
 )]
-fn what_no_rule_can_be_is_refused_with_its_place(#[case] rule: &str, #[case] why: &str) {
+fn invalid_rules_have_a_position(#[case] rule: &str, #[case] why: &str) {
     let found = faults(&format!(
         "table = 'orders'\n[partition]\n{rule}\n[[family]]\nname = 'f'"
     ));
@@ -283,13 +283,13 @@ fn a_file_knows_where_its_table_is_named() {
     "table = 'o'\npartition.prefix_length = 32768",
     "t.toml:2:27: prefix_length is 32768; it is from 1 to 32767"
 )]
-fn what_is_bad_is_refused_with_file_line_and_reason(#[case] text: &str, #[case] why: &str) {
+fn faults_have_file_line_and_reason(#[case] text: &str, #[case] why: &str) {
     let found = faults(text);
     assert!(found.lines().any(|line| line.starts_with(why)), "{found}");
 }
 
 #[test]
-fn what_a_file_does_not_say_is_as_table_create_makes_it() {
+fn defaults_of_a_file_equal_those_of_table_create() {
     let file = parse(SOUND).unwrap();
     let expected = TableDescriptor::new("orders")
         .unwrap()

@@ -78,7 +78,7 @@ fn a_table_that_is_made_loses_nothing() {
 )]
 #[case("KEEP_DELETED_CELLS", "TTL", "keep_deleted_cells = 'true'", None)]
 #[case("COMPRESSION", "GZ", "compression = 'none'", None)]
-fn what_a_family_loses_is_told(
+fn lost_families_are_reported(
     #[case] attribute: &'static str,
     #[case] before: &'static str,
     #[case] setting: &str,

@@ -183,7 +183,7 @@ proptest! {
 
     /// Holds if nothing is stored ahead of the server's clock.
     #[test]
-    fn what_replaces_nothing_needs_no_stamps(
+    fn transactions_without_replacement_need_no_stamps(
         store in stored(TODAY - SKEW..TODAY),
         mutations in vec(plain(), 1..12),
     ) {

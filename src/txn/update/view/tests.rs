@@ -133,7 +133,7 @@ fn conditions(
     },
     &["xxxz f:n absent", "xxxz f:s absent"]
 )]
-fn what_is_read_becomes_a_condition(
+fn reads_become_conditions(
     #[case] closure: impl FnOnce(&mut UpdateView<'_>) -> Result<()> + Copy,
     #[case] expected: &[&str],
 ) {

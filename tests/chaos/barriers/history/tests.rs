@@ -56,7 +56,7 @@ fn no_generation_opens_before_all_have_asked() {
 }
 
 #[test]
-fn who_asks_later_arrives_in_a_later_generation() {
+fn later_arrival_is_in_a_later_generation() {
     let history = calls(&[(0, 0, 1, Ended::Broken(2)), (1, 2, 3, Ended::Broken(2))]);
     assert!(matches!(check(&history, 2), Err(Fault::Late { ended: 2, .. })));
     let at_once = calls(&[(0, 0, 2, Ended::Broken(2)), (1, 1, 3, Ended::Broken(2))]);

@@ -78,7 +78,7 @@ fn a_writer_is_alone_and_above_all_readers_before() {
 }
 
 #[test]
-fn what_ends_before_it_begins_is_refused() {
+fn reversed_intervals_are_refused() {
     let clock = Clock(Instant::now());
     let hold = clock.hold(1, [0, 5, 4], 1);
     assert_eq!(check(&[hold], 1), Err(Fault::EndedBeforeItBegan(hold)));

@@ -42,7 +42,7 @@ fn consecutive_holds_pass_the_checker_in_any_order() {
 }
 
 #[test]
-fn what_can_not_be_is_refused() {
+fn impossible_histories_are_refused() {
     let overlap = |first, second| Fault::Overlap {
         lock: 0,
         first,

@@ -247,7 +247,7 @@ mod tests {
     #[case(&["--family", "_txn"], "family _txn is reserved for the records")]
     #[case(&["--family", "_version"], "--partition-version adds it")]
     #[case(&["--family", "_lock"], "--lock-family adds it")]
-    fn what_no_table_can_have_is_refused(#[case] options: &[&str], #[case] why: &str) {
+    fn invalid_table_settings_are_refused(#[case] options: &[&str], #[case] why: &str) {
         let create = create(&[&["--prefix-length", "3"], options].concat());
         let refusal = create
             .descriptor(&create.rule().unwrap())

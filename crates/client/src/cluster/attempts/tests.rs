@@ -68,7 +68,7 @@ async fn harmless_failure_does_not_hide_an_earlier_unknown_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_never_was_applied_and_reads_are_not_unknown() {
+async fn unapplied_writes_and_reads_are_not_unknown() {
     for (kind, failures) in [
         (CallKind::IdempotentWrite, &[too_busy as fn() -> CallError][..]),
         (CallKind::Write, &[too_busy]),

@@ -213,7 +213,7 @@ fn tags_whose_lengths_do_not_fit_are_refused_by_name() {
 }
 
 #[test]
-fn what_is_too_long_for_a_cell_is_not_written() {
+fn oversized_cells_are_not_encoded() {
     let (row, family) = (vec![0; 32_768], [0; 128]);
     let cell = CellRef {
         row: &row[1..],

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_for_a_file_is_refused_before_the_work() {
+    fn unwritable_paths_are_refused_before_the_work() {
         let folder = tempfile::tempdir().unwrap();
         for (path, why) in [
             (folder.path().to_owned(), "no file"),
