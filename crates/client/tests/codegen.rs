@@ -48,7 +48,7 @@ fn the_generated_messages_are_current() {
     let found = fs::read_to_string(&target).unwrap_or_default();
     assert!(
         found == wanted,
-        "{} is not what the schema says; write it anew with UPDATE=1 cargo test -p hbase-client --test codegen",
+        "{} is not what the schema says; regenerate it with UPDATE=1 cargo test -p hbase-client --test codegen",
         target.display()
     );
 }
