@@ -35,22 +35,5 @@ pub(crate) mod tls;
 #[cfg(any(feature = "zookeeper", feature = "fuzzing", test))]
 pub(crate) mod znode;
 
-/// HBase's messages, generated from `schemas/proto` by `tests/codegen.rs`.
-///
-/// A decoder does not report missing required fields: it reads such a field as empty, zero, or the
-/// first value of its enum. A reader of an answer must not take such a value for one that the
-/// server sent.
-#[rustfmt::skip]
-#[allow(
-    dead_code,
-    missing_docs,
-    unnameable_types,
-    unreachable_pub,
-    unused_qualifications,
-    clippy::all,
-    clippy::use_self,
-    clippy::match_same_arms,
-)]
-pub mod pb {
-    include!("generated/hbase.pb.rs");
-}
+#[doc(inline)]
+pub use hbase_protocol as pb;

@@ -1,6 +1,6 @@
 //! The checked-in messages match `schemas/proto`.
 //!
-//! `UPDATE=1 cargo test -p hbase-client --test codegen` generates them again after a change of the
+//! `UPDATE=1 cargo test -p hbase-protocol --test codegen` generates them again after a change of the
 //! schema. There is no build script, so a user of the package needs no protobuf compiler.
 
 #![allow(clippy::unwrap_used)]
@@ -40,7 +40,7 @@ fn generate(folder: &Path) -> String {
 #[test]
 fn the_generated_messages_are_current() {
     let root = Path::new(env!("REPOSITORY"));
-    let target = root.join("crates/client/src/wire/generated/hbase.pb.rs");
+    let target = root.join("crates/protocol/src/hbase.pb.rs");
     let wanted = generate(&root.join("schemas/proto"));
     if env::var_os("UPDATE").is_some() {
         fs::write(&target, &wanted).unwrap();
@@ -48,7 +48,7 @@ fn the_generated_messages_are_current() {
     let found = fs::read_to_string(&target).unwrap_or_default();
     assert!(
         found == wanted,
-        "{} is not what the schema says; regenerate it with UPDATE=1 cargo test -p hbase-client --test codegen",
+        "{} is not what the schema says; regenerate it with UPDATE=1 cargo test -p hbase-protocol --test codegen",
         target.display()
     );
 }

@@ -1,0 +1,34 @@
+//! Cells.
+
+use bytes::Bytes;
+
+/// The newest timestamp: a mutation without a time of its own has it until the server stamps it.
+pub(crate) const LATEST: u64 = i64::MAX as u64;
+
+/// The type of a cell, by HBase's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Put = 4,
+    /// Deletes one version.
+    Delete = 8,
+    DeleteFamilyVersion = 10,
+    DeleteColumn = 12,
+    DeleteFamily = 14,
+}
+
+/// A stored cell, or a delete marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) row: Bytes,
+    pub(crate) family: Bytes,
+    pub(crate) qualifier: Bytes,
+    /// Milliseconds since 1970, or a number that the writer chose.
+    pub(crate) timestamp: u64,
+    pub(crate) kind: Kind,
+    /// The number of the write in its region; of two cells with the same key the higher wins.
+    pub(crate) sequence: u64,
+    pub(crate) value: Bytes,
+    /// How long the cell lives after its timestamp, in milliseconds.
+    pub(crate) ttl: Option<u64>,
+}

@@ -1,0 +1,1 @@
+//! Servers, tables, `hbase:meta`, the registry and the master.

@@ -1,0 +1,11 @@
+//! An HBase cluster in this process, for tests.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![allow(dead_code, reason = "being built")]
+
+mod cell;
+mod cluster;
+mod exception;
+mod filter;
+mod network;
+mod region;

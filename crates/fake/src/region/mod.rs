@@ -1,0 +1,1 @@
+//! One region: its cells, and what reads and writes do to them. No clock: callers pass the time.
