@@ -1,6 +1,10 @@
-//! The cluster that the tests break, one test at a time.
+//! The clusters that the tests break, each used by one test at a time.
 
-use std::{env, time::Duration};
+use std::{
+    env,
+    sync::{LazyLock, Mutex},
+    time::Duration,
+};
 
 use hbase_local::{ClusterState, LocalCluster};
 use hbase_txn::{
@@ -9,14 +13,31 @@ use hbase_txn::{
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
-    sync::{Mutex, MutexGuard},
+    sync::{Semaphore, SemaphorePermit},
     time::{Instant, sleep},
 };
 
 use crate::settings::Settings;
 
-/// Only one test runs at a time, because tests kill servers and count sockets.
-static TURN: Mutex<()> = Mutex::const_new(());
+const NONE: &str = "no HBase to test against: run make test";
+
+/// The clusters that no test uses. A test has a cluster of its own, because tests kill servers.
+static FREE: LazyLock<Free> = LazyLock::new(|| {
+    let names = env::var("HBASE_TXN_TEST_DISTRIBUTED").expect(NONE);
+    let names: Vec<_> = names.split(',').map(str::to_owned).collect();
+    Free {
+        turns: Semaphore::new(names.len()),
+        clusters: names.len().try_into().unwrap(),
+        names: Mutex::new(names),
+    }
+});
+
+struct Free {
+    /// One permit for each name.
+    turns: Semaphore,
+    clusters: u32,
+    names: Mutex<Vec<String>>,
+}
 
 /// The time limit of operations that HBase does by itself: recovering a server, opening regions,
 /// compacting.
@@ -46,17 +67,31 @@ impl Drop for Stopped {
 /// A local cluster with several region servers, in exclusive use until this is dropped.
 pub(crate) struct TestCluster {
     local: LocalCluster,
-    _turn: MutexGuard<'static, ()>,
+    _turns: SemaphorePermit<'static>,
+}
+
+impl Drop for TestCluster {
+    fn drop(&mut self) {
+        FREE.names.lock().unwrap().push(self.name());
+    }
 }
 
 impl TestCluster {
     /// Waits for exclusive use, and restarts servers that an earlier test has killed.
     pub(crate) async fn take() -> Self {
-        const NONE: &str = "no HBase to test against: run make test";
-        let turn = TURN.lock().await;
-        let name = env::var("HBASE_TXN_TEST_DISTRIBUTED").expect(NONE);
+        Self::with_turns(1).await
+    }
+
+    /// Waits until no other test runs, for a test that counts what its process has open.
+    pub(crate) async fn take_alone() -> Self {
+        Self::with_turns(FREE.clusters).await
+    }
+
+    async fn with_turns(turns: u32) -> Self {
+        let turns = FREE.turns.acquire_many(turns).await.unwrap();
+        let name = FREE.names.lock().unwrap().pop().unwrap();
         let local = LocalCluster::new(&name).expect(NONE).with_timeout(PATIENCE);
-        let cluster = Self { local, _turn: turn };
+        let cluster = Self { local, _turns: turns };
         let state = cluster.local.status().expect(NONE).state;
         assert!(state.is_running(), "{NONE} ({name} is {})", state.as_str());
         if state == ClusterState::Degraded {

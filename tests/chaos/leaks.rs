@@ -27,7 +27,7 @@ fn tasks() -> usize {
 async fn clients_that_come_and_go_leave_no_socket_and_no_task() {
     const TEST: &str = "leaks";
     const CLIENTS: usize = 100;
-    let cluster = TestCluster::take().await;
+    let cluster = TestCluster::take_alone().await;
     let settings = Settings::of(TEST);
     let first = cluster.connect().await;
     let table = create_table(&first, &settings, TEST, &[]).await.unwrap();

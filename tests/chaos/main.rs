@@ -1,8 +1,8 @@
 //! The client under moving regions, broken connections, wrong answers and killed servers.
 //!
-//! Needs a local cluster with three region servers, whose *name* is in
-//! `HBASE_TXN_TEST_DISTRIBUTED`: servers are killed and regions moved, so no other cluster is
-//! suitable. Each test prints its seed; `CHAOS_SEED` sets it. `CHAOS_ROUNDS` is the number of runs
+//! Needs local clusters with three region servers each, whose *names* are in
+//! `HBASE_TXN_TEST_DISTRIBUTED`, separated by commas: servers are killed and regions moved, so no
+//! other cluster is suitable. As many tests run concurrently as there are clusters. Each test prints its seed; `CHAOS_SEED` sets it. `CHAOS_ROUNDS` is the number of runs
 //! of the short form: 1 unless set, 10 with `HBASE_TXN_TEST_LONG`. `CHAOS_COMMITS` is the number of
 //! transactions of `lost_answers`; their outcomes are kept in `target/chaos` if it fails.
 //! `CHAOS_CYCLES` is the number of acquisitions by the spinning owners of `locks` (50,000 in the
@@ -22,6 +22,8 @@ mod coordination;
 mod corners;
 mod fault_proxy;
 mod history;
+#[path = "../holds/mod.rs"]
+mod holds;
 mod killed_server;
 mod latches;
 mod leaks;
@@ -36,6 +38,8 @@ mod records;
 mod regions;
 mod repair;
 mod rolling_restart;
+#[path = "../serialisability/mod.rs"]
+mod serialisability;
 mod serialisable;
 mod settings;
 mod snapshots;

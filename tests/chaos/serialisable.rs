@@ -2,29 +2,21 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `history` | the reads, writes and outcomes of transactions |
-//! | `checker` | checks that a history is serialisable; no I/O |
 //! | `log` | the histories of a run, and their violations |
-//! | `recorder` | reads and changes a partition, and records both |
-//! | `shapes` | the kinds of transactions |
 //! | `run` | tasks that run transactions under faults |
 //! | `pairs` | two transactions that conflict |
 
-mod checker;
-mod history;
 mod log;
 mod pairs;
-mod recorder;
 mod run;
-mod shapes;
 
 use std::collections::BTreeMap;
 
 use crate::{
     cluster::TestCluster,
+    serialisability::checker::Kind,
     settings::{Settings, is_long},
 };
-use checker::Kind;
 use pairs::{Pair, meet};
 use run::{Plan, Upheaval, run};
 

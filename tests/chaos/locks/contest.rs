@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use fastrand::Rng;
@@ -14,13 +14,16 @@ use hbase_txn::{
     Comparison, Condition, Connection, Get, Outcome, PartitionedTable, Put, Table, TableName,
     lock::{LockGuard, LockLoss, LockManager, LockRequest, PartitionLocks, ReleaseOutcome},
 };
-use tokio::{task::JoinSet, time::sleep};
-
-use super::{
-    history::{Begun, History},
-    locks_of, request,
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
 };
-use crate::cluster::until;
+
+use super::{locks_of, request};
+use crate::{
+    cluster::until,
+    holds::{Begun, History},
+};
 
 const FAMILY: &str = "D";
 /// The column, of a row that belongs to no lock, with the highest fencing number of all writes.

@@ -9,7 +9,6 @@
 //! | `contest` | owners that acquire and release, and write as holders |
 //! | `faults` | paused owners, lost requests, moving regions, killed servers |
 //! | `fencing` | fencing numbers, regardless of events |
-//! | `history` | the owners' view of locks, and its checker |
 //! | `in_partitions` | locks in the partition of the data |
 //! | `java` | an owner with the protocol of the Java library |
 //! | `muted` | connections that become silent while HBase is healthy |
@@ -23,7 +22,6 @@ mod command;
 mod contest;
 pub(crate) mod faults;
 mod fencing;
-mod history;
 mod in_partitions;
 mod java;
 mod muted;

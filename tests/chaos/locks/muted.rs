@@ -22,8 +22,9 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{Rig, Sort, history::History, locks_of, request};
+use super::{Rig, Sort, locks_of, request};
 use crate::{
+    holds::History,
     proxy::{Action, Proxy},
     settings::Settings,
 };

@@ -18,11 +18,10 @@ use tokio::{
 use super::{
     Rig, Sort,
     arena::{Arena, Kind, Overlaps, Owner},
-    history::History,
     java::JavaOwner,
     request,
 };
-use crate::{cluster::PATIENCE, settings::Settings};
+use crate::{cluster::PATIENCE, holds::History, settings::Settings};
 
 /// The time that an owner spends in a critical section.
 const SECTION: Duration = Duration::from_millis(2);

@@ -8,11 +8,13 @@ use std::{
     sync::Mutex,
 };
 
-use super::{
-    checker::{Report, check},
-    history::{Fate, History, List, Transaction},
+use crate::{
+    serialisability::{
+        checker::{Report, check},
+        history::{Fate, History, List, Transaction},
+    },
+    settings::Settings,
 };
-use crate::settings::Settings;
 
 /// The attempts at transactions, by partition.
 pub(crate) struct Log {

@@ -11,14 +11,16 @@ use hbase_txn::{Error, PartitionedTable, Updated};
 use tokio::task::block_in_place;
 
 use super::{
-    checker::{Kind, Report},
-    history::{Fate, List, Transaction},
     log::Log,
-    recorder::{Recorder, View, lists},
     run::{Plan, create, naively},
 };
 use crate::{
     cluster::{QUALIFIER, TestCluster, drop_table},
+    serialisability::{
+        checker::{Kind, Report},
+        history::{Fate, List, Transaction},
+        recorder::{Recorder, View, lists},
+    },
     settings::Settings,
 };
 

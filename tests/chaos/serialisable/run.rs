@@ -18,17 +18,17 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{
-    history::{Fate, Transaction},
-    log::Log,
-    recorder::{Recorder, View, key, lists},
-    shapes::{Stop, Work},
-};
+use super::log::Log;
 use crate::{
     cluster::{FAMILY, PATIENCE, QUALIFIER, TestCluster, create_table_as, drop_table, until},
     lost_answers::faults::Faults,
     proxy::Proxy,
     regions::Shuffler,
+    serialisability::{
+        history::{Fate, Transaction},
+        recorder::{Recorder, View, key, lists},
+        shapes::{Stop, Work},
+    },
     settings::Settings,
     workload::within_deadline,
 };

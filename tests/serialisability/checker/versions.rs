@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Anomaly, Kind};
-use crate::serialisable::history::{History, List, Read, Transaction, Write};
+use crate::serialisability::history::{History, List, Read, Transaction, Write};
 
 /// The writers of each key, in order. A key is absent at first.
 #[derive(Debug, Default)]

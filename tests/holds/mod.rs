@@ -1,4 +1,4 @@
-//! The owners' view of locks, and a checker of it.
+//! The owners' view of their holds of locks, and a checker of it.
 //!
 //! An owner holds a lock from the answer of its acquisition until it begins the release, or detects
 //! the loss. All owners are in one process, so all times are of one clock.
@@ -10,29 +10,31 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use tokio::time::Instant;
+
 /// The id of a hold in a history.
-pub(super) type HoldId = u64;
+pub(crate) type HoldId = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(crate) enum What {
     Acquired { fencing: u64 },
     Ended,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Event {
-    pub(super) at: Duration,
-    pub(super) lock: usize,
-    pub(super) hold: HoldId,
-    pub(super) what: What,
+pub(crate) struct Event {
+    pub(crate) at: Duration,
+    pub(crate) lock: usize,
+    pub(crate) hold: HoldId,
+    pub(crate) what: What,
 }
 
 /// All acquisitions and ends of holds.
 #[derive(Clone)]
-pub(super) struct History {
+pub(crate) struct History {
     began: Instant,
     shared: Arc<Mutex<Shared>>,
 }
@@ -45,14 +47,14 @@ struct Shared {
 
 /// A hold that has begun.
 #[must_use = "a hold that is never ended is refused by the checker"]
-pub(super) struct Begun {
+pub(crate) struct Begun {
     lock: usize,
     hold: HoldId,
 }
 
 /// A violation in a history.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Two owners held the lock at the same time.
     Overlap {
         lock: usize,
@@ -74,7 +76,7 @@ pub(super) enum Fault {
 }
 
 impl History {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             began: Instant::now(),
             shared: Arc::default(),
@@ -82,7 +84,7 @@ impl History {
     }
 
     /// Records that the lock was acquired now.
-    pub(super) fn acquired(&self, lock: usize, fencing: u64) -> Begun {
+    pub(crate) fn acquired(&self, lock: usize, fencing: u64) -> Begun {
         let at = self.began.elapsed();
         let mut shared = self.shared.lock().unwrap();
         let hold = shared.next_hold;
@@ -93,12 +95,12 @@ impl History {
     }
 
     /// Records that the hold ends now.
-    pub(super) fn ended(&self, begun: Begun) {
+    pub(crate) fn ended(&self, begun: Begun) {
         self.ended_at(begun, Instant::now());
     }
 
     /// Records that the hold ended at this moment.
-    pub(super) fn ended_at(&self, Begun { lock, hold }: Begun, moment: Instant) {
+    pub(crate) fn ended_at(&self, Begun { lock, hold }: Begun, moment: Instant) {
         let at = moment.saturating_duration_since(self.began);
         let what = What::Ended;
         self.shared
@@ -109,7 +111,7 @@ impl History {
     }
 
     /// Returns the number of holds. Panics on a violation.
-    pub(super) fn check(&self) -> usize {
+    pub(crate) fn check(&self) -> usize {
         let shared = self.shared.lock().unwrap();
         match check(&shared.events) {
             Ok(holds) => holds,
@@ -128,7 +130,7 @@ struct Interval {
 }
 
 /// Returns the number of holds, or the first violation.
-pub(super) fn check(events: &[Event]) -> Result<usize, Fault> {
+pub(crate) fn check(events: &[Event]) -> Result<usize, Fault> {
     let mut begun: HashMap<HoldId, (&Event, u64)> = HashMap::new();
     let mut ended: HashMap<HoldId, &Event> = HashMap::new();
     for event in events {

@@ -6,7 +6,7 @@ use super::{
     Anomaly, Kind,
     dependencies::{Dependency, Why},
 };
-use crate::serialisable::history::History;
+use crate::serialisability::history::History;
 
 /// The kinds of dependencies in cycles, the worst first.
 const LEVELS: [&[Why]; 5] = [

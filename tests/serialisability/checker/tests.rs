@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use rstest::rstest;
 
 use super::{Kind, Report, check};
-use crate::serialisable::history::{Fate, History, List, Transaction};
+use crate::serialisability::history::{Fate, History, List, Transaction};
 
 mod against_all_orders;
 

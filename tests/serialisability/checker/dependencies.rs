@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::versions::Versions;
-use crate::serialisable::history::{History, Read, Transaction};
+use crate::serialisability::history::{History, Read, Transaction};
 
 /// The reason why one transaction precedes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use hbase_txn::{Append, Delete, Mutation, Put, Result, Row, Snapshot, UpdateView};
 
-use super::history::{List, Transaction};
-use crate::cluster::{FAMILY, QUALIFIER};
+use super::{
+    FAMILY, QUALIFIER,
+    history::{List, Transaction},
+};
 
 /// The access of a transaction to its partition.
 pub(crate) enum View<'v, 'a> {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use proptest::{collection::vec, prelude::*};
 
 use super::super::check;
-use crate::serialisable::history::{Fate, History, List, Read, Transaction, Write};
+use crate::serialisability::history::{Fate, History, List, Read, Transaction, Write};
 
 type Store = BTreeMap<String, List>;
 

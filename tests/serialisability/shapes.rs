@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use hbase_txn::Error;
 
-use super::{history::List, recorder::Recorder};
-use crate::cluster::QUALIFIER;
+use super::{QUALIFIER, history::List, recorder::Recorder};
 
 const LISTS: usize = 4;
 /// The approximate number of transactions that want the same name.
