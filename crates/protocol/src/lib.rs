@@ -16,4 +16,4 @@
     reason = "generated"
 )]
 
-include!("hbase.pb.rs");
+include!("generated/hbase.pb.rs");

@@ -40,7 +40,7 @@ fn generate(folder: &Path) -> String {
 #[test]
 fn the_generated_messages_are_current() {
     let root = Path::new(env!("REPOSITORY"));
-    let target = root.join("crates/protocol/src/hbase.pb.rs");
+    let target = root.join("crates/protocol/src/generated/hbase.pb.rs");
     let wanted = generate(&root.join("schemas/proto"));
     if env::var_os("UPDATE").is_some() {
         fs::write(&target, &wanted).unwrap();
