@@ -46,6 +46,7 @@
 //! - **No leftovers.** A key without a holder takes no memory.
 //! - **Monotonic deadlines.** Setting the clock has no effect on waits. A deadline that has passed
 //!   means "don't wait".
+//!
 //! # Not guaranteed
 //!
 //! - A lock is *not re-entrant*: a task that locks a key that it already holds waits for itself.
@@ -54,7 +55,6 @@
 //!   deadlock among each other.
 //! - `lock(key).await` and `blocking()` have no deadline: they wait until all earlier holders have
 //!   released the key.
-//!   release the key.
 //! - Waiters are ordered by the time when they join the queue. A future joins when it is first
 //!   polled. A thread joins at once, except on a key without waiters, where it first yields for a
 //!   moment.
