@@ -18,22 +18,30 @@ const DO_NOT_RETRY: &[&str] = &[
     "client.RowTooBigException",
     "constraint.ConstraintException",
     "exceptions.FailedSanityCheckException",
+    "exceptions.MasterStoppedException",
     "exceptions.MergeRegionException",
     "exceptions.OutOfOrderScannerNextException",
     "exceptions.RequestTooBigException",
     "exceptions.ScannerResetException",
     "exceptions.UnknownProtocolException",
+    "ipc.BadAuthException",
     "ipc.FatalConnectionException",
+    "ipc.SecurityNotEnabledException",
     "ipc.UnknownServiceException",
     "ipc.UnsupportedCellCodecException",
+    "ipc.UnsupportedCompressionCodecException",
+    "ipc.WrongVersionException",
+    "quotas.QuotaExceededException",
+    "quotas.SpaceLimitingException",
     "regionserver.LeaseException",
     "regionserver.NoSuchColumnFamilyException",
+    "security.AccessDeniedException",
 ];
 
 /// The failure of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Exception {
-    /// The class: a name in [`PACKAGE`], or a full name that begins with `java.`.
+    /// The class: a name in [`PACKAGE`], or a full name that begins with `java.` or `org.`.
     pub(crate) class: &'static str,
     pub(crate) message: String,
     /// The server that has the region now, in a `RegionMovedException`.
@@ -73,15 +81,23 @@ impl Exception {
 
     /// The full name of the Java class.
     pub(crate) fn class_name(&self) -> String {
-        if self.class.starts_with("java.") {
+        if self.class.starts_with("java.") || self.class.starts_with("org.") {
             self.class.to_owned()
         } else {
             format!("{PACKAGE}{}", self.class)
         }
     }
 
+    /// Returns whether the class is one after which a client must not send the call again.
     pub(crate) fn is_do_not_retry(&self) -> bool {
-        DO_NOT_RETRY.contains(&self.class)
+        let class = self.class.strip_prefix(PACKAGE).unwrap_or(self.class);
+        DO_NOT_RETRY.contains(&class)
+    }
+
+    /// Returns whether HBase reports the server as overloaded with it (`HBaseServerException`).
+    pub(crate) fn is_server_overloaded(&self) -> bool {
+        let class = self.class.strip_prefix(PACKAGE).unwrap_or(self.class);
+        matches!(class, "CallQueueTooBigException" | "CallDroppedException")
     }
 
     /// The text in which HBase sends class, message and stack.

@@ -9,3 +9,5 @@ mod exception;
 mod filter;
 mod network;
 mod region;
+
+pub use self::network::{Call, Dial, Fault, FaultHandle, Latency, RandomFaults, ReceivedCall};

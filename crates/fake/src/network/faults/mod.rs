@@ -1,0 +1,118 @@
+//! Faults: which calls, what happens to them, and how often.
+
+mod action;
+mod call;
+mod fault;
+mod random;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use self::fault::{Kind, Progress};
+pub(super) use self::{
+    action::{Action, DialAction},
+    random::draw,
+};
+pub use self::{
+    call::{Call, Dial, ReceivedCall},
+    fault::{Fault, FaultHandle},
+    random::{Latency, RandomFaults},
+};
+
+/// The faults of a cluster.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    entries: Vec<Entry>,
+    pub(super) random: Option<RandomFaults>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    fault: Fault,
+    /// The calls that matched, apart from [`Call::nth`].
+    matched: u64,
+    progress: Arc<Progress>,
+}
+
+/// A fault that happens to a call.
+#[derive(Clone, Debug)]
+pub(super) struct Applied {
+    pub(super) action: Action,
+    /// Becomes true when calls that are held may continue.
+    pub(super) released: Option<watch::Receiver<bool>>,
+}
+
+impl Faults {
+    pub(super) fn add(&mut self, fault: Fault) -> FaultHandle {
+        let progress = Arc::new(Progress::new());
+        self.entries.push(Entry {
+            fault,
+            matched: 0,
+            progress: Arc::clone(&progress),
+        });
+        FaultHandle { progress }
+    }
+
+    /// Returns the fault that happens to a call. It counts as happened.
+    pub(super) fn of_call(&mut self, call: &ReceivedCall, rng: &mut fastrand::Rng) -> Option<Applied> {
+        let random = self.random.as_ref().and_then(|random| random.draw(rng));
+        let mut applied = None;
+        // All of them count the call, also those that do not happen to it.
+        for entry in &mut self.entries {
+            if let Kind::Call(selection, action) = &entry.fault.kind
+                && selection.selects(call, &mut entry.matched)
+                && applied.is_none()
+                && entry.happens()
+            {
+                applied = Some(Applied {
+                    action: action.clone(),
+                    released: Some(entry.progress.released.subscribe()),
+                });
+            }
+        }
+        applied.or_else(|| {
+            random.map(|action| Applied {
+                action,
+                released: None,
+            })
+        })
+    }
+
+    /// Returns the fault that happens to a dial. It counts as happened.
+    pub(super) fn of_dial(&mut self, server: usize, rng: &mut fastrand::Rng) -> Option<DialAction> {
+        let random = self.random.as_ref().and_then(|random| random.draw_dial(rng));
+        for entry in &mut self.entries {
+            if let Kind::Dial(selection, action) = &entry.fault.kind
+                && selection.selects(server)
+                && entry.happens()
+            {
+                return Some(action.clone());
+            }
+        }
+        random
+    }
+
+    /// Returns the faults that did not happen, or not as often as they were to.
+    pub(super) fn unused(&self) -> Vec<String> {
+        self.entries.iter().filter_map(Entry::unused).collect()
+    }
+}
+
+impl Entry {
+    fn happens(&self) -> bool {
+        let happened = *self.progress.happened.borrow();
+        let happens =
+            !*self.progress.released.borrow() && self.fault.times.is_none_or(|times| happened < times);
+        if happens {
+            self.progress.happened.send_replace(happened + 1);
+        }
+        happens
+    }
+
+    fn unused(&self) -> Option<String> {
+        let happened = *self.progress.happened.borrow();
+        let wanted = self.fault.times.unwrap_or(1);
+        (happened < wanted).then(|| format!("{}: happened {happened} of {wanted} times", self.fault))
+    }
+}
