@@ -153,8 +153,10 @@ impl<A: Abandoned> Watcher<A> {
                 return;
             }
             tokio::select! {
-                () = sleep(pauses.next_pause()) => {}
+                // A notification that is left over would cut the next pause short.
+                biased;
                 () = more.notified() => pauses = Pauses::after_lost_answers(),
+                () = sleep(pauses.next_pause()) => {}
             }
         }
     }

@@ -214,8 +214,10 @@ async fn one_by_one(requests: &[&LockRequest], until: Instant, deadline: Instant
         // are held.
         let kept = (*request).clone().auto_renew();
         let guard = tokio::select! {
-            won = kept.compete(until, deadline) => won?,
+            // A set that has lost a lock is not acquired, even if the next lock has just been won.
+            biased;
             error = first_lost(&guards) => return Err(error),
+            won = kept.compete(until, deadline) => won?,
         };
         guards.push(guard);
     }

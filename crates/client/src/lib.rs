@@ -8,6 +8,7 @@
 //! | [`Admin`] | tables, regions, servers |
 //! | [`Config`], [`ClusterAddress`] | the address of the cluster, and all timeouts |
 //! | [`Connector`] | the transport to servers, for tunnels and for tests |
+//! | [`Environment`] | clocks and random numbers, for tests |
 //! | [`Error`], [`ErrorKind`] | the failures of calls, with instructions for the user |
 //!
 //! Every future ends within its deadline (one minute, unless [`Config`] says otherwise), and may be
@@ -39,6 +40,7 @@
 mod client;
 mod cluster;
 mod config;
+mod environment;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -53,6 +55,7 @@ pub use client::{
     RegionLoad, ResultScanner, ServerLoad, Table, TableRegion,
 };
 pub use config::{ClusterAddress, Config, HostPort};
+pub use environment::{Environment, SystemEnvironment};
 pub use error::{Effect, Error, ErrorKind, Failure, FailureKind, RemoteException, Result, WrapsClient};
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Delete, Durability,

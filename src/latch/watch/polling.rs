@@ -120,6 +120,13 @@ pub(super) async fn poll_until_replaced<S: Source>(shared: Arc<Shared<S>>, task:
         let mut has_paused = false;
         loop {
             tokio::select! {
+                // Beats first: a task that only handles answers must not look as if it had stopped.
+                biased;
+                _ = beats.tick() => {
+                    if !shared.beat(task) {
+                        return;
+                    }
+                }
                 Some((poll, answer)) = polls.next() => {
                     let (news, unclear) = shared.record(&poll, answer);
                     changed |= news;
@@ -129,21 +136,16 @@ pub(super) async fn poll_until_replaced<S: Source>(shared: Arc<Shared<S>>, task:
                         break;
                     }
                 }
+                () = shared.now.notified(), if may_hurry => {
+                    outdated = !polls.is_empty();
+                    break;
+                }
                 () = &mut pausing, if !has_paused => {
                     if shared.is_any_due() {
                         break;
                     }
                     // All latches are in polls in flight.
                     (has_paused, may_hurry) = (true, true);
-                }
-                () = shared.now.notified(), if may_hurry => {
-                    outdated = !polls.is_empty();
-                    break;
-                }
-                _ = beats.tick() => {
-                    if !shared.beat(task) {
-                        return;
-                    }
                 }
             }
         }

@@ -80,6 +80,7 @@ impl Watch {
         let mut signals = Signals::listen()?;
         let mut known = None;
         let failure = tokio::select! {
+            biased;
             failure = watch(global, every, fine, audit, &mut known) => failure,
             // Before the first complete audit, the state is unknown.
             () = signals.ending() => return Ok(known.as_deref().map_or(Exit::Failed, status)),

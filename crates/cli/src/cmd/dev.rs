@@ -290,6 +290,7 @@ async fn or_interrupted<T>(work: impl Future<Output = hbase_local::Result<T>>) -
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
+        biased;
         done = work => Ok(done?),
         _ = interrupt.recv() => Err(Failure::Interrupted),
         _ = terminate.recv() => Err(Failure::Interrupted),

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     cluster::CallKind,
     config::bounded,
+    environment::Environment as _,
     error::{Error, ErrorKind, Result},
     model::{BytesBinary, IntoTableName, RegionInfo, ServerName, TableDescriptor, TableName, TableState},
     wire::{convert, pb},
@@ -176,8 +177,8 @@ impl Admin {
         let request = pb::CreateTableRequest {
             table_schema: convert::table_schema(descriptor),
             split_keys,
-            nonce_group: Some(nonce()),
-            nonce: Some(nonce()),
+            nonce_group: Some(self.nonce()),
+            nonce: Some(self.nonce()),
         };
         let deadline = self.deadline();
         let ended = self
@@ -211,8 +212,8 @@ impl Admin {
         let request = pb::ModifyTableRequest {
             table_name: convert::table_name_message(&descriptor.name),
             table_schema: convert::table_schema(descriptor),
-            nonce_group: Some(nonce()),
-            nonce: Some(nonce()),
+            nonce_group: Some(self.nonce()),
+            nonce: Some(self.nonce()),
             reopen_regions: Some(true),
         };
         let deadline = self.deadline();
@@ -246,8 +247,8 @@ impl Admin {
         let in_context = |error: Error| error.at_operation("disabling the table").at_table(table);
         let request = pb::DisableTableRequest {
             table_name: convert::table_name_message(table),
-            nonce_group: Some(nonce()),
-            nonce: Some(nonce()),
+            nonce_group: Some(self.nonce()),
+            nonce: Some(self.nonce()),
         };
         let deadline = self.deadline();
         let ended = self
@@ -276,8 +277,8 @@ impl Admin {
         let in_context = |error: Error| error.at_operation("enabling the table").at_table(table);
         let request = pb::EnableTableRequest {
             table_name: convert::table_name_message(table),
-            nonce_group: Some(nonce()),
-            nonce: Some(nonce()),
+            nonce_group: Some(self.nonce()),
+            nonce: Some(self.nonce()),
         };
         let deadline = self.deadline();
         let ended = self
@@ -311,8 +312,8 @@ impl Admin {
             .map_err(in_context)?;
         let request = pb::DeleteTableRequest {
             table_name: convert::table_name_message(table),
-            nonce_group: Some(nonce()),
-            nonce: Some(nonce()),
+            nonce_group: Some(self.nonce()),
+            nonce: Some(self.nonce()),
         };
         let ended = self
             .run::<_, pb::DeleteTableResponse>("DeleteTable", &request, deadline)
@@ -337,8 +338,8 @@ impl Admin {
                 name: Bytes::copy_from_slice(namespace.as_bytes()),
                 configuration: Vec::new(),
             },
-            nonce_group: Some(nonce()),
-            nonce: Some(nonce()),
+            nonce_group: Some(self.nonce()),
+            nonce: Some(self.nonce()),
         };
         let deadline = self.deadline();
         let ended = self
@@ -380,8 +381,8 @@ impl Admin {
         let request = pb::SplitTableRegionRequest {
             region_info: convert::region_info_message(region),
             split_row: row,
-            nonce_group: Some(nonce()),
-            nonce: Some(nonce()),
+            nonce_group: Some(self.nonce()),
+            nonce: Some(self.nonce()),
         };
         let ended = self
             .run::<_, pb::SplitTableRegionResponse>("SplitRegion", &request, self.deadline())
@@ -403,8 +404,8 @@ impl Admin {
         let request = pb::MergeTableRegionsRequest {
             region: regions.iter().map(convert::encoded_region_specifier).collect(),
             forcible: Some(false),
-            nonce_group: Some(nonce()),
-            nonce: Some(nonce()),
+            nonce_group: Some(self.nonce()),
+            nonce: Some(self.nonce()),
         };
         let ended = self
             .run::<_, pb::MergeTableRegionsResponse>("MergeTableRegions", &request, self.deadline())
@@ -496,6 +497,13 @@ impl Admin {
             .await
     }
 
+    /// Returns a nonce. Never 0, which means no nonce.
+    fn nonce(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.connection.environment().fill_random(&mut bytes);
+        u64::from_ne_bytes(bytes).max(1)
+    }
+
     /// Starts a procedure and waits until it has ended.
     async fn run<M: Message, R: Started>(
         &self,
@@ -521,15 +529,6 @@ impl Admin {
             .call_master(method, CallKind::IdempotentWrite, request, deadline)
             .await
     }
-}
-
-/// Returns a nonce. Never 0, which means no nonce.
-fn nonce() -> u64 {
-    // Without random numbers from the operating system, two processes could choose the same nonce.
-    #[expect(clippy::expect_used, reason = "as the standard library does")]
-    getrandom::u64()
-        .expect("the operating system gives no random numbers")
-        .max(1)
 }
 
 pub(super) fn bad_answer(why: &dyn fmt::Display) -> Error {

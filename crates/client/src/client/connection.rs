@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use crate::{
     cluster::Cluster,
     config::Config,
+    environment::{Environment, SystemEnvironment},
     error::Result,
     model::{RegionInfo, TableName},
     rpc::{Connector, TcpConnector},
@@ -40,6 +41,7 @@ pub struct Connection {
 pub struct ConnectionBuilder {
     config: Config,
     connector: Arc<dyn Connector>,
+    environment: Arc<dyn Environment>,
 }
 
 /// How long [`Connection::close`] waits for calls in flight.
@@ -61,6 +63,7 @@ impl Connection {
         ConnectionBuilder {
             config,
             connector: Arc::new(TcpConnector),
+            environment: Arc::new(SystemEnvironment),
         }
     }
 
@@ -68,6 +71,12 @@ impl Connection {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.cluster.config
+    }
+
+    /// Returns the clocks and the random numbers of this client.
+    #[must_use]
+    pub fn environment(&self) -> &Arc<dyn Environment> {
+        &self.cluster.environment
     }
 
     /// Waits for the calls in flight (for 10 seconds at most) and closes all connections. Later
@@ -99,6 +108,12 @@ impl ConnectionBuilder {
         self
     }
 
+    /// Sets the clocks and the random numbers of the client; see [`Environment`].
+    pub fn environment(mut self, environment: impl Environment) -> Self {
+        self.environment = Arc::new(environment);
+        self
+    }
+
     /// Connects: locates `hbase:meta`, which proves that the address leads to a running cluster.
     ///
     /// # Errors
@@ -112,7 +127,7 @@ impl ConnectionBuilder {
     ///   [`AuthenticationRequired`](crate::ErrorKind::AuthenticationRequired).
     pub async fn connect(self) -> Result<Connection> {
         let deadline = Instant::now() + self.config.operation_timeout();
-        let cluster = Arc::new(Cluster::new(self.config, self.connector));
+        let cluster = Arc::new(Cluster::new(self.config, self.connector, self.environment));
         cluster.reach(deadline).await?;
         Ok(Connection { cluster })
     }

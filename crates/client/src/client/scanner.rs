@@ -305,6 +305,7 @@ mod tests {
         client::Connection,
         cluster::Cluster,
         config::Config,
+        environment::SystemEnvironment,
         model::{RegionInfo, ServerName},
         rpc::TcpConnector,
         wire::cell_block::Codec,
@@ -354,7 +355,11 @@ mod tests {
     #[test]
     fn heartbeat_without_rows_gives_the_resume_row() {
         let config = Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
-        let cluster = Arc::new(Cluster::new(config, Arc::new(TcpConnector)));
+        let cluster = Arc::new(Cluster::new(
+            config,
+            Arc::new(TcpConnector),
+            Arc::new(SystemEnvironment),
+        ));
         let table = Connection { cluster }.table("t").unwrap();
         let mut scanner = ResultScanner::new(table, Scan::new());
         let mut after = |row, partial, cursor| {

@@ -38,6 +38,7 @@ pub(crate) use region_cache::RegionLocation;
 use self::master_address::MasterAddress;
 use crate::{
     config::Config,
+    environment::Environment,
     error::Result,
     model::TableName,
     rpc::{AttemptLimit, Call, CallError, Connector, RpcClient, ServiceKind},
@@ -51,6 +52,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) config: Config,
+    pub(crate) environment: Arc<dyn Environment>,
     pub(crate) proofs: Proofs,
     rpc: Arc<RpcClient>,
     locator: locator::Locator,
@@ -58,7 +60,11 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    pub(crate) fn new(config: Config, connector: Arc<dyn Connector>) -> Self {
+    pub(crate) fn new(
+        config: Config,
+        connector: Arc<dyn Connector>,
+        environment: Arc<dyn Environment>,
+    ) -> Self {
         let rpc = Arc::new(RpcClient::new(&config, connector));
         let registry = Arc::new(registry::Registry::new(&config, Arc::clone(&rpc)));
         Self {
@@ -66,6 +72,7 @@ impl Cluster {
             master: MasterAddress::new(registry),
             rpc,
             config,
+            environment,
             proofs: Proofs::default(),
         }
     }

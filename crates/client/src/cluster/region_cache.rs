@@ -1,7 +1,7 @@
 //! The known regions and their servers.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
@@ -33,15 +33,15 @@ impl RegionLocation {
 /// The locations of each table, by start key.
 #[derive(Debug, Default)]
 pub(super) struct RegionCache {
-    tables: RwLock<HashMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>>,
+    tables: RwLock<BTreeMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>>,
 }
 
 impl RegionCache {
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>> {
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>> {
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>> {
         self.tables.write().unwrap_or_else(PoisonError::into_inner)
     }
 

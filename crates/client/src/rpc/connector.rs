@@ -51,7 +51,7 @@ pub trait Connector: Send + Sync + fmt::Debug + 'static {
 }
 
 /// The server and service that a connection is for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct DialTarget {
     /// Host and port, as the cluster names the server.
@@ -61,7 +61,7 @@ pub struct DialTarget {
 }
 
 /// The service that a connection uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ServiceKind {
     /// Reads and writes of rows, on a region server.
@@ -143,6 +143,7 @@ async fn first_of<T, D: Future<Output = io::Result<T>>>(
     loop {
         dialled.extend(addresses.next().map(&dial));
         tokio::select! {
+            biased;
             answer = dialled.next() => match answer {
                 Some(Ok(stream)) => return Ok(stream),
                 Some(Err(error)) => failure = error,

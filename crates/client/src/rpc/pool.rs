@@ -1,7 +1,7 @@
 //! The connections of a client: one per server, service and codec, dialled when first needed.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     io,
     panic::AssertUnwindSafe,
     sync::{
@@ -50,12 +50,13 @@ pub(crate) struct RpcClient {
 
 #[derive(Debug)]
 enum Pool {
-    Open(HashMap<Line, Slot>),
+    /// In order, so that connections are closed in the same order in every run.
+    Open(BTreeMap<Line, Slot>),
     Closed,
 }
 
 /// The key of a connection: its server, and the parameters negotiated when it was opened.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Line {
     target: DialTarget,
     codec: Codec,
@@ -94,7 +95,7 @@ impl RpcClient {
             user: config.user().to_owned(),
             connect_timeout: config.connect_timeout(),
             max_frame_size: config.max_frame_size(),
-            connections: Mutex::new(Pool::Open(HashMap::new())),
+            connections: Mutex::new(Pool::Open(BTreeMap::new())),
             retired: Mutex::default(),
             has_heard: AtomicBool::new(false),
         }

@@ -89,12 +89,13 @@ impl<W> CallTable<W> {
         self.calls.remove(&id).map(|call| (call.sent, call.waiter))
     }
 
-    /// Removes all waiters, because the connection is lost. A call that was not sent was not
-    /// executed. The outcome of the others is unknown.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u32, bool, W)> + use<W> {
-        std::mem::take(&mut self.calls)
-            .into_iter()
-            .map(|(id, call)| (id, call.sent, call.waiter))
+    /// Removes all waiters, because the connection is lost, and returns them by call id. A call
+    /// that was not sent was not executed. The outcome of the others is unknown.
+    pub(crate) fn drain(&mut self) -> Vec<(u32, bool, W)> {
+        let calls = std::mem::take(&mut self.calls).into_iter();
+        let mut drained: Vec<_> = calls.map(|(id, call)| (id, call.sent, call.waiter)).collect();
+        drained.sort_unstable_by_key(|(id, ..)| *id);
+        drained
     }
 
     /// Returns the number of calls that wait for an answer.
@@ -183,10 +184,8 @@ mod tests {
         let half_written = table.insert("half written").unwrap();
         assert!(table.mark_sent(half_written));
         table.mark_unsent(half_written);
-        let mut all: Vec<_> = table.drain().collect();
-        all.sort();
         assert_eq!(
-            all,
+            table.drain(),
             [
                 (sent, true, "sent"),
                 (waiting, false, "waiting"),
@@ -194,6 +193,15 @@ mod tests {
             ]
         );
         assert!(table.is_empty());
+    }
+
+    #[test]
+    fn waiters_of_a_lost_connection_are_in_order_of_call_ids() {
+        let mut table = CallTable::new(100);
+        for waiter in 0..100 {
+            table.insert(waiter).unwrap();
+        }
+        assert!(table.drain().is_sorted());
     }
 
     proptest! {

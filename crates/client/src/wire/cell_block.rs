@@ -18,7 +18,7 @@ mod tags;
 pub(crate) use tags::expiry;
 
 /// The encoding of a connection's cells, which is negotiated when the connection is opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Codec {
     /// Without tags. Servers create tags from attributes, so writes need no tags.
     #[default]

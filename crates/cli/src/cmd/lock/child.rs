@@ -89,6 +89,7 @@ impl Running {
     pub(super) async fn wait(&mut self, command_only: bool) -> io::Result<ExitStatus> {
         let status = loop {
             tokio::select! {
+                biased;
                 status = self.child.wait() => break status?,
                 _ = self.child_ended.recv() => self.reap_orphans(),
             }

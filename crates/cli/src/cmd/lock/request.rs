@@ -177,6 +177,7 @@ async fn unless_signalled(
 ) -> Result<LockGuard, Failure> {
     let mut acquiring = pin!(acquiring);
     tokio::select! {
+        biased;
         guard = &mut acquiring => return guard,
         () = signals.ending() => {}
     }

@@ -98,6 +98,7 @@ pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signa
     };
     let status = loop {
         tokio::select! {
+            biased;
             status = running.wait(command.release_on_exit) => break status,
             loss = guard.lost() => {
                 warn(&context, &format!("the lock is lost: {loss}; the command gets TERM, and KILL {GRACE:?} later"));
@@ -124,6 +125,7 @@ pub(in crate::cmd) async fn run_under(guard: LockGuard, command: &Command, signa
 async fn release(guard: LockGuard, context: &str, signals: &mut Signals) -> Option<LockLoss> {
     let was_held = guard.is_held();
     let released = tokio::select! {
+        biased;
         released = guard.release() => released.map_err(|error| error.to_string()),
         () = signals.ending() => Err(Failure::Interrupted.to_string()),
     };

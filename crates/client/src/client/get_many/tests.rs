@@ -9,6 +9,7 @@ use crate::{
     client::Connection,
     cluster::Cluster,
     config::Config,
+    environment::SystemEnvironment,
     model::RegionInfo,
     rpc::{Recovery, TcpConnector},
     wire::cell_block::{CellBlockDecoder, Codec},
@@ -16,7 +17,11 @@ use crate::{
 
 fn table() -> Table {
     let config = Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
-    let cluster = Arc::new(Cluster::new(config, Arc::new(TcpConnector)));
+    let cluster = Arc::new(Cluster::new(
+        config,
+        Arc::new(TcpConnector),
+        Arc::new(SystemEnvironment),
+    ));
     Connection { cluster }.table("t").unwrap()
 }
 

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
+    environment::SystemEnvironment,
     model::{RegionInfo, ServerName},
     rpc::TcpConnector,
     wire::frame::RemoteFault,
@@ -25,7 +26,7 @@ fn lost_answer() -> CallError {
 /// repeated.
 async fn end(kind: CallKind, failures: &[fn() -> CallError]) -> Error {
     let config = crate::config::Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
-    let cluster = Cluster::new(config, Arc::new(TcpConnector));
+    let cluster = Cluster::new(config, Arc::new(TcpConnector), Arc::new(SystemEnvironment));
     let location = RegionLocation {
         region: RegionInfo::meta(),
         server: ServerName {
@@ -112,7 +113,10 @@ async fn attempts_go_on_until_the_deadline_is_near() {
 #[tokio::test(start_paused = true)]
 async fn a_scan_that_has_come_further_begins_to_count_anew() {
     let config = crate::config::Config::from_uri("hbase+rpc://127.0.0.1:1").unwrap();
-    let (cluster, table) = (Cluster::new(config, Arc::new(TcpConnector)), TableName::meta());
+    let (cluster, table) = (
+        Cluster::new(config, Arc::new(TcpConnector), Arc::new(SystemEnvironment)),
+        TableName::meta(),
+    );
     let operation = Operation {
         name: "scan",
         table: &table,

@@ -62,6 +62,7 @@ impl RpcRegistry {
                 asked.push(async move { (self.ask_one(&server, wanted, deadline).await, server) });
             }
             let answer = tokio::select! {
+                biased;
                 answer = asked.next() => answer,
                 () = tokio::time::sleep(PATIENCE), if waiting.len() > 0 => {
                     fan_out += 1;

@@ -69,7 +69,7 @@ impl Shared {
     pub(super) fn end(&self, ending: &Ending) {
         let mut calls = self.calls();
         if let Calls::Open(table) = &mut *calls {
-            let waiters: Vec<_> = table.drain().collect();
+            let waiters = table.drain();
             *calls = Calls::Ended(ending.clone());
             drop(calls);
             for (_, sent, waiter) in waiters {
