@@ -3,6 +3,7 @@
 //! An owner holds a lock from the answer of its acquisition until it begins the release, or detects
 //! the loss. All owners are in one process, so all times are of one clock.
 
+pub(crate) mod capacity;
 #[cfg(test)]
 mod tests;
 

@@ -8,7 +8,7 @@ use std::{
         mpsc,
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use fastrand::Rng;
@@ -17,10 +17,13 @@ use hbase_txn::{
     coordination::{Election, ReadWriteLock, Semaphore},
     lock::{LockGuard, LockLoss, LockManager, LockManagerOptions, ReleaseOutcome},
 };
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::history::{History, Hold};
-use crate::{cluster::until, proxy::Proxy};
+use crate::{
+    cluster::until,
+    holds::capacity::{History, Hold},
+    proxy::Proxy,
+};
 
 /// The number of permits of the semaphore.
 const PERMITS: u32 = 3;

@@ -5,10 +5,8 @@
 //! |---|---|
 //! | `contest` | owners that acquire and release, each like a process of its own |
 //! | `faults` | lost answers, stopped owners, moving regions, killed servers |
-//! | `history` | the owners' view of their holds, and its checker |
 //! | `spinning` | owners that acquire again as soon as they have released |
 
 mod contest;
 mod faults;
-mod history;
 mod spinning;

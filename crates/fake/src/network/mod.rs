@@ -25,6 +25,7 @@ use std::{
 
 use tokio::{io::DuplexStream, sync::watch, time::sleep};
 
+pub(crate) use self::faults::RandomDraws;
 pub use self::faults::{Call, Dial, Fault, FaultHandle, Latency, RandomFaults, ReceivedCall};
 use self::{
     connection::Connection,
@@ -85,8 +86,9 @@ impl Network {
     }
 
     /// Sets the faults that happen at random, to calls and dials that no other fault selects.
-    pub(crate) fn set_random_faults(&self, random: Option<RandomFaults>) {
-        self.state().faults.random = random;
+    /// Returns those that were set before.
+    pub(crate) fn set_random_faults(&self, random: Option<RandomDraws>) -> Option<RandomDraws> {
+        std::mem::replace(&mut self.state().faults.random, random)
     }
 
     /// Sets how long calls and dials take.

@@ -146,7 +146,7 @@ impl State {
     }
 
     pub(super) fn dial_server(&mut self, server: ServerIndex) -> io::Result<Dialling> {
-        let fault = self.faults.of_dial(server.0, &mut self.rng);
+        let fault = self.faults.of_dial(server.0);
         let delay = match fault {
             Some(DialAction::Refuse) => return Err(self.refuse(server)),
             Some(DialAction::Delay(delay)) => delay,
@@ -257,7 +257,7 @@ impl State {
             priority,
             timeout,
         };
-        let applied = self.faults.of_call(&received, &mut self.rng);
+        let applied = self.faults.of_call(&received);
         let fault = applied.as_ref().map(|applied| applied.action.to_string());
         self.record(Event::Called(Box::new(Called::new(&received, fault))));
         self.trace.add_bytes(&received.parameter);

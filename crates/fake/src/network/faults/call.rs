@@ -42,6 +42,19 @@ pub struct ReceivedCall {
     pub timeout: Option<Duration>,
 }
 
+impl fmt::Display for ReceivedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call {} of {}: {}", self.number, self.user, self.method)?;
+        if let Some(table) = &self.table {
+            write!(f, " on {table}")?;
+        }
+        if let Some(row) = self.rows.first() {
+            write!(f, " of row {}", row.escape_ascii())?;
+        }
+        write!(f, " at server {}", self.server)
+    }
+}
+
 /// A selection of calls, for a [`Fault`].
 ///
 /// # Examples

@@ -19,12 +19,13 @@ pub use self::{
     fault::{Fault, FaultHandle},
     random::{Latency, RandomFaults},
 };
+pub(crate) use self::random::RandomDraws;
 
 /// The faults of a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     entries: Vec<Entry>,
-    pub(super) random: Option<RandomFaults>,
+    pub(super) random: Option<RandomDraws>,
 }
 
 #[derive(Debug)]
@@ -55,8 +56,7 @@ impl Faults {
     }
 
     /// Returns the fault that happens to a call. It counts as happened.
-    pub(super) fn of_call(&mut self, call: &ReceivedCall, rng: &mut fastrand::Rng) -> Option<Applied> {
-        let random = self.random.as_ref().and_then(|random| random.draw(rng));
+    pub(super) fn of_call(&mut self, call: &ReceivedCall) -> Option<Applied> {
         let mut applied = None;
         // All of them count the call, also those that do not happen to it.
         for entry in &mut self.entries {
@@ -72,7 +72,8 @@ impl Faults {
             }
         }
         applied.or_else(|| {
-            random.map(|action| Applied {
+            let action = self.random.as_mut()?.of_call(call.number, call)?;
+            Some(Applied {
                 action,
                 released: None,
             })
@@ -80,8 +81,7 @@ impl Faults {
     }
 
     /// Returns the fault that happens to a dial. It counts as happened.
-    pub(super) fn of_dial(&mut self, server: usize, rng: &mut fastrand::Rng) -> Option<DialAction> {
-        let random = self.random.as_ref().and_then(|random| random.draw_dial(rng));
+    pub(super) fn of_dial(&mut self, server: usize) -> Option<DialAction> {
         for entry in &mut self.entries {
             if let Kind::Dial(selection, action) = &entry.fault.kind
                 && selection.selects(server)
@@ -90,7 +90,7 @@ impl Faults {
                 return Some(action.clone());
             }
         }
-        random
+        self.random.as_mut()?.of_dial(server)
     }
 
     /// Returns the faults that did not happen, or not as often as they were to.

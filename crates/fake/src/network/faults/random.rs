@@ -1,6 +1,6 @@
 //! Latency, and faults at random.
 
-use std::{ops::Range, time::Duration};
+use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use super::action::{Action, DialAction};
 use crate::exception::Exception;
@@ -87,7 +87,7 @@ impl Default for RandomFaults {
 }
 
 impl RandomFaults {
-    pub(super) fn draw(&self, rng: &mut fastrand::Rng) -> Option<Action> {
+    fn draw(&self, rng: &mut fastrand::Rng) -> Option<Action> {
         let mut at = rng.f64();
         let mut happens = |probability: f64| {
             at -= probability;
@@ -128,7 +128,7 @@ impl RandomFaults {
         })
     }
 
-    pub(super) fn draw_dial(&self, rng: &mut fastrand::Rng) -> Option<DialAction> {
+    fn draw_dial(&self, rng: &mut fastrand::Rng) -> Option<DialAction> {
         let at = rng.f64();
         if at < self.refuse_dial {
             Some(DialAction::Refuse)
@@ -146,6 +146,57 @@ impl RandomFaults {
     fn exception(&self, rng: &mut fastrand::Rng) -> Option<Exception> {
         let class = rng.choice(&self.exceptions)?;
         Some(Exception::new(class, "a random fault of the test"))
+    }
+}
+
+/// The random faults of a cluster. Those of a call follow from the seed and its number, so they stay
+/// the same if others are left out.
+#[derive(Clone, Debug)]
+pub(crate) struct RandomDraws {
+    faults: RandomFaults,
+    seed: u64,
+    /// The numbers of the calls and dials to which a fault may happen, or `None` for all.
+    only: Option<BTreeSet<u64>>,
+    dials: u64,
+    happened: Vec<(u64, String)>,
+}
+
+/// What makes the number of a dial differ from that of a call.
+const DIALS: u64 = 1 << 62;
+
+impl RandomDraws {
+    pub(crate) fn new(faults: RandomFaults, seed: u64, only: Option<BTreeSet<u64>>) -> Self {
+        Self {
+            faults,
+            seed,
+            only,
+            dials: 0,
+            happened: Vec::new(),
+        }
+    }
+
+    pub(super) fn of_call(&mut self, number: u64, call: impl std::fmt::Display) -> Option<Action> {
+        let action = self.faults.draw(&mut self.rng(number)?)?;
+        self.happened.push((number, format!("{call}: {action}")));
+        Some(action)
+    }
+
+    pub(super) fn of_dial(&mut self, server: usize) -> Option<DialAction> {
+        self.dials += 1;
+        let number = DIALS + self.dials;
+        let action = self.faults.draw_dial(&mut self.rng(number)?)?;
+        self.happened.push((number, format!("dial of server {server}: {action}")));
+        Some(action)
+    }
+
+    fn rng(&self, number: u64) -> Option<fastrand::Rng> {
+        let may_happen = self.only.as_ref().is_none_or(|only| only.contains(&number));
+        may_happen.then(|| fastrand::Rng::with_seed(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// Returns the numbers of the calls and dials to which faults happened, and descriptions.
+    pub(crate) fn happened(&self) -> &[(u64, String)] {
+        &self.happened
     }
 }
 

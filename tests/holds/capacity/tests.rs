@@ -1,6 +1,8 @@
 //! Histories that must pass, and histories that must fail.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::{Fault, Hold, check};
 

@@ -10,24 +10,25 @@ mod tests;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
-    time::Instant,
 };
+
+use tokio::time::Instant;
 
 /// One hold, from its acquisition until its owner released it or detected its loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hold {
-    pub(super) thing: usize,
+pub(crate) struct Hold {
+    pub(crate) thing: usize,
     /// The part of the capacity that it takes.
-    pub(super) part: usize,
-    pub(super) asked: Instant,
-    pub(super) from: Instant,
-    pub(super) until: Instant,
-    pub(super) fencing: u64,
+    pub(crate) part: usize,
+    pub(crate) asked: Instant,
+    pub(crate) from: Instant,
+    pub(crate) until: Instant,
+    pub(crate) fencing: u64,
 }
 
 /// A violation in a history.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     EndedBeforeItBegan(Hold),
     /// From the beginning of this hold on, more is held than the capacity.
     Exceeded(Hold),
@@ -41,15 +42,15 @@ pub(super) enum Fault {
 
 /// All holds that have ended.
 #[derive(Clone, Default)]
-pub(super) struct History(Arc<Mutex<Vec<Hold>>>);
+pub(crate) struct History(Arc<Mutex<Vec<Hold>>>);
 
 impl History {
-    pub(super) fn add(&self, hold: Hold) {
+    pub(crate) fn add(&self, hold: Hold) {
         self.0.lock().unwrap().push(hold);
     }
 
     /// Returns the number of holds of each thing. Panics on a violation.
-    pub(super) fn check(&self, capacities: &[usize]) -> Vec<usize> {
+    pub(crate) fn check(&self, capacities: &[usize]) -> Vec<usize> {
         let holds = self.0.lock().unwrap();
         let of_things = capacities.iter().enumerate().map(|(thing, capacity)| {
             let holds: Vec<Hold> = holds.iter().filter(|hold| hold.thing == thing).copied().collect();
@@ -63,7 +64,7 @@ impl History {
 }
 
 /// Returns the first violation among the holds of one thing.
-pub(super) fn check(holds: &[Hold], capacity: usize) -> Result<(), Fault> {
+pub(crate) fn check(holds: &[Hold], capacity: usize) -> Result<(), Fault> {
     if let Some(hold) = holds
         .iter()
         .find(|hold| hold.until < hold.from || hold.from < hold.asked)

@@ -1,0 +1,180 @@
+//! The public handle of a cluster.
+
+#[cfg(feature = "client")]
+mod client;
+
+use std::{
+    fmt, io, thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+#[cfg(feature = "client")]
+pub use self::client::{FakeConnector, FakeEnvironment};
+use crate::{
+    cluster::{Durations, Settings, World},
+    network::{Fault, FaultHandle, Latency, Network, tcp},
+    region::Release,
+};
+
+/// An HBase cluster in this process.
+///
+/// It ends when it is dropped: connections break, and calls in flight end with them. Several
+/// clusters in one process do not know each other.
+///
+/// A drop panics if a fault was left unused, or if a client sent what is not modelled: a client may
+/// hide the error, and a test that passed would prove less than it says.
+pub struct FakeHBase {
+    network: Network,
+    addresses: Vec<(String, u16)>,
+}
+
+/// The settings of a [`FakeHBase`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until build is called"]
+pub struct FakeHBaseBuilder {
+    settings: Settings,
+    latency: Latency,
+}
+
+impl FakeHBase {
+    /// Starts a cluster of one master and one region server, of HBase 2.6.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::builder().build()
+    }
+
+    /// Returns the settings of a cluster like that of [`start`](Self::start).
+    pub fn builder() -> FakeHBaseBuilder {
+        FakeHBaseBuilder {
+            settings: Settings::default(),
+            latency: Latency::NONE,
+        }
+    }
+
+    /// Adds a fault, after those that were added before.
+    pub fn fault(&self, fault: Fault) -> FaultHandle {
+        self.network.fault(fault)
+    }
+
+    /// Returns the number of calls of a method that clients have sent. A call of an endpoint counts
+    /// as one of the endpoint's method.
+    #[must_use]
+    pub fn calls(&self, method: &str) -> usize {
+        self.network.calls(method)
+    }
+
+    /// Returns the latest dials and calls, as text.
+    #[must_use]
+    pub fn trace(&self) -> String {
+        self.network.dump()
+    }
+
+    pub(crate) fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Returns what the test has left, or used although it is not modelled.
+    fn complaints(&self) -> Vec<String> {
+        let unused = self.network.unused_faults();
+        let unused = unused.into_iter().map(|fault| format!("a fault was left unused: {fault}"));
+        let refused = self.network.with_world(|world, _| world.refusals().to_vec());
+        unused.chain(refused).chain(self.network.refusals()).collect()
+    }
+}
+
+impl FakeHBaseBuilder {
+    /// Sets the number of region servers.
+    pub fn servers(mut self, servers: usize) -> Self {
+        self.settings.servers = servers;
+        self
+    }
+
+    /// Sets the number of masters: the active one and its backups.
+    pub fn masters(mut self, masters: usize) -> Self {
+        self.settings.masters = masters;
+        self
+    }
+
+    /// Sets the release.
+    pub fn release(mut self, release: Release) -> Self {
+        self.settings.release = release;
+        self
+    }
+
+    /// Sets the seed of everything that is random: latency, random faults, and what a crash loses.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = seed;
+        self
+    }
+
+    /// Sets how long calls take.
+    pub fn latency(mut self, latency: Latency) -> Self {
+        self.latency = latency;
+        self
+    }
+
+    /// Starts the cluster.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime.
+    #[must_use]
+    pub fn build(self) -> FakeHBase {
+        let (seed, start) = (self.settings.seed, self.settings.start);
+        let network = Network::new(World::new(self.settings), seed, start);
+        network.set_latency(self.latency);
+        let addresses = network.with_world(|world, _| world.bootstrap_addresses());
+        FakeHBase { network, addresses }
+    }
+
+    /// Starts the cluster on ports of this machine, in real time, for other processes and other
+    /// languages. [`FakeHBase::uri`] is its address.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the system has no port left.
+    pub async fn listen(mut self) -> io::Result<FakeHBase> {
+        let listeners = tcp::bind(self.settings.servers + self.settings.masters).await?;
+        for listener in &listeners {
+            self.settings.ports.push(listener.local_addr()?.port());
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.settings.start = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let hbase = self.build();
+        hbase.network.listen(listeners);
+        Ok(hbase)
+    }
+}
+
+impl fmt::Debug for FakeHBase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeHBase").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+impl Drop for FakeHBase {
+    fn drop(&mut self) {
+        let complaints = self.complaints();
+        if !complaints.is_empty() && !thread::panicking() {
+            panic!("hbase-fake: {}", complaints.join("\n"));
+        }
+    }
+}
+
+impl FakeHBase {
+    /// Returns the connection URI of the cluster. Only a cluster that was started by
+    /// [`listen`](FakeHBaseBuilder::listen) can be reached by it from elsewhere.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        let servers: Vec<_> = self
+            .addresses
+            .iter()
+            .map(|(host, port)| format!("{host}:{port}"))
+            .collect();
+        format!("hbase+rpc://{}", servers.join(","))
+    }
+}

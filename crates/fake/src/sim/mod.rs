@@ -1,0 +1,264 @@
+//! Simulations: a scenario is run with many seeds, each on a cluster of its own and in virtual time.
+//!
+//! Everything that happens in a run follows from its seed: the cluster, the times of messages, the
+//! faults, and all choices of the scenario that are drawn from [`World::rng`]. A scenario fails by a
+//! panic. Then the faults of the run are reduced to those that the failure needs, and printed with
+//! the end of the trace.
+//!
+//! # Example
+//!
+//! ```
+//! use hbase_client::{Get, Put};
+//! use hbase_fake::sim::{Simulation, World};
+//!
+//! async fn acknowledged_put_is_read(world: World) {
+//!     world.hbase().create_table("orders", &["f"], &["m"]);
+//!     let client = world.connect(world.hbase().config(), 0).await.unwrap();
+//!     let orders = client.table("orders").unwrap();
+//!     world.begin_faults();
+//!     let put = orders.put(Put::new("a").cell("f", "q", "1")).await;
+//!     world.end_faults().await;
+//!     if put.is_ok() {
+//!         assert!(orders.get(Get::new("a")).await.unwrap().is_some());
+//!     }
+//! }
+//!
+//! Simulation::new("puts").seeds(0, 20).run(acknowledged_put_is_read);
+//! ```
+
+mod plan;
+mod shrink;
+mod world;
+
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    env,
+    panic::{self, AssertUnwindSafe},
+    sync::{
+        Mutex, Once,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+pub use self::world::World;
+use self::plan::FaultId;
+
+/// The virtual time after which a scenario hangs.
+const LONGEST: Duration = Duration::from_secs(24 * 3_600);
+/// The real time after which a run does not advance.
+const STUCK: Duration = Duration::from_secs(120);
+/// One run of this many is repeated, and must be the same.
+const REPEATED: u64 = 20;
+
+/// A scenario's seeds.
+#[derive(Clone, Debug)]
+#[must_use = "a simulation does nothing until it is run"]
+pub struct Simulation {
+    name: String,
+    first: u64,
+    count: u64,
+}
+
+/// The result of one run.
+struct Run {
+    failure: Option<String>,
+    /// A number that differs if anything else happened.
+    trace: u64,
+    /// The faults of the run, with their descriptions.
+    faults: Vec<(FaultId, String)>,
+    /// The last calls.
+    end: String,
+}
+
+impl Simulation {
+    /// Creates a simulation of 300 random seeds. The name is printed with failures.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            first: fastrand::u64(..1 << 40),
+            count: 300,
+        }
+    }
+
+    /// Creates a simulation of `SIM_SEEDS` random seeds (300 unless set), or of the one seed
+    /// `SIM_SEED`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if one of these variables is not a number.
+    pub fn from_env(name: impl Into<String>) -> Self {
+        let number = |variable: &str| {
+            let text = env::var(variable).ok()?;
+            Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
+        };
+        let random = Self::new(name);
+        let count = number("SIM_SEEDS").unwrap_or(random.count);
+        match number("SIM_SEED") {
+            Some(seed) => random.seeds(seed, 1),
+            None => Self { count, ..random },
+        }
+    }
+
+    /// Sets the seeds: this many, from the first on.
+    pub fn seeds(mut self, first: u64, count: u64) -> Self {
+        (self.first, self.count) = (first, count);
+        self
+    }
+
+    /// Runs the scenario with each seed, on all cores.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a run fails, if a run does not end within a virtual day, or if two runs of one
+    /// seed differ. The message has the seed, the faults that the failure needs, and the end of the
+    /// trace.
+    pub fn run<F: Future<Output = ()>>(self, scenario: impl Fn(World) -> F + Sync) {
+        let began = Instant::now();
+        let (next, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let failed = Mutex::new(None);
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= self.count {
+                            return;
+                        }
+                        if let Err(failure) = self.check(number, &scenario) {
+                            over.store(true, Ordering::Relaxed);
+                            let mut failed = failed.lock().unwrap_or_else(|broken| broken.into_inner());
+                            failed.get_or_insert(failure);
+                        }
+                    }
+                });
+            }
+        });
+        let took = began.elapsed();
+        if let Some(failure) = failed.into_inner().unwrap_or_else(|broken| broken.into_inner()) {
+            panic!("{failure}");
+        }
+        println!(
+            "{}: {} schedules from seed {} in {:.1} s, {:.0} a minute",
+            self.name,
+            self.count,
+            self.first,
+            took.as_secs_f64(),
+            60.0 * self.count as f64 / took.as_secs_f64(),
+        );
+    }
+
+    /// Runs one seed, and returns a report of its failure.
+    fn check<F: Future<Output = ()>>(
+        &self,
+        number: u64,
+        scenario: &(impl Fn(World) -> F + Sync),
+    ) -> Result<(), String> {
+        let seed = self.first.wrapping_add(number);
+        let run = run_once(seed, None, scenario);
+        if let Some(failure) = &run.failure {
+            let faults = run.faults.iter().map(|fault| fault.0).collect();
+            let (_, fewest) = shrink::shrink(faults, &|only| run_once(seed, Some(only), scenario));
+            return Err(self.report(seed, failure, &fewest));
+        }
+        if number % REPEATED == 0 {
+            let again = run_once(seed, None, scenario);
+            if again.failure.is_some() || again.trace != run.trace {
+                return Err(format!(
+                    "{}: two runs of SIM_SEED={seed} differ: {:?}\n{}\nand\n{}",
+                    self.name, again.failure, run.end, again.end
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&self, seed: u64, failure: &str, fewest: &Run) -> String {
+        let mut report = format!("{}: SIM_SEED={seed} fails: {failure}", self.name);
+        match &fewest.failure {
+            Some(failure) => {
+                report += "\nthese faults are enough for it:";
+                for (_, fault) in &fewest.faults {
+                    report += "\n  ";
+                    report += fault;
+                }
+                report += &format!("\nthen it fails: {failure}\nthe last calls:\n{}", fewest.end);
+            }
+            None => report += "\nit does not fail again with the same faults",
+        }
+        report
+    }
+}
+
+/// Runs a scenario once, with all faults or with some of them.
+fn run_once<F: Future<Output = ()>>(
+    seed: u64,
+    only: Option<BTreeSet<FaultId>>,
+    scenario: &(impl Fn(World) -> F + Sync),
+) -> Run {
+    fastrand::seed(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap_or_else(|error| panic!("no runtime: {error}"));
+    let world = runtime.block_on(async { World::new(seed, only) });
+    let (hbase, journal) = world.shared();
+    let ended = quietly(|| {
+        runtime.block_on(async {
+            tokio::time::timeout(LONGEST, scenario(world))
+                .await
+                .unwrap_or_else(|_| panic!("it does not end within a virtual day"));
+        });
+    });
+    // Tasks that the scenario has left end before the next run.
+    drop(runtime);
+    world::note_draws(&hbase, &journal);
+    let run = Run {
+        failure: ended.err(),
+        trace: hbase.network().trace_hash(),
+        faults: std::mem::take(&mut journal.happened()),
+        end: hbase.trace(),
+    };
+    // Its complaints fail the run, too.
+    match (quietly(|| drop(hbase)), run.failure.is_some()) {
+        (Err(complaints), false) => Run {
+            failure: Some(complaints),
+            ..run
+        },
+        _ => run,
+    }
+}
+
+thread_local! {
+    /// The message of the last panic of a run on this thread, or `None` outside of runs.
+    static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs a closure, and returns the message and the place of its panic without printing them.
+fn quietly(work: impl FnOnce()) -> Result<(), String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            let caught = CAUGHT.with_borrow_mut(|caught| match caught {
+                // The first panic is the cause of later ones.
+                Some(message) if message.is_empty() => {
+                    *message = panic.to_string();
+                    true
+                }
+                caught => caught.is_some(),
+            });
+            if !caught {
+                usual(panic);
+            }
+        }));
+    });
+    CAUGHT.set(Some(String::new()));
+    let ended = panic::catch_unwind(AssertUnwindSafe(work));
+    let message = CAUGHT.take().unwrap_or_default();
+    ended.map_err(|_| message)
+}

@@ -1,0 +1,89 @@
+//! The fake cluster answers as HBase does: the same random operations are sent to both, by a driver
+//! that shares no code with the client, and every answer is compared.
+//!
+//! `HBASE_TXN_TEST_VERSIONS` names clusters, one of each release, as for the suite `versions`.
+//! `CONFORMANCE_OPERATIONS` is the number of operations on each (4,000 unless set);
+//! `CONFORMANCE_SEED` runs one sequence again. A difference is shrunk to the fewest operations that
+//! show it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `raw` | connections to region servers, and their frames |
+//! | `operations` | random operations |
+//! | `answers` | answers in a form in which two clusters can agree |
+//! | `driver` | sequences of operations on one cluster |
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod answers;
+mod driver;
+mod operations;
+mod raw;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{
+    env,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use hbase_fake::{FakeHBase, Release};
+
+use self::driver::{Cluster, Difference};
+
+/// Sequences run concurrently, because each waits between its operations.
+const THREADS: usize = 4;
+
+fn number(variable: &str) -> Option<u64> {
+    env::var(variable).ok().map(|text| text.parse().unwrap())
+}
+
+/// Returns the first difference between two clusters in sequences from this seed on.
+fn compare(real: &Cluster, fake: &Cluster, first_seed: u64, sequences: u64) -> Option<Difference> {
+    let next = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut real, mut fake) = (real.open(), fake.open());
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= sequences {
+                            return None;
+                        }
+                        let difference = driver::compare(&mut real, &mut fake, first_seed + number);
+                        if difference.is_some() {
+                            next.store(sequences, Ordering::Relaxed);
+                            return difference;
+                        }
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().find_map(|thread| thread.join().unwrap())
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fake_answers_as_every_release_does() {
+    let operations = number("CONFORMANCE_OPERATIONS").unwrap_or(4_000);
+    let (seed, sequences) = match number("CONFORMANCE_SEED") {
+        Some(seed) => (seed, 1),
+        None => (fastrand::u64(..1 << 40), operations.div_ceil(operations::LENGTH as u64)),
+    };
+    for cluster in support::versions() {
+        let version = cluster.status.version.unwrap();
+        let release: Release = version.to_string().parse().unwrap();
+        let fake = FakeHBase::builder().release(release).build();
+        let fake_uri = fake.listen().await.unwrap();
+        let real = Cluster::connect(&cluster.rpc_uri).await;
+        let fake_cluster = Cluster::connect(&fake_uri).await;
+        println!("{version}: {sequences} sequences from seed {seed}");
+        let difference =
+            tokio::task::spawn_blocking(move || compare(&real, &fake_cluster, seed, sequences));
+        if let Some(difference) = difference.await.unwrap() {
+            panic!("{version}: {difference}");
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! Random operations on a few rows and columns, so that they often meet.
+
+use bytes::Bytes;
+use fastrand::Rng;
+use hbase_protocol as pb;
+use pb::{CompareType, mutation_proto};
+use prost::Message;
+
+/// The number of operations in a sequence.
+pub(crate) const LENGTH: usize = 20;
+/// The families of the table, each with settings of its own; the last one does not exist.
+const FAMILIES: [&str; 5] = ["a", "b", "m", "n", "x"];
+const FILTERS: &str = "org.apache.hadoop.hbase.filter.";
+
+/// One call.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Get(pb::Get),
+    Exec(pb::MutateRowsRequest),
+    Flush,
+    Multi(Vec<pb::Action>, bool, Option<pb::Condition>),
+    Mutate(pb::MutationProto, Option<pb::Condition>),
+    /// A scan, and the number of rows of each of its calls.
+    Scan(pb::Scan, u32),
+}
+
+struct Generator<'a> {
+    rng: Rng,
+    prefix: &'a str,
+}
+
+/// Returns the operations of a seed on rows with a prefix.
+pub(crate) fn sequence(seed: u64, prefix: &str) -> Vec<Operation> {
+    let mut generator = Generator {
+        rng: Rng::with_seed(seed),
+        prefix,
+    };
+    (0..LENGTH).map(|_| generator.operation()).collect()
+}
+
+impl Generator<'_> {
+    /// Returns whether one of `of` cases is chosen.
+    fn once_in(&mut self, of: u32) -> bool {
+        self.rng.u32(..of) == 0
+    }
+
+    fn sometimes<T>(&mut self, of: u32, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        self.once_in(of).then(|| make(self))
+    }
+
+    fn several<T>(
+        &mut self,
+        numbers: std::ops::RangeInclusive<usize>,
+        make: impl Fn(&mut Self) -> T,
+    ) -> Vec<T> {
+        (0..self.rng.usize(numbers)).map(|_| make(self)).collect()
+    }
+
+    fn operation(&mut self) -> Operation {
+        match self.rng.u32(..100) {
+            0..30 => {
+                let mutation = self.mutation(None);
+                let row = mutation.row().to_vec();
+                let condition = self.sometimes(3, |all| all.condition(Some(row.into())));
+                Operation::Mutate(mutation, condition)
+            }
+            30..60 => Operation::Exec(self.mutate_rows()),
+            60..72 => self.multi(),
+            72..82 => Operation::Get(self.get()),
+            82..96 => {
+                let rows = self.rng.u32(1..5);
+                Operation::Scan(self.scan(), rows)
+            }
+            _ => Operation::Flush,
+        }
+    }
+
+    fn row(&mut self) -> Bytes {
+        match self.rng.u32(..40) {
+            // In another region.
+            0 => format!("~{}", self.prefix).into(),
+            _ => format!("{}r{}", self.prefix, self.rng.u32(..3)).into(),
+        }
+    }
+
+    fn family(&mut self) -> Bytes {
+        match self.rng.u32(..40) {
+            0 => FAMILIES[4].into(),
+            _ => (*self.rng.choice(&FAMILIES[..4]).unwrap()).into(),
+        }
+    }
+
+    fn qualifier(&mut self) -> Bytes {
+        (*self.rng.choice(&["", "p", "q"]).unwrap()).into()
+    }
+
+    fn value(&mut self) -> Bytes {
+        match self.rng.u32(..5) {
+            0 => Bytes::new(),
+            1 => Bytes::copy_from_slice(&self.rng.i64(-2..3).to_be_bytes()),
+            _ => (*self.rng.choice(&["1", "2", "x", "xy"]).unwrap()).into(),
+        }
+    }
+
+    /// A timestamp, or none for the server's time.
+    fn timestamp(&mut self) -> Option<u64> {
+        self.rng.bool().then(|| self.rng.u64(1..6))
+    }
+
+    fn time_range(&mut self) -> pb::TimeRange {
+        let from = self.rng.u64(0..4);
+        pb::TimeRange {
+            from: self.once_in(2).then_some(from),
+            to: self.once_in(2).then(|| from + self.rng.u64(1..4)),
+        }
+    }
+
+    fn mutation(&mut self, row: Option<Bytes>) -> pb::MutationProto {
+        use mutation_proto::MutationType::{Append, Delete, Increment, Put};
+        let kind = match self.rng.u32(..10) {
+            0..5 => Put,
+            5..8 => Delete,
+            8 => Increment,
+            _ => Append,
+        };
+        let columns = match kind {
+            Delete => self.several(0..=2, |all| all.deleted_columns()),
+            _ => self.several(1..=2, |all| all.written_columns(kind)),
+        };
+        let mut mutation = pb::MutationProto {
+            row: Some(row.unwrap_or_else(|| self.row())),
+            column_value: columns,
+            timestamp: self.sometimes(6, Self::timestamp).flatten(),
+            ..Default::default()
+        };
+        mutation.set_mutate_type(kind);
+        if matches!(kind, Increment | Append) {
+            mutation.timestamp = None;
+            mutation.time_range = self.sometimes(8, Self::time_range);
+            if self.once_in(6) {
+                mutation.attribute.push(attribute("_rr_", &[0]));
+            }
+        } else if kind == Put && self.once_in(10) {
+            mutation
+                .attribute
+                .push(attribute("_ttl", &3_600_000_u64.to_be_bytes()));
+        }
+        mutation
+    }
+
+    fn written_columns(&mut self, kind: mutation_proto::MutationType) -> mutation_proto::ColumnValue {
+        let family = self.family();
+        let qualifier_value = self.several(1..=2, |all| {
+            let (value, timestamp) = match kind {
+                mutation_proto::MutationType::Increment => {
+                    let amount = all.rng.i64(-2..3).to_be_bytes();
+                    (Bytes::copy_from_slice(&amount), None)
+                }
+                mutation_proto::MutationType::Append => (all.value(), None),
+                _ => (all.value(), all.timestamp()),
+            };
+            mutation_proto::column_value::QualifierValue {
+                qualifier: Some(all.qualifier()),
+                value: Some(value),
+                timestamp,
+                ..Default::default()
+            }
+        });
+        mutation_proto::ColumnValue {
+            family,
+            qualifier_value,
+        }
+    }
+
+    fn deleted_columns(&mut self) -> mutation_proto::ColumnValue {
+        use mutation_proto::DeleteType::{
+            DeleteFamily, DeleteFamilyVersion, DeleteMultipleVersions, DeleteOneVersion,
+        };
+        let family = self.family();
+        let qualifier_value = self.several(1..=2, |all| {
+            let scope = *all
+                .rng
+                .choice(&[
+                    DeleteFamily,
+                    DeleteFamilyVersion,
+                    DeleteMultipleVersions,
+                    DeleteOneVersion,
+                ])
+                .unwrap();
+            let of_family = matches!(scope, DeleteFamily | DeleteFamilyVersion);
+            let mut deleted = mutation_proto::column_value::QualifierValue {
+                qualifier: (!of_family).then(|| all.qualifier()),
+                timestamp: all.timestamp(),
+                ..Default::default()
+            };
+            deleted.set_delete_type(scope);
+            deleted
+        });
+        mutation_proto::ColumnValue {
+            family,
+            qualifier_value,
+        }
+    }
+
+    fn mutate_rows(&mut self) -> pb::MutateRowsRequest {
+        pb::MutateRowsRequest {
+            mutation_request: self.several(0..=3, |all| all.mutation(None)),
+            condition: match self.once_in(2) {
+                true => self.several(1..=3, |all| all.condition(None)),
+                false => Vec::new(),
+            },
+            ..Default::default()
+        }
+    }
+
+    fn multi(&mut self) -> Operation {
+        let row = self.once_in(3).then(|| self.row());
+        let condition = match row.clone() {
+            Some(row) => self.sometimes(2, |all| all.condition(Some(row))),
+            None => None,
+        };
+        let atomic = condition.is_some() || self.rng.bool();
+        let count = self.rng.u32(1..4);
+        let actions = (0..count)
+            .map(|index| {
+                let get = (!atomic || self.once_in(30)) && self.once_in(3);
+                pb::Action {
+                    index: Some(index),
+                    mutation: (!get).then(|| self.mutation(row.clone())),
+                    get: get.then(|| self.get()),
+                    ..Default::default()
+                }
+            })
+            .collect();
+        Operation::Multi(actions, atomic, condition)
+    }
+
+    fn condition(&mut self, row: Option<Bytes>) -> pb::Condition {
+        let mut condition = pb::Condition {
+            row: row.unwrap_or_else(|| self.row()),
+            time_range: self.sometimes(8, Self::time_range),
+            ..Default::default()
+        };
+        if self.once_in(3) {
+            condition.filter = Some(self.filter());
+            return condition;
+        }
+        condition.family = Some(self.family());
+        condition.qualifier = Some(self.qualifier());
+        condition.comparator = Some(self.comparator());
+        condition.set_compare_type(self.operator());
+        condition
+    }
+
+    fn operator(&mut self) -> CompareType {
+        use CompareType::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+        *self
+            .rng
+            .choice(&[Equal, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual])
+            .unwrap()
+    }
+
+    fn comparator(&mut self) -> pb::Comparator {
+        let comparable = pb::ByteArrayComparable {
+            value: Some(self.value()),
+        };
+        match self.rng.u32(..8) {
+            0 => comparator(
+                "BinaryPrefixComparator",
+                &pb::BinaryPrefixComparator { comparable },
+            ),
+            1 => comparator("NullComparator", &pb::NullComparator {}),
+            2 => comparator(
+                "SubstringComparator",
+                &pb::SubstringComparator { substr: "x".into() },
+            ),
+            _ => comparator("BinaryComparator", &pb::BinaryComparator { comparable }),
+        }
+    }
+
+    fn compare(&mut self) -> pb::CompareFilter {
+        let mut compare = pb::CompareFilter {
+            comparator: Some(self.comparator()),
+            ..Default::default()
+        };
+        compare.set_compare_op(self.operator());
+        compare
+    }
+
+    fn filter(&mut self) -> pb::Filter {
+        match self.rng.u32(..13) {
+            0 => filter(
+                "ValueFilter",
+                &pb::ValueFilter {
+                    compare_filter: self.compare(),
+                },
+            ),
+            1 => filter(
+                "QualifierFilter",
+                &pb::QualifierFilter {
+                    compare_filter: self.compare(),
+                },
+            ),
+            2 => filter(
+                "FamilyFilter",
+                &pb::FamilyFilter {
+                    compare_filter: self.compare(),
+                },
+            ),
+            3 => filter("FirstKeyOnlyFilter", &pb::FirstKeyOnlyFilter {}),
+            4 => filter(
+                "KeyOnlyFilter",
+                &pb::KeyOnlyFilter {
+                    len_as_val: self.rng.bool(),
+                },
+            ),
+            5 | 6 => {
+                let mut value = pb::SingleColumnValueFilter {
+                    column_family: Some(self.family()),
+                    column_qualifier: Some(self.qualifier()),
+                    comparator: self.comparator(),
+                    filter_if_missing: self.once_in(2).then_some(true),
+                    latest_version_only: self.once_in(3).then_some(false),
+                    ..Default::default()
+                };
+                value.set_compare_op(self.operator());
+                filter("SingleColumnValueFilter", &value)
+            }
+            7 => {
+                let mut value = pb::ColumnValueFilter {
+                    family: self.family(),
+                    qualifier: self.qualifier(),
+                    comparator: self.comparator(),
+                    ..Default::default()
+                };
+                value.set_compare_op(self.operator());
+                filter("ColumnValueFilter", &value)
+            }
+            8 => filter(
+                "ColumnPrefixFilter",
+                &pb::ColumnPrefixFilter { prefix: "p".into() },
+            ),
+            9 => filter(
+                "PageFilter",
+                &pb::PageFilter {
+                    page_size: self.rng.i64(1..3),
+                },
+            ),
+            _ => {
+                let mut list = pb::FilterList {
+                    filters: self.several(1..=2, Self::filter),
+                    ..Default::default()
+                };
+                list.set_operator(match self.rng.bool() {
+                    true => pb::filter_list::Operator::MustPassAll,
+                    false => pb::filter_list::Operator::MustPassOne,
+                });
+                filter("FilterList", &list)
+            }
+        }
+    }
+
+    fn columns(&mut self) -> Vec<pb::Column> {
+        match self.once_in(2) {
+            true => Vec::new(),
+            false => self.several(1..=2, |all| pb::Column {
+                family: all.family(),
+                qualifier: match all.once_in(2) {
+                    true => Vec::new(),
+                    false => all.several(1..=2, Self::qualifier),
+                },
+            }),
+        }
+    }
+
+    fn get(&mut self) -> pb::Get {
+        pb::Get {
+            row: self.row(),
+            column: self.columns(),
+            filter: self.sometimes(3, Self::filter),
+            time_range: self.sometimes(5, Self::time_range),
+            max_versions: Some(self.rng.u32(1..4)),
+            existence_only: self.sometimes(8, |_| true),
+            store_limit: self.sometimes(10, |all| all.rng.u32(1..3)),
+            store_offset: self.sometimes(12, |all| all.rng.u32(0..2)),
+            ..Default::default()
+        }
+    }
+
+    fn scan(&mut self) -> pb::Scan {
+        let (low, high) = (format!("{}r", self.prefix), format!("{}s", self.prefix));
+        let reversed = self.once_in(4);
+        let (start, stop) = if reversed { (high, low) } else { (low, high) };
+        pb::Scan {
+            column: self.columns(),
+            start_row: Some(start.into()),
+            stop_row: Some(stop.into()),
+            filter: self.sometimes(3, Self::filter),
+            time_range: self.sometimes(5, Self::time_range),
+            max_versions: Some(self.rng.u32(1..4)),
+            reversed: reversed.then_some(true),
+            batch_size: self.sometimes(8, |all| all.rng.u32(1..3)),
+            attribute: match self.once_in(4) {
+                true => vec![attribute("_raw_", &[0xff])],
+                false => Vec::new(),
+            },
+            store_limit: self.sometimes(12, |all| all.rng.u32(1..3)),
+            ..Default::default()
+        }
+    }
+}
+
+/// Returns a scan of everything under a prefix, delete markers included.
+pub(crate) fn everything(prefix: &str) -> Operation {
+    let scan = pb::Scan {
+        start_row: Some(format!("{prefix}r").into()),
+        stop_row: Some(format!("{prefix}s").into()),
+        max_versions: Some(1_000),
+        attribute: vec![attribute("_raw_", &[0xff])],
+        ..Default::default()
+    };
+    Operation::Scan(scan, 1_000)
+}
+
+fn attribute(name: &str, value: &[u8]) -> pb::NameBytesPair {
+    pb::NameBytesPair {
+        name: name.into(),
+        value: Some(Bytes::copy_from_slice(value)),
+    }
+}
+
+fn filter(name: &str, message: &impl Message) -> pb::Filter {
+    pb::Filter {
+        name: format!("{FILTERS}{name}"),
+        serialized_filter: Some(message.encode_to_vec().into()),
+    }
+}
+
+fn comparator(name: &str, message: &impl Message) -> pb::Comparator {
+    pb::Comparator {
+        name: format!("{FILTERS}{name}"),
+        serialized_comparator: Some(message.encode_to_vec().into()),
+    }
+}

@@ -1,0 +1,56 @@
+//! The clients of a scenario, and their tables.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use hbase_fake::sim::World;
+use hbase_txn::{
+    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableDescriptorExt,
+    TableName,
+};
+
+/// The column family of all tables.
+pub(crate) const FAMILY: &str = "f";
+/// The time limit of one call: the loss of an answer costs as much.
+const RPC_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Creates a table of partitions of three bytes, with records, and region boundaries at the split
+/// keys.
+pub(crate) async fn create_table(
+    connection: &Connection,
+    name: &str,
+    split_keys: &[&str],
+    add: impl FnOnce(TableDescriptor) -> TableDescriptor,
+) -> PartitionedTable {
+    let name: TableName = name.parse().unwrap();
+    let mut descriptor = TableDescriptor::from(name.clone())
+        .with_family(FamilyDescriptor::new(FAMILY))
+        .with_multi_row_mutation_endpoint()
+        .with_record_family();
+    for (key, value) in PartitionRule::prefix_length(3).unwrap().attributes() {
+        descriptor = descriptor.with_attribute(key, value);
+    }
+    let split_keys: Vec<_> = split_keys.iter().map(|key| key.to_string().into()).collect();
+    connection
+        .admin()
+        .create_table(&add(descriptor), &split_keys)
+        .await
+        .unwrap();
+    PartitionedTable::open(connection, name).await.unwrap()
+}
+
+/// Connects a client whose clock differs from the cluster's by up to ten seconds, and whose calls
+/// have little time.
+pub(crate) async fn connect(world: &World, rng: &mut Rng) -> Connection {
+    let skew = match rng.u8(..3) {
+        0 => rng.i64(-10_000..=10_000),
+        _ => 0,
+    };
+    let config = world
+        .hbase()
+        .config()
+        .with_pause(Duration::from_millis(20))
+        .with_read_timeout(RPC_TIMEOUT)
+        .with_write_timeout(RPC_TIMEOUT);
+    world.connect(config, skew).await.unwrap()
+}

@@ -1,0 +1,152 @@
+//! Semaphores, read/write locks and elections that several owners contend for.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use hbase_fake::sim::World;
+use hbase_txn::{
+    ErrorKind, Level,
+    coordination::{Election, Leadership, ReadWriteLock, Semaphore},
+    lock::{LockGuard, LockLoss, LockManagerOptions, LockTableOptions, ReleaseOutcome},
+};
+use tokio::{
+    task::LocalSet,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{
+    bench::connect,
+    holds_checker::capacity::{History, Hold},
+};
+
+/// The number of permits of the semaphore.
+const PERMITS: u32 = 3;
+/// A weight that all readers together can't reach.
+const WRITER: usize = 1_000;
+/// The semaphore, the read/write lock and the election, by their capacities.
+const CAPACITIES: [usize; 3] = [PERMITS as usize, WRITER, 1];
+const LEVEL: Level = Level::Xdc;
+const OWNERS: usize = 4;
+const HOLDS: usize = 6;
+
+struct Owner {
+    semaphore: Semaphore,
+    lock: ReadWriteLock,
+    election: Election,
+    history: History,
+    lease: Duration,
+    rng: Rng,
+}
+
+pub(crate) async fn scenario(world: World) {
+    let mut rng = world.rng(0);
+    let plain = world.connect(world.hbase().config(), 0).await.unwrap();
+    let table = LockTableOptions::new("locks").unwrap().regions(2);
+    table.create(&plain.admin()).await.unwrap();
+    let defined = LockManagerOptions::new("simulation").open(&plain, "locks").await.unwrap();
+    Semaphore::create(&defined, LEVEL, "permits", PERMITS).await.unwrap();
+    let lease = Duration::from_millis(rng.u64(600..3_000));
+    let history = History::default();
+    let tasks = LocalSet::new();
+    for number in 0..OWNERS {
+        let connection = connect(&world, &mut rng).await;
+        let locks = LockManagerOptions::new("simulation").open(&connection, "locks").await.unwrap();
+        let owner = Owner {
+            semaphore: Semaphore::open(&locks, LEVEL, "permits").await.unwrap(),
+            lock: ReadWriteLock::new(&locks, LEVEL, "shared").unwrap(),
+            election: Election::new(&locks, LEVEL, "leader").unwrap(),
+            history: history.clone(),
+            lease,
+            rng: world.rng(1 + number as u64),
+        };
+        tasks.spawn_local(owner.come_and_go());
+    }
+    world.begin_faults();
+    tasks.await;
+    world.end_faults().await;
+    history.check(&CAPACITIES);
+}
+
+impl Owner {
+    async fn come_and_go(mut self) {
+        for _ in 0..HOLDS {
+            let thing = self.rng.usize(..CAPACITIES.len());
+            let asked = Instant::now();
+            let patience = match self.rng.u8(..10) {
+                0 => Duration::from_micros(self.rng.u64(..50_000)),
+                _ => Duration::from_secs(180),
+            };
+            let (part, acquiring) = self.acquire(thing);
+            match timeout(patience, acquiring).await {
+                Ok(Ok(guard)) => {
+                    let hold = Hold {
+                        thing,
+                        part,
+                        asked,
+                        from: Instant::now(),
+                        until: asked,
+                        fencing: guard.fencing(),
+                    };
+                    self.hold(hold, guard).await;
+                }
+                Ok(Err(error)) => assert_ne!(error.kind(), ErrorKind::SemaphoreAbsent, "{error}"),
+                Err(_) => assert!(patience < Duration::from_secs(1), "a request does not end"),
+            }
+        }
+    }
+
+    /// Returns the part of a thing that is requested, and the request.
+    fn acquire(&mut self, thing: usize) -> (usize, impl Future<Output = hbase_txn::Result<LockGuard>> + use<>) {
+        let wait = Duration::from_millis(self.rng.u64(..2_000));
+        let (lease, renewed) = (self.lease, self.rng.bool());
+        let permits = self.rng.u32(1..PERMITS);
+        let writes = self.rng.u8(..3) == 0;
+        let part = match thing {
+            0 => permits as usize,
+            1 if writes => WRITER,
+            _ => 1,
+        };
+        let permit = self.semaphore.acquire_many(permits).ttl(lease).wait(wait);
+        let lock = if writes { self.lock.write() } else { self.lock.read() };
+        let lock = lock.ttl(lease).wait(wait);
+        let campaign = self.election.campaign().ttl(lease).wait(wait);
+        let acquiring = async move {
+            match thing {
+                0 if renewed => permit.auto_renew().acquire().await,
+                0 => permit.acquire().await,
+                1 if renewed => lock.auto_renew().acquire().await,
+                1 => lock.acquire().await,
+                _ => campaign.lead().await.map(Leadership::into_guard),
+            }
+        };
+        (part, acquiring)
+    }
+
+    async fn hold(&mut self, mut hold: Hold, guard: LockGuard) {
+        let mut claim = Instant::now() + guard.remaining();
+        // Mostly holds are short; sometimes a holder stays, or sleeps past its lease.
+        match self.rng.u8(..10) {
+            0 => sleep(self.lease.mul_f64(1.0 + self.rng.f64())).await,
+            number => {
+                let longest = if number < 4 { 1.5 } else { 0.05 };
+                let end = Instant::now() + self.lease.mul_f64(longest * self.rng.f64());
+                while Instant::now() < end && guard.is_held() {
+                    claim = claim.max(Instant::now() + guard.remaining());
+                    sleep(self.lease / 20).await;
+                }
+            }
+        }
+        let now = Instant::now();
+        let end = now + guard.remaining();
+        // After the end of its lease a hold counts only until the end that its guard claimed when
+        // it was last checked.
+        hold.until = if end > now { now } else { claim.min(now) };
+        self.history.add(hold);
+        if let Ok(ReleaseOutcome::Lost(loss)) = guard.release().await {
+            assert!(
+                loss == LockLoss::Expired || Instant::now() >= end,
+                "held, and nobody may take it away: {loss}"
+            );
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Locks that several owners contend for, and what only their holders may write.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use hbase_fake::sim::World;
+use hbase_txn::{
+    Comparison, Condition, Get, Level, Put, Table,
+    lock::{LockGuard, LockLoss, LockManager, LockManagerOptions, LockTableOptions, ReleaseOutcome},
+};
+use tokio::{
+    task::LocalSet,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{bench::connect, holds_checker::History};
+
+const FAMILY: &str = "D";
+/// The column, of a row that belongs to no lock, with the highest fencing number of all writes.
+const HIGHEST: &str = "highest";
+const LOCKS: usize = 2;
+const OWNERS: usize = 4;
+const HOLDS: usize = 6;
+
+struct Owner {
+    locks: LockManager,
+    data: Table,
+    history: History,
+    lease: Duration,
+    rng: Rng,
+}
+
+pub(crate) async fn scenario(world: World) {
+    let mut rng = world.rng(0);
+    let plain = world.connect(world.hbase().config(), 0).await.unwrap();
+    let table = LockTableOptions::new("locks").unwrap().regions(2);
+    let table = match rng.u8(..3) {
+        0 => table.protect_java_clients(),
+        1 => table,
+        _ => table.without_java_clients(),
+    };
+    table.create(&plain.admin()).await.unwrap();
+    let data = plain.table("locks").unwrap();
+    for lock in 0..LOCKS {
+        let put = Put::new(guarded_row(lock)).cell(FAMILY, HIGHEST, 0_u64.to_be_bytes().to_vec());
+        data.put(put).await.unwrap();
+    }
+    let lease = Duration::from_millis(rng.u64(600..3_000));
+    let history = History::new();
+    let tasks = LocalSet::new();
+    for number in 0..OWNERS {
+        let connection = connect(&world, &mut rng).await;
+        let locks = LockManagerOptions::new("simulation").farm("fra");
+        let owner = Owner {
+            locks: locks.open(&connection, "locks").await.unwrap(),
+            data: connection.table("locks").unwrap(),
+            history: history.clone(),
+            lease,
+            rng: world.rng(1 + number as u64),
+        };
+        tasks.spawn_local(owner.come_and_go());
+    }
+    world.begin_faults();
+    tasks.await;
+    world.end_faults().await;
+    history.check();
+}
+
+impl Owner {
+    async fn come_and_go(mut self) {
+        for _ in 0..HOLDS {
+            let lock = self.rng.usize(..LOCKS);
+            let wait = Duration::from_millis(self.rng.u64(..2_000));
+            let mut request = self
+                .locks
+                .lock(Level::Dc, &format!("lock-{lock}"))
+                .unwrap()
+                .ttl(self.lease)
+                .wait(wait);
+            if self.rng.bool() {
+                request = request.auto_renew();
+            }
+            let patience = match self.rng.u8(..10) {
+                0 => Duration::from_micros(self.rng.u64(..50_000)),
+                _ => wait + Duration::from_secs(120),
+            };
+            match timeout(patience, request.acquire()).await {
+                Ok(Ok(guard)) => self.hold(lock, guard).await,
+                // Refused, or failed because of faults.
+                Ok(Err(_)) => {}
+                Err(_) => assert!(patience < Duration::from_secs(1), "a request does not end"),
+            }
+        }
+    }
+
+    async fn hold(&mut self, lock: usize, guard: LockGuard) {
+        let begun = self.history.acquired(lock, guard.fencing());
+        let mut claim = Instant::now() + guard.remaining();
+        // Mostly holds are short; sometimes a holder stays as long as its lease; sometimes it
+        // sleeps past its lease.
+        match self.rng.u8(..10) {
+            0 => sleep(self.lease.mul_f64(1.0 + self.rng.f64())).await,
+            number => {
+                let stay = match number {
+                    1..=3 => self.lease.mul_f64(1.5 * self.rng.f64()),
+                    _ => self.lease.mul_f64(self.rng.f64() / 20.0),
+                };
+                let end = Instant::now() + stay;
+                while Instant::now() < end && guard.is_held() {
+                    claim = claim.max(Instant::now() + guard.remaining());
+                    sleep(self.lease / 20).await;
+                }
+            }
+        }
+        let end = Instant::now() + guard.remaining();
+        if let Ok(false) = self.write(lock, guard.fencing()).await {
+            // A refusal may have ended the guard's hold, so the time is checked too.
+            let is_over = Instant::now() >= end && !guard.is_held();
+            assert!(
+                is_over || self.highest(lock).await == Some(guard.fencing()),
+                "lock {lock}: a holder's write was refused: {guard:?}"
+            );
+        }
+        let now = Instant::now();
+        let end = now + guard.remaining();
+        // After the end of its lease a hold counts only until the end that its guard claimed when
+        // it was last checked.
+        let ended = if end > now { now } else { claim.min(now) };
+        self.history.ended_at(begun, ended);
+        if let Ok(ReleaseOutcome::Lost(loss)) = guard.release().await {
+            // A late release may find the next holder; a release in time may not.
+            assert!(
+                loss == LockLoss::Expired || Instant::now() >= end,
+                "held, and nobody may take it away: {loss}"
+            );
+        }
+    }
+
+    /// Writes under a fencing number, if no number as high has been written. Returns whether it
+    /// did.
+    async fn write(&self, lock: usize, fencing: u64) -> hbase_txn::Result<bool> {
+        let (row, number) = (guarded_row(lock), fencing.to_be_bytes().to_vec());
+        let newer = Condition::compare(row.clone(), FAMILY, HIGHEST, Comparison::Less, number.clone());
+        let put = Put::new(row).cell(FAMILY, HIGHEST, number);
+        Ok(self.data.check_and_mutate(newer, [put.into()]).await?)
+    }
+
+    /// Returns the highest number that was written, if it can be read.
+    async fn highest(&self, lock: usize) -> Option<u64> {
+        let row = self.data.get(Get::new(guarded_row(lock))).await.ok()??;
+        Some(u64::from_be_bytes(row.value(FAMILY, HIGHEST)?[..].try_into().ok()?))
+    }
+}
+
+/// Returns the row that the holder of a lock writes.
+fn guarded_row(lock: usize) -> String {
+    format!("\u{1}data of {lock}")
+}

@@ -1,0 +1,40 @@
+//! The library on a fake cluster, in virtual time, under faults that are drawn from a seed.
+//!
+//! Each test runs one scenario with `SIM_SEEDS` seeds (300 unless set), from a first seed that it
+//! prints. `SIM_SEED=N` runs one seed again. A scenario checks what its clients were told against
+//! the cells of the cluster.
+//!
+//! | file | what |
+//! |---|---|
+//! | `bench` | clients of a scenario, and their tables |
+//! | `updates` | updates are serialisable |
+//! | `transfers` | an outcome is what happened, and a record says it to everybody |
+//! | `holds` | locks have one holder |
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod bench;
+mod holds;
+#[path = "../holds/mod.rs"]
+mod holds_checker;
+#[path = "../serialisability/mod.rs"]
+mod serialisability;
+mod transfers;
+mod updates;
+
+use hbase_fake::sim::Simulation;
+
+#[test]
+fn updates_are_serialisable() {
+    Simulation::from_env("updates").run(updates::scenario);
+}
+
+#[test]
+fn outcomes_are_what_happened() {
+    Simulation::from_env("transfers").run(transfers::scenario);
+}
+
+#[test]
+fn locks_have_one_holder() {
+    Simulation::from_env("locks").run(holds::scenario);
+}

@@ -1,0 +1,199 @@
+//! Single rows of a plain table: puts, increments, conditional changes, gets and scans.
+
+use std::{cell::Cell, rc::Rc, time::Duration};
+
+use fastrand::Rng;
+use hbase_fake::sim::World;
+use hbase_txn::{
+    Condition, Connection, FamilyDescriptor, Get, Increment, Put, Scan, Table, TableDescriptor,
+};
+use tokio::task::LocalSet;
+
+use crate::bench::{FAMILY, connect};
+
+const TASKS: usize = 5;
+const CALLS: usize = 12;
+const COUNTER: &str = "counter";
+const REGISTER: &str = "register";
+/// Rows that nobody changes.
+const STILL: usize = 30;
+
+#[derive(Default)]
+struct Tally {
+    /// Increments of the counter that are applied, and those that may be.
+    added: Cell<i64>,
+    maybe_added: Cell<i64>,
+}
+
+struct Task {
+    table: Table,
+    row: String,
+    rng: Rng,
+    tally: Rc<Tally>,
+    /// The last acknowledged value of the row, and the values that it may have instead.
+    value: i64,
+    maybe: Vec<i64>,
+    refused: Vec<i64>,
+    next: i64,
+}
+
+pub(crate) async fn scenario(world: World) {
+    let mut rng = world.rng(0);
+    let plain = world.connect(world.hbase().config(), 0).await.unwrap();
+    let table = create(&plain).await;
+    let tally = Rc::new(Tally::default());
+    let tasks = LocalSet::new();
+    for number in 0..TASKS {
+        let connection = connect(&world, &mut rng).await;
+        let deadline = Duration::from_millis(rng.u64(300..4_000));
+        let table = connection.table("rows").unwrap().with_operation_timeout(deadline);
+        let task = Task {
+            table,
+            row: format!("t{number}"),
+            rng: world.rng(1 + number as u64),
+            tally: Rc::clone(&tally),
+            value: 0,
+            maybe: Vec::new(),
+            refused: Vec::new(),
+            next: 1,
+        };
+        tasks.spawn_local(task.run());
+    }
+    world.begin_faults();
+    tasks.await;
+    world.end_faults().await;
+    let counted = number(&table, COUNTER, "n").await;
+    let (least, most) = (tally.added.get(), tally.added.get() + tally.maybe_added.get());
+    assert!(
+        (least..=most).contains(&counted),
+        "the counter is {counted}, and not {least} to {most}"
+    );
+}
+
+async fn create(connection: &Connection) -> Table {
+    let descriptor = TableDescriptor::new("rows")
+        .unwrap()
+        .with_family(FamilyDescriptor::new(FAMILY));
+    let split_keys = ["still10".into(), "still20".into(), "t2".into()];
+    connection.admin().create_table(&descriptor, &split_keys).await.unwrap();
+    let table = connection.table("rows").unwrap();
+    for still in 0..STILL {
+        let put = Put::new(format!("still{still:02}")).cell(FAMILY, "n", 7_i64);
+        table.put(put).await.unwrap();
+    }
+    for task in 0..TASKS {
+        table.put(Put::new(format!("t{task}")).cell(FAMILY, "n", 0_i64)).await.unwrap();
+    }
+    for row in [COUNTER, REGISTER] {
+        table.put(Put::new(row).cell(FAMILY, "n", 0_i64)).await.unwrap();
+    }
+    table
+}
+
+async fn number(table: &Table, row: &str, qualifier: &str) -> i64 {
+    let row = table.get(Get::new(row.to_owned())).await.unwrap().unwrap();
+    decode(row.value(FAMILY, qualifier).unwrap())
+}
+
+fn decode(value: &[u8]) -> i64 {
+    i64::from_be_bytes(value.try_into().unwrap())
+}
+
+impl Task {
+    async fn run(mut self) {
+        for _ in 0..CALLS {
+            match self.rng.u8(..10) {
+                0..4 => self.put().await,
+                4..6 => self.get().await,
+                6 => self.increment().await,
+                7 => self.set_if_unchanged().await,
+                _ => self.scan().await,
+            }
+        }
+    }
+
+    /// Puts the next value of the own row.
+    async fn put(&mut self) {
+        let value = self.next;
+        self.next += 1;
+        let put = Put::new(self.row.clone()).cell(FAMILY, "n", value);
+        self.note(value, self.table.put(put).await.map(|()| true));
+    }
+
+    /// Puts the next value of the own row, if it has the last one.
+    async fn set_if_unchanged(&mut self) {
+        let value = self.next;
+        self.next += 1;
+        let unchanged = Condition::equal(self.row.clone(), FAMILY, "n", self.value);
+        let put = Put::new(self.row.clone()).cell(FAMILY, "n", value);
+        let was_known = self.maybe.is_empty();
+        let done = self.table.check_and_mutate(unchanged, [put.into()]).await;
+        assert!(!was_known || !matches!(done, Ok(false)), "{}: nobody else changes it", self.row);
+        self.note(value, done);
+    }
+
+    fn note(&mut self, value: i64, done: hbase_txn::ClientResult<bool>) {
+        match done {
+            Ok(true) => {
+                self.value = value;
+                // Earlier requests may still be late.
+            }
+            Ok(false) => self.refused.push(value),
+            Err(error) if error.is_outcome_unknown() => self.maybe.push(value),
+            Err(_) => self.refused.push(value),
+        }
+    }
+
+    fn check(&self, found: i64) {
+        assert!(!self.refused.contains(&found), "{} has {found}, which was not applied", self.row);
+        assert!(
+            found == self.value || self.maybe.contains(&found),
+            "{} has {found}, and not {} or one of {:?}",
+            self.row,
+            self.value,
+            self.maybe
+        );
+    }
+
+    async fn get(&mut self) {
+        if let Ok(row) = self.table.get(Get::new(self.row.clone())).await {
+            self.check(decode(row.unwrap().value(FAMILY, "n").unwrap()));
+        }
+    }
+
+    async fn increment(&mut self) {
+        let amount = self.rng.i64(1..9);
+        let increment = Increment::new(COUNTER).column(FAMILY, "n", amount);
+        match self.table.increment(increment).await {
+            Ok(_) => self.tally.added.set(self.tally.added.get() + amount),
+            Err(error) if error.is_outcome_unknown() => {
+                self.tally.maybe_added.set(self.tally.maybe_added.get() + amount);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Reads all rows: each comes once, in order, and none is missing.
+    async fn scan(&mut self) {
+        let scan = Scan::new().caching(self.rng.u32(1..8));
+        let mut scanner = self.table.scan(scan).unwrap();
+        let mut keys = Vec::new();
+        loop {
+            match scanner.next().await {
+                Ok(Some(row)) => {
+                    let key = String::from_utf8_lossy(row.key()).into_owned();
+                    if key == self.row {
+                        self.check(decode(row.value(FAMILY, "n").unwrap()));
+                    }
+                    keys.push(key);
+                }
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        let mut wanted = vec![COUNTER.to_owned(), REGISTER.to_owned()];
+        wanted.extend((0..STILL).map(|still| format!("still{still:02}")));
+        wanted.extend((0..TASKS).map(|task| format!("t{task}")));
+        assert_eq!(keys, wanted, "a scan");
+    }
+}

@@ -1,0 +1,226 @@
+//! Transactions that move money between the accounts of a partition, with and without records.
+//!
+//! Each adds one to a mark of its own, so the marks count how often it was applied, which the sum of
+//! the accounts does not show.
+
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+
+use fastrand::Rng;
+use hbase_fake::sim::World;
+use hbase_txn::{
+    Condition, Get, Increment, Outcome, PartitionedTable, Put, Scan, Settled, TransactionId,
+};
+use tokio::{
+    task::LocalSet,
+    time::{sleep, timeout},
+};
+
+use crate::bench::{FAMILY, connect, create_table};
+
+const PARTITIONS: [&str; 3] = ["p00", "p01", "q00"];
+const ACCOUNTS: u8 = 4;
+const TASKS: usize = 6;
+const TRANSACTIONS: usize = 8;
+
+/// What a client was told about a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Applied,
+    NotApplied,
+    Nothing,
+}
+
+struct Bench {
+    tables: [PartitionedTable; 2],
+    told: RefCell<BTreeMap<String, Vec<Told>>>,
+    deadline: Duration,
+}
+
+pub(crate) async fn scenario(world: World) {
+    let mut rng = world.rng(0);
+    let plain = world.connect(world.hbase().config(), 0).await.unwrap();
+    let table = create_table(&plain, "transfers", &["p01", "q"], |descriptor| descriptor).await;
+    for partition in PARTITIONS {
+        let mut transaction = table.transaction(partition);
+        for account in 0..ACCOUNTS {
+            transaction = transaction.put(Put::new(account_row(partition, account)).cell(FAMILY, "q", 0_i64));
+        }
+        transaction.commit().await.into_result().unwrap();
+    }
+    let mut tables = Vec::new();
+    let deadline = Duration::from_millis(rng.u64(400..4_000));
+    for _ in 0..2 {
+        let connection = connect(&world, &mut rng).await;
+        let table = PartitionedTable::open(&connection, table.name().clone()).await.unwrap();
+        tables.push(table.with_operation_timeout(deadline));
+    }
+    let bench = Rc::new(Bench {
+        tables: tables.try_into().unwrap(),
+        told: RefCell::default(),
+        deadline,
+    });
+    world.begin_faults();
+    let tasks = LocalSet::new();
+    for task in 0..TASKS {
+        tasks.spawn_local(Rc::clone(&bench).transfer(task, world.rng(1 + task as u64)));
+    }
+    tasks.await;
+    world.end_faults().await;
+    bench.check(&table).await;
+}
+
+impl Bench {
+    async fn transfer(self: Rc<Self>, task: usize, mut rng: Rng) {
+        for number in 0..TRANSACTIONS {
+            let name = format!("t{task}-{number}");
+            let partition = *rng.choice(&PARTITIONS).unwrap();
+            let gate = format!("{partition}gate");
+            let from = rng.u8(..ACCOUNTS);
+            let to = (from + rng.u8(1..ACCOUNTS)) % ACCOUNTS;
+            let amount = rng.i64(1..100);
+            let (table, other) = match rng.bool() {
+                true => (&self.tables[0], &self.tables[1]),
+                false => (&self.tables[1], &self.tables[0]),
+            };
+            let (conditional, sets_gate) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
+            let opens = rng.bool();
+            let recording = rng.u8(..3);
+            let id = TransactionId::new(name.clone()).unwrap();
+            let transaction = |table: &PartitionedTable| {
+                let mut transaction = table.transaction(partition);
+                for (account, amount) in [(from, -amount), (to, amount)] {
+                    let row = account_row(partition, account);
+                    transaction = transaction.increment(Increment::new(row).column(FAMILY, "q", amount));
+                }
+                let mark = Increment::new(format!("{partition}m{name}")).column(FAMILY, "q", 1);
+                transaction = transaction.increment(mark);
+                if sets_gate {
+                    let state = if opens { "open" } else { "shut" };
+                    transaction = transaction.put(Put::new(gate.clone()).cell(FAMILY, "q", state));
+                } else if conditional {
+                    transaction =
+                        transaction.condition(Condition::equal(gate.clone(), FAMILY, "q", "open"));
+                }
+                match recording {
+                    0 => transaction,
+                    1 => transaction.recorded(),
+                    _ => transaction.id(id.clone()),
+                }
+            };
+            let patience = match rng.u8(..10) {
+                0 => Duration::from_micros(rng.u64(..30_000)),
+                _ => 2 * self.deadline,
+            };
+            let told = match timeout(patience, transaction(table).commit()).await {
+                Ok(outcome) => self.learn(other, partition, outcome, rng.bool()).await,
+                Err(_) => {
+                    assert!(patience < self.deadline, "{name} does not end");
+                    match recording {
+                        2 => settle(other, partition, &id).await,
+                        _ => Told::Nothing,
+                    }
+                }
+            };
+            let mut all = vec![told];
+            // The same transaction again, by another client: its record answers.
+            if recording == 2 && rng.u8(..3) == 0 {
+                let outcome = transaction(other).commit().await;
+                all.push(self.learn(table, partition, outcome, rng.bool()).await);
+            }
+            self.told.borrow_mut().insert(format!("{partition}m{name}"), all);
+        }
+    }
+
+    async fn learn(
+        &self,
+        other: &PartitionedTable,
+        partition: &str,
+        outcome: Outcome,
+        by_another: bool,
+    ) -> Told {
+        let unsettled = match outcome {
+            Outcome::Committed(_) => return Told::Applied,
+            Outcome::Unknown(unsettled) => unsettled,
+            outcome => {
+                assert!(outcome.is_not_applied(), "{outcome}");
+                return Told::NotApplied;
+            }
+        };
+        let Some(id) = unsettled.id().cloned() else {
+            return Told::Nothing;
+        };
+        if by_another {
+            return settle(other, partition, &id).await;
+        }
+        loop {
+            match unsettled.settle().await {
+                Ok(settled) => return said(settled),
+                Err(error) => assert!(error.is_outcome_unknown(), "{error}"),
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn check(&self, table: &PartitionedTable) {
+        for partition in PARTITIONS {
+            let mut sum = 0;
+            for account in 0..ACCOUNTS {
+                let get = Get::new(account_row(partition, account));
+                let row = table.table().get(get).await.unwrap().unwrap();
+                sum += number(row.value(FAMILY, "q").unwrap());
+            }
+            assert_eq!(sum, 0, "{partition} does not add up");
+            let mut applied = BTreeMap::new();
+            let marks = Scan::prefix(format!("{partition}m")).family(FAMILY);
+            let mut scanner = table.table().scan(marks).unwrap();
+            while let Some(row) = scanner.next().await.unwrap() {
+                let name = String::from_utf8_lossy(row.key()).into_owned();
+                applied.insert(name, number(row.value(FAMILY, "q").unwrap()));
+            }
+            for (name, told) in &*self.told.borrow() {
+                if !name.starts_with(partition) {
+                    continue;
+                }
+                let times = applied.remove(name).unwrap_or(0);
+                // Attempts of one id are one transaction; one that was not applied may be followed
+                // by one that was.
+                let claims = told.iter().filter(|told| **told == Told::Applied).count();
+                let last = told.last().unwrap();
+                let right = match times {
+                    0 => claims == 0,
+                    1 => claims > 0 || told.contains(&Told::Nothing),
+                    _ => false,
+                };
+                assert!(right && (times == 0 || *last != Told::NotApplied),
+                    "{name} was applied {times} times, and its clients were told {told:?}");
+            }
+            assert!(applied.is_empty(), "nobody has sent {applied:?}");
+        }
+    }
+}
+
+async fn settle(table: &PartitionedTable, partition: &str, id: &TransactionId) -> Told {
+    loop {
+        match table.settle(partition, id).await {
+            Ok(settled) => return said(settled),
+            Err(error) => assert!(error.is_outcome_unknown(), "{error}"),
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn said(settled: Settled) -> Told {
+    match settled {
+        Settled::Committed => Told::Applied,
+        Settled::NotApplied => Told::NotApplied,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn account_row(partition: &str, account: u8) -> String {
+    format!("{partition}a{account}")
+}
+
+fn number(value: &[u8]) -> i64 {
+    i64::from_be_bytes(value.try_into().unwrap())
+}
