@@ -232,7 +232,7 @@ impl Call {
 
     /// Returns whether the call is selected. `earlier` counts the calls that match apart from
     /// [`nth`](Self::nth), and is updated.
-    pub(super) fn selects(&self, call: &ReceivedCall, earlier: &mut u64) -> bool {
+    pub(in crate::network) fn selects(&self, call: &ReceivedCall, earlier: &mut u64) -> bool {
         let matches = self.method.is_none_or(|method| method == call.method)
             && self
                 .table
