@@ -10,15 +10,21 @@
 //! | `updates` | updates are serialisable |
 //! | `transfers` | an outcome is what happened, and a record says it to everybody |
 //! | `holds` | locks have one holder |
+//! | `coordination` | permits, readers and leaders |
+//! | `latches` | counts and arrivals |
+//! | `rows` | single rows of a plain table |
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bench;
+mod coordination;
 mod holds;
 #[path = "../holds/mod.rs"]
 mod holds_checker;
 #[path = "../serialisability/mod.rs"]
 mod serialisability;
+mod latches;
+mod rows;
 mod transfers;
 mod updates;
 
@@ -37,4 +43,19 @@ fn outcomes_are_what_happened() {
 #[test]
 fn locks_have_one_holder() {
     Simulation::from_env("locks").run(holds::scenario);
+}
+
+#[test]
+fn permits_readers_and_leaders_stay_within_their_limits() {
+    Simulation::from_env("coordination").run(coordination::scenario);
+}
+
+#[test]
+fn latches_count_each_call_once() {
+    Simulation::from_env("latches").run(latches::scenario);
+}
+
+#[test]
+fn single_rows_are_read_as_they_were_written() {
+    Simulation::from_env("rows").run(rows::scenario);
 }

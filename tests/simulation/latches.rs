@@ -1,0 +1,144 @@
+//! Latches that several workers count down and arrive at, and that others wait for.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+    time::Duration,
+};
+
+use fastrand::Rng;
+use hbase_fake::sim::World;
+use hbase_txn::{
+    Connection, Level,
+    latch::{Latch, LatchManager, LatchManagerOptions, LatchState, LatchTableOptions, WaitOutcome},
+};
+use tokio::{
+    task::LocalSet,
+    time::{sleep, timeout},
+};
+
+use crate::bench::connect;
+
+/// Much longer than any run.
+const LIFE: Duration = Duration::from_secs(24 * 3_600);
+const WORKERS: usize = 4;
+const CALLS: usize = 6;
+const COUNT: u64 = 100;
+/// The count after all have arrived. A participant that counts twice lowers it.
+const SPARE: u64 = 7;
+/// Half of the participants; the others arrive by name while all workers do so.
+const PARTICIPANTS: usize = 6;
+
+#[derive(Default)]
+struct Tally {
+    /// The sum of the certain count-downs, and of those that are unknown.
+    done: Cell<u64>,
+    unknown: Cell<u64>,
+    /// How often each participant was told that it counted.
+    arrived: RefCell<BTreeMap<usize, usize>>,
+}
+
+struct Worker {
+    counting: Latch,
+    arriving: Latch,
+    closing: Latch,
+    tally: Rc<Tally>,
+    rng: Rng,
+}
+
+pub(crate) async fn scenario(world: World) {
+    let mut rng = world.rng(0);
+    let plain = world.connect(world.hbase().config(), 0).await.unwrap();
+    let options = LatchTableOptions::new("latches").unwrap().regions(2);
+    options.create(&plain.admin()).await.unwrap();
+    let here = open(&plain).await;
+    let [counting, arriving, closing] = ["c", "a", "z"].map(|id| here.latch(Level::Dc, id).unwrap());
+    counting.init(COUNT, LIFE).await.unwrap();
+    arriving.init(SPARE + PARTICIPANTS as u64, LIFE).await.unwrap();
+    closing.init(WORKERS as u64, LIFE).await.unwrap();
+    let tally = Rc::new(Tally::default());
+    let tasks = LocalSet::new();
+    for number in 0..WORKERS {
+        let connection = connect(&world, &mut rng).await;
+        let latches = open(&connection).await;
+        let latch = |id| latches.latch(Level::Dc, id).unwrap();
+        let worker = Worker {
+            counting: latch("c"),
+            arriving: latch("a"),
+            closing: latch("z"),
+            tally: Rc::clone(&tally),
+            rng: world.rng(1 + number as u64),
+        };
+        tasks.spawn_local(worker.run(format!("worker{number}")));
+    }
+    let waiter = closing.clone();
+    let waited = tasks.spawn_local(async move { waiter.wait(LIFE).await });
+    world.begin_faults();
+    tasks.await;
+    world.end_faults().await;
+    assert_eq!(waited.await.unwrap().unwrap(), WaitOutcome::Reached);
+    let left = counting.show().await.unwrap().count.unwrap();
+    let (done, unknown) = (tally.done.get(), tally.unknown.get());
+    assert!(
+        (COUNT - done - unknown..=COUNT - done).contains(&left),
+        "{left} of {COUNT} are left; {done} were counted down for certain and {unknown} perhaps"
+    );
+    let info = arriving.show().await.unwrap();
+    let arrived = tally.arrived.borrow();
+    let missing = PARTICIPANTS - arrived.len();
+    assert_eq!(info.state, LatchState::Open);
+    assert_eq!(info.count, Some(SPARE + missing as u64), "arrived are {arrived:?}");
+    assert!(arrived.values().all(|counted| *counted <= 1), "somebody counted twice: {arrived:?}");
+}
+
+async fn open(connection: &Connection) -> LatchManager {
+    LatchManagerOptions::new("simulation", "fra").open(connection, "latches").await.unwrap()
+}
+
+impl Worker {
+    async fn run(mut self, name: String) {
+        for _ in 0..CALLS {
+            match self.rng.bool() {
+                true => self.count_down().await,
+                false => self.arrive().await,
+            }
+        }
+        while let Err(error) = self.closing.arrive(&name).await {
+            assert!(error.is_retryable() || error.is_outcome_unknown() || error.to_string().contains("time"), "{error}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn count_down(&mut self) {
+        let patience = match self.rng.u8(..8) {
+            0 => Duration::from_micros(self.rng.u64(..50_000)),
+            _ => Duration::from_secs(180),
+        };
+        let by = self.rng.u64(1..3);
+        let count = match timeout(patience, self.counting.count_down(by)).await {
+            Ok(Ok(_)) => &self.tally.done,
+            Ok(Err(error)) if !error.is_outcome_unknown() => return,
+            Ok(Err(_)) => &self.tally.unknown,
+            Err(_) => {
+                assert!(patience < Duration::from_secs(1), "a count-down does not end");
+                &self.tally.unknown
+            }
+        };
+        count.set(count.get() + by);
+    }
+
+    async fn arrive(&mut self) {
+        let number = self.rng.usize(..PARTICIPANTS);
+        loop {
+            match self.arriving.arrive(&format!("p{number}")).await {
+                Ok(counted) => {
+                    let mut arrived = self.tally.arrived.borrow_mut();
+                    *arrived.entry(number).or_default() += usize::from(counted.counted);
+                    return;
+                }
+                Err(_) => sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+}
