@@ -145,7 +145,9 @@ impl Contender for PermitRequest {
         let permits = self.semaphore.permits();
         let held = seen.map_or(0, taken);
         let count = self.count;
-        match seen.and_then(|seen| seen.held.values().next()) {
+        let now = self.semaphore.row().wall_clock();
+        let holder = seen.and_then(|seen| seen.held.values().next());
+        match holder.map(|holder| holder.at(now)) {
             Some(holder) if permits == 1 => format!("the permit is not available: it is held by {holder}"),
             Some(holder) => format!(
                 "{count} of {permits} permits are not available: {held} are held, one of them by {holder}"

@@ -287,6 +287,7 @@ impl Contender for ReadWriteRequest {
         });
         match holder {
             Some((kind, holder)) => {
+                let holder = holder.at(self.row.wall_clock());
                 format!("the lock is not available for {deed}: there is {kind}, {holder}")
             }
             None => format!("the lock was not available for {deed} when it was tried, and is free again"),

@@ -173,13 +173,15 @@ impl Semaphore {
         let seen = self.read().await?;
         let permits = self.note(&seen).map_err(|error| self.in_context(error))?;
         let available = permits.saturating_sub(taken(&seen));
-        let mut holders: HashMap<Option<LockToken>, PermitHolder> = HashMap::new();
+        let mut places: HashMap<Option<LockToken>, usize> = HashMap::new();
+        let mut holders: Vec<PermitHolder> = Vec::new();
         for holder in seen.held.into_values() {
-            let same = holders.entry(holder.token);
-            let same = same.or_insert_with(|| PermitHolder { permits: 0, holder });
-            same.permits += 1;
+            let place = *places.entry(holder.token).or_insert(holders.len());
+            if place == holders.len() {
+                holders.push(PermitHolder { permits: 0, holder });
+            }
+            holders[place].permits += 1;
         }
-        let mut holders: Vec<PermitHolder> = holders.into_values().collect();
         holders.sort_by_key(|held| (held.holder.since, held.permits));
         Ok(SemaphoreInfo {
             key: self.key().to_owned(),

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// read. Two farms that share a table share its `Xdc` locks and latches. Two tables that HBase
 /// replicates to each other share nothing, because replication is asynchronous: no lock can be
 /// exclusive across it, and concurrent increments of one column on both sides are not added up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
     /// One farm: its locks, or its own count of a latch.
     #[default]

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{
     layout::Cells,
     location::{LatchChangeOutcome, LatchLocation},
-    note::ChangeId,
+    note::NewChange,
     observation::{Count, LatchObservation, Participants},
     plan::{self, LatchOperation, Leaves, Plan, Step},
     state::LatchCount,
@@ -39,7 +39,7 @@ impl LatchLocation {
     /// the calls. If the outcome is unknown, the change may have been applied.
     pub(super) async fn change(&self, operation: &LatchOperation, deadline: Instant) -> Result<LatchCount> {
         let participants = operation.participants();
-        let change = ChangeId::unique();
+        let change = NewChange::new(self.table.connection().environment());
         let mut pauses = Pauses::after_conflicts();
         let mut lost = None;
         let mut observation = self.read(participants, deadline).await?;
@@ -225,6 +225,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::latch::note::new_change;
     use crate::latch::{note::Note, observation::ObservedCell};
 
     const BEGAN: u64 = 1_000;
@@ -258,22 +259,20 @@ mod tests {
     }
 
     fn plan_of(cells: &Cells, operation: &LatchOperation, base: &LatchObservation) -> Plan {
-        plan::plan(cells, operation, ChangeId::unique(), base)
-            .unwrap()
-            .unwrap()
+        plan::plan(cells, operation, new_change(), base).unwrap().unwrap()
     }
 
     #[test]
     fn a_count_whose_answer_was_lost_is_judged_by_the_note() {
         let cells = cells(true);
-        let note = Note::first(ChangeId::unique());
+        let note = Note::first(new_change());
         let base = observation(&[count(BEGAN, 3)], Some(&note));
         let plan = plan_of(&cells, &LatchOperation::CountDown(1), &base);
         let judged =
             |counts: &[Count], note: Option<&Note>| judge(&cells, &plan, &base, &observation(counts, note));
         assert_eq!(judged(&base.counts, Some(&note)), Verdict::Open);
         let mine = note.next(plan.change, 0);
-        let other = note.next(ChangeId::unique(), 0);
+        let other = note.next(new_change().id, 0);
         assert_eq!(judged(&[count(BEGAN, 2)], Some(&mine)), Verdict::Applied);
         assert_eq!(judged(&[count(BEGAN, 2)], Some(&other)), Verdict::NotApplied);
         // A Java client has counted since.
@@ -285,16 +284,16 @@ mod tests {
         );
         // The latch has ended since: it expired, or was deleted.
         assert_eq!(judged(&[], Some(&mine)), Verdict::Applied);
-        let deleted = mine.next(ChangeId::unique(), 0).of_deleted();
+        let deleted = mine.next(new_change().id, 0).of_deleted();
         assert_eq!(judged(&[], Some(&deleted)), Verdict::Applied);
         assert_eq!(judged(&[], Some(&other)), Verdict::NotApplied);
         // Too many other changes, an unrelated note, and no note.
         let mut many = mine;
         for _ in 0..20 {
-            many = many.next(ChangeId::unique(), 0);
+            many = many.next(new_change().id, 0);
         }
         assert_eq!(judged(&[count(BEGAN, 1)], Some(&many)), Verdict::Unknown);
-        let new = Note::first(ChangeId::unique());
+        let new = Note::first(new_change());
         assert_eq!(judged(&[count(BEGAN, 1)], Some(&new)), Verdict::Unknown);
         assert_eq!(judged(&base.counts, None), Verdict::Unknown);
     }
@@ -337,9 +336,9 @@ mod tests {
         let made = begun.next(plan.change, 0);
         assert_eq!(judged(&[count(BEGAN, 3)], Some(&made)), Verdict::Applied);
         assert_eq!(judged(&[], Some(&made)), Verdict::Unknown, "hidden, or over");
-        let other = begun.next(ChangeId::unique(), 0);
+        let other = begun.next(new_change().id, 0);
         assert_eq!(judged(&[count(BEGAN, 3)], Some(&other)), Verdict::NotApplied);
-        let stranger = Note::first(ChangeId::unique());
+        let stranger = Note::first(new_change());
         assert_eq!(judged(&[count(BEGAN, 3)], Some(&stranger)), Verdict::Unknown);
         // A latch that existed before and has expired is continued from its note.
         let base = observation(&[], Some(&stranger));

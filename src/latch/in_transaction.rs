@@ -9,7 +9,7 @@ use hbase_client::{Comparator, Comparison, Condition, Filter, TableName, low_lev
 use super::{
     handle::Latch,
     layout::PARTITION_FAMILY,
-    note::ChangeId,
+    note::NewChange,
     plan::{self, LatchOperation},
 };
 use crate::{
@@ -184,7 +184,12 @@ impl Counting {
             );
         }
         let seen = plan::as_seen(cells, &observation);
-        match plan::plan(cells, &self.operation, ChangeId::unique(), &observation) {
+        match plan::plan(
+            cells,
+            &self.operation,
+            NewChange::new(location.table.connection().environment()),
+            &observation,
+        ) {
             Ok(Some(plan)) => {
                 // Only the creation of a latch has more than one step.
                 let step = plan.steps.into_iter().next_back();

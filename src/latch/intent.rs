@@ -8,11 +8,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hbase_client::low_level::timestamp_after;
+use hbase_client::{Environment, low_level::timestamp_after};
 
 use super::{
     layout::Cells,
-    note::{ChangeId, Ends, Note},
+    note::{ChangeId, Ends, NewChange, Note},
     observation::{Count, LatchObservation},
     pending::{Pending, Resolution},
     plan::{self, KNOWN_AFTER, LatchOperation, Tally},
@@ -61,7 +61,7 @@ pub(crate) enum Verdict {
 pub(crate) fn intend(
     cells: &Cells,
     operation: &LatchOperation,
-    change: ChangeId,
+    change: NewChange<'_>,
     observation: &LatchObservation,
 ) -> Result<Intent> {
     check_leftover(cells, observation)?;
@@ -99,7 +99,10 @@ pub(crate) fn intend(
         value,
         ttl,
     };
-    let next = note.next(change, 0).ending(Ends::At(ends)).with_pending(pending);
+    let next = note
+        .next(change.id, 0)
+        .ending(Ends::At(ends))
+        .with_pending(pending);
     let rest = Duration::from_millis(ends.saturating_sub(seen.timestamp));
     Ok(Intent {
         expected: Some(seen.value.clone()),
@@ -109,13 +112,13 @@ pub(crate) fn intend(
         ends: Some(ends),
         planned_on: Some(seen.timestamp),
         note: next,
-        change,
+        change: change.id,
     })
 }
 
 /// Returns the note of a deleted latch. `None` if the note says so already, or if there is nothing
 /// to delete.
-pub(crate) fn intend_to_delete(change: ChangeId, observation: &LatchObservation) -> Option<Intent> {
+pub(crate) fn intend_to_delete(change: NewChange<'_>, observation: &LatchObservation) -> Option<Intent> {
     let (note, rest) = match &observation.note {
         Some((note, _)) if note.deleted => return None,
         Some((note, seen)) => {
@@ -123,7 +126,7 @@ pub(crate) fn intend_to_delete(change: ChangeId, observation: &LatchObservation)
                 Ends::At(ends) => ends,
                 Ends::In(_) | Ends::Unknown => seen.timestamp,
             };
-            (note.next(change, 0), ends.saturating_sub(seen.timestamp))
+            (note.next(change.id, 0), ends.saturating_sub(seen.timestamp))
         }
         None if observation.counts.is_empty() => return None,
         None => (Note::first(change), 0),
@@ -137,13 +140,13 @@ pub(crate) fn intend_to_delete(change: ChangeId, observation: &LatchObservation)
         ends: None,
         planned_on: None,
         note,
-        change,
+        change: change.id,
     })
 }
 
 /// Returns the note of a latch whose first count is written, which records that the latch existed.
 /// `None` if another client has noted it.
-pub(crate) fn begun(observation: &LatchObservation) -> Option<Intent> {
+pub(crate) fn begun(environment: &dyn Environment, observation: &LatchObservation) -> Option<Intent> {
     let (note, seen) = observation.note.as_ref()?;
     let pending = note.pending.as_ref()?;
     let is_begun = pending.at.is_none() && observation.resolution() == Some(Resolution::Landed);
@@ -155,7 +158,7 @@ pub(crate) fn begun(observation: &LatchObservation) -> Option<Intent> {
         left: 0,
         ends: None,
         planned_on: None,
-        change: ChangeId::unique(),
+        change: ChangeId::unique(environment),
         note,
     })
 }
@@ -165,7 +168,7 @@ impl Intent {
         cells: &Cells,
         count: i64,
         ttl: Duration,
-        change: ChangeId,
+        change: NewChange<'_>,
         observation: &LatchObservation,
     ) -> Self {
         let note = match &observation.note {
@@ -174,8 +177,8 @@ impl Intent {
             Some((note, seen)) if observation.waiting().is_some() => note
                 .clone()
                 .read(seen.timestamp, Some(Resolution::Void))
-                .of_next_latch(change),
-            Some((note, _)) => note.of_next_latch(change),
+                .of_next_latch(change.id),
+            Some((note, _)) => note.of_next_latch(change.id),
             None => Note::first(change),
         };
         let life = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
@@ -196,7 +199,7 @@ impl Intent {
             ends: None,
             planned_on: None,
             note,
-            change,
+            change: change.id,
         }
     }
 
@@ -310,7 +313,10 @@ fn expected(observation: &LatchObservation) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use hbase_client::SystemEnvironment;
+
     use super::*;
+    use crate::latch::note::new_change;
     use crate::{error::ClientErrorKind, latch::observation::ObservedCell};
     use hbase_client::low_level::LATEST_TIMESTAMP;
 
@@ -352,14 +358,14 @@ mod tests {
     }
 
     fn live() -> Note {
-        Note::first(ChangeId::unique()).ending(Ends::At(ENDS))
+        Note::first(new_change()).ending(Ends::At(ENDS))
     }
 
     #[test]
     fn count_is_planned_without_other_changes_and_keeps_the_end() {
         let note = live();
         let base = observation(Some((BEGAN, 3)), Some((BEGAN, &note)));
-        let intent = intend(&cells(), &LatchOperation::CountDown(1), ChangeId::unique(), &base).unwrap();
+        let intent = intend(&cells(), &LatchOperation::CountDown(1), new_change(), &base).unwrap();
         let pending = intent.note.pending.clone().unwrap();
         assert_eq!((pending.base, pending.at), (Some(BEGAN), Some(BEGAN + 1)));
         assert_eq!((pending.value, intent.left), (2, 2));
@@ -370,10 +376,10 @@ mod tests {
 
     #[test]
     fn count_at_the_end_of_time_is_not_counted_over() {
-        let note = Note::first(ChangeId::unique()).ending(Ends::At(u64::MAX));
+        let note = Note::first(new_change()).ending(Ends::At(u64::MAX));
         let counted = |timestamp| {
             let late = observation(Some((timestamp, 3)), Some((BEGAN, &note)));
-            intend(&cells(), &LatchOperation::CountDown(1), ChangeId::unique(), &late).unwrap_err()
+            intend(&cells(), &LatchOperation::CountDown(1), new_change(), &late).unwrap_err()
         };
         for timestamp in [LATEST_TIMESTAMP - 1, u64::MAX - 1] {
             assert_eq!(counted(timestamp).kind(), ClientErrorKind::InvalidInput);
@@ -386,7 +392,7 @@ mod tests {
     fn a_change_is_judged_by_its_note_and_by_its_count() {
         let note = live();
         let base = observation(Some((BEGAN, 3)), Some((BEGAN, &note)));
-        let intent = intend(&cells(), &LatchOperation::CountDown(1), ChangeId::unique(), &base).unwrap();
+        let intent = intend(&cells(), &LatchOperation::CountDown(1), new_change(), &base).unwrap();
         let mine = &intent.note;
         let judged = |count, note: &Note| intent.judge(&observation(count, Some((NOTED, note))));
         assert_eq!(intent.judge(&base), Verdict::Open);
@@ -400,12 +406,12 @@ mod tests {
         let early = observation(Some((BEGAN, 3)), Some((BEGAN + 1, mine)));
         assert_eq!(intent.judge(&early), Verdict::NotApplied);
         // Other clients made further changes.
-        let other = note.next(ChangeId::unique(), 0);
+        let other = note.next(new_change().id, 0);
         assert_eq!(judged(Some((BEGAN, 2)), &other), Verdict::NotApplied);
-        let after = mine.clone().settled().next(ChangeId::unique(), 0);
+        let after = mine.clone().settled().next(new_change().id, 0);
         assert_eq!(judged(Some((BEGAN + 2, 1)), &after), Verdict::Applied);
         let in_doubt = mine.clone().read(NOTED, Some(Resolution::Doubtful));
-        let after = in_doubt.next(ChangeId::unique(), 0);
+        let after = in_doubt.next(new_change().id, 0);
         assert_eq!(judged(Some((BEGAN + 2, 1)), &after), Verdict::Unknown);
     }
 
@@ -416,31 +422,31 @@ mod tests {
             ttl: Duration::from_secs(60),
         };
         let nothing = observation(None, None);
-        let intent = intend(&cells(), &operation, ChangeId::unique(), &nothing).unwrap();
+        let intent = intend(&cells(), &operation, new_change(), &nothing).unwrap();
         let judged = |count, note: &Note| intent.judge(&observation(count, Some((NOTED, note))));
         assert_eq!(intent.judge(&nothing), Verdict::Open);
         assert_eq!(judged(None, &intent.note), Verdict::Noted);
         assert_eq!(judged(Some((NOTED, 4)), &intent.note), Verdict::Applied);
-        let theirs = Note::first(ChangeId::unique());
+        let theirs = Note::first(new_change());
         assert_eq!(judged(Some((NOTED, 4)), &theirs), Verdict::NotApplied);
         // Until its count is written, the latch does not exist; then its existence is noted.
         let waiting = observation(None, Some((NOTED, &intent.note)));
         assert_eq!(waiting.state(Level::Dc).unwrap(), LatchState::Absent);
-        assert!(begun(&waiting).is_none());
+        assert!(begun(&SystemEnvironment, &waiting).is_none());
         let there = observation(Some((NOTED, 4)), Some((NOTED, &intent.note)));
-        let noted = begun(&there).unwrap();
+        let noted = begun(&SystemEnvironment, &there).unwrap();
         let after = observation(None, Some((NOTED, &noted.note)));
         assert_eq!(after.state(Level::Dc).unwrap(), LatchState::Expired);
         assert_eq!(there.counts[0].seen.expires, Some(NOTED + 60_000));
         // If another latch was begun over it, it is unknown whether it existed in between.
-        let next = intend(&cells(), &operation, ChangeId::unique(), &waiting).unwrap();
+        let next = intend(&cells(), &operation, new_change(), &waiting).unwrap();
         assert_eq!(judged(Some((NOTED + 9, 4)), &next.note), Verdict::Unknown);
     }
 
     #[test]
     fn count_needs_a_noted_end_and_never_falls_below_zero() {
         let refused = |operation: &LatchOperation, observation: &LatchObservation| {
-            intend(&cells(), operation, ChangeId::unique(), observation)
+            intend(&cells(), operation, new_change(), observation)
                 .unwrap_err()
                 .kind()
         };

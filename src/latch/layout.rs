@@ -31,7 +31,7 @@ const NOTE: u8 = b'n';
 const ARRIVED: u8 = b'a';
 
 /// The cells of a latch in its row.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cells {
     pub(crate) row: Bytes,
     pub(crate) level: Level,

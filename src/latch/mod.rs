@@ -95,7 +95,7 @@ pub(crate) use {
     intent::{Intent, Verdict, begun, check_leftover, intend, intend_to_delete},
     layout::Cells,
     name::check_farm,
-    note::ChangeId,
+    note::NewChange,
     observation::{LatchObservation, Participants},
     plan::{LatchOperation, encode, gone},
     watch::{Extent, PollResult, Source, Watch},

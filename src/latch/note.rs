@@ -5,6 +5,7 @@
 //! while a read shows which changes were applied.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use hbase_client::Environment;
 
 use super::pending::{Pending, Resolution};
 use crate::random;
@@ -23,14 +24,31 @@ pub(super) const REMEMBERED: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChangeId(u64);
 
+/// A change that is about to be planned: its id, and the environment that draws the first sequence
+/// number of a note that it creates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewChange<'a> {
+    pub(crate) id: ChangeId,
+    pub(super) environment: &'a dyn Environment,
+}
+
+impl<'a> NewChange<'a> {
+    pub(crate) fn new(environment: &'a dyn Environment) -> Self {
+        Self {
+            id: ChangeId::unique(environment),
+            environment,
+        }
+    }
+}
+
 impl ChangeId {
     /// Replaces a change whose outcome is unknown.
     const DOUBTFUL: Self = Self(0);
     /// Replaces a change that was not applied.
     const VOID: Self = Self(1);
 
-    pub(crate) fn unique() -> Self {
-        Self(random::bits_64().max(2))
+    pub(crate) fn unique(environment: &dyn Environment) -> Self {
+        Self(random::bits_64(environment).max(2))
     }
 }
 
@@ -70,19 +88,19 @@ pub(crate) struct Note {
 
 impl Note {
     /// Returns the first note of a latch, by this change.
-    pub(super) fn first(change: ChangeId) -> Self {
+    pub(super) fn first(change: NewChange<'_>) -> Self {
         Self {
             deleted: false,
-            changes: vec![change],
-            ..Self::of_nothing()
+            changes: vec![change.id],
+            ..Self::of_nothing(change.environment)
         }
     }
 
     /// Returns the note of a row for which nothing was ever noted.
-    pub(super) fn of_nothing() -> Self {
+    pub(super) fn of_nothing(environment: &dyn Environment) -> Self {
         Self {
             deleted: true,
-            sequence: random::bits_64(),
+            sequence: random::bits_64(environment),
             arrived: 0,
             ends: Ends::Unknown,
             pending: None,
@@ -251,6 +269,12 @@ impl Note {
     }
 }
 
+/// Returns a change with the random numbers of the system.
+#[cfg(test)]
+pub(super) fn new_change() -> NewChange<'static> {
+    NewChange::new(&hbase_client::SystemEnvironment)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -259,30 +283,30 @@ mod tests {
 
     #[test]
     fn note_resolves_a_change_while_it_remembers_it() {
-        let mine = ChangeId::unique();
-        let base = Note::first(ChangeId::unique());
+        let mine = new_change().id;
+        let base = Note::first(new_change());
         assert_eq!(base.has(mine, Some(&base)), Some(false));
         let mut with = base.next(mine, 0);
-        let mut without = base.next(ChangeId::unique(), 1);
+        let mut without = base.next(new_change().id, 1);
         for others in 1..REMEMBERED {
             assert_eq!(with.has(mine, Some(&base)), Some(true), "{others}");
             assert_eq!(without.has(mine, Some(&base)), Some(false), "{others}");
-            with = with.next(ChangeId::unique(), 0);
-            without = without.next(ChangeId::unique(), 1);
+            with = with.next(new_change().id, 0);
+            without = without.next(new_change().id, 1);
         }
         assert_eq!(with.has(mine, Some(&base)), Some(true));
-        let forgotten = with.next(ChangeId::unique(), 0);
+        let forgotten = with.next(new_change().id, 0);
         assert_eq!(forgotten.has(mine, Some(&base)), None);
         assert_eq!(without.arrived, 16);
         // Created again: changes that were planned on the earlier note, or on none, are unknown.
-        assert_eq!(Note::first(ChangeId::unique()).has(mine, Some(&base)), None);
+        assert_eq!(Note::first(new_change()).has(mine, Some(&base)), None);
         assert_eq!(base.has(mine, None), None);
     }
 
     #[test]
     fn of_a_change_that_nobody_is_sure_of_nothing_is_told() {
-        let base = Note::first(ChangeId::unique());
-        let mine = ChangeId::unique();
+        let base = Note::first(new_change());
+        let mine = new_change().id;
         for (resolution, counted) in [
             (Resolution::Waiting, Some(true)),
             (Resolution::Landed, Some(true)),
@@ -291,10 +315,10 @@ mod tests {
         ] {
             let seen = base.next(mine, 0).read(7, Some(resolution));
             assert_eq!(seen.has(mine, Some(&base)), counted, "{resolution:?}");
-            let later = seen.next(ChangeId::unique(), 0);
+            let later = seen.next(new_change().id, 0);
             assert_eq!(later.has(mine, Some(&base)), counted, "{resolution:?}");
             // A change that was planned on this note has a known outcome.
-            assert_eq!(later.has(ChangeId::unique(), Some(&seen)), Some(false));
+            assert_eq!(later.has(new_change().id, Some(&seen)), Some(false));
         }
         assert_eq!(base.ending(Ends::In(5)).read(7, None).ends, Ends::At(12));
     }

@@ -23,7 +23,7 @@ use hbase_client::{
 
 use super::{
     layout::Cells,
-    note::{ChangeId, Ends, Note},
+    note::{ChangeId, Ends, NewChange, Note},
     observation::{Count, LatchObservation, ObservedCell, Participants},
     pending::Resolution,
     state::LatchState,
@@ -110,7 +110,7 @@ pub(super) struct Step {
 pub(super) fn plan(
     cells: &Cells,
     operation: &LatchOperation,
-    change: ChangeId,
+    change: NewChange<'_>,
     observation: &LatchObservation,
 ) -> Result<Option<Plan>> {
     if *operation == LatchOperation::Delete {
@@ -159,7 +159,7 @@ pub(super) fn plan(
             mutations,
             condition: as_seen(cells, observation),
         }],
-        change,
+        change: change.id,
         leaves: Leaves::CountFrom(written.timestamp),
         left,
         begun: None,
@@ -302,7 +302,7 @@ fn next_note(
     cells: &Cells,
     column: &Bytes,
     observation: &LatchObservation,
-    change: ChangeId,
+    change: NewChange<'_>,
     operation: &LatchOperation,
     written: Written,
 ) -> Result<Mutation> {
@@ -314,7 +314,7 @@ fn next_note(
                 cells,
                 cells.state.clone(),
                 column,
-                note.next(change, arrivals)
+                note.next(change.id, arrivals)
                     .ending(written.expires.into())
                     .encode(),
                 Duration::ZERO,
@@ -329,7 +329,13 @@ fn next_note(
     }
 }
 
-fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, observation: &LatchObservation) -> Plan {
+fn init(
+    cells: &Cells,
+    count: i64,
+    ttl: Duration,
+    change: NewChange<'_>,
+    observation: &LatchObservation,
+) -> Plan {
     // Cells under a cell with a shorter life would become visible again.
     let forgotten = observation.counts.iter().map(|leftover| forget(cells, leftover));
     let made = Put::new(cells.row.clone())
@@ -346,15 +352,15 @@ fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, observation:
             // A note is written later than the one under it, so the same life is enough to outlive
             // it.
             let known = known.max(life(seen));
-            let note = note.of_next_latch(change).ending(ends);
+            let note = note.of_next_latch(change.id).ending(ends);
             mutations.push(put_note(cells, column, &note, known));
             as_seen(cells, observation)
         }
         // No filter matches a row without cells. A copy that arrives after the end of the latch
         // must find that the latch existed.
         (Some(column), None) => {
-            let nothing = Note::of_nothing();
-            let note = nothing.next(change, 0).ending(ends);
+            let nothing = Note::of_nothing(change.environment);
+            let note = nothing.next(change.id, 0).ending(ends);
             mutations.push(put_note(cells, column, &note, known));
             steps.push(Step {
                 mutations: vec![put_note(cells, column, &nothing, known)],
@@ -368,14 +374,14 @@ fn init(cells: &Cells, count: i64, ttl: Duration, change: ChangeId, observation:
     steps.push(Step { mutations, condition });
     Plan {
         steps,
-        change,
+        change: change.id,
         leaves: Leaves::Count,
         left: count.unsigned_abs(),
         begun,
     }
 }
 
-fn delete(cells: &Cells, change: ChangeId, observation: &LatchObservation) -> Option<Plan> {
+fn delete(cells: &Cells, change: NewChange<'_>, observation: &LatchObservation) -> Option<Plan> {
     let row = || cells.row.clone();
     let counts = observation.counts.iter().map(|count| forget(cells, count));
     let mut mutations: Vec<Mutation> = counts.collect();
@@ -389,7 +395,7 @@ fn delete(cells: &Cells, change: ChangeId, observation: &LatchObservation) -> Op
                     cells.state.clone(),
                     column.clone(),
                     seen.timestamp,
-                    note.next(change, 0).of_deleted().encode(),
+                    note.next(change.id, 0).of_deleted().encode(),
                 )
                 .ttl(life(seen))
                 .into(),
@@ -410,7 +416,7 @@ fn delete(cells: &Cells, change: ChangeId, observation: &LatchObservation) -> Op
             mutations,
             condition: as_seen(cells, observation),
         }],
-        change,
+        change: change.id,
         leaves: Leaves::Nothing,
         left: 0,
         begun: None,

@@ -28,7 +28,7 @@ const LATEST_ARRIVAL: Duration = Duration::from_secs(120);
 /// Releases a hold, with retries until its lease expires.
 pub(super) async fn vacate(location: &LockLocation, claim: &LockClaim) {
     let mut pauses = Pauses::after_lost_answers();
-    while !claim.is_over() {
+    while !claim.is_over(location.now()) {
         match location.vacate(claim, location.table.deadline()).await {
             Ok(_) => return,
             Err(error) => tracing::debug!(%error, "could not give a lock back"),

@@ -105,7 +105,10 @@ async fn send(
     read_after: Option<Get>,
     deadline: Instant,
 ) -> Result<(Vec<Settled>, Option<Row>)> {
-    let since = Moment::now();
+    let sent: Vec<Moment> = attempts
+        .iter()
+        .map(|(attempt, _)| attempt.location.now())
+        .collect();
     let locations: Vec<_> = attempts.iter().map(|(attempt, _)| &attempt.location).collect();
     let actions = attempts
         .iter()
@@ -128,7 +131,7 @@ async fn send(
         outcome.after.into_iter(),
         outcome.processed.into_iter(),
     );
-    let settled = attempts.iter().map(|(attempt, _)| {
+    let settled = attempts.iter().zip(sent).map(|((attempt, _), since)| {
         let rows = attempt.location.rows.rows.len();
         let answer = Answer {
             before: before.by_ref().take(rows).collect(),
@@ -336,7 +339,7 @@ fn deepest(row_leases: &[RowLease], before: &[RowState]) -> Option<Millis> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hbase_client::{Cell, CellKind};
+    use hbase_client::{Cell, CellKind, SystemEnvironment};
 
     fn state(held: &HeldBy) -> RowState {
         let owner = Owner::Held(held.clone()).encode();
@@ -351,7 +354,7 @@ mod tests {
     #[test]
     fn lock_is_won_only_by_the_call_that_took_all_its_rows() {
         let held = HeldBy {
-            token: LockToken::unique(),
+            token: LockToken::unique(&SystemEnvironment),
             renewal: 0,
             ttl: Millis(1_000),
             holder: "holder".into(),
@@ -362,7 +365,8 @@ mod tests {
             after: vec![state(&held); 2],
             processed: processed.into(),
         };
-        let won = |answer: &Answer| LockClaim::won(&held, Moment::now(), &answer.own()).is_some();
+        let won =
+            |answer: &Answer| LockClaim::won(&held, Moment::now(&SystemEnvironment), &answer.own()).is_some();
         let all = answer([true, true]);
         assert!(won(&all) && !all.is_hidden(held.token));
         // A token in a row that the call did not take, on a machine that was restored from the same

@@ -85,8 +85,8 @@ impl LockClaim {
     }
 
     /// Returns whether the longest lease that was sent for it has expired.
-    pub(super) fn is_over(&self) -> bool {
-        self.since.elapsed() >= self.longest.into()
+    pub(super) fn is_over(&self, now: Moment) -> bool {
+        now.since(self.since) >= self.longest.into()
     }
 
     /// Updates the hold from the rows as they were read. Returns false if a row is no longer held.
@@ -168,12 +168,14 @@ pub(crate) fn changed_meanwhile(done: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use hbase_client::SystemEnvironment;
+
     use super::*;
 
     #[test]
     fn renewal_is_shorter_by_a_server_clock_that_is_ahead() {
         const LEASE: Duration = Duration::from_secs(10);
-        let token = LockToken::unique();
+        let token = LockToken::unique(&SystemEnvironment);
         let (acquired, first_fencing) = (1_000_000, 1_000_005);
         let held = HeldBy {
             token,
@@ -188,8 +190,13 @@ mod tests {
             value: held.beginning(),
             held,
         };
-        let mut claim = LockClaim::of(token, vec![row_lease], Moment::now(), first_fencing);
-        let sent = Moment::now();
+        let mut claim = LockClaim::of(
+            token,
+            vec![row_lease],
+            Moment::now(&SystemEnvironment),
+            first_fencing,
+        );
+        let sent = Moment::now(&SystemEnvironment);
         let mut lasts = |fencing: u64| {
             claim.last_fencing = fencing;
             claim.renewed_until(sent, LEASE, first_fencing)

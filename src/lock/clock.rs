@@ -1,10 +1,11 @@
-//! Monotonic clock for leases; keeps counting while the machine is suspended.
+//! The clock of leases: the environment's time since boot, which includes suspended time.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use hbase_client::{Connection, Environment};
 use tokio::time::Instant;
 
-/// A moment on this machine, comparable with others of the same boot.
+/// A moment in the time since boot of one environment.
 ///
 /// A wall clock can be set, and [`Instant`] does not advance on Linux while the machine is
 /// suspended, but a lease does.
@@ -15,9 +16,9 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    pub(crate) fn now() -> Self {
+    pub(crate) fn now(environment: &dyn Environment) -> Self {
         Self {
-            nanoseconds: nanoseconds(now()),
+            nanoseconds: nanoseconds(environment.since_boot()),
         }
     }
 
@@ -33,61 +34,115 @@ impl Moment {
         }
     }
 
-    /// Returns how long ago this was; zero if it is in the future.
-    pub(crate) fn elapsed(self) -> Duration {
-        Self::now().since(self)
-    }
-
-    /// Returns how long it is until then; zero if it has passed.
-    pub(crate) fn left(self) -> Duration {
-        self.since(Self::now())
-    }
-
-    fn since(self, earlier: Self) -> Duration {
+    /// Returns how long this is after `earlier`; zero if it is not.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
         let nanoseconds = self.nanoseconds.saturating_sub(earlier.nanoseconds);
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default())
     }
-
-    /// Returns when a timer for this moment has to fire, unless the machine is suspended until
-    /// then.
-    pub(crate) fn timer(self) -> Instant {
-        Instant::now() + self.left()
-    }
 }
+
+/// The clock of the leases of one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Clock(Arc<dyn Environment>);
 
 /// The maximum duration of a timer. Timers stop while the machine is suspended, so the clock is
 /// checked this often.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
-/// Returns the end of a timer for this moment, or for a part of the time until then.
-pub(super) fn slice(moment: Moment) -> Instant {
-    moment.timer().min(Instant::now() + MAX_SLEEP)
+impl Clock {
+    pub(crate) fn new(environment: Arc<dyn Environment>) -> Self {
+        Self(environment)
+    }
+
+    pub(super) fn of(connection: &Connection) -> Self {
+        Self::new(Arc::clone(connection.environment()))
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment::now(&*self.0)
+    }
+
+    /// Returns how long it is until a moment; zero if it has passed.
+    pub(crate) fn left(&self, moment: Moment) -> Duration {
+        moment.since(self.now())
+    }
+
+    /// Returns whether a moment has been reached.
+    pub(crate) fn has_reached(&self, moment: Moment) -> bool {
+        self.left(moment).is_zero()
+    }
+
+    /// Returns when a timer for a moment has to fire, unless the machine is suspended until then.
+    pub(super) fn timer(&self, moment: Moment) -> Instant {
+        Instant::now() + self.left(moment)
+    }
+
+    /// Returns the end of a timer for a moment, or for a part of the time until then.
+    pub(super) fn slice(&self, moment: Moment) -> Instant {
+        self.timer(moment).min(Instant::now() + MAX_SLEEP)
+    }
 }
 
 fn nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The clock that keeps counting while the machine is suspended.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
-#[cfg(target_vendor = "apple")]
-const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+/// Environments for tests of leases.
+#[cfg(test)]
+pub(super) mod simulated {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        time::{Duration, SystemTime},
+    };
 
-#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-fn now() -> Duration {
-    let time = rustix::time::clock_gettime(CLOCK);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
-    Duration::new(seconds, nanoseconds)
-}
+    use hbase_client::{Environment, SystemEnvironment};
+    use tokio::time::Instant;
 
-/// Elsewhere, the standard library's clock is used. It includes suspended time on some systems
-/// only.
-#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-fn now() -> Duration {
-    static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
-    START.elapsed()
+    use super::Clock;
+
+    /// An environment whose clocks follow tokio's, which a test may pause.
+    #[derive(Debug)]
+    pub(in crate::lock) struct Virtual {
+        start: Instant,
+        readings: AtomicUsize,
+    }
+
+    impl Virtual {
+        pub(in crate::lock) fn start() -> Arc<Self> {
+            Arc::new(Self {
+                start: Instant::now(),
+                readings: AtomicUsize::new(0),
+            })
+        }
+
+        /// Returns how often the clock of leases was read.
+        pub(in crate::lock) fn readings(&self) -> usize {
+            self.readings.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Environment for Virtual {
+        fn since_boot(&self) -> Duration {
+            self.readings.fetch_add(1, Ordering::Relaxed);
+            self.start.elapsed()
+        }
+
+        fn wall_clock(&self) -> SystemTime {
+            SystemTime::UNIX_EPOCH + self.start.elapsed()
+        }
+
+        fn fill_random(&self, bytes: &mut [u8]) {
+            bytes.fill(7);
+        }
+    }
+
+    /// Returns the clock of the system.
+    pub(in crate::lock) fn system_clock() -> Clock {
+        Clock::new(Arc::new(SystemEnvironment))
+    }
 }
 
 #[cfg(test)]
@@ -96,13 +151,28 @@ mod tests {
 
     #[test]
     fn moments_are_in_order_and_never_negative() {
-        let now = Moment::now();
+        let clock = simulated::system_clock();
+        let now = clock.now();
         let later = now.after(Duration::from_secs(60));
         assert!(now < later);
-        assert_eq!(later.elapsed(), Duration::ZERO);
-        assert!(later.left() > Duration::from_secs(59) && now.left() == Duration::ZERO);
-        assert!(Moment::now() >= now);
-        let before_the_start = now.before(Duration::from_secs(365 * 24 * 3_600));
-        assert!(before_the_start.elapsed() >= Duration::from_secs(365 * 24 * 3_600));
+        assert_eq!(now.since(later), Duration::ZERO);
+        assert!(clock.left(later) > Duration::from_secs(59) && clock.has_reached(now));
+        assert!(clock.now() >= now);
+        let year = Duration::from_secs(365 * 24 * 3_600);
+        assert_eq!(now.since(now.before(year)), year);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn timers_follow_the_clock_in_slices() {
+        let clock = Clock::new(simulated::Virtual::start());
+        let start = clock.now();
+        let end = start.after(Duration::from_millis(2_500));
+        let mut wake_ups = 0;
+        while !clock.has_reached(end) {
+            tokio::time::sleep_until(clock.slice(end)).await;
+            wake_ups += 1;
+        }
+        assert_eq!(wake_ups, 3);
+        assert_eq!(clock.now().since(start), Duration::from_millis(2_500));
     }
 }

@@ -15,7 +15,7 @@ use super::{
     abandoned,
     background::run_in_background,
     claim::LockClaim,
-    clock::Moment,
+    clock::{Clock, Moment},
     keeper::Renewable,
     local::LocalClaim,
     location::LockLocation,
@@ -151,7 +151,10 @@ impl LockGuard {
             .with_hint("take a longer lease"),
             Some(loss) => Error::new(
                 ErrorKind::LockLost,
-                format!("the lock was acquired, and lost before the guard could be returned: {loss}"),
+                format!(
+                    "the lock was acquired, and lost before the guard could be returned: {}",
+                    loss.at(self.held.location.wall_clock())
+                ),
             )
             .with_hint("try again"),
         };
@@ -314,7 +317,8 @@ impl Drop for LockGuard {
 impl Held {
     /// Returns whether the lease has expired by this process's count.
     pub(super) fn is_over(&self) -> bool {
-        self.term.until().is_some_and(|until| until.left().is_zero())
+        let clock = self.term.clock();
+        self.term.until().is_some_and(|until| clock.has_reached(until))
     }
 
     /// Locks the claim. A renewal, or a transaction that releases the lock, keeps it locked until
@@ -333,7 +337,10 @@ impl Held {
     fn lost_error(&self, loss: &LockLoss) -> Error {
         let error = Error::new(
             ErrorKind::LockLost,
-            format!("the lock is not held any more: {loss}"),
+            format!(
+                "the lock is not held any more: {}",
+                loss.at(self.location.wall_clock())
+            ),
         );
         self.in_context(error.with_hint("stop the work that it protects, and acquire it again"))
     }
@@ -346,6 +353,10 @@ impl Held {
 impl Renewable for Held {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn clock(&self) -> &Clock {
+        self.term.clock()
     }
 
     fn until(&self) -> Option<Moment> {

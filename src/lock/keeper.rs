@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::clock::{Moment, slice};
+use super::clock::{Clock, Moment};
 use crate::error::{ErrorKind, Result};
 
 /// A renewal is due after this fraction of the lease that was left after the last one.
@@ -16,6 +16,9 @@ const RETRY_AFTER: u32 = 10;
 pub(crate) trait Renewable: Send + Sync + 'static {
     /// Returns the name of the lock.
     fn name(&self) -> &str;
+
+    /// Returns the clock that counts its lease.
+    fn clock(&self) -> &Clock;
 
     /// Returns when the lock is lost unless it is renewed. `None` if it is lost already, or
     /// released.
@@ -32,30 +35,33 @@ pub(crate) trait Renewable: Send + Sync + 'static {
 }
 
 pub(crate) async fn keep(held: Arc<impl Renewable>) {
+    let clock = held.clock();
     // By this process's count, which is shorter than the lease by the margin.
-    let left = || held.until().map_or(Duration::ZERO, Moment::left);
+    let left = || held.until().map_or(Duration::ZERO, |until| clock.left(until));
     let mut span = left();
-    let mut due = Moment::now().after(span / RENEW_AFTER);
+    let mut due = clock.now().after(span / RENEW_AFTER);
     while let Some(until) = held.until() {
-        if until.left().is_zero() {
+        if clock.has_reached(until) {
             held.expire();
             continue;
         }
         let is_renewed = held.is_renewed();
-        if !is_renewed || !due.left().is_zero() {
+        if !is_renewed || !clock.has_reached(due) {
             let next = if is_renewed { due.min(until) } else { until };
-            sleep_until(slice(next)).await;
+            sleep_until(clock.slice(next)).await;
             continue;
         }
         due = match renewal(&*held, until).await {
             Some(Ok(())) => {
                 span = left();
-                Moment::now().after(span / RENEW_AFTER)
+                clock.now().after(span / RENEW_AFTER)
             }
             Some(Err(error)) if error.kind() == ErrorKind::LockLost => return,
             Some(Err(error)) => {
                 tracing::warn!(lock = %held.name(), %error, "could not renew a lock");
-                Moment::now().after((span / RETRY_AFTER).mul_f64(0.5 + fastrand::f64()))
+                clock
+                    .now()
+                    .after((span / RETRY_AFTER).mul_f64(0.5 + fastrand::f64()))
             }
             None => until,
         };
@@ -65,11 +71,86 @@ pub(crate) async fn keep(held: Arc<impl Renewable>) {
 /// Renews the lock. Returns `None` if its lease expired first. The call has that deadline itself,
 /// but a delay of the call must not delay the end of the lease.
 async fn renewal(held: &impl Renewable, until: Moment) -> Option<Result<()>> {
-    let mut renewal = pin!(held.renew(until.timer()));
-    while !until.left().is_zero() {
-        if let Ok(ended) = timeout_at(slice(until), &mut renewal).await {
+    let clock = held.clock();
+    let mut renewal = pin!(held.renew(clock.timer(until)));
+    while !clock.has_reached(until) {
+        if let Ok(ended) = timeout_at(clock.slice(until), &mut renewal).await {
             return Some(ended);
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use super::*;
+    use crate::lock::clock::simulated::Virtual;
+
+    const LEASE: Duration = Duration::from_secs(30);
+    const HELD_FOR: Duration = Duration::from_secs(300);
+
+    /// A lock whose server answers for the first five minutes.
+    struct Held {
+        clock: Clock,
+        start: Moment,
+        until: Mutex<Option<Moment>>,
+        renewals: AtomicUsize,
+    }
+
+    impl Renewable for Held {
+        fn name(&self) -> &'static str {
+            "lock"
+        }
+
+        fn clock(&self) -> &Clock {
+            &self.clock
+        }
+
+        fn until(&self) -> Option<Moment> {
+            *self.until.lock().unwrap()
+        }
+
+        fn is_renewed(&self) -> bool {
+            true
+        }
+
+        async fn renew(&self, _: Instant) -> Result<()> {
+            if self.clock.now().since(self.start) > HELD_FOR {
+                return std::future::pending().await;
+            }
+            self.renewals.fetch_add(1, Ordering::Relaxed);
+            *self.until.lock().unwrap() = Some(self.clock.now().after(LEASE));
+            Ok(())
+        }
+
+        fn expire(&self) {
+            *self.until.lock().unwrap() = None;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn minutes_of_renewals_take_no_real_time() {
+        let real = std::time::Instant::now();
+        let environment = Virtual::start();
+        let clock = Clock::new(Arc::clone(&environment) as Arc<_>);
+        let start = clock.now();
+        let held = Arc::new(Held {
+            until: Mutex::new(Some(start.after(LEASE))),
+            start,
+            clock: clock.clone(),
+            renewals: AtomicUsize::new(0),
+        });
+        keep(Arc::clone(&held)).await;
+        // Renewed every 10 s, and lost one lease after the last renewal.
+        assert_eq!(held.renewals.load(Ordering::Relaxed), 30);
+        assert_eq!(clock.now().since(start), HELD_FOR + LEASE);
+        // Timers have slices of a second.
+        assert!(environment.readings() < 3_000, "{}", environment.readings());
+        assert!(real.elapsed() < Duration::from_secs(1), "{:?}", real.elapsed());
+    }
 }

@@ -3,12 +3,17 @@
 //! Each call is one `Multi`: the server applies its actions in order, and each action on a row is
 //! atomic with its condition. Only the reads at the end of a call decide what it did.
 
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use bytes::Bytes;
 use hbase_client::{
-    Append, BytesBinary, Delete, Error as ClientError, Get, Increment, Mutation, Put, RemoteException, Row,
-    Scan, Table,
+    Append, BytesBinary, Delete, Environment, Error as ClientError, Get, Increment, Mutation, Put,
+    RemoteException, Row, Scan, Table,
     low_level::{
         ActionAnswer, AtOnce, CallKind, MultiCall, RegionAction, RegionGuard, ScanParts, ServingRegion,
         TableCalls, Verdict, condition,
@@ -17,6 +22,7 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
+    clock::Moment,
     layout::{Columns, HELD, LockRows},
     owner::{HeldBy, Millis, Owner},
     releases::RecentReleases,
@@ -73,6 +79,20 @@ pub(super) struct LockChangeOutcome {
 }
 
 impl LockLocation {
+    pub(super) fn environment(&self) -> &Arc<dyn Environment> {
+        self.table.connection().environment()
+    }
+
+    /// Returns the time of the clock that counts leases.
+    pub(super) fn now(&self) -> Moment {
+        Moment::now(self.environment())
+    }
+
+    /// Returns the time of the wall clock, for ages in messages.
+    pub(super) fn wall_clock(&self) -> SystemTime {
+        self.environment().wall_clock()
+    }
+
     /// Adds the lock's name and table to an error.
     pub(super) fn in_context(&self, name: impl fmt::Display, error: Error) -> Error {
         let is_no_number = |remote: &RemoteException| remote.message.contains("Field is not a long");

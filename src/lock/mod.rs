@@ -124,7 +124,7 @@ pub(crate) use {
     abandoned::Abandoned,
     background::{BackgroundTask, run_in_background},
     claim::{TRIES, changed_meanwhile, loss, next_renewal},
-    clock::Moment,
+    clock::{Clock, Moment},
     keeper::{Renewable, keep},
     layout::{ALONE, FAMILY, FENCING, LockRows, MARKER, OWNER},
     lease::{DEFAULT_LEASE, check_margin, margin},

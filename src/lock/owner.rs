@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use hbase_client::Environment;
 
 use crate::{
     error::{Error, Result},
@@ -21,8 +22,8 @@ pub(crate) const MAX_HOLDER: usize = 256;
 pub struct LockToken(u128);
 
 impl LockToken {
-    pub(crate) fn unique() -> Self {
-        Self(random::bits_128())
+    pub(crate) fn unique(environment: &dyn Environment) -> Self {
+        Self(random::bits_128(environment))
     }
 
     pub(super) fn of_bits(bits: u128) -> Self {
@@ -182,6 +183,7 @@ impl Owner {
 
 #[cfg(test)]
 mod tests {
+    use hbase_client::SystemEnvironment;
     use proptest::prelude::*;
 
     use super::*;
@@ -228,7 +230,7 @@ mod tests {
     fn tokens_do_not_come_from_a_seed() {
         let token = || {
             fastrand::seed(7);
-            LockToken::unique()
+            LockToken::unique(&SystemEnvironment)
         };
         assert_ne!(token(), token());
     }

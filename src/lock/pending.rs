@@ -124,7 +124,7 @@ impl Part for Taking {
                         .with_hint("keep the PendingLock until the transaction is committed"),
                 ));
             }
-            *state = State::Sent(Moment::now(), Handle::current());
+            *state = State::Sent(self.request.location.now(), Handle::current());
             let location = &self.request.location;
             let rows = 0..location.rows.rows.len();
             let mutations: Vec<_> = rows
@@ -198,11 +198,14 @@ impl PendingLock {
         })? {
             AttemptOutcome::Won(claim) => claim,
             AttemptOutcome::Lost(states) => {
-                let is_over = since.elapsed() >= held.ttl.into();
+                let is_over = location.now().since(since) >= held.ttl.into();
                 let loss = claim::loss(held.token, is_over, &states);
                 return Err(request.in_context(Error::new(
                     ErrorKind::LockLost,
-                    format!("the lock is not held: the transaction was not applied so far, or {loss}"),
+                    format!(
+                        "the lock is not held: the transaction was not applied so far, or {}",
+                        loss.at(location.wall_clock())
+                    ),
                 )));
             }
         };

@@ -139,7 +139,8 @@ impl Waiter {
         self.ticket = Some((slot, Instant::now()));
         let mut value = BytesMut::with_capacity(24);
         value.put_u64(self.since.unwrap_or(0));
-        value.put_u128(self.id.get_or_insert_with(LockToken::unique).bits());
+        let token = || LockToken::unique(self.location.environment());
+        value.put_u128(self.id.get_or_insert_with(token).bits());
         let put = self.put(slot, value.freeze()).ttl(TICKET_TTL);
         Some(RegionAction::Atomic(vec![put.into()]))
     }

@@ -82,7 +82,7 @@ impl LockLocation {
         let mut unanswered: Option<Error> = None;
         let mut tries = 0;
         while tries < TRIES {
-            let (actions, indexes) = self.give_back_actions(&row_leases, claim.since.elapsed());
+            let (actions, indexes) = self.give_back_actions(&row_leases, self.now().since(claim.since));
             let change = LockChange {
                 operation: "releasing the lock",
                 actions,
@@ -110,7 +110,7 @@ impl LockLocation {
                 // A client that revokes a lock increments its fencing cell.
                 is_untouched: after.first().and_then(|state| state.fencing) == Some(claim.last_fencing),
                 is_unanswered: unanswered.is_some(),
-                is_over: claim.is_over(),
+                is_over: claim.is_over(self.now()),
             };
             for (index, processed) in indexes.into_iter().zip(outcome.processed) {
                 let row_lease = row_leases[index].as_ref();
@@ -120,11 +120,11 @@ impl LockLocation {
             row_leases = after.iter().map(|state| state.lease_of(claim.token)).collect();
             if row_leases.iter().all(Option::is_none) {
                 self.releases
-                    .record(self.rows.lock_row(), &after, claim.since.elapsed());
+                    .record(self.rows.lock_row(), &after, self.now().since(claim.since));
                 return match (given_back.iter().all(|given_back| *given_back), unanswered) {
                     (true, _) => Ok(None),
-                    (false, Some(error)) if !claim.is_over() => Err(error),
-                    (false, _) => Ok(Some(claim::loss(claim.token, claim.is_over(), &after))),
+                    (false, Some(error)) if !claim.is_over(self.now()) => Err(error),
+                    (false, _) => Ok(Some(claim::loss(claim.token, claim.is_over(self.now()), &after))),
                 };
             }
             // The hold was renewed meanwhile.

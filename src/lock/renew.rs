@@ -60,9 +60,9 @@ impl LockLocation {
         deadline: Instant,
     ) -> Result<Renewal> {
         for _ in 0..TRIES {
-            let sent = Moment::now();
+            let sent = self.now();
             // No more time has passed since the marker's timestamp than since it was sent.
-            let ttl = Millis::ceil(claim.since.elapsed() + lease).max(claim.longest);
+            let ttl = Millis::ceil(sent.since(claim.since) + lease).max(claim.longest);
             if let Some(live) = self.cells_live.filter(|live| Millis::floor(*live) < ttl) {
                 return Err(outlives(live, &self.rows.family));
             }
@@ -91,7 +91,7 @@ impl LockLocation {
             let after = self.change("renewing the lock", actions, deadline).await?;
             let last_fencing = claim.last_fencing;
             if !claim.refresh(&after) {
-                let is_over = claim.since.elapsed() >= longest_before.into();
+                let is_over = self.now().since(claim.since) >= longest_before.into();
                 return Ok(Renewal::Lost(claim::loss(claim.token, is_over, &after)));
             }
             if claim.row_leases.iter().all(|row_lease| row_lease.value == value) {
@@ -121,7 +121,7 @@ impl LockLocation {
         for _ in 0..TRIES {
             let renewed = self.renew(&mut claim, lease, deadline).await;
             match renewed.map_err(|error| error.with_hint_if_unknown(AGAIN))? {
-                Renewal::Held(until) if !until.before(margin(lease, None)).left().is_zero() => {
+                Renewal::Held(until) if until.before(margin(lease, None)) > self.now() => {
                     return Ok(None);
                 }
                 // The lease had expired when the answer arrived.
@@ -149,7 +149,7 @@ impl LockLocation {
                 self.give_back_part(token, None, &states, deadline).await?;
                 return Ok(Resumed::Lost(claim::loss(token, true, &states)));
             };
-            let sent = Moment::now();
+            let sent = self.now();
             let count = self.count(0).into_iter().collect();
             let change = LockChange {
                 operation: "reading the server's clock",

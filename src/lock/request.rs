@@ -14,6 +14,7 @@ use super::{
     acquire::{self, AttemptOutcome, LockAttempt},
     background::BackgroundTask,
     claim::LockClaim,
+    clock::Clock,
     guard::LockGuard,
     lease::{DEFAULT_LEASE, MAX_LEASE, check_margin, margin},
     local::{LocalClaim, LocalLocks, Turn},
@@ -187,7 +188,7 @@ impl LockRequest {
         let resumed = self.location.resume(token, self.table().deadline()).await;
         let loss = match resumed.map_err(|error| self.in_context(error))? {
             Resumed::Held(claim) => {
-                let term = Term::ending(claim.end(), self.lease, self.margin(), self.renewed);
+                let term = Term::ending(self.clock(), claim.end(), self.lease, self.margin(), self.renewed);
                 match term.loss() {
                     None => {
                         let guard = LockGuard::new(self.name.clone(), self.location.clone(), claim, term);
@@ -200,7 +201,10 @@ impl LockRequest {
         };
         let error = Error::new(
             ErrorKind::LockLost,
-            format!("token {token} does not hold the lock: {loss}"),
+            format!(
+                "token {token} does not hold the lock: {}",
+                loss.at(self.location.wall_clock())
+            ),
         );
         Err(self.in_context(error.with_hint("acquire the lock again")))
     }
@@ -257,7 +261,10 @@ impl LockRequest {
                 Err(error) if error.is_outcome_unknown() => Err(error),
                 Err(error) => return Err(error),
             };
-            let why = seen.as_deref().ok().and_then(refusal);
+            let why = seen
+                .as_deref()
+                .ok()
+                .and_then(|states| refusal(states, self.location.wall_clock()));
             if let Some((first_waiter, why)) = first_waiter.as_ref().zip(why) {
                 first_waiter.refused(why);
             }
@@ -321,7 +328,7 @@ impl LockRequest {
     }
 
     pub(super) fn guard(&self, claim: LockClaim) -> LockGuard {
-        let term = Term::new(claim.since, self.lease, self.margin(), self.renewed);
+        let term = Term::new(self.clock(), claim.since, self.lease, self.margin(), self.renewed);
         LockGuard::new(self.name.clone(), self.location.clone(), claim, term)
     }
 
@@ -348,12 +355,16 @@ impl LockRequest {
     /// Returns the owner to write for one attempt. Each attempt has its own token.
     pub(super) fn held(&self) -> HeldBy {
         HeldBy {
-            token: LockToken::unique(),
+            token: LockToken::unique(self.location.environment()),
             renewal: 0,
             ttl: Millis::floor(self.lease),
             holder: self.local.holder.clone(),
             over: None,
         }
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::of(self.table().connection())
     }
 
     pub(super) fn margin(&self) -> Duration {
@@ -377,7 +388,7 @@ impl LockRequest {
     }
 
     fn held_by(&self, states: &[RowState]) -> Error {
-        match refusal(states) {
+        match refusal(states, self.location.wall_clock()) {
             Some(why) => self.unavailable(&why),
             None if states.iter().any(RowState::is_awaited) => {
                 self.unavailable("others have waited longer for it")

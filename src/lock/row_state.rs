@@ -287,7 +287,7 @@ mod tests {
         super::layout::{LockRows, MARKER, OWNER},
         *,
     };
-    use hbase_client::CellKind;
+    use hbase_client::{CellKind, SystemEnvironment};
 
     fn row(cells: &[(Bytes, u64, Bytes)]) -> Row {
         let cells = cells
@@ -323,7 +323,7 @@ mod tests {
             value: Bytes::new(),
             held: HeldBy {
                 over,
-                ..held(LockToken::unique())
+                ..held(LockToken::unique(&SystemEnvironment))
             },
         };
         let depth = |over| {
@@ -344,7 +344,7 @@ mod tests {
         let horizon = |over| {
             let owner = Owner::Held(HeldBy {
                 over,
-                ..held(LockToken::unique())
+                ..held(LockToken::unique(&SystemEnvironment))
             });
             let state = RowState::of(b"D", rows.columns(0), Some(&row(&[(OWNER, 100, owner.encode())])));
             state.remains().unwrap().horizon()
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn marker_without_owner_is_foreign_and_empty_marker_is_free() {
-        let token = LockToken::unique();
+        let token = LockToken::unique(&SystemEnvironment);
         let rows = LockRows::alone("D".into(), "r".into());
         let ours = Owner::Held(held(token)).encode();
         let free = Owner::Free { ttl: Millis(9) }.encode();
@@ -376,7 +376,7 @@ mod tests {
             let state = RowState::of(b"D", rows.columns(0), Some(&row(&cells)));
             assert_eq!(state.occupant().is_none(), is_free, "{state:?}");
             assert_eq!(state.lease_of(token).is_some(), is_ours, "{state:?}");
-            assert_eq!(state.lease_of(LockToken::unique()), None);
+            assert_eq!(state.lease_of(LockToken::unique(&SystemEnvironment)), None);
             let foreign = matches!(state.occupant(), Some(Occupant::Foreign { .. }));
             assert_eq!(foreign, is_foreign, "{state:?}");
         }

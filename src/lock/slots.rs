@@ -6,10 +6,10 @@
 //! each attempt also reads the whole row after its own writes, in the same call.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     fmt,
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
@@ -85,6 +85,11 @@ impl SlotRow {
 
     pub(crate) fn table(&self) -> &Table {
         &self.table
+    }
+
+    /// Returns the time of the wall clock, for ages in messages.
+    pub(crate) fn wall_clock(&self) -> SystemTime {
+        self.table.connection().environment().wall_clock()
     }
 
     /// Returns the TTL of the table's family, or `None` if its cells live without limit.
@@ -279,7 +284,7 @@ impl SlotsSeen {
 
     fn of(row: Option<&Row>) -> Self {
         let mut seen = Self::default();
-        let mut slots: HashMap<&[u8], SlotCells<'_>> = HashMap::new();
+        let mut slots: BTreeMap<&[u8], SlotCells<'_>> = BTreeMap::new();
         for cell in row.map(Row::cells).unwrap_or_default() {
             match SlotColumn::of(&cell.qualifier) {
                 // An empty value counts as absent, as it does for HBase's own conditions.
@@ -326,13 +331,13 @@ impl fmt::Debug for SlotRow {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
+    use hbase_client::SystemEnvironment;
 
     use super::*;
 
     #[test]
     fn slots_of_a_token_are_in_numeric_order() {
-        let token = LockToken::unique();
+        let token = LockToken::unique(&SystemEnvironment);
         let holder = |token| LockHolder {
             name: None,
             token: Some(token),
@@ -343,7 +348,8 @@ mod tests {
         for slot in ["100", "9", "10", "2"] {
             seen.held.insert(slot.to_owned(), holder(token));
         }
-        seen.held.insert("1".to_owned(), holder(LockToken::unique()));
+        seen.held
+            .insert("1".to_owned(), holder(LockToken::unique(&SystemEnvironment)));
         assert_eq!(seen.slots_of(token), ["2", "9", "10", "100"]);
     }
 }

@@ -66,10 +66,11 @@ pub enum LockLoss {
     Unknown,
 }
 
-/// Returns the reason why a lock with these rows is not available. `None` if it is free.
-pub(crate) fn refusal(states: &[RowState]) -> Option<String> {
+/// Returns the reason why a lock with these rows is not available at a time of the wall clock.
+/// `None` if it is free.
+pub(crate) fn refusal(states: &[RowState], now: SystemTime) -> Option<String> {
     let occupant = states.iter().find_map(RowState::occupant)?;
-    Some(format!("it is held by {}", LockHolder::of(occupant)))
+    Some(format!("it is held by {}", LockHolder::of(occupant).at(now)))
 }
 
 impl LockHolder {
@@ -94,15 +95,33 @@ impl LockHolder {
     /// `None` if the holder's client does not record its lease.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
+        self.remaining_at(SystemTime::now())
+    }
+
+    /// Returns the remaining lease at a time of the wall clock. `None` if the holder's client does
+    /// not record its lease.
+    #[must_use]
+    pub fn remaining_at(&self, now: SystemTime) -> Option<Duration> {
         let end = self.since.checked_add(self.lease?)?;
-        Some(end.duration_since(SystemTime::now()).unwrap_or_default())
+        Some(end.duration_since(now).unwrap_or_default())
     }
 
     /// Returns how long the lock has been held, by this machine's wall clock and as accurate as
     /// that clock.
     #[must_use]
     pub fn age(&self) -> Duration {
-        SystemTime::now().duration_since(self.since).unwrap_or_default()
+        self.age_at(SystemTime::now())
+    }
+
+    /// Returns how long the lock had been held at a time of the wall clock.
+    #[must_use]
+    pub fn age_at(&self, now: SystemTime) -> Duration {
+        now.duration_since(self.since).unwrap_or_default()
+    }
+
+    /// Returns the holder with its age and remaining lease at this time, for messages.
+    pub(crate) fn at(&self, now: SystemTime) -> AtTime<'_, Self> {
+        AtTime { what: self, now }
     }
 }
 
@@ -131,31 +150,56 @@ fn time_of(timestamp: u64) -> SystemTime {
         .unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-impl fmt::Display for LockHolder {
+impl LockLoss {
+    /// Returns the loss with the times of the other holder at this time, for messages.
+    pub(crate) fn at(&self, now: SystemTime) -> AtTime<'_, Self> {
+        AtTime { what: self, now }
+    }
+}
+
+/// A holder or a loss, displayed as of a time of the wall clock.
+pub(crate) struct AtTime<'a, T> {
+    what: &'a T,
+    now: SystemTime,
+}
+
+impl fmt::Display for AtTime<'_, LockHolder> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
+        match &self.what.name {
             // The name comes from another process, so control characters are escaped.
             Some(name) => write!(f, "{}", name.escape_debug())?,
             None => f.write_str(NAMELESS)?,
         }
-        let age = self.age().as_millis();
-        match self.remaining() {
+        let age = self.what.age_at(self.now).as_millis();
+        match self.what.remaining_at(self.now) {
             Some(left) => write!(f, ", for {age} ms, {} ms left", left.as_millis()),
             None => write!(f, ", for {age} ms"),
         }
     }
 }
 
-impl fmt::Display for LockLoss {
+impl fmt::Display for LockHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expired => f.write_str("its lease was over"),
-            Self::Removed => f.write_str("it was removed before its lease was over"),
-            Self::Taken(holder) => write!(f, "it was taken by {holder}"),
-            Self::Released => f.write_str("a transaction gave it back"),
-            Self::Unknown => {
+        self.at(SystemTime::now()).fmt(f)
+    }
+}
+
+impl fmt::Display for AtTime<'_, LockLoss> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.what {
+            LockLoss::Expired => f.write_str("its lease was over"),
+            LockLoss::Removed => f.write_str("it was removed before its lease was over"),
+            LockLoss::Taken(holder) => write!(f, "it was taken by {}", holder.at(self.now)),
+            LockLoss::Released => f.write_str("a transaction gave it back"),
+            LockLoss::Unknown => {
                 f.write_str("a transaction that releases it was sent, and its outcome is unknown")
             }
         }
+    }
+}
+
+impl fmt::Display for LockLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.at(SystemTime::now()).fmt(f)
     }
 }

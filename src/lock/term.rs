@@ -11,12 +11,13 @@ use std::{
 use tokio::{runtime::Handle, sync::watch, time::timeout_at};
 
 use super::{
-    clock::{Moment, slice},
+    clock::{Clock, Moment},
     state::LockLoss,
 };
 
 /// The time from acquisition to release or loss of a lock.
 pub(crate) struct Term<T> {
+    clock: Clock,
     lease: Duration,
     margin: Duration,
     renewed: AtomicBool,
@@ -37,14 +38,21 @@ enum Status {
 impl<T> Term<T> {
     /// Creates a term for a lease that was sent at `since`. It ends earlier than on the server by
     /// the margin.
-    pub(crate) fn new(since: Moment, lease: Duration, margin: Duration, renewed: bool) -> Self {
-        Self::ending(since.after(lease), lease, margin, renewed)
+    pub(crate) fn new(clock: Clock, since: Moment, lease: Duration, margin: Duration, renewed: bool) -> Self {
+        Self::ending(clock, since.after(lease), lease, margin, renewed)
     }
 
     /// A term that the server ends at `end` unless it is renewed, for `lease` each time.
-    pub(crate) fn ending(end: Moment, lease: Duration, margin: Duration, renewed: bool) -> Self {
+    pub(crate) fn ending(
+        clock: Clock,
+        end: Moment,
+        lease: Duration,
+        margin: Duration,
+        renewed: bool,
+    ) -> Self {
         let until = end.before(margin);
         Self {
+            clock,
             lease,
             margin,
             renewed: AtomicBool::new(renewed),
@@ -59,6 +67,10 @@ impl<T> Term<T> {
         if self.until().is_none() {
             self.end_local_claim();
         }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub(crate) fn lease(&self) -> Duration {
@@ -90,7 +102,8 @@ impl<T> Term<T> {
 
     /// Returns how long the lock is still held.
     pub(crate) fn left(&self) -> Duration {
-        self.until().map_or(Duration::ZERO, Moment::left)
+        self.until()
+            .map_or(Duration::ZERO, |until| self.clock.left(until))
     }
 
     /// Returns why the lock is not held any more. `None` while it is held.
@@ -98,7 +111,7 @@ impl<T> Term<T> {
         match &*self.status.borrow() {
             Status::Lost(loss) => Some(loss.clone()),
             Status::Released => Some(LockLoss::Released),
-            Status::Held(until) => until.left().is_zero().then_some(LockLoss::Expired),
+            Status::Held(until) => self.has_reached(*until).then_some(LockLoss::Expired),
         }
     }
 
@@ -117,7 +130,7 @@ impl<T> Term<T> {
                 Status::Released => return LockLoss::Released,
                 Status::Held(until) => *until,
             };
-            if until.left().is_zero() {
+            if self.has_reached(until) {
                 self.expire();
                 continue;
             }
@@ -125,7 +138,7 @@ impl<T> Term<T> {
             // timers.
             let changed = status.changed();
             match Handle::try_current() {
-                Ok(_) => drop(timeout_at(slice(until), changed).await),
+                Ok(_) => drop(timeout_at(self.clock.slice(until), changed).await),
                 Err(_) => drop(changed.await),
             }
         }
@@ -133,7 +146,7 @@ impl<T> Term<T> {
 
     /// Marks the lock as expired, unless it was renewed at this moment.
     pub(crate) fn expire(&self) {
-        let is_over = |status: &Status| matches!(status, Status::Held(until) if until.left().is_zero());
+        let is_over = |status: &Status| matches!(status, Status::Held(until) if self.has_reached(*until));
         self.end_if(is_over, Status::Lost(LockLoss::Expired));
         if self.until().is_none() {
             self.end_local_claim();
@@ -150,7 +163,7 @@ impl<T> Term<T> {
     pub(crate) fn extend(&self, until: Moment) -> Result<(), LockLoss> {
         let renewed = until.before(self.margin);
         self.status.send_if_modified(|status| match status {
-            Status::Held(end) if !end.left().is_zero() => {
+            Status::Held(end) if !self.has_reached(*end) => {
                 *end = renewed;
                 true
             }
@@ -183,6 +196,10 @@ impl<T> Term<T> {
         drop(local_claim);
     }
 
+    fn has_reached(&self, moment: Moment) -> bool {
+        self.clock.has_reached(moment)
+    }
+
     fn end(&self, end: Status) {
         self.end_if(|status| matches!(status, Status::Held(_)), end);
     }
@@ -205,18 +222,23 @@ impl<T> Term<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lock::clock::simulated::{Virtual, system_clock};
+
+    fn term_of(since: Moment, lease: Duration) -> Term<()> {
+        Term::new(system_clock(), since, lease, Duration::ZERO, true)
+    }
 
     #[test]
     fn renewal_moves_the_end_both_ways_but_revives_no_lost_lease() {
-        let now = Moment::now();
+        let now = system_clock().now();
         let [sooner, later] = [3, 30].map(|seconds| now.after(Duration::from_secs(seconds)));
-        let term = Term::<()>::new(now, Duration::from_secs(10), Duration::ZERO, false);
+        let term = term_of(now, Duration::from_secs(10));
         for until in [later, sooner] {
             assert_eq!(term.extend(until), Ok(()));
             assert_eq!(term.until(), Some(until));
         }
         for end in [|term: &Term<()>| term.lose(LockLoss::Expired), Term::released] {
-            let term = Term::<()>::new(now, Duration::from_secs(10), Duration::ZERO, false);
+            let term = term_of(now, Duration::from_secs(10));
             end(&term);
             term.extend(later).unwrap_err();
             assert_eq!((term.until(), term.left()), (None, Duration::ZERO));
@@ -227,21 +249,30 @@ mod tests {
     #[test]
     fn renewal_answered_after_the_end_does_not_bring_the_lock_back() {
         let long = Duration::from_secs(60);
-        let over = Moment::now().before(Duration::from_secs(1));
+        let over = system_clock().now().before(Duration::from_secs(1));
         // Its end has passed, and no task has noticed yet.
-        let term = Term::<()>::new(over.before(long), long, Duration::ZERO, true);
+        let term = term_of(over.before(long), long);
         assert_eq!(term.left(), Duration::ZERO);
-        assert_eq!(term.extend(Moment::now().after(long)), Err(LockLoss::Expired));
+        assert_eq!(
+            term.extend(system_clock().now().after(long)),
+            Err(LockLoss::Expired)
+        );
         assert_eq!(term.left(), Duration::ZERO);
         // The lease that the answer gives is over itself.
-        let term = Term::<()>::new(Moment::now(), long, Duration::ZERO, true);
+        let term = term_of(system_clock().now(), long);
         assert_eq!(term.extend(over), Err(LockLoss::Expired));
         assert_eq!(term.until(), None);
     }
 
     #[test]
     fn local_claim_ends_with_the_hold() {
-        let term = Term::new(Moment::now(), Duration::from_secs(10), Duration::ZERO, false);
+        let term = Term::new(
+            system_clock(),
+            system_clock().now(),
+            Duration::from_secs(10),
+            Duration::ZERO,
+            false,
+        );
         let turn = std::sync::Arc::new(());
         term.keep(std::sync::Arc::clone(&turn));
         assert_eq!(std::sync::Arc::strong_count(&turn), 2);
@@ -251,22 +282,24 @@ mod tests {
         assert_eq!(std::sync::Arc::strong_count(&turn), 1, "it is lost already");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn waiting_for_a_loss_needs_no_keeper() {
-        let term = Term::<()>::new(
-            Moment::now(),
-            Duration::from_millis(300),
-            Duration::from_millis(100),
-            true,
-        );
-        let lost = tokio::time::timeout(Duration::from_secs(20), term.lost());
-        assert_eq!(lost.await.unwrap(), LockLoss::Expired);
+        let environment = Virtual::start();
+        let clock = Clock::new(std::sync::Arc::clone(&environment) as std::sync::Arc<_>);
+        let (began, real) = (clock.now(), std::time::Instant::now());
+        let [lease, margin] = [3_000, 100].map(Duration::from_millis);
+        let term = Term::<()>::new(clock.clone(), began, lease, margin, true);
+        assert_eq!(term.lost().await, LockLoss::Expired);
         assert_eq!(term.loss(), Some(LockLoss::Expired));
+        assert_eq!(clock.now().since(began), lease - margin);
+        // A timer that does not follow the clock would fire, and read the clock, without end.
+        assert!(environment.readings() < 50, "{}", environment.readings());
+        assert!(real.elapsed() < Duration::from_secs(1), "{:?}", real.elapsed());
     }
 
     #[test]
     fn a_loss_that_is_told_needs_no_runtime() {
-        let term = Term::<()>::new(Moment::now(), Duration::from_secs(60), Duration::ZERO, false);
+        let term = term_of(system_clock().now(), Duration::from_secs(60));
         let loss = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| futures::executor::block_on(term.lost()));
             term.lose(LockLoss::Removed);

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use hbase_client::SystemEnvironment;
 use tokio::{
     runtime::Handle,
     sync::MutexGuard,
@@ -15,7 +16,10 @@ use super::{
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
-    lock::{self, LocalClaim, LockLoss, LockToken, Moment, ReleaseOutcome, Renewable, Term, attempt_timeout},
+    lock::{
+        self, Clock, LocalClaim, LockLoss, LockToken, Moment, ReleaseOutcome, Renewable, Term,
+        attempt_timeout,
+    },
 };
 
 /// The longest pause between two attempts to renew a lock.
@@ -62,7 +66,13 @@ impl ThriftLockGuard {
             name,
             release: location.in_lane(Lane::Releases),
             location: location.in_lane(Lane::Renewals),
-            term: Term::new(claim.since, lease, margin, renewed),
+            term: Term::new(
+                Clock::new(Arc::new(SystemEnvironment)),
+                claim.since,
+                lease,
+                margin,
+                renewed,
+            ),
             token: claim.held.token,
             fencing: claim.fencing,
             claim: tokio::sync::Mutex::new(claim),
@@ -223,6 +233,10 @@ impl Held {
 impl Renewable for Held {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn clock(&self) -> &Clock {
+        self.term.clock()
     }
 
     fn until(&self) -> Option<Moment> {

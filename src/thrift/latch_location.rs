@@ -11,7 +11,7 @@ use futures::{
     StreamExt,
     stream::{self, BoxStream},
 };
-use hbase_client::{Effect, Row, low_level::Pauses};
+use hbase_client::{Effect, Row, SystemEnvironment, low_level::Pauses};
 use tokio::time::Instant;
 
 use super::{
@@ -22,7 +22,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     java_layout::Level,
     latch::{
-        Cells, ChangeId, Extent, Intent, LatchCount, LatchObservation, LatchOperation, LatchState,
+        Cells, Extent, Intent, LatchCount, LatchObservation, LatchOperation, LatchState, NewChange,
         Participants, PollResult, Source, Verdict, begun, check_leftover, encode, gone, intend,
         intend_to_delete,
     },
@@ -70,7 +70,7 @@ impl ThriftLatchLocation {
     /// Returns an error if the state of the latch does not allow the operation, and the errors of
     /// the calls. If the outcome is unknown, the change may have been applied.
     pub(super) async fn change(&self, operation: &LatchOperation, deadline: Instant) -> Result<LatchCount> {
-        let change = ChangeId::unique();
+        let change = NewChange::new(&SystemEnvironment);
         let mut pauses = Pauses::after_conflicts();
         loop {
             let observation = self.read_and_settle(Participants::None, deadline).await?;
@@ -96,7 +96,7 @@ impl ThriftLatchLocation {
     /// Returns the errors of the calls. After an error, a part of it may be deleted; another call
     /// deletes the rest.
     pub(super) async fn delete(&self, deadline: Instant) -> Result<bool> {
-        let change = ChangeId::unique();
+        let change = NewChange::new(&SystemEnvironment);
         let mut pauses = Pauses::after_conflicts();
         let mut is_any = false;
         loop {
@@ -244,7 +244,7 @@ impl ThriftLatchLocation {
     async fn tidy_up(&self, noted: &LatchObservation, after: &LatchObservation, deadline: Instant) {
         let tidied = async {
             self.forget_base(noted, deadline).await?;
-            match begun(after) {
+            match begun(&SystemEnvironment, after) {
                 Some(intent) => self.put_note(&intent, deadline).await.map(drop),
                 None => Ok(()),
             }

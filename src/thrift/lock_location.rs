@@ -8,7 +8,7 @@
 //! hold, and nothing after its lease.
 
 use bytes::Bytes;
-use hbase_client::{Effect, low_level::Pauses};
+use hbase_client::{Effect, SystemEnvironment, low_level::Pauses};
 use tokio::time::{Instant, sleep};
 
 use std::time::Duration;
@@ -83,6 +83,11 @@ fn marked(state: &RowState, token: LockToken) -> Option<u64> {
     mark_of(state, token).map(|(timestamp, _)| timestamp)
 }
 
+/// A gateway has no connection to HBase, and so no environment but the system's.
+fn now() -> Moment {
+    Moment::now(&SystemEnvironment)
+}
+
 fn unknown(error: Error) -> Error {
     error.with_effect(Effect::Unknown)
 }
@@ -90,12 +95,12 @@ fn unknown(error: Error) -> Error {
 impl ThriftClaim {
     /// Whether the longest lease that was sent has expired.
     pub(super) fn is_over(&self) -> bool {
-        self.end.left().is_zero()
+        now() >= self.end
     }
 
     /// Whether the last confirmed lease has expired: cells that are gone may have expired with it.
     fn may_be_over(&self) -> bool {
-        self.is_over() || self.since.after(self.held.ttl.into()).left().is_zero()
+        self.is_over() || now() >= self.since.after(self.held.ttl.into())
     }
 }
 
@@ -158,7 +163,7 @@ impl ThriftLockLocation {
     /// Returns the errors of the calls. If the outcome is unknown, the token may hold the lock, or
     /// may still acquire it.
     pub(super) async fn attempt(&self, held: &HeldBy, deadline: Instant) -> Result<ThriftAttemptOutcome> {
-        let since = Moment::now();
+        let since = now();
         for (index, row) in self.lock.rows.iter().enumerate() {
             let new = (MARKER, mark(held.token, held.renewal));
             let put = self
@@ -348,7 +353,7 @@ impl ThriftLockLocation {
         lease: Duration,
         deadline: Instant,
     ) -> Result<std::result::Result<Moment, LockLoss>> {
-        let sent = Moment::now();
+        let sent = now();
         let token = claim.held.token;
         // Each renewal has its own number, also one that is sent again: the earlier copy may still
         // arrive, and its number must not be taken for this one's.
@@ -472,10 +477,10 @@ impl ThriftLockLocation {
             sent: row_lease.held.renewal,
             held: row_lease.held,
             fencing: 0,
-            since: Moment::now(),
+            since: now(),
             // Its start is unknown: a lock that is gone a moment later counts as expired, not as
             // removed.
-            end: Moment::now(),
+            end: now(),
             longest: ttl,
         };
         self.vacate(&claim, deadline).await

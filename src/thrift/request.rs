@@ -1,8 +1,12 @@
 //! Requests for locks through a gateway.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
-use hbase_client::low_level::Pauses;
+use hbase_client::{SystemEnvironment, low_level::Pauses};
 use tokio::{
     runtime::Handle,
     time::{Instant, sleep_until},
@@ -174,7 +178,10 @@ impl ThriftLockRequest {
                 Err(error) => return Err(error),
             };
             loop {
-                let why = last.as_deref().ok().and_then(refusal);
+                let why = last
+                    .as_deref()
+                    .ok()
+                    .and_then(|states| refusal(states, SystemTime::now()));
                 if let Some((first_waiter, why)) = first_waiter.zip(why) {
                     first_waiter.refused(why);
                 }
@@ -200,7 +207,7 @@ impl ThriftLockRequest {
         BackgroundTask::new(async move {
             // Each attempt has its own token.
             let held = HeldBy {
-                token: LockToken::unique(),
+                token: LockToken::unique(&SystemEnvironment),
                 renewal: 0,
                 ttl: Millis::floor(request.lease),
                 holder: request.local.holder.clone(),
@@ -260,7 +267,7 @@ enum ThriftRequestOutcome {
 }
 
 fn held_by(states: &[RowState]) -> Error {
-    match refusal(states) {
+    match refusal(states, SystemTime::now()) {
         Some(why) => unavailable(&why),
         None => unavailable("it was held when it was tried, and is free again"),
     }

@@ -217,7 +217,7 @@ impl Committer {
         };
         if self.table.terms().partition_version
             && !mutations.is_empty()
-            && let Some(bump) = partition_version::bump(&group.partition)
+            && let Some(bump) = partition_version::bump(self.table.environment(), &group.partition)
         {
             mutations.to_mut().push(bump.into());
         }

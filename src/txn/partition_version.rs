@@ -2,7 +2,7 @@
 //! partition versions.
 
 use bytes::Bytes;
-use hbase_client::{Increment, Partition, TableDescriptor};
+use hbase_client::{Environment, Increment, Partition, TableDescriptor};
 
 use crate::{random, table_descriptor::TableDescriptorExt};
 
@@ -17,7 +17,7 @@ pub(super) fn row(partition: &Partition) -> Option<Bytes> {
 /// Returns the increment that changes the version. The amount is random, so that a version that is
 /// deleted and starts again does not return to a number that a reader has seen. The server stamps
 /// an increment after the existing cell, so it can't be hidden.
-pub(super) fn bump(partition: &Partition) -> Option<Increment> {
-    let amount = (random::bits_64() >> 1).max(1).cast_signed();
+pub(super) fn bump(environment: &dyn Environment, partition: &Partition) -> Option<Increment> {
+    let amount = (random::bits_64(environment) >> 1).max(1).cast_signed();
     Some(Increment::new(row(partition)?).column(TableDescriptor::VERSION_FAMILY, QUALIFIER, amount))
 }

@@ -97,12 +97,13 @@ async fn compare_clocks(table: &ProvenTable, partition: &Partition, deadline: In
     let Some(row) = partition.reserved_row(b"clock") else {
         return Ok(());
     };
+    let environment = table.environment();
     let mut hidden = None;
     for _ in 0..CLOCK_TRIES {
         let visited = VisitedServers::of(partition);
-        let before = servers::local_now();
+        let before = servers::millis(environment.wall_clock());
         let shown = stamp_and_read(table, row.clone(), &visited, deadline).await?;
-        let after = servers::local_now();
+        let after = servers::millis(environment.wall_clock());
         let server = visited.into_answering()?;
         match shown {
             Some(shown) => return table.servers().compare_clock(server, before, shown, after),
@@ -129,7 +130,7 @@ async fn stamp_and_read(
     deadline: Instant,
 ) -> Result<Option<u64>> {
     // A new qualifier, because an older cell may have a later timestamp.
-    let qualifier = Bytes::copy_from_slice(TransactionId::unique().as_bytes());
+    let qualifier = Bytes::copy_from_slice(TransactionId::unique_in(table.environment()).as_bytes());
     let put = Put::new(row.clone())
         .cell(record::FAMILY, qualifier.clone(), "")
         .ttl(CLOCK_TTL);
@@ -160,7 +161,7 @@ async fn prove_atomic_multi(table: &ProvenTable, partition: &Partition, deadline
         return Ok(());
     };
     let family = table.terms().trial_family();
-    let qualifier = Bytes::copy_from_slice(TransactionId::unique().as_bytes());
+    let qualifier = Bytes::copy_from_slice(TransactionId::unique_in(table.environment()).as_bytes());
     let increment = |row: &Bytes| {
         Increment::new(row.clone())
             .column(family.clone(), qualifier.clone(), 1)

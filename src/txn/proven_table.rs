@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use hbase_client::{Table, TableName};
+use hbase_client::{Environment, Table, TableName};
 
 use super::{rule_watch::RuleWatch, servers::Servers, terms::Terms};
 
@@ -25,12 +25,13 @@ struct Proof {
 
 impl ProvenTable {
     pub(super) fn new(table: Table, terms: Terms, watch: RuleWatch) -> Self {
+        let servers = Servers::new(Arc::clone(table.connection().environment()));
         Self {
             table,
             proof: Arc::new(Proof {
                 terms,
                 watch,
-                servers: Servers::default(),
+                servers,
             }),
         }
     }
@@ -45,6 +46,10 @@ impl ProvenTable {
 
     pub(super) fn table(&self) -> &Table {
         &self.table
+    }
+
+    pub(super) fn environment(&self) -> &Arc<dyn Environment> {
+        self.table.connection().environment()
     }
 
     pub(super) fn name(&self) -> &TableName {

@@ -16,9 +16,11 @@
 use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use hbase_client::{BytesBinary, Cell, IntoBytes, Partition, TableDescriptor};
+use hbase_client::{
+    BytesBinary, Cell, Environment, IntoBytes, Partition, SystemEnvironment, TableDescriptor,
+};
 
-use super::{digest::Digest, servers::local_now};
+use super::{digest::Digest, servers::millis};
 use crate::{
     error::{ClientErrorKind, Error, Result},
     random,
@@ -88,7 +90,15 @@ impl TransactionId {
     /// [`new`](Self::new) later.
     #[must_use]
     pub fn unique() -> Self {
-        let (now, number) = (local_now(), random::bits_128());
+        Self::unique_in(&SystemEnvironment)
+    }
+
+    /// Generates a unique id, as [`unique`](Self::unique) does, from the wall clock and the random
+    /// numbers of a [connection's environment](crate::Connection::environment).
+    #[must_use]
+    pub fn unique_in(environment: &dyn Environment) -> Self {
+        let now = millis(environment.wall_clock());
+        let number = random::bits_128(environment);
         Self(format!("{OWN}{now:0TIME_DIGITS$x}-{number:0NUMBER_DIGITS$x}").into())
     }
 
@@ -347,11 +357,15 @@ mod tests {
     fn ids_are_bounded_and_own_ones_are_unique() {
         assert!(TransactionId::new(vec![0; 64]).is_ok());
         assert!(TransactionId::new(vec![0; 65]).is_err());
-        let ids: std::collections::HashSet<_> = (0..1_000).map(|_| TransactionId::unique()).collect();
-        assert_eq!(ids.len(), 1_000);
+        let ids: Vec<_> = (0..1_000).map(|_| TransactionId::unique()).collect();
+        let distinct: std::collections::HashSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), 1_000);
         for id in ids {
             assert!(TransactionId::new(id.as_bytes().to_vec()).is_ok());
-            assert!(local_now().abs_diff(id.made_at().unwrap()) < 60_000, "{id}");
+            assert!(
+                millis(std::time::SystemTime::now()).abs_diff(id.made_at().unwrap()) < 60_000,
+                "{id}"
+            );
         }
     }
 

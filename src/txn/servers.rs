@@ -5,11 +5,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use hbase_client::ServerName;
+use hbase_client::{Environment, ServerName};
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -32,8 +32,9 @@ pub(super) struct Needs {
 }
 
 /// The servers that were tested, and the results.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Servers {
+    environment: Arc<dyn Environment>,
     known: Mutex<HashMap<ServerName, ServerProofs>>,
 }
 
@@ -65,6 +66,13 @@ impl ServerProofs {
 }
 
 impl Servers {
+    pub(super) fn new(environment: Arc<dyn Environment>) -> Self {
+        Self {
+            environment,
+            known: Mutex::default(),
+        }
+    }
+
     fn known(&self) -> MutexGuard<'_, HashMap<ServerName, ServerProofs>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,7 +153,7 @@ impl Servers {
     /// clocks were not compared recently.
     pub(super) fn now_at(&self, server: &ServerName) -> u64 {
         let ahead = self.recent_clock(server).map_or(0, |clock| clock.ahead);
-        local_now().saturating_add_signed(ahead)
+        self.local_now().saturating_add_signed(ahead)
     }
 
     /// Returns the latest time in milliseconds since 1970 among the servers whose clocks were
@@ -157,14 +165,17 @@ impl Servers {
             .filter_map(ServerProofs::recent_clock)
             .map(|clock| clock.ahead)
             .max();
-        local_now().saturating_add_signed(ahead.unwrap_or(0))
+        self.local_now().saturating_add_signed(ahead.unwrap_or(0))
+    }
+
+    fn local_now(&self) -> u64 {
+        millis(self.environment.wall_clock())
     }
 }
 
-/// Returns this machine's time in milliseconds since 1970.
-pub(super) fn local_now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
+/// Returns a time of the wall clock in milliseconds since 1970.
+pub(super) fn millis(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
@@ -174,6 +185,8 @@ fn millis_between(earlier: u64, later: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use hbase_client::SystemEnvironment;
+
     use super::*;
 
     const ALL: Needs = Needs {
@@ -192,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_server_that_was_restarted_must_be_proven_anew() {
-        let servers = Servers::default();
+        let servers = Servers::new(Arc::new(SystemEnvironment));
         servers.honours_conditions(server(1));
         let lacking = servers.lacking(&server(1), ALL).unwrap();
         assert!(!lacking.conditions && lacking.clock && lacking.atomic_multi);
@@ -206,7 +219,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn clocks_are_compared_again_after_a_while() {
-        let servers = Servers::default();
+        let servers = Servers::new(Arc::new(SystemEnvironment));
         let clock = Needs {
             clock: true,
             ..Needs::default()
@@ -219,7 +232,7 @@ mod tests {
 
     #[test]
     fn clocks_too_far_apart_are_refused_in_both_directions() {
-        let servers = Servers::default();
+        let servers = Servers::new(Arc::new(SystemEnvironment));
         let (before, after) = (1_000_000, 1_000_010);
         for shown in [before - 60_000, after + 60_000] {
             servers.compare_clock(server(1), before, shown, after).unwrap();
@@ -234,12 +247,12 @@ mod tests {
     }
 
     fn is_about(now: u64, ahead: i64) -> bool {
-        now.abs_diff(local_now().saturating_add_signed(ahead)) <= 1_000
+        now.abs_diff(millis(SystemTime::now()).saturating_add_signed(ahead)) <= 1_000
     }
 
     #[tokio::test(start_paused = true)]
     async fn clock_that_was_compared_long_ago_is_ignored() {
-        let servers = Servers::default();
+        let servers = Servers::new(Arc::new(SystemEnvironment));
         servers.compare_clock(server(1), 10_000, 40_000, 10_000).unwrap();
         tokio::time::advance(CLOCK_AGE + Duration::from_secs(1)).await;
         assert!(!servers.has_compared_clock(&server(1)));
@@ -250,7 +263,7 @@ mod tests {
 
     #[test]
     fn each_server_has_a_time_of_its_own() {
-        let servers = Servers::default();
+        let servers = Servers::new(Arc::new(SystemEnvironment));
         servers.compare_clock(server(1), 10_000, 5_000, 10_000).unwrap();
         servers.compare_clock(server(2), 10_000, 40_000, 10_000).unwrap();
         assert!(is_about(servers.now_at(&server(1)), -5_000));

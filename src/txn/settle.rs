@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hbase_client::{
-    BytesBinary, Effect, Get, Partition, Put,
+    BytesBinary, Effect, Environment as _, Get, Partition, Put,
     low_level::{
         ActionAnswer, CallKind, MultiCall, MutationParts, RegionAction, TableCalls, condition,
         timestamp_after,
@@ -22,7 +22,7 @@ use super::{
     gate::Gate,
     proven_table::ProvenTable,
     record::{self, Record, RecordRequest, SeenRecord, State, TransactionId, record_row},
-    servers::{MAX_SKEW, Needs, local_now},
+    servers::{MAX_SKEW, Needs, millis},
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
@@ -191,8 +191,8 @@ impl Claim {
             partition: partition.clone(),
             id: id.clone(),
             digest,
-            writer: random::bits_64(),
-            begun: (Instant::now(), SystemTime::now()),
+            writer: random::bits_64(table.environment()),
+            begun: (Instant::now(), table.environment().wall_clock()),
         })
     }
 
@@ -280,7 +280,7 @@ impl Claim {
     pub(super) async fn fence(&self, seen: Option<&SeenRecord>, deadline: Instant) -> Result<Fenced> {
         // Not the writer of the commit: a fence from an earlier call would look like this one, and
         // attempts sent after that fence would count as fenced off.
-        let aborted = self.put(State::Aborted, seen, random::bits_64())?;
+        let aborted = self.put(State::Aborted, seen, random::bits_64(self.table.environment()))?;
         let value = aborted.parts().first().map(|cell| cell.value.clone());
         let call = MultiCall {
             row: self.row.clone(),
@@ -372,8 +372,9 @@ impl Claim {
 
     fn check_age(&self) -> Result<()> {
         let (instant, time) = self.begun;
-        let by_clock = SystemTime::now().duration_since(time).unwrap_or_default();
-        let made = self.id.made_at().map(|made| local_now().saturating_sub(made));
+        let now = self.table.environment().wall_clock();
+        let by_clock = now.duration_since(time).unwrap_or_default();
+        let made = self.id.made_at().map(|made| millis(now).saturating_sub(made));
         let by_id = made.map(Duration::from_millis).unwrap_or_default();
         // The monotonic clock stops while the machine sleeps; the system clock can be set.
         let age = instant.elapsed().max(by_clock).max(by_id) + MAX_SKEW;

@@ -1,6 +1,6 @@
 //! The properties of a table opened for transactions. No I/O.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{Durability, PartitionRule, TableDescriptor, low_level::Limits};
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub(super) rule: PartitionRule,
-    pub(super) families: HashSet<Bytes>,
+    pub(super) families: BTreeSet<Bytes>,
     /// The durability of mutations that don't name one; `UseDefault` if the table leaves it to its
     /// region servers.
     pub(super) durability: Durability,

@@ -199,9 +199,11 @@ async fn was_committed_before(
     let unrecorded = |error: Error| error.with_hint("update it without a record");
     match recording {
         Recording::None => Ok(false),
-        Recording::OwnId => Claim::new(table, partition, &TransactionId::unique(), Digest::UPDATE)
-            .map(|_| false)
-            .map_err(unrecorded),
+        Recording::OwnId => {
+            let id = TransactionId::unique_in(table.environment());
+            let claim = Claim::new(table, partition, &id, Digest::UPDATE);
+            claim.map(|_| false).map_err(unrecorded)
+        }
         Recording::CallersId(id) => {
             let id = id.as_ref().map_err(Clone::clone)?;
             let claim = Claim::new(table, partition, id, Digest::UPDATE)?;
@@ -232,7 +234,10 @@ async fn attempt(
     group.record = match recording {
         Recording::None => None,
         // A new id for each attempt: each is settled before the next begins.
-        Recording::OwnId => Some(record(TransactionId::unique(), false)),
+        Recording::OwnId => {
+            let id = TransactionId::unique_in(committer.table().environment());
+            Some(record(id, false))
+        }
         Recording::CallersId(id) => Some(record(id.clone()?, true)),
     };
     let left = deadline.saturating_duration_since(Instant::now());

@@ -35,7 +35,7 @@ pub(super) async fn commit(
     let partition = &prepared.group.partition;
     let mut mutations: Vec<Mutation> = prepared.sequence.mutations().unwrap_or_default().to_vec();
     if table.terms().partition_version
-        && let Some(bump) = partition_version::bump(partition)
+        && let Some(bump) = partition_version::bump(table.environment(), partition)
     {
         mutations.push(bump.into());
     }

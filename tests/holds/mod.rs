@@ -132,7 +132,7 @@ struct Interval {
 
 /// Returns the number of holds, or the first violation.
 pub(crate) fn check(events: &[Event]) -> Result<usize, Fault> {
-    let mut begun: HashMap<HoldId, (&Event, u64)> = HashMap::new();
+    let mut begun: BTreeMap<HoldId, (&Event, u64)> = BTreeMap::new();
     let mut ended: HashMap<HoldId, &Event> = HashMap::new();
     for event in events {
         match event.what {

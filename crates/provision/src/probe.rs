@@ -1,7 +1,7 @@
 //! Queries regions for the endpoint of transactions. Only a call proves that a region has loaded
 //! it; a descriptor does not.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -24,7 +24,7 @@ pub(super) async fn ask<'r>(
 ) -> Vec<(&'r TableRegion, Result<bool>)> {
     let family = descriptor.families.first().map(|family| family.name.clone());
     let family = family.unwrap_or_default();
-    let mut of_servers: HashMap<_, Vec<_>> = HashMap::new();
+    let mut of_servers: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (at, region) in regions.iter().enumerate() {
         let call = probe(table.clone(), first_row(&region.region), family.clone(), deadline);
         let calls = of_servers.entry(&region.server).or_default();

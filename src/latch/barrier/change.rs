@@ -14,14 +14,14 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    latch::note::ChangeId,
+    latch::note::NewChange,
 };
 
 impl Barrier {
     /// Plans a change and applies it, again until it is applied or there is nothing to do.
     pub(super) async fn change<T>(
         &self,
-        planned: impl Fn(ChangeId, &BarrierObservation) -> Result<(T, Option<Plan>)>,
+        planned: impl Fn(NewChange<'_>, &BarrierObservation) -> Result<(T, Option<Plan>)>,
     ) -> Result<T> {
         let deadline = self.table.deadline();
         let changed = self.change_until(planned, deadline).await;
@@ -30,10 +30,10 @@ impl Barrier {
 
     async fn change_until<T>(
         &self,
-        planned: impl Fn(ChangeId, &BarrierObservation) -> Result<(T, Option<Plan>)>,
+        planned: impl Fn(NewChange<'_>, &BarrierObservation) -> Result<(T, Option<Plan>)>,
         deadline: Instant,
     ) -> Result<T> {
-        let mut change = ChangeId::unique();
+        let mut change = NewChange::new(self.table.connection().environment());
         let mut pauses = Pauses::after_conflicts();
         let mut lost: Option<Error> = None;
         let mut observation = self.read(deadline).await?;
@@ -59,7 +59,7 @@ impl Barrier {
             // hides the created cell.
             let made = match &seen.state {
                 Some(_) if processed => Some(true),
-                Some((state, _)) => state.note.has(change, before),
+                Some((state, _)) => state.note.has(change.id, before),
                 None => None,
             };
             match made {
@@ -67,7 +67,7 @@ impl Barrier {
                 // generation. Either the cell of an earlier generation hides it, or a delete marker
                 // of the same millisecond.
                 Some(true) if begins.is_some_and(|arrival| seen.is_broken(&arrival)) => {
-                    (change, lost) = (ChangeId::unique(), None);
+                    (change, lost) = (NewChange::new(self.table.connection().environment()), None);
                     seen.hides = seen.arrivals.is_some();
                 }
                 Some(true) => return Ok(answer),

@@ -101,7 +101,7 @@ impl Barrier {
     pub async fn create(&self, parties: u32, time: Duration) -> Result<()> {
         self.check(parties, time)
             .map_err(|error| self.in_context(error))?;
-        let barrier = random::bits_64();
+        let barrier = random::bits_64(self.table.connection().environment());
         self.change(|change, observation| {
             plan::create(&self.row, (barrier, parties, time), change, observation).map(|plan| ((), plan))
         })

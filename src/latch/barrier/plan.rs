@@ -17,7 +17,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     latch::{
         layout::STATE,
-        note::{ChangeId, Note},
+        note::{NewChange, Note},
         observation::ObservedCell,
     },
 };
@@ -38,7 +38,7 @@ pub(super) struct Plan {
 pub(super) fn create(
     row: &Bytes,
     (barrier, parties, time): (u64, u32, Duration),
-    change: ChangeId,
+    change: NewChange<'_>,
     observation: &BarrierObservation,
 ) -> Result<Option<Plan>> {
     if let Some((state, _)) = &observation.state {
@@ -78,7 +78,7 @@ pub(super) fn create(
 pub(super) fn arrive(
     row: &Bytes,
     name: Name,
-    change: ChangeId,
+    change: NewChange<'_>,
     observation: &BarrierObservation,
 ) -> Result<(Arrival, Option<Plan>)> {
     let Some((seen, cell)) = &observation.state else {
@@ -96,7 +96,7 @@ pub(super) fn arrive(
     let mut names = present.map_or_else(Vec::new, |(present, _)| present.names.clone());
     names.push(name);
     let is_full = names.len() >= state.parties as usize;
-    let note = state.note.next(change, 0);
+    let note = state.note.next(change.id, 0);
     let next = match is_full {
         true => state.after(true),
         false => State {

@@ -2,6 +2,7 @@ use hbase_client::low_level::{DeleteScope, LATEST_TIMESTAMP, MutationParts, Muta
 
 use super::*;
 use crate::java_layout::Level;
+use crate::latch::note::new_change;
 
 const BEGAN: u64 = 1_000;
 const ENDS: u64 = 61_000;
@@ -64,13 +65,13 @@ fn written(plan: &Plan, column: &str) -> Written {
 }
 
 fn planned(cells: &Cells, operation: &LatchOperation, observation: &LatchObservation) -> Plan {
-    plan(cells, operation, ChangeId::unique(), observation)
+    plan(cells, operation, new_change(), observation)
         .unwrap()
         .unwrap()
 }
 
 fn refused(cells: &Cells, operation: &LatchOperation, observation: &LatchObservation) -> ErrorKind {
-    plan(cells, operation, ChangeId::unique(), observation)
+    plan(cells, operation, new_change(), observation)
         .unwrap_err()
         .kind()
 }
@@ -82,7 +83,7 @@ fn ttl(millis: u64) -> Option<Duration> {
 #[test]
 fn cells_end_with_the_latch_and_uncover_nothing_after_a_flush() {
     let down = LatchOperation::CountDown(1);
-    let noted = || Some(Note::first(ChangeId::unique()));
+    let noted = || Some(Note::first(new_change()));
     let own = |timestamp| count("fra", timestamp, 3, Some(ENDS));
     let dc = |has_state| cells(Level::Dc, has_state);
     // At the common timestamp of all clients that write notes.
@@ -175,7 +176,7 @@ fn counts_stay_between_nothing_and_all_that_eight_bytes_say() {
             count("fra", BEGAN, fra, Some(ENDS)),
             count("sgp", BEGAN, sgp, Some(ENDS)),
         ];
-        observation(&counts, Some(Note::first(ChangeId::unique())))
+        observation(&counts, Some(Note::first(new_change())))
     };
     let (up, down) = (
         |by| LatchOperation::CountUp(by),
@@ -213,7 +214,7 @@ fn counts_stay_between_nothing_and_all_that_eight_bytes_say() {
 
 #[test]
 fn nothing_is_counted_where_there_is_no_latch() {
-    let note = || Some(Note::first(ChangeId::unique()));
+    let note = || Some(Note::first(new_change()));
     let leftover = count("fra", BEGAN, -1, None);
     for (seen, kind) in [
         (observation(&[], None), ErrorKind::LatchAbsent),
@@ -242,7 +243,7 @@ fn nothing_is_counted_where_there_is_no_latch() {
     let nothing = plan(
         &cells(Level::Dc, true),
         &LatchOperation::Delete,
-        ChangeId::unique(),
+        new_change(),
         &deleted,
     );
     assert!(nothing.unwrap().is_none());

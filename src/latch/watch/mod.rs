@@ -6,7 +6,7 @@
 mod polling;
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -64,7 +64,8 @@ struct Shared<S> {
 
 #[derive(Default)]
 struct Waiters {
-    latches: HashMap<Arc<Cells>, Awaited>,
+    /// In order, so that each poll reads them in the same order in every run.
+    latches: BTreeMap<Arc<Cells>, Awaited>,
     /// The number of polls that have begun.
     polls: u64,
     /// The number of polling tasks so far, one after the other.

@@ -44,7 +44,7 @@ pub(crate) struct Log {
 
 struct Inner {
     file: BufWriter<File>,
-    told: HashMap<String, Vec<Told>>,
+    told: BTreeMap<String, Vec<Told>>,
     counts: BTreeMap<Told, usize>,
     /// The reasons of commits that were not applied or are unknown.
     reasons: BTreeMap<String, usize>,
@@ -71,7 +71,7 @@ impl Log {
         let path = folder.join(format!("{test}-{}.jsonl", settings.seed));
         let inner = Inner {
             file: BufWriter::new(File::create(&path).unwrap()),
-            told: HashMap::new(),
+            told: BTreeMap::new(),
             counts: BTreeMap::new(),
             reasons: BTreeMap::new(),
             slowest: Duration::ZERO,

@@ -60,6 +60,12 @@ impl Admin {
         self
     }
 
+    /// Returns the client that it administers.
+    #[must_use]
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// Returns the names of all tables that are not HBase's own.
     ///
     /// # Errors

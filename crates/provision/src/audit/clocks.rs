@@ -8,7 +8,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use hbase_client::{Admin, ServerLoad, ServerName, low_level::AdminCalls};
+use hbase_client::{Admin, Environment as _, ServerLoad, ServerName, low_level::AdminCalls};
 use hbase_txn::lock::MAX_SKEW_MARGIN;
 use tokio::time::{Instant, sleep};
 
@@ -78,7 +78,7 @@ impl Clock {
 /// than any lease allows. Reports only certain differences, and none if the reports are too rare.
 pub(super) async fn compare(admin: &Admin, deadline: Instant) -> Option<Finding> {
     let began = Instant::now();
-    let began_at = millis(SystemTime::now());
+    let began_at = millis(admin.connection().environment().wall_clock());
     // The wall clock may be changed meanwhile.
     let now = || began_at + u64::try_from(began.elapsed().as_millis()).unwrap_or(0);
     // Leaves time for the rest of the audit, even if servers hang.

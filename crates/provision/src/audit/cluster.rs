@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use hbase_client::{Admin, ClusterInfo, ServerLoad, TableName, low_level::AdminCalls};
+use hbase_client::{Admin, ClusterInfo, Environment as _, ServerLoad, TableName, low_level::AdminCalls};
 use hbase_txn::Result;
 use tokio::{time::Instant, try_join};
 
@@ -45,9 +45,10 @@ impl Cluster {
             admin.is_split_enabled(),
             admin.is_merge_enabled(),
         )?;
-        let asked = SystemTime::now();
+        let environment = admin.connection().environment();
+        let asked = environment.wall_clock();
         let mut servers = admin.server_loads().await?;
-        let answered = SystemTime::now();
+        let answered = environment.wall_clock();
         let regions = servers.iter_mut().map(|server| mem::take(&mut server.regions));
         let loads = by_region(regions.flatten());
         Ok(Self {

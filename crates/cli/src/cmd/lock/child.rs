@@ -149,11 +149,14 @@ impl Running {
     /// container. `child` reaps the command itself.
     fn reap_orphans(&self) {
         let command = self.child.id();
-        for (pid, process) in all_processes() {
+        let orphans = all_processes().into_iter().filter(|(pid, process)| {
             let is_command = command == u32::try_from(pid.as_raw_pid()).ok();
-            if process.has_ended && process.parent == Some(getpid()) && !is_command {
-                let _ = waitpid(Some(pid), WaitOptions::NOHANG);
-            }
+            process.has_ended && process.parent == Some(getpid()) && !is_command
+        });
+        let mut orphans: Vec<Pid> = orphans.map(|(pid, _)| pid).collect();
+        orphans.sort_unstable_by_key(|pid| pid.as_raw_pid());
+        for pid in orphans {
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }
 
@@ -185,6 +188,7 @@ impl Running {
             .filter(|(pid, process)| !process.has_ended && process.group == Some(group) && is_ours(**pid))
             .map(|(pid, _)| *pid)
             .collect();
+        processes.sort_unstable_by_key(|pid| pid.as_raw_pid());
         // The kernel reserves the pid of a child until it is reaped, and the number of a group that
         // has members.
         let is_unreaped = self.child.id().is_some();
