@@ -19,6 +19,7 @@
 //! | limit concurrency, read or write, elect a leader | [`coordination`] |
 //! | exclude other tasks of this process | [`hbase_keyed_lock`] |
 //! | replace how the client connects to servers | [`Connector`] |
+//! | replace clocks and random numbers, in tests | [`Environment`] |
 //!
 //! # Guarantees
 //!
@@ -85,11 +86,11 @@ pub use error::{ClientErrorKind, Error, ErrorKind, Result};
 pub use hbase_client::{
     Admin, Append, BytesBinary, Cell, CellKind, ClusterAddress, ClusterInfo, Comparator, Comparison,
     Condition, Config, Connection, ConnectionBuilder, Connector, Delete, DialTarget, Durability, Effect,
-    EndpointCall, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment,
-    IntoBytes, IntoTableName, IntoValue, Io, Mutation, Partition, PartitionRule, Permission, Put,
+    EndpointCall, Environment, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort,
+    Increment, IntoBytes, IntoTableName, IntoValue, Io, Mutation, Partition, PartitionRule, Permission, Put,
     RegionInTransition, RegionInfo, RegionLoad, RemoteException, ResultScanner, Row, Scan, ServerLoad,
-    ServerName, ServiceKind, Table, TableDescriptor, TableName, TableRegion, TableState, TcpConnector,
-    TimeRange, parse_bytes_binary,
+    ServerName, ServiceKind, SystemEnvironment, Table, TableDescriptor, TableName, TableRegion, TableState,
+    TcpConnector, TimeRange, parse_bytes_binary,
 };
 pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
 pub use table_descriptor::{TableDescriptorExt, usable_descriptor};

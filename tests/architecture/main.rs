@@ -1,5 +1,5 @@
 //! The crates and modules keep to the tables in `docs/architecture.md`, source files are short, the
-//! lowest modules use no sockets and tasks, no library names a command of the CLI, and dependency
+//! lowest modules use no sockets and tasks, clocks and randomness come from the environment, no library names a command of the CLI, and dependency
 //! cycles among files do not grow.
 
 #![allow(clippy::unwrap_used)]
@@ -24,6 +24,11 @@ const MAX_LINES: usize = 700;
 
 /// Modules that only handle values and bytes, in all crates.
 const WITHOUT_IO: [&str; 3] = ["error", "model", "wire"];
+
+/// The crates whose clocks and randomness a test can replace, and their modules that use the
+/// system's: the gateway has no connection. `lock/state.rs` has public functions without one.
+const WITH_ENVIRONMENT: [&str; 3] = ["hbase-client", "hbase-provision", "hbase-txn"];
+const OF_SYSTEM: [&str; 2] = ["environment", "thrift"];
 
 /// The goal: no dependency cycle has more than two files.
 const MAX_CYCLE: usize = 2;
@@ -274,6 +279,32 @@ fn values_and_bytes_know_no_sockets_tasks_or_clocks() {
         }
     }
     assert_none("I/O in modules that have none", &violations);
+}
+
+#[test]
+fn clocks_and_randomness_come_from_the_environment() {
+    let mut violations = Vec::new();
+    for package in packages() {
+        if !WITH_ENVIRONMENT.contains(&&*package.name) {
+            continue;
+        }
+        for file in package.sources().files {
+            let is_system = file
+                .top_module()
+                .is_some_and(|module| OF_SYSTEM.contains(&module));
+            if is_system || file.place == "lock/state.rs" || file.is_test() {
+                continue;
+            }
+            let code = file.text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+            let code = code::tokens(code).concat();
+            for word in ["SystemTime::now", "std::time::Instant", "getrandom::"] {
+                if code.contains(word) {
+                    violations.push(format!("{}: {}: {word}", package.name, file.place));
+                }
+            }
+        }
+    }
+    assert_none("clocks and randomness beside the environment", &violations);
 }
 
 #[test]
