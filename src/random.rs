@@ -22,36 +22,44 @@ fn bytes<const N: usize>(environment: &dyn Environment) -> [u8; N] {
     bytes
 }
 
+/// An environment whose time stands still, and whose random bytes are all 3.
 #[cfg(test)]
-mod tests {
+pub(crate) mod fixed {
     use std::time::{Duration, SystemTime};
 
-    use hbase_client::SystemEnvironment;
+    use hbase_client::Environment;
 
-    use super::*;
+    /// Its wall clock, in milliseconds since 1970.
+    pub(crate) const WALL_CLOCK: u64 = 1_700_000_000_000;
 
-    /// Every random byte is 3.
     #[derive(Debug)]
-    struct Threes;
+    pub(crate) struct Fixed;
 
-    impl Environment for Threes {
+    impl Environment for Fixed {
         fn since_boot(&self) -> Duration {
-            SystemEnvironment.since_boot()
+            Duration::from_secs(3_600)
         }
 
         fn wall_clock(&self) -> SystemTime {
-            SystemEnvironment.wall_clock()
+            SystemTime::UNIX_EPOCH + Duration::from_millis(WALL_CLOCK)
         }
 
         fn fill_random(&self, bytes: &mut [u8]) {
             bytes.fill(3);
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use hbase_client::SystemEnvironment;
+
+    use super::{fixed::Fixed, *};
 
     #[test]
     fn numbers_come_from_the_environment() {
-        assert_eq!(bits_64(&Threes), 0x0303_0303_0303_0303);
-        assert_eq!(bits_128(&Threes), u128::from_ne_bytes([3; 16]));
+        assert_eq!(bits_64(&Fixed), 0x0303_0303_0303_0303);
+        assert_eq!(bits_128(&Fixed), u128::from_ne_bytes([3; 16]));
         assert_ne!(bits_128(&SystemEnvironment), bits_128(&SystemEnvironment));
     }
 }

@@ -293,6 +293,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::random::fixed::{Fixed, WALL_CLOCK};
     use hbase_client::PartitionRule;
 
     fn record(state: State) -> Record {
@@ -351,6 +352,13 @@ mod tests {
         let rule = PartitionRule::prefix_length(3).unwrap();
         let partition = rule.partition_of("xx");
         assert!(record_row(&partition, &TransactionId::unique()).is_err());
+    }
+
+    #[test]
+    fn generated_id_comes_from_the_environment() {
+        let id = TransactionId::unique_in(&Fixed);
+        assert_eq!(id.made_at(), Some(WALL_CLOCK));
+        assert_eq!(id, TransactionId::unique_in(&Fixed));
     }
 
     #[test]

@@ -185,9 +185,8 @@ fn millis_between(earlier: u64, later: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use hbase_client::SystemEnvironment;
-
     use super::*;
+    use crate::random::fixed::{Fixed, WALL_CLOCK};
 
     const ALL: Needs = Needs {
         conditions: true,
@@ -205,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_server_that_was_restarted_must_be_proven_anew() {
-        let servers = Servers::new(Arc::new(SystemEnvironment));
+        let servers = Servers::new(Arc::new(Fixed));
         servers.honours_conditions(server(1));
         let lacking = servers.lacking(&server(1), ALL).unwrap();
         assert!(!lacking.conditions && lacking.clock && lacking.atomic_multi);
@@ -219,7 +218,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn clocks_are_compared_again_after_a_while() {
-        let servers = Servers::new(Arc::new(SystemEnvironment));
+        let servers = Servers::new(Arc::new(Fixed));
         let clock = Needs {
             clock: true,
             ..Needs::default()
@@ -232,7 +231,7 @@ mod tests {
 
     #[test]
     fn clocks_too_far_apart_are_refused_in_both_directions() {
-        let servers = Servers::new(Arc::new(SystemEnvironment));
+        let servers = Servers::new(Arc::new(Fixed));
         let (before, after) = (1_000_000, 1_000_010);
         for shown in [before - 60_000, after + 60_000] {
             servers.compare_clock(server(1), before, shown, after).unwrap();
@@ -246,29 +245,25 @@ mod tests {
         }
     }
 
-    fn is_about(now: u64, ahead: i64) -> bool {
-        now.abs_diff(millis(SystemTime::now()).saturating_add_signed(ahead)) <= 1_000
-    }
-
     #[tokio::test(start_paused = true)]
     async fn clock_that_was_compared_long_ago_is_ignored() {
-        let servers = Servers::new(Arc::new(SystemEnvironment));
+        let servers = Servers::new(Arc::new(Fixed));
         servers.compare_clock(server(1), 10_000, 40_000, 10_000).unwrap();
         tokio::time::advance(CLOCK_AGE + Duration::from_secs(1)).await;
         assert!(!servers.has_compared_clock(&server(1)));
         servers.compare_clock(server(2), 10_000, 10_000, 10_000).unwrap();
-        assert!(is_about(servers.latest_now(), 0));
-        assert!(is_about(servers.now_at(&server(1)), 0));
+        assert_eq!(servers.latest_now(), WALL_CLOCK);
+        assert_eq!(servers.now_at(&server(1)), WALL_CLOCK);
     }
 
     #[test]
     fn each_server_has_a_time_of_its_own() {
-        let servers = Servers::new(Arc::new(SystemEnvironment));
+        let servers = Servers::new(Arc::new(Fixed));
         servers.compare_clock(server(1), 10_000, 5_000, 10_000).unwrap();
         servers.compare_clock(server(2), 10_000, 40_000, 10_000).unwrap();
-        assert!(is_about(servers.now_at(&server(1)), -5_000));
-        assert!(is_about(servers.now_at(&server(2)), 30_000));
-        assert!(is_about(servers.now_at(&server(3)), 0));
-        assert!(is_about(servers.latest_now(), 30_000));
+        assert_eq!(servers.now_at(&server(1)), WALL_CLOCK - 5_000);
+        assert_eq!(servers.now_at(&server(2)), WALL_CLOCK + 30_000);
+        assert_eq!(servers.now_at(&server(3)), WALL_CLOCK);
+        assert_eq!(servers.latest_now(), WALL_CLOCK + 30_000);
     }
 }
