@@ -171,9 +171,9 @@ impl RecordRequest {
         }
     }
 
-    pub(super) fn own() -> Self {
+    pub(super) fn own(environment: &dyn Environment) -> Self {
         Self {
-            id: TransactionId::unique(),
+            id: TransactionId::unique_in(environment),
             of_caller: false,
             fixed_contents: true,
         }

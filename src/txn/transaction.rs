@@ -189,7 +189,8 @@ impl Transaction {
     /// After a lost answer the commit is sent again and still applied once. If the deadline passes
     /// before an answer arrives, the outcome can be [settled](super::Unsettled::settle).
     pub fn recorded(mut self) -> Self {
-        self.record = Some(RecordRequest::own());
+        let environment = self.committer.table().environment();
+        self.record = Some(RecordRequest::own(environment));
         self
     }
 

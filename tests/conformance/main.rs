@@ -70,18 +70,20 @@ async fn fake_answers_as_every_release_does() {
     let operations = number("CONFORMANCE_OPERATIONS").unwrap_or(4_000);
     let (seed, sequences) = match number("CONFORMANCE_SEED") {
         Some(seed) => (seed, 1),
-        None => (fastrand::u64(..1 << 40), operations.div_ceil(operations::LENGTH as u64)),
+        None => (
+            fastrand::u64(..1 << 40),
+            operations.div_ceil(operations::LENGTH as u64),
+        ),
     };
     for cluster in support::versions() {
         let version = cluster.status.version.unwrap();
         let release: Release = version.to_string().parse().unwrap();
-        let fake = FakeHBase::builder().release(release).build();
-        let fake_uri = fake.listen().await.unwrap();
+        let fake = FakeHBase::builder().release(release).listen().await.unwrap();
+        let fake_uri = fake.uri();
         let real = Cluster::connect(&cluster.rpc_uri).await;
         let fake_cluster = Cluster::connect(&fake_uri).await;
         println!("{version}: {sequences} sequences from seed {seed}");
-        let difference =
-            tokio::task::spawn_blocking(move || compare(&real, &fake_cluster, seed, sequences));
+        let difference = tokio::task::spawn_blocking(move || compare(&real, &fake_cluster, seed, sequences));
         if let Some(difference) = difference.await.unwrap() {
             panic!("{version}: {difference}");
         }

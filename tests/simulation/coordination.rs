@@ -43,14 +43,22 @@ pub(crate) async fn scenario(world: World) {
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let table = LockTableOptions::new("locks").unwrap().regions(2);
     table.create(&plain.admin()).await.unwrap();
-    let defined = LockManagerOptions::new("simulation").open(&plain, "locks").await.unwrap();
-    Semaphore::create(&defined, LEVEL, "permits", PERMITS).await.unwrap();
+    let defined = LockManagerOptions::new("simulation")
+        .open(&plain, "locks")
+        .await
+        .unwrap();
+    Semaphore::create(&defined, LEVEL, "permits", PERMITS)
+        .await
+        .unwrap();
     let lease = Duration::from_millis(rng.u64(600..3_000));
     let history = History::default();
     let tasks = LocalSet::new();
     for number in 0..OWNERS {
         let connection = connect(&world, &mut rng).await;
-        let locks = LockManagerOptions::new("simulation").open(&connection, "locks").await.unwrap();
+        let locks = LockManagerOptions::new("simulation")
+            .open(&connection, "locks")
+            .await
+            .unwrap();
         let owner = Owner {
             semaphore: Semaphore::open(&locks, LEVEL, "permits").await.unwrap(),
             lock: ReadWriteLock::new(&locks, LEVEL, "shared").unwrap(),
@@ -96,7 +104,10 @@ impl Owner {
     }
 
     /// Returns the part of a thing that is requested, and the request.
-    fn acquire(&mut self, thing: usize) -> (usize, impl Future<Output = hbase_txn::Result<LockGuard>> + use<>) {
+    fn acquire(
+        &mut self,
+        thing: usize,
+    ) -> (usize, impl Future<Output = hbase_txn::Result<LockGuard>> + use<>) {
         let wait = Duration::from_millis(self.rng.u64(..2_000));
         let (lease, renewed) = (self.lease, self.rng.bool());
         let permits = self.rng.u32(1..PERMITS);
@@ -107,7 +118,11 @@ impl Owner {
             _ => 1,
         };
         let permit = self.semaphore.acquire_many(permits).ttl(lease).wait(wait);
-        let lock = if writes { self.lock.write() } else { self.lock.read() };
+        let lock = if writes {
+            self.lock.write()
+        } else {
+            self.lock.read()
+        };
         let lock = lock.ttl(lease).wait(wait);
         let campaign = self.election.campaign().ttl(lease).wait(wait);
         let acquiring = async move {

@@ -148,7 +148,9 @@ impl Owner {
     /// Returns the highest number that was written, if it can be read.
     async fn highest(&self, lock: usize) -> Option<u64> {
         let row = self.data.get(Get::new(guarded_row(lock))).await.ok()??;
-        Some(u64::from_be_bytes(row.value(FAMILY, HIGHEST)?[..].try_into().ok()?))
+        Some(u64::from_be_bytes(
+            row.value(FAMILY, HIGHEST)?[..].try_into().ok()?,
+        ))
     }
 }
 

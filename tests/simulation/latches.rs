@@ -88,12 +88,22 @@ pub(crate) async fn scenario(world: World) {
     let arrived = tally.arrived.borrow();
     let missing = PARTICIPANTS - arrived.len();
     assert_eq!(info.state, LatchState::Open);
-    assert_eq!(info.count, Some(SPARE + missing as u64), "arrived are {arrived:?}");
-    assert!(arrived.values().all(|counted| *counted <= 1), "somebody counted twice: {arrived:?}");
+    assert_eq!(
+        info.count,
+        Some(SPARE + missing as u64),
+        "arrived are {arrived:?}"
+    );
+    assert!(
+        arrived.values().all(|counted| *counted <= 1),
+        "somebody counted twice: {arrived:?}"
+    );
 }
 
 async fn open(connection: &Connection) -> LatchManager {
-    LatchManagerOptions::new("simulation", "fra").open(connection, "latches").await.unwrap()
+    LatchManagerOptions::new("simulation", "fra")
+        .open(connection, "latches")
+        .await
+        .unwrap()
 }
 
 impl Worker {
@@ -105,7 +115,10 @@ impl Worker {
             }
         }
         while let Err(error) = self.closing.arrive(&name).await {
-            assert!(error.is_retryable() || error.is_outcome_unknown() || error.to_string().contains("time"), "{error}");
+            assert!(
+                error.is_retryable() || error.is_outcome_unknown() || error.to_string().contains("time"),
+                "{error}"
+            );
             sleep(Duration::from_millis(20)).await;
         }
     }

@@ -21,10 +21,10 @@ mod coordination;
 mod holds;
 #[path = "../holds/mod.rs"]
 mod holds_checker;
-#[path = "../serialisability/mod.rs"]
-mod serialisability;
 mod latches;
 mod rows;
+#[path = "../serialisability/mod.rs"]
+mod serialisability;
 mod transfers;
 mod updates;
 
@@ -42,17 +42,21 @@ fn outcomes_are_what_happened() {
 
 #[test]
 fn locks_have_one_holder() {
-    Simulation::from_env("locks").run(holds::scenario);
+    Simulation::from_env("locks").steady_clocks().run(holds::scenario);
 }
 
 #[test]
 fn permits_readers_and_leaders_stay_within_their_limits() {
-    Simulation::from_env("coordination").run(coordination::scenario);
+    Simulation::from_env("coordination")
+        .steady_clocks()
+        .run(coordination::scenario);
 }
 
 #[test]
 fn latches_count_each_call_once() {
-    Simulation::from_env("latches").run(latches::scenario);
+    Simulation::from_env("latches")
+        .steady_clocks()
+        .run(latches::scenario);
 }
 
 #[test]

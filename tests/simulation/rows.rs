@@ -4,9 +4,7 @@ use std::{cell::Cell, rc::Rc, time::Duration};
 
 use fastrand::Rng;
 use hbase_fake::sim::World;
-use hbase_txn::{
-    Condition, Connection, FamilyDescriptor, Get, Increment, Put, Scan, Table, TableDescriptor,
-};
+use hbase_txn::{Condition, Connection, FamilyDescriptor, Get, Increment, Put, Scan, Table, TableDescriptor};
 use tokio::task::LocalSet;
 
 use crate::bench::{FAMILY, connect};
@@ -75,14 +73,21 @@ async fn create(connection: &Connection) -> Table {
         .unwrap()
         .with_family(FamilyDescriptor::new(FAMILY));
     let split_keys = ["still10".into(), "still20".into(), "t2".into()];
-    connection.admin().create_table(&descriptor, &split_keys).await.unwrap();
+    connection
+        .admin()
+        .create_table(&descriptor, &split_keys)
+        .await
+        .unwrap();
     let table = connection.table("rows").unwrap();
     for still in 0..STILL {
         let put = Put::new(format!("still{still:02}")).cell(FAMILY, "n", 7_i64);
         table.put(put).await.unwrap();
     }
     for task in 0..TASKS {
-        table.put(Put::new(format!("t{task}")).cell(FAMILY, "n", 0_i64)).await.unwrap();
+        table
+            .put(Put::new(format!("t{task}")).cell(FAMILY, "n", 0_i64))
+            .await
+            .unwrap();
     }
     for row in [COUNTER, REGISTER] {
         table.put(Put::new(row).cell(FAMILY, "n", 0_i64)).await.unwrap();
@@ -117,7 +122,10 @@ impl Task {
         let value = self.next;
         self.next += 1;
         let put = Put::new(self.row.clone()).cell(FAMILY, "n", value);
-        self.note(value, self.table.put(put).await.map(|()| true));
+        self.note(
+            value,
+            self.table.put(put).await.map(|()| true).map_err(Into::into),
+        );
     }
 
     /// Puts the next value of the own row, if it has the last one.
@@ -128,11 +136,15 @@ impl Task {
         let put = Put::new(self.row.clone()).cell(FAMILY, "n", value);
         let was_known = self.maybe.is_empty();
         let done = self.table.check_and_mutate(unchanged, [put.into()]).await;
-        assert!(!was_known || !matches!(done, Ok(false)), "{}: nobody else changes it", self.row);
-        self.note(value, done);
+        assert!(
+            !was_known || !matches!(done, Ok(false)),
+            "{}: nobody else changes it",
+            self.row
+        );
+        self.note(value, done.map_err(Into::into));
     }
 
-    fn note(&mut self, value: i64, done: hbase_txn::ClientResult<bool>) {
+    fn note(&mut self, value: i64, done: hbase_txn::Result<bool>) {
         match done {
             Ok(true) => {
                 self.value = value;
@@ -145,7 +157,11 @@ impl Task {
     }
 
     fn check(&self, found: i64) {
-        assert!(!self.refused.contains(&found), "{} has {found}, which was not applied", self.row);
+        assert!(
+            !self.refused.contains(&found),
+            "{} has {found}, which was not applied",
+            self.row
+        );
         assert!(
             found == self.value || self.maybe.contains(&found),
             "{} has {found}, and not {} or one of {:?}",

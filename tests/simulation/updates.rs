@@ -1,11 +1,6 @@
 //! Updates, and transactions without reads, on partitions that they contend for.
 
-use std::{
-    cell::RefCell,
-    collections::BTreeMap,
-    rc::Rc,
-    time::Duration,
-};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use fastrand::Rng;
 use hbase_fake::sim::World;
@@ -49,7 +44,11 @@ pub(crate) async fn scenario(world: World) {
     let mut tables = Vec::new();
     for _ in 0..2 {
         let connection = connect(&world, &mut rng).await;
-        tables.push(PartitionedTable::open(&connection, table.name().clone()).await.unwrap());
+        tables.push(
+            PartitionedTable::open(&connection, table.name().clone())
+                .await
+                .unwrap(),
+        );
     }
     let deadline = Duration::from_millis(rng.u64(500..6_000));
     let bench = Rc::new(Bench {
@@ -98,7 +97,11 @@ impl Bench {
             let count = attempts.len();
             for (number, attempt) in attempts.iter_mut().enumerate() {
                 attempt.began = began;
-                attempt.fate = if number + 1 == count { last } else { Fate::NotApplied };
+                attempt.fate = if number + 1 == count {
+                    last
+                } else {
+                    Fate::NotApplied
+                };
                 if last != Fate::Unknown {
                     attempt.ended = ended;
                 }
@@ -111,12 +114,7 @@ impl Bench {
 
     /// Runs an update. Some are dropped midway; some have an id with which they can then be
     /// settled.
-    async fn update(
-        &self,
-        table: &PartitionedTable,
-        work: &Work,
-        rng: &mut Rng,
-    ) -> (Vec<Transaction>, Fate) {
+    async fn update(&self, table: &PartitionedTable, work: &Work, rng: &mut Rng) -> (Vec<Transaction>, Fate) {
         let mut attempts: Vec<Transaction> = Vec::new();
         let patience = match rng.u8(..10) {
             0 => Duration::from_micros(rng.u64(..50_000)),
@@ -195,7 +193,11 @@ async fn settle(table: &PartitionedTable, work: &Work, id: &TransactionId) -> Fa
             Ok(Settled::NotApplied) => return Fate::NotApplied,
             Ok(other) => panic!("{other:?}"),
             Err(error) => {
-                assert!(error.is_outcome_unknown(), "{} can't be settled: {error}", work.name);
+                assert!(
+                    error.is_outcome_unknown(),
+                    "{} can't be settled: {error}",
+                    work.name
+                );
                 sleep(Duration::from_millis(50)).await;
             }
         }

@@ -7,7 +7,16 @@ mod cell;
 mod cluster;
 mod exception;
 mod filter;
+mod hbase;
 mod network;
 mod region;
+#[cfg(feature = "client")]
+pub mod sim;
 
-pub use self::network::{Call, Dial, Fault, FaultHandle, Latency, RandomFaults, ReceivedCall};
+#[cfg(feature = "client")]
+pub use self::hbase::{FakeConnector, FakeEnvironment};
+pub use self::{
+    hbase::{FakeHBase, FakeHBaseBuilder},
+    network::{Call, Dial, Fault, FaultHandle, Latency, RandomFaults, ReceivedCall},
+    region::{Release, UnknownRelease},
+};

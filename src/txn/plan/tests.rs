@@ -118,7 +118,7 @@ fn assertion_with_a_record_is_durable_like_all_records(
     };
     let mut group = Group::new(terms.rule.partition("xxx").unwrap());
     group.add(Condition::absent("xxx", "f", "q"), &terms).unwrap();
-    group.record = Some(RecordRequest::own());
+    group.record = Some(RecordRequest::own(&hbase_client::SystemEnvironment));
     let checked = group.check(&terms);
     assert_eq!(checked.as_ref().ok(), expected.as_ref(), "{checked:?}");
 }

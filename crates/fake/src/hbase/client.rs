@@ -70,13 +70,18 @@ impl Environment for FakeEnvironment {
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
-        self.rng.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes);
+        self.rng
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .fill(bytes);
     }
 }
 
 impl fmt::Debug for FakeEnvironment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FakeEnvironment").field("wall", &self.wall).finish_non_exhaustive()
+        f.debug_struct("FakeEnvironment")
+            .field("wall", &self.wall)
+            .finish_non_exhaustive()
     }
 }
 
@@ -101,7 +106,7 @@ impl FakeHBase {
         FakeEnvironment {
             start: Instant::now(),
             wall: self.network.wall(),
-            rng: Arc::new(Mutex::new(Rng::with_seed(self.network.seed()))),
+            rng: Arc::new(Mutex::new(Rng::with_seed(self.seed))),
         }
     }
 

@@ -5,13 +5,13 @@ mod client;
 
 use std::{
     fmt, io, thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 #[cfg(feature = "client")]
 pub use self::client::{FakeConnector, FakeEnvironment};
 use crate::{
-    cluster::{Durations, Settings, World},
+    cluster::{Settings, World},
     network::{Fault, FaultHandle, Latency, Network, tcp},
     region::Release,
 };
@@ -26,6 +26,7 @@ use crate::{
 pub struct FakeHBase {
     network: Network,
     addresses: Vec<(String, u16)>,
+    seed: u64,
 }
 
 /// The settings of a [`FakeHBase`].
@@ -80,7 +81,9 @@ impl FakeHBase {
     /// Returns what the test has left, or used although it is not modelled.
     fn complaints(&self) -> Vec<String> {
         let unused = self.network.unused_faults();
-        let unused = unused.into_iter().map(|fault| format!("a fault was left unused: {fault}"));
+        let unused = unused
+            .into_iter()
+            .map(|fault| format!("a fault was left unused: {fault}"));
         let refused = self.network.with_world(|world, _| world.refusals().to_vec());
         unused.chain(refused).chain(self.network.refusals()).collect()
     }
@@ -128,7 +131,11 @@ impl FakeHBaseBuilder {
         let network = Network::new(World::new(self.settings), seed, start);
         network.set_latency(self.latency);
         let addresses = network.with_world(|world, _| world.bootstrap_addresses());
-        FakeHBase { network, addresses }
+        FakeHBase {
+            network,
+            addresses,
+            seed,
+        }
     }
 
     /// Starts the cluster on ports of this machine, in real time, for other processes and other
@@ -152,7 +159,9 @@ impl FakeHBaseBuilder {
 
 impl fmt::Debug for FakeHBase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FakeHBase").field("addresses", &self.addresses).finish_non_exhaustive()
+        f.debug_struct("FakeHBase")
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
     }
 }
 

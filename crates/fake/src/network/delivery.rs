@@ -4,11 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::mpsc,
     time::{Instant, sleep},
 };
 
-use super::{faults::Action, plan::Plan, server_life::ServerLife, state::Shared, trace::Event};
+use super::{
+    faults::Action, plan::Plan, server_life::ServerLife, signal::Signal, state::Shared, trace::Event,
+};
 use crate::{
     cluster::{self, Answer},
     exception::Result,
@@ -50,7 +52,7 @@ impl Delivery {
     async fn deliver(
         &mut self,
         action: Option<&Action>,
-        released: Option<watch::Receiver<bool>>,
+        released: Option<Signal<bool>>,
     ) -> Result<(), &'static str> {
         match action {
             Some(Action::LoseRequest) => return Err("request lost"),
@@ -169,15 +171,15 @@ impl Delivery {
     }
 
     /// Waits until the calls that are held are released.
-    async fn wait_for(&mut self, released: Option<watch::Receiver<bool>>) -> Result<(), &'static str> {
-        let Some(mut released) = released else {
+    async fn wait_for(&mut self, released: Option<Signal<bool>>) -> Result<(), &'static str> {
+        let Some(released) = released else {
             return Ok(());
         };
         tokio::select! {
             biased;
             () = self.life.ends() => Err("server ended"),
             // The cluster keeps the sender.
-            _ = released.wait_for(|released| *released) => Ok(()),
+            _ = released.wait_for(|released| released) => Ok(()),
         }
     }
 }

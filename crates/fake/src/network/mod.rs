@@ -11,6 +11,7 @@ mod frame;
 mod opening;
 mod plan;
 mod server_life;
+mod signal;
 mod state;
 pub(crate) mod tcp;
 #[cfg(test)]
@@ -23,12 +24,13 @@ use std::{
     sync::{Arc, MutexGuard},
 };
 
-use tokio::{io::DuplexStream, sync::watch, time::sleep};
+use tokio::{io::DuplexStream, time::sleep};
 
 pub(crate) use self::faults::RandomDraws;
 pub use self::faults::{Call, Dial, Fault, FaultHandle, Latency, RandomFaults, ReceivedCall};
 use self::{
     connection::Connection,
+    signal::Signal,
     state::{Shared, State},
 };
 use crate::cluster::World;
@@ -40,8 +42,8 @@ const STREAM: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Network {
     shared: Arc<Shared>,
-    /// Dropped with the network, for tasks that end with it.
-    open: watch::Sender<()>,
+    /// Whether the network is there, for tasks that end with it.
+    open: Signal<bool>,
 }
 
 impl Network {
@@ -49,7 +51,7 @@ impl Network {
     pub(crate) fn new(world: World, seed: u64, wall: u64) -> Self {
         Self {
             shared: Arc::new(Shared::new(State::new(world, seed, wall))),
-            open: watch::Sender::new(()),
+            open: Signal::new(true),
         }
     }
 
@@ -57,7 +59,7 @@ impl Network {
     pub(crate) fn dialer(&self) -> Dialer {
         Dialer {
             shared: Arc::clone(&self.shared),
-            open: self.open.subscribe(),
+            open: self.open.clone(),
         }
     }
 
@@ -130,6 +132,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         self.state().close();
+        self.open.set(false);
     }
 }
 
@@ -137,7 +140,7 @@ impl Drop for Network {
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
     shared: Arc<Shared>,
-    open: watch::Receiver<()>,
+    open: Signal<bool>,
 }
 
 impl Dialer {

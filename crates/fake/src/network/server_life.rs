@@ -1,9 +1,6 @@
 //! Whether a server runs, as its connections see it.
 
-use std::future::pending;
-
-use tokio::sync::watch;
-
+use super::signal::Signal;
 use crate::cluster::{Server, ServerState};
 
 /// Whether a server runs, and since which start.
@@ -28,14 +25,14 @@ impl Life {
 /// The life of a server from one start to its end: a restarted server is another one.
 #[derive(Clone, Debug)]
 pub(super) struct ServerLife {
-    current: watch::Receiver<Life>,
+    current: Signal<Life>,
     start_code: u64,
 }
 
 impl ServerLife {
     /// Returns the life of a server that runs or hangs now.
-    pub(super) fn new(current: watch::Receiver<Life>) -> Option<Self> {
-        let start_code = match *current.borrow() {
+    pub(super) fn new(current: Signal<Life>) -> Option<Self> {
+        let start_code = match current.get() {
             Life::Running { start_code } | Life::Hung { start_code } => start_code,
             Life::Down => return None,
         };
@@ -49,33 +46,23 @@ impl ServerLife {
     }
 
     /// Waits while the server hangs. Returns whether it runs; it never will if not.
-    pub(super) async fn runs(&mut self) -> bool {
-        loop {
-            let life = *self.current.borrow_and_update();
-            if self.is_running_as(life) {
-                return true;
-            }
-            let start_code = self.start_code;
-            if life != (Life::Hung { start_code }) || self.current.changed().await.is_err() {
-                return false;
-            }
-        }
+    pub(super) async fn runs(&self) -> bool {
+        let start_code = self.start_code;
+        let life = self.current.wait_for(|life| life != Life::Hung { start_code });
+        self.is_running_as(life.await)
     }
 
     /// Waits until the server runs no more, for a while or at all.
-    pub(super) async fn stops(&mut self) {
+    pub(super) async fn stops(&self) {
         let start_code = self.start_code;
         let running = Life::Running { start_code };
-        // Without a sender there is nothing left to wait for: it lives as long as the cluster.
-        let _ = self.current.wait_for(|life| *life != running).await;
+        self.current.wait_for(|life| life != running).await;
     }
 
     /// Waits until the server has ended.
-    pub(super) async fn ends(&mut self) {
+    pub(super) async fn ends(&self) {
         let start_code = self.start_code;
-        let ended = |life: &Life| *life != Life::Running { start_code } && *life != Life::Hung { start_code };
-        if self.current.wait_for(ended).await.is_err() {
-            pending::<()>().await;
-        }
+        let ended = |life| life != Life::Running { start_code } && life != Life::Hung { start_code };
+        self.current.wait_for(ended).await;
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use hbase_protocol as pb;
 use prost::Message;
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     faults::{Action, DialAction, Faults, Latency, ReceivedCall, draw},
@@ -17,6 +17,7 @@ use super::{
     opening::{ConnectionId, Opened},
     plan::Plan,
     server_life::{Life, ServerLife},
+    signal::Signal,
     trace::{Called, Dialled, Event, Trace},
 };
 use crate::{
@@ -55,7 +56,7 @@ pub(super) struct State {
     start: Instant,
     /// The time at the start, in milliseconds since 1970.
     wall: u64,
-    lives: Vec<watch::Sender<Life>>,
+    lives: Vec<Signal<Life>>,
     closed: bool,
     connections: u64,
     calls: u64,
@@ -73,10 +74,7 @@ pub(super) struct Dialling {
 
 impl State {
     pub(super) fn new(world: World, seed: u64, wall: u64) -> Self {
-        let lives = world
-            .servers()
-            .iter()
-            .map(|server| watch::Sender::new(Life::of(server)));
+        let lives = world.servers().iter().map(|server| Signal::new(Life::of(server)));
         Self {
             lives: lives.collect(),
             world,
@@ -129,11 +127,7 @@ impl State {
             true => Life::Down,
             false => Life::of(self.world.server(server)),
         };
-        self.lives[server.0].send_if_modified(|current| {
-            let changed = *current != life;
-            *current = life;
-            changed
-        });
+        self.lives[server.0].set(life);
     }
 
     /// Begins a dial.
@@ -179,7 +173,7 @@ impl State {
         server: ServerIndex,
     ) -> io::Result<(ConnectionId, ServerLife, Option<usize>)> {
         self.update_life(server);
-        let Some(life) = ServerLife::new(self.lives[server.0].subscribe()) else {
+        let Some(life) = ServerLife::new(self.lives[server.0].clone()) else {
             return Err(self.refuse(server));
         };
         self.connections += 1;

@@ -33,11 +33,11 @@ impl Network {
 }
 
 impl Dialer {
-    async fn accept(mut self, server: ServerIndex, listener: TcpListener) {
+    async fn accept(self, server: ServerIndex, listener: TcpListener) {
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
-                _ = self.open.changed() => return,
+                _ = self.open.wait_for(|open| !open) => return,
             };
             // A client that hung up at once is no reason to stop.
             if let Ok((stream, _)) = accepted {
@@ -47,13 +47,13 @@ impl Dialer {
     }
 
     /// Serves a stream that the system has accepted. One that the server refuses is closed.
-    async fn serve(mut self, server: ServerIndex, stream: TcpStream) {
+    async fn serve(self, server: ServerIndex, stream: TcpStream) {
         let Ok(dialling) = self.shared.lock().dial_server(server) else {
             return;
         };
         if dialling.lost {
             // Keeps the stream open, and reads nothing.
-            let _ = self.open.changed().await;
+            self.open.wait_for(|open| !open).await;
             return;
         }
         if !dialling.delay.is_zero() {

@@ -1,1 +1,204 @@
 //! One region: its cells, and what reads and writes do to them. No clock: callers pass the time.
+//!
+//! | file | what |
+//! |---|---|
+//! | `family` | settings of families |
+//! | `store` | cells in order |
+//! | `versions` | markers and versions |
+//! | `query`, `get`, `scan` | reads |
+//! | `mutation` | mutations as messages have them |
+//! | `write` | what mutations write |
+//! | `condition` | conditions of one row and of several |
+//! | `calls` | single mutations, batches, and mutations of several rows |
+
+mod calls;
+mod condition;
+mod family;
+mod get;
+mod mutation;
+mod query;
+mod release;
+mod scan;
+mod store;
+#[cfg(test)]
+mod tests;
+mod versions;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use hbase_protocol as pb;
+
+pub use self::release::{Release, UnknownRelease};
+use self::{
+    family::Family,
+    store::{Logged, Store},
+};
+pub(crate) use self::{
+    get::Read,
+    scan::{Batch, Limits, Scanner},
+};
+use crate::{
+    cell::Cell,
+    exception::{Exception, Result},
+};
+
+/// The order of a region's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowOrder {
+    /// By their bytes.
+    Bytes,
+    /// By table, start key and id, as in `hbase:meta`.
+    Meta,
+}
+
+/// The cells of a region.
+#[derive(Clone, Debug)]
+pub(crate) struct Region {
+    families: BTreeMap<Bytes, Family>,
+    start_key: Bytes,
+    end_key: Bytes,
+    release: Release,
+    /// How mutations that do not say it are logged.
+    durability: Logged,
+    store: Store,
+    /// The number of the last write.
+    sequence: u64,
+    files: u32,
+    /// Nonces of increments and appends that were applied.
+    nonces: BTreeSet<(u64, u64)>,
+}
+
+impl Region {
+    /// Creates an empty region.
+    pub(crate) fn new(
+        schema: &pb::TableSchema,
+        start_key: Bytes,
+        end_key: Bytes,
+        order: RowOrder,
+        release: Release,
+    ) -> Result<Self> {
+        let mut region = Self {
+            families: BTreeMap::new(),
+            start_key,
+            end_key,
+            release,
+            durability: Logged::Synced,
+            store: Store::new(order),
+            sequence: 1,
+            files: 0,
+            nonces: BTreeSet::new(),
+        };
+        region.reopen(schema)?;
+        Ok(region)
+    }
+
+    /// Opens the region again, with the present schema of its table.
+    pub(crate) fn reopen(&mut self, schema: &pb::TableSchema) -> Result<()> {
+        self.families = family::families(schema)?;
+        let durability = schema
+            .attributes
+            .iter()
+            .find(|attribute| &*attribute.first == b"DURABILITY");
+        self.durability = match durability.map(|attribute| &attribute.second[..]) {
+            Some(b"SKIP_WAL") => Logged::Not,
+            Some(b"ASYNC_WAL") => Logged::Async,
+            _ => Logged::Synced,
+        };
+        let families = &self.families;
+        self.store.retain(|key, _| families.contains_key(&key.family));
+        self.nonces.clear();
+        Ok(())
+    }
+
+    /// The number of the last write.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    fn family(&self, name: &Bytes) -> Result<&Family> {
+        self.families.get(name).ok_or_else(|| {
+            Exception::new(
+                "regionserver.NoSuchColumnFamilyException",
+                format!("Column family {} does not exist", name.escape_ascii()),
+            )
+        })
+    }
+
+    fn contains(&self, row: &[u8]) -> bool {
+        self.start_key <= row && (self.end_key.is_empty() || row < &self.end_key[..])
+    }
+
+    /// Writes memory to a file, which drops what is masked or surplus in memory.
+    pub(crate) fn flush(&mut self, now: u64) {
+        self.files += 1;
+        let file = self.files;
+        self.store
+            .rewrite(&self.families, now, file, true, |entry| entry.file.is_none());
+    }
+
+    /// Writes all files as one. A major compaction also drops markers.
+    pub(crate) fn compact(&mut self, major: bool, now: u64) {
+        self.files += 1;
+        let file = self.files;
+        self.store
+            .rewrite(&self.families, now, file, !major, |entry| entry.file.is_some());
+    }
+
+    /// Cuts the region in two at a row.
+    pub(crate) fn split(mut self, at: &Bytes) -> (Self, Self) {
+        let high = Self {
+            start_key: at.clone(),
+            store: self.store.split_off(at),
+            nonces: BTreeSet::new(),
+            ..self.clone()
+        };
+        self.end_key = at.clone();
+        self.nonces.clear();
+        (self, high)
+    }
+
+    /// Joins the region with its right neighbour.
+    pub(crate) fn merge(mut self, other: Self) -> Self {
+        self.end_key = other.end_key;
+        self.sequence = self.sequence.max(other.sequence);
+        self.files = self.files.max(other.files);
+        self.store.append(other.store);
+        self.nonces.clear();
+        self
+    }
+
+    /// Loses what was neither synced nor flushed. Of writes that were logged without a sync, the
+    /// caller decides which are kept, from the oldest on until it returns false.
+    pub(crate) fn crash(&mut self, mut keep_async: impl FnMut() -> bool) {
+        let mut unsynced = BTreeSet::new();
+        self.store.retain(|key, entry| {
+            if entry.file.is_none() && entry.logged == Logged::Async {
+                unsynced.insert(key.sequence.0);
+            }
+            true
+        });
+        let kept: BTreeSet<u64> = unsynced.iter().copied().take_while(|_| keep_async()).collect();
+        self.store.retain(|key, entry| {
+            entry.file.is_some()
+                || match entry.logged {
+                    Logged::Synced => true,
+                    Logged::Async => kept.contains(&key.sequence.0),
+                    Logged::Not => false,
+                }
+        });
+        self.nonces.clear();
+    }
+
+    /// Returns all stored cells, markers included, in order.
+    pub(crate) fn dump(&self) -> Vec<Cell> {
+        use std::ops::Bound::Unbounded;
+        let rows = self.store.range((Unbounded, Unbounded));
+        rows.flat_map(|(key, row)| {
+            row.iter()
+                .map(|(cell, entry)| store::to_cell(&key.row, cell, entry))
+        })
+        .collect()
+    }
+}

@@ -26,6 +26,7 @@
 //! Simulation::new("puts").seeds(0, 20).run(acknowledged_put_is_read);
 //! ```
 
+mod event;
 mod plan;
 mod shrink;
 mod world;
@@ -43,13 +44,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use self::world::World;
 use self::plan::FaultId;
+pub use self::world::World;
 
 /// The virtual time after which a scenario hangs.
 const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 /// The real time after which a run does not advance.
 const STUCK: Duration = Duration::from_secs(120);
+/// The lines of the trace that are printed.
+const TRACE: usize = 40;
 /// One run of this many is repeated, and must be the same.
 const REPEATED: u64 = 20;
 
@@ -60,6 +63,7 @@ pub struct Simulation {
     name: String,
     first: u64,
     count: u64,
+    steady_clocks: bool,
 }
 
 /// The result of one run.
@@ -69,8 +73,8 @@ struct Run {
     trace: u64,
     /// The faults of the run, with their descriptions.
     faults: Vec<(FaultId, String)>,
-    /// The last calls.
-    end: String,
+    /// What happened on the network.
+    events: String,
 }
 
 impl Simulation {
@@ -80,6 +84,7 @@ impl Simulation {
             name: name.into(),
             first: fastrand::u64(..1 << 40),
             count: 300,
+            steady_clocks: false,
         }
     }
 
@@ -92,7 +97,10 @@ impl Simulation {
     pub fn from_env(name: impl Into<String>) -> Self {
         let number = |variable: &str| {
             let text = env::var(variable).ok()?;
-            Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
+            Some(
+                text.parse()
+                    .unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
+            )
         };
         let random = Self::new(name);
         let count = number("SIM_SEEDS").unwrap_or(random.count);
@@ -105,6 +113,13 @@ impl Simulation {
     /// Sets the seeds: this many, from the first on.
     pub fn seeds(mut self, first: u64, count: u64) -> Self {
         (self.first, self.count) = (first, count);
+        self
+    }
+
+    /// Keeps the clocks of servers as they are. Otherwise they jump ahead and back by up to 20
+    /// seconds, with which leases end early or late.
+    pub fn steady_clocks(mut self) -> Self {
+        self.steady_clocks = true;
         self
     }
 
@@ -158,22 +173,65 @@ impl Simulation {
         scenario: &(impl Fn(World) -> F + Sync),
     ) -> Result<(), String> {
         let seed = self.first.wrapping_add(number);
-        let run = run_once(seed, None, scenario);
+        let run = self.run_once(seed, None, scenario);
         if let Some(failure) = &run.failure {
             let faults = run.faults.iter().map(|fault| fault.0).collect();
-            let (_, fewest) = shrink::shrink(faults, &|only| run_once(seed, Some(only), scenario));
+            let (_, fewest) = shrink::shrink(faults, &|only| self.run_once(seed, Some(only), scenario));
             return Err(self.report(seed, failure, &fewest));
         }
         if number % REPEATED == 0 {
-            let again = run_once(seed, None, scenario);
+            let again = self.run_once(seed, None, scenario);
             if again.failure.is_some() || again.trace != run.trace {
                 return Err(format!(
-                    "{}: two runs of SIM_SEED={seed} differ: {:?}\n{}\nand\n{}",
-                    self.name, again.failure, run.end, again.end
+                    "{}: two runs of SIM_SEED={seed} differ: {:?}\n{}",
+                    self.name,
+                    again.failure,
+                    first_difference(&run.events, &again.events)
                 ));
             }
         }
         Ok(())
+    }
+
+    /// Runs a scenario once, with all faults or with some of them.
+    fn run_once<F: Future<Output = ()>>(
+        &self,
+        seed: u64,
+        only: Option<BTreeSet<FaultId>>,
+        scenario: &(impl Fn(World) -> F + Sync),
+    ) -> Run {
+        fastrand::seed(seed);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap_or_else(|error| panic!("no runtime: {error}"));
+        let world = runtime.block_on(async { World::new(seed, self.steady_clocks, only) });
+        let (hbase, journal) = world.shared();
+        let ended = quietly(|| {
+            runtime.block_on(async {
+                tokio::time::timeout(LONGEST, scenario(world))
+                    .await
+                    .unwrap_or_else(|_| panic!("it does not end within a virtual day"));
+            });
+        });
+        // Tasks that the scenario has left end before the next run.
+        drop(runtime);
+        world::note_draws(&hbase, &journal);
+        let run = Run {
+            failure: ended.err(),
+            trace: hbase.network().trace_hash(),
+            faults: std::mem::take(&mut journal.happened()),
+            events: hbase.trace(),
+        };
+        // Its complaints fail the run, too.
+        match (quietly(|| drop(hbase)), run.failure.is_some()) {
+            (Err(complaints), false) => Run {
+                failure: Some(complaints),
+                ..run
+            },
+            _ => run,
+        }
     }
 
     fn report(&self, seed: u64, failure: &str, fewest: &Run) -> String {
@@ -185,7 +243,10 @@ impl Simulation {
                     report += "\n  ";
                     report += fault;
                 }
-                report += &format!("\nthen it fails: {failure}\nthe last calls:\n{}", fewest.end);
+                report += &format!(
+                    "\nthen it fails: {failure}\nthe last calls:\n{}",
+                    last_lines(&fewest.events)
+                );
             }
             None => report += "\nit does not fail again with the same faults",
         }
@@ -193,44 +254,21 @@ impl Simulation {
     }
 }
 
-/// Runs a scenario once, with all faults or with some of them.
-fn run_once<F: Future<Output = ()>>(
-    seed: u64,
-    only: Option<BTreeSet<FaultId>>,
-    scenario: &(impl Fn(World) -> F + Sync),
-) -> Run {
-    fastrand::seed(seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap_or_else(|error| panic!("no runtime: {error}"));
-    let world = runtime.block_on(async { World::new(seed, only) });
-    let (hbase, journal) = world.shared();
-    let ended = quietly(|| {
-        runtime.block_on(async {
-            tokio::time::timeout(LONGEST, scenario(world))
-                .await
-                .unwrap_or_else(|_| panic!("it does not end within a virtual day"));
-        });
-    });
-    // Tasks that the scenario has left end before the next run.
-    drop(runtime);
-    world::note_draws(&hbase, &journal);
-    let run = Run {
-        failure: ended.err(),
-        trace: hbase.network().trace_hash(),
-        faults: std::mem::take(&mut journal.happened()),
-        end: hbase.trace(),
+/// Returns where two traces part.
+fn first_difference(one: &str, other: &str) -> String {
+    let lines = one.lines().zip(other.lines());
+    let equal = lines.take_while(|(one, other)| one == other).count();
+    let part = |trace: &str| {
+        let lines = trace.lines().skip(equal.saturating_sub(3)).take(6);
+        lines.collect::<Vec<_>>().join("\n")
     };
-    // Its complaints fail the run, too.
-    match (quietly(|| drop(hbase)), run.failure.is_some()) {
-        (Err(complaints), false) => Run {
-            failure: Some(complaints),
-            ..run
-        },
-        _ => run,
-    }
+    format!("{}\nand\n{}", part(one), part(other))
+}
+
+/// Returns the end of a trace.
+fn last_lines(trace: &str) -> String {
+    let lines: Vec<&str> = trace.lines().collect();
+    lines[lines.len().saturating_sub(TRACE)..].join("\n")
 }
 
 thread_local! {

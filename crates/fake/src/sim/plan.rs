@@ -72,7 +72,8 @@ const DELAYS: [u64; 4] = [20, 300, 3_000, 20_000];
 const LATENCIES: [u64; 4] = [0, 0, 5, 40];
 
 impl Plan {
-    pub(super) fn draw(seed: u64) -> Self {
+    /// Draws a plan. Clocks of servers jump only if they may.
+    pub(super) fn draw(seed: u64, steady_clocks: bool) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x706c_616e);
         let servers = rng.usize(1..4);
         let release = RELEASES[rng.usize(..RELEASES.len())];
@@ -86,6 +87,7 @@ impl Plan {
         let mut events: Vec<_> = (0..rng.usize(..6))
             .map(|_| (Duration::from_millis(rng.u64(..4_000)), Event::draw(&mut rng)))
             .collect();
+        events.retain(|(_, event)| !steady_clocks || !matches!(event, Event::Skew { .. }));
         events.sort_by_key(|event| event.0);
         Self {
             servers,
@@ -109,7 +111,6 @@ fn draw_faults(rng: &mut Rng) -> RandomFaults {
         delay_request: often(3),
         delay_in_queue: often(4),
         delay_answer: often(3),
-        deliver_twice: often(4),
         cut_answer: often(5),
         close_before: often(5),
         close_after: often(4),
@@ -120,13 +121,15 @@ fn draw_faults(rng: &mut Rng) -> RandomFaults {
         delay_dial: often(6),
         ..RandomFaults::default()
     };
+    // Servers send some exceptions only for calls that they have not executed.
+    let (fail_after, exceptions) = match rng.bool() {
+        true => (faults.fail_after, vec!["java.io.IOException"]),
+        false => (0.0, vec!["RegionTooBusyException", "CallQueueTooBigException"]),
+    };
     RandomFaults {
         max_delay: Duration::from_millis(DELAYS[rng.usize(..DELAYS.len())]),
-        exceptions: vec![
-            "java.io.IOException",
-            "RegionTooBusyException",
-            "CallQueueTooBigException",
-        ],
+        fail_after,
+        exceptions,
         ..faults
     }
 }

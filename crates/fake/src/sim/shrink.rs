@@ -28,7 +28,10 @@ pub(super) fn shrink(
             if attempt.failure.is_some() {
                 // Faults that did not happen in this run are not needed either.
                 let happened: BTreeSet<FaultId> = attempt.faults.iter().map(|fault| fault.0).collect();
-                left = fewer.into_iter().filter(|fault| happened.contains(fault)).collect();
+                left = fewer
+                    .into_iter()
+                    .filter(|fault| happened.contains(fault))
+                    .collect();
                 failed = attempt;
             } else {
                 start = end;

@@ -52,8 +52,8 @@ impl Journal {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, only: Option<BTreeSet<FaultId>>) -> Self {
-        let plan = Plan::draw(seed);
+    pub(super) fn new(seed: u64, steady_clocks: bool, only: Option<BTreeSet<FaultId>>) -> Self {
+        let plan = Plan::draw(seed, steady_clocks);
         let hbase = FakeHBase::builder()
             .servers(plan.servers)
             .release(plan.release)
@@ -97,7 +97,11 @@ impl World {
     /// does.
     pub async fn connect(&self, config: Config, ahead: i64) -> hbase_client::Result<Connection> {
         let number = self.clients.fetch_add(1, Ordering::Relaxed);
-        let environment = self.hbase.environment().seed(self.seed ^ (number << 32)).ahead(ahead);
+        let environment = self
+            .hbase
+            .environment()
+            .seed(self.seed ^ (number << 32))
+            .ahead(ahead);
         Connection::builder(config)
             .connector(self.hbase.connector())
             .environment(environment)
@@ -117,10 +121,16 @@ impl World {
         });
         let draws = RandomDraws::new(self.plan.faults.clone(), self.seed, only);
         self.hbase.network().set_random_faults(Some(draws));
-        let events = self.plan.events.iter().copied().enumerate().filter(|(number, _)| {
-            let event = FaultId::Event(*number);
-            self.only.as_ref().is_none_or(|only| only.contains(&event))
-        });
+        let events = self
+            .plan
+            .events
+            .iter()
+            .copied()
+            .enumerate()
+            .filter(|(number, _)| {
+                let event = FaultId::Event(*number);
+                self.only.as_ref().is_none_or(|only| only.contains(&event))
+            });
         let (hbase, journal) = self.shared();
         let events: Vec<_> = events.collect();
         let began = Instant::now();

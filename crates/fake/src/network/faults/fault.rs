@@ -2,12 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use tokio::sync::watch;
-
 use super::{
     action::{Action, DialAction},
     call::{Call, Dial},
 };
+use crate::network::signal::Signal;
 
 /// Calls or dials, and what happens to them.
 ///
@@ -67,15 +66,15 @@ pub struct FaultHandle {
 /// How far a fault is. The cluster and the handle share it.
 #[derive(Debug)]
 pub(super) struct Progress {
-    pub(super) happened: watch::Sender<usize>,
-    pub(super) released: watch::Sender<bool>,
+    pub(super) happened: Signal<usize>,
+    pub(super) released: Signal<bool>,
 }
 
 impl Progress {
     pub(super) fn new() -> Self {
         Self {
-            happened: watch::Sender::new(0),
-            released: watch::Sender::new(false),
+            happened: Signal::new(0),
+            released: Signal::new(false),
         }
     }
 }
@@ -83,18 +82,19 @@ impl Progress {
 impl FaultHandle {
     /// Returns how often the fault has happened.
     pub fn happened(&self) -> usize {
-        *self.progress.happened.borrow()
+        self.progress.happened.get()
     }
 
     /// Waits until the fault has happened this often.
     pub async fn wait_for(&self, times: usize) {
-        let mut happened = self.progress.happened.subscribe();
-        // The sender lives as long as the handle.
-        let _ = happened.wait_for(|happened| *happened >= times).await;
+        self.progress
+            .happened
+            .wait_for(|happened| happened >= times)
+            .await;
     }
 
     /// Ends the fault, and lets the calls continue that it holds.
     pub fn release(&self) {
-        self.progress.released.send_replace(true);
+        self.progress.released.set(true);
     }
 }

@@ -7,9 +7,8 @@ mod random;
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
 use self::fault::{Kind, Progress};
+pub(crate) use self::random::RandomDraws;
 pub(super) use self::{
     action::{Action, DialAction},
     random::draw,
@@ -19,7 +18,7 @@ pub use self::{
     fault::{Fault, FaultHandle},
     random::{Latency, RandomFaults},
 };
-pub(crate) use self::random::RandomDraws;
+use super::signal::Signal;
 
 /// The faults of a cluster.
 #[derive(Debug, Default)]
@@ -41,7 +40,7 @@ struct Entry {
 pub(super) struct Applied {
     pub(super) action: Action,
     /// Becomes true when calls that are held may continue.
-    pub(super) released: Option<watch::Receiver<bool>>,
+    pub(super) released: Option<Signal<bool>>,
 }
 
 impl Faults {
@@ -67,7 +66,7 @@ impl Faults {
             {
                 applied = Some(Applied {
                     action: action.clone(),
-                    released: Some(entry.progress.released.subscribe()),
+                    released: Some(entry.progress.released.clone()),
                 });
             }
         }
@@ -101,17 +100,16 @@ impl Faults {
 
 impl Entry {
     fn happens(&self) -> bool {
-        let happened = *self.progress.happened.borrow();
-        let happens =
-            !*self.progress.released.borrow() && self.fault.times.is_none_or(|times| happened < times);
+        let happened = self.progress.happened.get();
+        let happens = !self.progress.released.get() && self.fault.times.is_none_or(|times| happened < times);
         if happens {
-            self.progress.happened.send_replace(happened + 1);
+            self.progress.happened.set(happened + 1);
         }
         happens
     }
 
     fn unused(&self) -> Option<String> {
-        let happened = *self.progress.happened.borrow();
+        let happened = self.progress.happened.get();
         let wanted = self.fault.times.unwrap_or(1);
         (happened < wanted).then(|| format!("{}: happened {happened} of {wanted} times", self.fault))
     }

@@ -185,7 +185,8 @@ impl RandomDraws {
         self.dials += 1;
         let number = DIALS + self.dials;
         let action = self.faults.draw_dial(&mut self.rng(number)?)?;
-        self.happened.push((number, format!("dial of server {server}: {action}")));
+        self.happened
+            .push((number, format!("dial of server {server}: {action}")));
         Some(action)
     }
 

@@ -4,7 +4,7 @@ use prost::Message;
 use tokio::{io::AsyncWriteExt, time::timeout};
 
 use super::{
-    super::faults::{Latency, RandomFaults},
+    super::faults::{Latency, RandomDraws, RandomFaults},
     LONG,
     client::{METHOD, RawClient, connection_header, frame, request, request_header},
     dial, executions, network_with_seed,
@@ -19,7 +19,7 @@ async fn run(seed: u64) -> (u64, String) {
         answer: Duration::ZERO..Duration::from_millis(20),
     });
     network.set_chunks(Some((1, 100)));
-    network.set_random_faults(Some(RandomFaults {
+    let faults = RandomFaults {
         lose_request: 0.05,
         lose_answer: 0.05,
         delay_request: 0.05,
@@ -35,7 +35,8 @@ async fn run(seed: u64) -> (u64, String) {
         refuse_dial: 0.2,
         delay_dial: 0.2,
         ..RandomFaults::default()
-    }));
+    };
+    network.set_random_faults(Some(RandomDraws::new(faults, seed, None)));
     let mut id = 0;
     for _ in 0..20 {
         let Ok(stream) = dial(&network, 0).await else {

@@ -1,6 +1,14 @@
-//! Cells.
+//! Cells, and the forms in which they travel.
+
+mod block;
+mod message;
 
 use bytes::Bytes;
+
+pub(crate) use self::{
+    block::{Cells, encode_block},
+    message::to_message,
+};
 
 /// The newest timestamp: a mutation without a time of its own has it until the server stamps it.
 pub(crate) const LATEST: u64 = i64::MAX as u64;
@@ -31,4 +39,26 @@ pub(crate) struct Cell {
     pub(crate) value: Bytes,
     /// How long the cell lives after its timestamp, in milliseconds.
     pub(crate) ttl: Option<u64>,
+}
+
+impl Kind {
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            4 => Self::Put,
+            8 => Self::Delete,
+            10 => Self::DeleteFamilyVersion,
+            12 => Self::DeleteColumn,
+            14 => Self::DeleteFamily,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn is_delete(self) -> bool {
+        self != Self::Put
+    }
+
+    /// Whether it deletes in all columns of a family.
+    pub(crate) fn is_of_family(self) -> bool {
+        matches!(self, Self::DeleteFamily | Self::DeleteFamilyVersion)
+    }
 }

@@ -1,0 +1,209 @@
+//! Scanners of a region server.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use hbase_protocol as pb;
+
+use super::encoded;
+use crate::{
+    cell::to_message,
+    cluster::{
+        call::{Answer, Call},
+        names::encoded_name,
+        world::World,
+    },
+    exception::{Exception, Result},
+    region::{Batch, Limits, Scanner},
+};
+
+/// The most cells' bytes of an answer, unless the client asks for less.
+const MAX_BYTES: u64 = 2 << 20;
+
+/// The open scanners of a server.
+#[derive(Debug)]
+pub(in crate::cluster) struct Scanners {
+    open: BTreeMap<u64, Open>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    region: Bytes,
+    /// The opening of the region that the scanner belongs to.
+    opening: u64,
+    scanner: Scanner,
+    next_call: u64,
+    bytes: u64,
+    /// The rows that the client still wants, or `None` for all.
+    limit: Option<u32>,
+    expires: u64,
+}
+
+impl Scanners {
+    pub(in crate::cluster) fn new(start_code: u64) -> Self {
+        Self {
+            open: BTreeMap::new(),
+            next: start_code << 16,
+        }
+    }
+
+    /// Returns the region of a scanner.
+    pub(in crate::cluster) fn region(&self, scanner: u64) -> Option<Bytes> {
+        self.open.get(&scanner).map(|open| open.region.clone())
+    }
+
+    pub(in crate::cluster) fn clear(&mut self) {
+        self.open.clear();
+    }
+}
+
+impl World {
+    pub(super) fn scan(&mut self, call: &Call) -> Result<Answer> {
+        let request: pb::ScanRequest = call.decode()?;
+        if request.track_scan_metrics == Some(true) {
+            return Err(Exception::not_modelled("scan metrics"));
+        }
+        match request.scanner_id {
+            Some(id) => self.next_batch(call, &request, id),
+            None => self.open_scanner(call, &request),
+        }
+    }
+
+    fn open_scanner(&mut self, call: &Call, request: &pb::ScanRequest) -> Result<Answer> {
+        let (Some(region), Some(scan)) = (&request.region, &request.scan) else {
+            return Err(Exception::do_not_retry(
+                "Missing required input: scannerId or scan",
+            ));
+        };
+        let lease = self.settings.durations.lease;
+        let (target, now) = self.region(call.server, region)?;
+        let scanner = target.open_scanner(scan, now)?;
+        let encoded = encoded_name(region);
+        let open = Open {
+            opening: self.hosted(&encoded)?.open_sequence,
+            region: encoded,
+            scanner,
+            next_call: 0,
+            bytes: scan.max_result_size.unwrap_or(MAX_BYTES).max(1),
+            limit: request.limit_of_rows.filter(|limit| *limit > 0),
+            expires: self.wall + lease,
+        };
+        let scanners = &mut self.server_mut(call.server).scanners;
+        scanners.next += 1;
+        let id = scanners.next;
+        self.serve(call, request, id, open)
+    }
+
+    fn next_batch(&mut self, call: &Call, request: &pb::ScanRequest, id: u64) -> Result<Answer> {
+        let wall = self.wall;
+        let scanners = &mut self.server_mut(call.server).scanners;
+        scanners.open.retain(|_, open| open.expires > wall);
+        let Some(mut open) = scanners.open.remove(&id) else {
+            if request.close_scanner == Some(true) {
+                return Answer::of(&pb::ScanResponse::default());
+            }
+            return Err(Exception::new(
+                "UnknownScannerException",
+                format!("Unknown scanner '{id}'. This can happen due to any of the following reasons"),
+            ));
+        };
+        let is_served = self
+            .regions
+            .get(&open.region)
+            .is_some_and(|hosted| hosted.is_open_on(call.server) && hosted.open_sequence == open.opening);
+        if !is_served {
+            return Err(Exception::new(
+                "NotServingRegionException",
+                format!("{} was closed", String::from_utf8_lossy(&open.region)),
+            ));
+        }
+        if let Some(sequence) = request.next_call_seq {
+            if sequence != open.next_call {
+                return Err(Exception::new(
+                    "exceptions.OutOfOrderScannerNextException",
+                    format!(
+                        "Expected nextCallSeq: {} But the nextCallSeq got from client: {sequence}",
+                        open.next_call
+                    ),
+                ));
+            }
+            open.next_call += 1;
+        }
+        if request.renew == Some(true) {
+            open.expires = wall + self.settings.durations.lease;
+            let ttl = u32::try_from(self.settings.durations.lease).ok();
+            self.server_mut(call.server).scanners.open.insert(id, open);
+            return Answer::of(&pb::ScanResponse {
+                scanner_id: Some(id),
+                more_results: Some(true),
+                ttl,
+                ..Default::default()
+            });
+        }
+        self.serve(call, request, id, open)
+    }
+
+    /// Answers with the next rows, and keeps the scanner unless it has ended.
+    fn serve(&mut self, call: &Call, request: &pb::ScanRequest, id: u64, mut open: Open) -> Result<Answer> {
+        let close = request.close_scanner == Some(true);
+        let rows = request
+            .number_of_rows
+            .unwrap_or(0)
+            .min(open.limit.unwrap_or(u32::MAX));
+        let limits = Limits {
+            rows: usize::try_from(rows).unwrap_or(usize::MAX),
+            bytes: open.bytes,
+        };
+        let now = self.clock(call.server);
+        let Some(region) = self.hosted_mut(&open.region)?.region.as_mut() else {
+            return Err(Exception::io("the region is gone"));
+        };
+        let batch = match rows {
+            0 => Batch {
+                more_in_region: true,
+                more_results: true,
+                ..Batch::default()
+            },
+            _ => region.next(&mut open.scanner, limits, now)?,
+        };
+        let is_over = !batch.more_in_region;
+        let mut more_results = batch.more_results;
+        if let Some(limit) = &mut open.limit {
+            let whole = batch.rows.iter().filter(|(_, is_partial)| !is_partial).count();
+            *limit = limit.saturating_sub(u32::try_from(whole).unwrap_or(u32::MAX));
+            more_results &= *limit > 0;
+        }
+        let mut response = pb::ScanResponse {
+            more_results: Some(more_results),
+            more_results_in_region: Some(batch.more_in_region && more_results),
+            mvcc_read_point: Some(open.scanner.read_point()),
+            heartbeat_message: Some(false),
+            stale: Some(false),
+            ..Default::default()
+        };
+        let mut block = Vec::new();
+        for (cells, is_partial) in batch.rows {
+            response.partial_flag_per_result.push(is_partial);
+            if call.has_codec {
+                response
+                    .cells_per_result
+                    .push(u32::try_from(cells.len()).unwrap_or(u32::MAX));
+                block.extend(cells);
+            } else {
+                response.results.push(pb::Result {
+                    partial: is_partial.then_some(true),
+                    stale: Some(false),
+                    ..to_message(cells)
+                });
+            }
+        }
+        if !close && !is_over && more_results {
+            response.scanner_id = Some(id);
+            response.ttl = u32::try_from(self.settings.durations.lease).ok();
+            open.expires = self.wall + self.settings.durations.lease;
+            self.server_mut(call.server).scanners.open.insert(id, open);
+        }
+        Answer::with_cells(&response, encoded(&block, call))
+    }
+}

@@ -1,0 +1,248 @@
+//! The stored cells of a region, and which of them a read sees.
+
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::{BTreeMap, btree_map},
+    ops::Bound,
+};
+
+use bytes::Bytes;
+
+use super::{RowOrder, family::Family, versions};
+use crate::cell::{Cell, Kind};
+
+/// A row key, in the order of its region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RowKey {
+    order: RowOrder,
+    pub(super) row: Bytes,
+}
+
+/// The place of a cell in its row.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CellKey {
+    pub(super) family: Bytes,
+    pub(super) qualifier: Bytes,
+    pub(super) timestamp: Reverse<u64>,
+    pub(super) kind: Reverse<Kind>,
+    pub(super) sequence: Reverse<u64>,
+}
+
+/// How a cell survives a crash until it is flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Logged {
+    Synced,
+    Async,
+    Not,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) value: Bytes,
+    pub(super) ttl: Option<u64>,
+    /// The number of the file that has it, or `None` in memory.
+    pub(super) file: Option<u32>,
+    pub(super) logged: Logged,
+}
+
+pub(super) type Row = BTreeMap<CellKey, Entry>;
+
+#[derive(Clone, Debug)]
+pub(super) struct Store {
+    order: RowOrder,
+    rows: BTreeMap<RowKey, Row>,
+}
+
+impl Ord for RowKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match self.order {
+            RowOrder::Bytes => self.row.cmp(&other.row),
+            RowOrder::Meta => meta_parts(&self.row).cmp(&meta_parts(&other.row)),
+        }
+    }
+}
+
+impl PartialOrd for RowKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Returns table, start key and id of a row of `hbase:meta`, which are compared one by one: a start
+/// key may contain commas.
+fn meta_parts(row: &[u8]) -> (&[u8], &[u8], &[u8]) {
+    let comma = |byte: &u8| *byte == b',';
+    match (row.iter().position(comma), row.iter().rposition(comma)) {
+        (Some(first), Some(last)) if first < last => (&row[..first], &row[first + 1..last], &row[last + 1..]),
+        (Some(first), _) => (&row[..first], &row[first + 1..], b""),
+        _ => (row, b"", b""),
+    }
+}
+
+impl CellKey {
+    pub(super) fn of(cell: &Cell) -> Self {
+        Self {
+            family: cell.family.clone(),
+            qualifier: cell.qualifier.clone(),
+            timestamp: Reverse(cell.timestamp),
+            kind: Reverse(cell.kind),
+            sequence: Reverse(cell.sequence),
+        }
+    }
+
+    fn first_of(family: Bytes, qualifier: Bytes) -> Self {
+        Self {
+            family,
+            qualifier,
+            timestamp: Reverse(u64::MAX),
+            kind: Reverse(Kind::DeleteFamily),
+            sequence: Reverse(u64::MAX),
+        }
+    }
+}
+
+impl Store {
+    pub(super) fn new(order: RowOrder) -> Self {
+        Self {
+            order,
+            rows: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn key(&self, row: &Bytes) -> RowKey {
+        RowKey {
+            order: self.order,
+            row: row.clone(),
+        }
+    }
+
+    pub(super) fn row(&self, row: &Bytes) -> Option<&Row> {
+        self.rows.get(&self.key(row))
+    }
+
+    pub(super) fn range(&self, range: (Bound<RowKey>, Bound<RowKey>)) -> btree_map::Range<'_, RowKey, Row> {
+        self.rows.range(range)
+    }
+
+    pub(super) fn insert(&mut self, cell: Cell, logged: Logged) {
+        let key = CellKey::of(&cell);
+        let entry = Entry {
+            value: cell.value,
+            ttl: cell.ttl,
+            file: None,
+            logged,
+        };
+        let row = RowKey {
+            order: self.order,
+            row: cell.row,
+        };
+        self.rows.entry(row).or_default().insert(key, entry);
+    }
+
+    /// Removes from memory what an increment or append replaces in a family of one version: all puts
+    /// of the column but the newest one before it.
+    pub(super) fn forget_replaced(&mut self, cell: &Cell, read_point: u64) {
+        let key = self.key(&cell.row);
+        let Some(row) = self.rows.get_mut(&key) else {
+            return;
+        };
+        let behind: Vec<CellKey> = row
+            .range((Bound::Excluded(CellKey::of(cell)), Bound::Unbounded))
+            .take_while(|(key, _)| key.family == cell.family && key.qualifier == cell.qualifier)
+            .filter(|(key, entry)| {
+                entry.file.is_none() && key.kind.0 == Kind::Put && key.sequence.0 <= read_point
+            })
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in behind.into_iter().skip(1) {
+            row.remove(&key);
+        }
+    }
+
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&CellKey, &mut Entry) -> bool) {
+        for row in self.rows.values_mut() {
+            row.retain(&mut keep);
+        }
+        self.rows.retain(|_, row| !row.is_empty());
+    }
+
+    /// Rewrites the cells that are selected as one file: what they mask of each other, what has
+    /// expired, and surplus versions are dropped; markers too if they are not kept.
+    pub(super) fn rewrite(
+        &mut self,
+        families: &BTreeMap<Bytes, Family>,
+        now: u64,
+        file: u32,
+        keep_markers: bool,
+        selected: impl Fn(&Entry) -> bool,
+    ) {
+        for row in self.rows.values_mut() {
+            for (name, family) in families {
+                let cells: Vec<(CellKey, Entry)> = cells_of(row, name)
+                    .filter(|(_, entry)| selected(entry))
+                    .map(|(key, entry)| (key.clone(), entry.clone()))
+                    .collect();
+                let kept = versions::kept(
+                    cells.iter().map(|(key, entry)| (key, entry)),
+                    family,
+                    now,
+                    keep_markers,
+                );
+                for ((key, mut entry), kept) in cells.into_iter().zip(kept) {
+                    row.remove(&key);
+                    if kept {
+                        entry.file = Some(file);
+                        row.insert(key, entry);
+                    }
+                }
+            }
+        }
+        self.rows.retain(|_, row| !row.is_empty());
+    }
+
+    /// Takes the rows at and behind a key out.
+    pub(super) fn split_off(&mut self, row: &Bytes) -> Self {
+        let key = self.key(row);
+        Self {
+            order: self.order,
+            rows: self.rows.split_off(&key),
+        }
+    }
+
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.rows.append(&mut other.rows);
+    }
+}
+
+/// Returns the cells of a family in a row.
+pub(super) fn cells_of<'a>(row: &'a Row, family: &Bytes) -> impl Iterator<Item = (&'a CellKey, &'a Entry)> {
+    let first = CellKey::first_of(family.clone(), Bytes::new());
+    let family = family.clone();
+    row.range(first..)
+        .take_while(move |(key, _)| key.family == family)
+}
+
+/// Returns the cells of a column in a row, without the markers of its family.
+pub(super) fn cells_of_column<'a>(
+    row: &'a Row,
+    family: &Bytes,
+    qualifier: &Bytes,
+) -> impl Iterator<Item = (&'a CellKey, &'a Entry)> {
+    let first = CellKey::first_of(family.clone(), qualifier.clone());
+    let (family, qualifier) = (family.clone(), qualifier.clone());
+    row.range(first..)
+        .take_while(move |(key, _)| key.family == family && key.qualifier == qualifier)
+}
+
+pub(super) fn to_cell(row: &Bytes, key: &CellKey, entry: &Entry) -> Cell {
+    Cell {
+        row: row.clone(),
+        family: key.family.clone(),
+        qualifier: key.qualifier.clone(),
+        timestamp: key.timestamp.0,
+        kind: key.kind.0,
+        sequence: key.sequence.0,
+        value: entry.value.clone(),
+        ttl: entry.ttl,
+    }
+}
