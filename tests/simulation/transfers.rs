@@ -3,7 +3,12 @@
 //! Each adds one to a mark of its own, so the marks count how often it was applied, which the sum of
 //! the accounts does not show.
 
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
 
 use fastrand::Rng;
 use hbase_fake::sim::World;
@@ -26,7 +31,7 @@ enum Told {
     Applied,
     /// This commit has not applied it. An earlier one of the same id may have.
     Failed,
-    /// It is not applied, and never will be.
+    /// It is not applied, and no earlier commit can apply it any more.
     Settled,
     Nothing,
 }
@@ -184,12 +189,20 @@ impl Bench {
                     continue;
                 }
                 let times = applied.remove(name).unwrap_or(0);
-                let was_told = |what| told.contains(&what);
-                let right = match times {
-                    0 => !was_told(Told::Applied),
-                    1 => (was_told(Told::Applied) || was_told(Told::Nothing)) && !was_told(Told::Settled),
-                    _ => false,
-                };
+                // The counts that are possible after each answer, in their order.
+                let mut possible = BTreeSet::from([0]);
+                for told in told {
+                    match told {
+                        Told::Applied => possible = BTreeSet::from([1]),
+                        Told::Settled if possible.contains(&0) => possible = BTreeSet::from([0]),
+                        Told::Settled => possible.clear(),
+                        Told::Failed => {}
+                        Told::Nothing => {
+                            possible.insert(1);
+                        }
+                    }
+                }
+                let right = possible.contains(&times);
                 assert!(
                     right,
                     "{name} was applied {times} times, and its clients were told {told:?}"

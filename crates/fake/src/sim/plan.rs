@@ -68,6 +68,8 @@ pub(super) struct Plan {
 const RELEASES: [Release; 4] = [Release::V2_4, Release::V2_5, Release::V2_6, Release::V3_0];
 /// The longest delays of messages, in milliseconds. Deadlines of clients lie between them.
 const DELAYS: [u64; 4] = [20, 300, 3_000, 20_000];
+/// Longer than any message takes.
+pub(super) const LATEST_MESSAGE: Duration = Duration::from_secs(60);
 /// The longest latencies, in milliseconds.
 const LATENCIES: [u64; 4] = [0, 0, 5, 40];
 

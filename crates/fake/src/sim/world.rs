@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use super::plan::{FaultId, Plan};
+use super::plan::{FaultId, LATEST_MESSAGE, Plan};
 use crate::{
     FakeHBase,
     cluster::{ServerIndex, World as Cluster},
@@ -147,7 +147,7 @@ impl World {
     }
 
     /// Ends the faults, and waits until the cluster has recovered: every server serves, and every
-    /// region is open. Requests that are late may still arrive.
+    /// region is open, and until all requests that are late have arrived.
     ///
     /// # Panics
     ///
@@ -167,6 +167,7 @@ impl World {
             assert!(Instant::now() < deadline, "the cluster does not recover");
             sleep(Duration::from_millis(10)).await;
         }
+        sleep(LATEST_MESSAGE).await;
     }
 
     fn events(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
