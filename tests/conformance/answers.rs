@@ -13,7 +13,7 @@ use super::raw::Refusal;
 /// Timestamps below are chosen by an operation, and the others given by the server.
 const SERVER_TIME: u64 = 1_000_000_000;
 /// The clocks of driver and server may round differently.
-const ROUNDING: u64 = 1;
+const ROUNDING: u64 = 2;
 
 /// The times of a sequence's operations on one cluster.
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Operations are this far apart, so that their times differ.
-const GAP: Duration = Duration::from_millis(4);
+const GAP: Duration = Duration::from_millis(6);
 
 /// Every flush leaves a file, which slows down reads.
 const SEQUENCES_PER_TABLE: usize = 100;

@@ -1,5 +1,7 @@
 //! Random operations on a few rows and columns, so that they often meet.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use fastrand::Rng;
 use hbase_protocol as pb;
@@ -10,6 +12,8 @@ use prost::Message;
 pub(crate) const LENGTH: usize = 20;
 /// The families of the table, each with settings of its own; the last one does not exist.
 const FAMILIES: [&str; 5] = ["a", "b", "m", "n", "x"];
+/// The family with `NEW_VERSION_BEHAVIOR`.
+const BY_SEQUENCE: &[u8] = b"n";
 const FILTERS: &str = "org.apache.hadoop.hbase.filter.";
 
 /// One call.
@@ -94,6 +98,14 @@ impl Generator<'_> {
         (*self.rng.choice(&["", "p", "q"]).unwrap()).into()
     }
 
+    /// HBase handles the column without a name wrongly where markers count by sequence.
+    fn qualifier_in(&mut self, family: &Bytes) -> Bytes {
+        match &**family {
+            BY_SEQUENCE => "p".into(),
+            _ => self.qualifier(),
+        }
+    }
+
     fn value(&mut self) -> Bytes {
         match self.rng.u32(..5) {
             0 => Bytes::new(),
@@ -129,7 +141,7 @@ impl Generator<'_> {
         };
         let mut mutation = pb::MutationProto {
             row: Some(row.unwrap_or_else(|| self.row())),
-            column_value: columns,
+            column_value: once_each(columns),
             timestamp: self.sometimes(6, Self::timestamp).flatten(),
             ..Default::default()
         };
@@ -160,7 +172,7 @@ impl Generator<'_> {
                 _ => (all.value(), all.timestamp()),
             };
             mutation_proto::column_value::QualifierValue {
-                qualifier: Some(all.qualifier()),
+                qualifier: Some(all.qualifier_in(&family)),
                 value: Some(value),
                 timestamp,
                 ..Default::default()
@@ -187,9 +199,13 @@ impl Generator<'_> {
                     DeleteOneVersion,
                 ])
                 .unwrap();
+            let scope = match (scope, &*family) {
+                (DeleteFamilyVersion, BY_SEQUENCE) => DeleteFamily,
+                (scope, _) => scope,
+            };
             let of_family = matches!(scope, DeleteFamily | DeleteFamilyVersion);
             let mut deleted = mutation_proto::column_value::QualifierValue {
-                qualifier: (!of_family).then(|| all.qualifier()),
+                qualifier: (!of_family).then(|| all.qualifier_in(&family)),
                 timestamp: all.timestamp(),
                 ..Default::default()
             };
@@ -408,6 +424,20 @@ impl Generator<'_> {
             ..Default::default()
         }
     }
+}
+
+/// Leaves out columns that a mutation has named before: HBase stores cells with equal keys, of which
+/// `NEW_VERSION_BEHAVIOR` then makes any sense.
+fn once_each(mut columns: Vec<mutation_proto::ColumnValue>) -> Vec<mutation_proto::ColumnValue> {
+    let mut named = BTreeSet::new();
+    for column in &mut columns {
+        let family = column.family.clone();
+        column
+            .qualifier_value
+            .retain(|value| named.insert((family.clone(), value.qualifier.clone())));
+    }
+    columns.retain(|column| !column.qualifier_value.is_empty());
+    columns
 }
 
 /// Returns a scan of everything under a prefix, delete markers included.

@@ -83,12 +83,12 @@ impl Filter for Family {
     }
 }
 
-/// `QualifierFilter`, which includes every cell whose qualifier is empty.
+/// `QualifierFilter`.
 pub(super) struct Qualifier(pub(super) Comparison);
 
 impl Filter for Qualifier {
     fn cell(&mut self, cell: &Cell) -> Result<Verdict> {
-        let included = cell.qualifier.is_empty() || self.0.holds_unless_no_op(&cell.qualifier)?;
+        let included = self.0.holds_unless_no_op(&cell.qualifier)?;
         Ok(if included { Verdict::Include } else { Verdict::Skip })
     }
 }

@@ -21,8 +21,8 @@ pub(crate) struct Mutated {
 /// The answer to the actions on a region.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MultiAnswer {
-    /// The answers by the actions' indexes.
-    pub(crate) actions: Vec<(u32, Result<Read>)>,
+    /// The answers by the actions' indexes; none if the condition did not hold.
+    pub(crate) actions: Vec<(u32, Result<Option<Read>>)>,
     /// Whether an atomic call was applied.
     pub(crate) processed: Option<bool>,
 }
@@ -47,7 +47,10 @@ impl Region {
         } = request;
         let mutation = Mutation::read(mutation, cells)?;
         if !self.contains(&mutation.row) {
-            return Err(self.wrong_region(&mutation.row, "mutate"));
+            return Err(match condition {
+                None if !is_addition(&mutation) => self.insane(&mutation.row),
+                _ => self.wrong_region(&mutation.row, "mutate"),
+            });
         }
         let least = match condition {
             Some(condition) => {
@@ -128,25 +131,61 @@ impl Region {
             return self.multi_atomic(actions, condition.as_ref(), nonce_group, cells, now);
         }
         let mut answer = MultiAnswer::default();
+        // Puts and deletes wait for each other, until an increment or append, or the end. Gets do
+        // not wait for them.
+        let mut waiting = Vec::new();
         for action in actions {
             let index = action.index.unwrap_or(0);
-            let done = match (&action.get, &action.mutation, &action.service_call) {
-                (_, _, Some(_)) => Err(Exception::not_modelled("a call of an endpoint in a Multi")),
-                (Some(get), None, None) => self.get(get, now),
+            match (&action.get, &action.mutation, &action.service_call) {
+                (_, _, Some(_)) => return Err(Exception::not_modelled("a call of an endpoint in a Multi")),
+                (Some(get), None, None) => answer.actions.push((index, self.get(get, now).map(Some))),
                 (None, Some(mutation), None) => {
                     let mutation = Mutation::read(mutation, cells)?;
-                    self.mutate_alone(&mutation, nonce_group, now)
+                    if is_addition(&mutation) {
+                        self.write_waiting(&mut waiting, &mut answer, now);
+                        let done = self.mutate_alone(&mutation, nonce_group, now);
+                        answer.actions.push((index, done.map(Some)));
+                    } else {
+                        waiting.push((index, mutation));
+                    }
                 }
-                _ => Err(Exception::do_not_retry("an action without a get or a mutation")),
+                _ => return Err(Exception::do_not_retry("an action without a get or a mutation")),
+            }
+        }
+        self.write_waiting(&mut waiting, &mut answer, now);
+        Ok(answer)
+    }
+
+    /// Writes puts and deletes with one time and one sequence number. Each may fail by itself.
+    fn write_waiting(&mut self, waiting: &mut Vec<(u32, Mutation)>, answer: &mut MultiAnswer, now: u64) {
+        let mut written = Vec::new();
+        for (index, mutation) in waiting.drain(..) {
+            let resolved = match self.contains(&mutation.row) {
+                true => self
+                    .check(&mutation)
+                    .and_then(|()| self.resolve(&mutation, now, 0)),
+                false => Err(self.insane(&mutation.row)),
             };
+            let done = resolved.map(|resolved| {
+                written.push(resolved);
+                Some(Read::default())
+            });
             answer.actions.push((index, done));
         }
-        Ok(answer)
+        if !written.is_empty() {
+            self.apply(written);
+        }
+    }
+
+    /// The failure of a mutation without a condition, by itself, outside of the region.
+    fn insane(&self, row: &[u8]) -> Exception {
+        let text = self.wrong_region(row, "doMiniBatchMutation").message;
+        Exception::new("exceptions.FailedSanityCheckException", text)
     }
 
     fn mutate_alone(&mut self, mutation: &Mutation, nonce_group: u64, now: u64) -> Result<Read> {
         if !self.contains(&mutation.row) {
-            return Err(self.wrong_region(&mutation.row, "Multi"));
+            return Err(self.wrong_region(&mutation.row, "mutate"));
         }
         let cells = self.write_one(mutation, nonce_group, now, 0)?;
         Ok(Read { cells, exists: None })
@@ -174,13 +213,17 @@ impl Region {
                 return Err(self.wrong_region(&mutation.row, "Multi"));
             }
         }
-        let done = |processed, first: Vec<Cell>| MultiAnswer {
+        let done = |processed: bool, first: Vec<Cell>| MultiAnswer {
             actions: actions
                 .iter()
                 .enumerate()
                 .map(|(place, action)| {
                     let cells = if place == 0 { first.clone() } else { Vec::new() };
-                    (action.index.unwrap_or(0), Ok(Read { cells, exists: None }))
+                    // A conditional call has one result at most.
+                    let has_result =
+                        processed && (condition.is_none() || place == 0 && mutations.iter().any(is_addition));
+                    let read = has_result.then_some(Read { cells, exists: None });
+                    (action.index.unwrap_or(0), Ok(read))
                 })
                 .collect(),
             processed: Some(processed),
@@ -200,7 +243,7 @@ impl Region {
         let nonce = mutations.iter().rev().find(|mutation| is_addition(mutation));
         let nonce = nonce.map_or(0, |mutation| mutation.nonce);
         let cells = self.write_together(&mutations, (nonce_group, nonce), now, least)?;
-        Ok(done(true, in_order(cells)))
+        Ok(done(true, cells))
     }
 
     /// Writes mutations as one. Returns the new values of increments and appends.
@@ -227,7 +270,7 @@ impl Region {
         let cells = self.apply(written).into_iter().zip(returned);
         Ok(cells
             .filter(|(_, returned)| *returned)
-            .flat_map(|(cells, _)| cells)
+            .flat_map(|(cells, _)| in_order(cells))
             .collect())
     }
 

@@ -53,7 +53,12 @@ impl Mutation {
         let mut cells = Vec::new();
         for column in column_value {
             for value in &column.qualifier_value {
-                cells.push(cell_of(kind, &row, &column.family, value, time)?);
+                let cell = cell_of(kind, &row, &column.family, value, time)?;
+                if cell.kind == Kind::DeleteFamily {
+                    // Java's builder of deletes drops what the family had before.
+                    cells.retain(|other: &Cell| other.family != cell.family);
+                }
+                cells.push(cell);
             }
         }
         let count = usize::try_from(associated_cell_count.unwrap_or(0)).unwrap_or(0);

@@ -58,18 +58,14 @@ pub(super) struct Parts<'a> {
 impl Region {
     pub(super) fn query(&self, parts: &Parts<'_>) -> Result<Query> {
         let mut families: BTreeMap<Bytes, BTreeSet<Bytes>> = BTreeMap::new();
-        let mut whole = BTreeSet::new();
         for column in parts.columns {
             self.family(&column.family)?;
             let columns = families.entry(column.family.clone()).or_default();
             if column.qualifier.is_empty() {
-                whole.insert(column.family.clone());
+                // As in Java: the family after its columns, or they after it, replace each other.
+                columns.clear();
             }
             columns.extend(column.qualifier.iter().cloned());
-        }
-        // As in Java's map of families: the last entry of a family decides.
-        for family in whole {
-            families.insert(family, BTreeSet::new());
         }
         if families.is_empty() {
             families = self
@@ -86,6 +82,11 @@ impl Region {
                 "scan.attributes.table.name" | "scan.attributes.metrics.enable" => {}
                 name => return Err(Exception::not_modelled(format!("attribute {name} of a read"))),
             }
+        }
+        if raw && families.values().any(|columns| !columns.is_empty()) {
+            return Err(Exception::do_not_retry(
+                "Cannot specify any column for a raw scan",
+            ));
         }
         Ok(Query {
             families,
@@ -200,12 +201,17 @@ impl Query {
             let (from, to) = self.family_ranges.get(&key.family).unwrap_or(&self.time_range);
             let in_range = (*from..*to).contains(&key.timestamp.0);
             let wanted = columns.is_empty() || columns.contains(&key.qualifier);
+            // By sequence, versions count whether they are read or not.
+            if !(in_range && wanted || family.by_sequence && !self.raw) {
+                continue;
+            }
             let fate = match self.raw {
-                true if in_range && wanted => tracker.raw(key),
-                true => continue,
-                false if in_range && wanted => tracker.put(key),
-                false => continue,
+                true => tracker.raw(key),
+                false => tracker.put(key),
             };
+            if !(in_range && wanted) {
+                continue;
+            }
             if fate != Fate::Visible || skipped.as_ref() == Some(&key.qualifier) {
                 continue;
             }
@@ -238,18 +244,20 @@ impl Query {
                     }
                 }
             }
-            let count = match &mut column {
-                Some((qualifier, count)) if *qualifier == key.qualifier => {
-                    *count += 1;
-                    *count
+            if !is_marker {
+                let count = match &mut column {
+                    Some((qualifier, count)) if *qualifier == key.qualifier => {
+                        *count += 1;
+                        *count
+                    }
+                    column => {
+                        *column = Some((key.qualifier.clone(), 1));
+                        1
+                    }
+                };
+                if count > behind_filter {
+                    continue;
                 }
-                column => {
-                    *column = Some((key.qualifier.clone(), 1));
-                    1
-                }
-            };
-            if count > behind_filter && !(self.raw && is_marker) {
-                continue;
             }
             seen += 1;
             if self.limit.is_some_and(|limit| seen > limit + self.offset) {

@@ -29,7 +29,6 @@ pub(crate) struct Scanner {
     read_point: u64,
     /// The rest of a row that was cut.
     rest: VecDeque<Cell>,
-    over: bool,
 }
 
 /// When a batch ends.
@@ -61,6 +60,10 @@ impl std::fmt::Debug for Scanner {
 }
 
 impl Scanner {
+    fn is_filter_done(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.all_remaining())
+    }
+
     /// The number of the last write that the scan sees.
     pub(crate) fn read_point(&self) -> u64 {
         self.read_point
@@ -113,6 +116,12 @@ impl Region {
         })?;
         let reversed = *reversed == Some(true);
         let mut filter = filter.as_ref().map(filter::parse).transpose()?;
+        let cuts_rows = batch_size.is_some_and(|size| size > 0);
+        if cuts_rows && filter.as_ref().is_some_and(|filter| filter.has_row_filter()) {
+            return Err(Exception::io(
+                "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
+            ));
+        }
         if let (true, Some(filter)) = (reversed, &mut filter) {
             filter.reverse()?;
         }
@@ -145,7 +154,6 @@ impl Region {
                 .filter(|point| *point > 0)
                 .unwrap_or(self.sequence),
             rest: VecDeque::new(),
-            over: false,
         })
     }
 
@@ -159,7 +167,7 @@ impl Region {
         while batch.rows.len() < limits.rows && bytes < limits.bytes {
             if scanner.rest.is_empty() && !self.read_next_row(scanner, now)? {
                 batch.more_in_region = false;
-                batch.more_results = !scanner.over;
+                batch.more_results = !batch.rows.is_empty() || !scanner.is_filter_done();
                 break;
             }
             let count = scanner.batch.unwrap_or(usize::MAX).min(scanner.rest.len());
@@ -169,14 +177,20 @@ impl Region {
                 scanner.batch.is_some_and(|most| cells.len() == most) && !scanner.rest.is_empty();
             batch.rows.push((cells, is_partial));
         }
-        if batch.more_in_region && scanner.rest.is_empty() && self.is_at_end(scanner) {
+        // Where a result is full, a server does not know whether its row goes on.
+        let is_full = batch
+            .rows
+            .last()
+            .is_some_and(|(cells, _)| scanner.batch == Some(cells.len()));
+        if batch.more_in_region && scanner.rest.is_empty() && !is_full && self.is_at_end(scanner) {
             batch.more_in_region = false;
         }
         Ok(batch)
     }
 
     fn is_at_end(&self, scanner: &Scanner) -> bool {
-        scanner.over || range(scanner).is_none_or(|range| self.store.range(range).next().is_none())
+        scanner.is_filter_done()
+            || range(scanner).is_none_or(|range| self.store.range(range).next().is_none())
     }
 
     /// Reads the next row with cells. Returns whether there is one.
@@ -186,12 +200,7 @@ impl Region {
             now,
         };
         while let Some(bounds) = range(scanner) {
-            if scanner
-                .filter
-                .as_ref()
-                .is_some_and(|filter| filter.all_remaining())
-            {
-                scanner.over = true;
+            if scanner.is_filter_done() {
                 return Ok(false);
             }
             let mut rows = self.store.range(bounds);

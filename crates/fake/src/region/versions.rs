@@ -146,6 +146,10 @@ pub(super) fn kept<'a>(
             if family.is_expired(key.timestamp.0, entry.ttl, now) {
                 return false;
             }
+            // By sequence, a cell of a later write elsewhere may make room for this one.
+            if family.by_sequence && keep_markers {
+                return true;
+            }
             if key.kind.0.is_delete() {
                 tracker.mark(key);
                 return keep_markers;

@@ -102,7 +102,10 @@ impl World {
                         .into_iter()
                         .map(|(index, done)| {
                             let (result, exception) = match done {
-                                Ok(read) => (Some(result(read, (!inline).then_some(&mut block))), None),
+                                Ok(read) => {
+                                    let block = (!inline).then_some(&mut block);
+                                    (read.map(|read| result(read, block)), None)
+                                }
                                 Err(exception) => (None, Some(pair(&exception))),
                             };
                             pb::ResultOrException {
