@@ -171,6 +171,7 @@ impl Session<'_> {
         operations
             .iter()
             .map(|operation| {
+                #[allow(clippy::disallowed_methods, reason = "operations need different milliseconds")]
                 thread::sleep(GAP);
                 let began = now();
                 let answer = self.send(operation);
@@ -300,7 +301,7 @@ enum Part {
     Flag(&'static str, Option<bool>),
     Result(pb::Result),
     Row(pb::Result),
-    Indexed(u32, Box<Part>),
+    Indexed(u32, Box<Self>),
     Exception(pb::NameBytesPair),
 }
 

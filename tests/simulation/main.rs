@@ -15,14 +15,17 @@
 //! | `rows` | single rows of a plain table |
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::future_not_send, reason = "a run has one thread")]
 
 mod bench;
 mod coordination;
 mod holds;
+#[allow(dead_code, reason = "tests under faults use the rest")]
 #[path = "../holds/mod.rs"]
 mod holds_checker;
 mod latches;
 mod rows;
+#[allow(dead_code, reason = "tests under faults use the rest")]
 #[path = "../serialisability/mod.rs"]
 mod serialisability;
 mod transfers;

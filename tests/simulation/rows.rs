@@ -150,9 +150,8 @@ impl Task {
                 self.value = value;
                 // Earlier requests may still be late.
             }
-            Ok(false) => self.refused.push(value),
             Err(error) if error.is_outcome_unknown() => self.maybe.push(value),
-            Err(_) => self.refused.push(value),
+            Ok(false) | Err(_) => self.refused.push(value),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Java exceptions, as a server sends them.
 
+use std::fmt;
+
 /// The package of most exceptions.
 const PACKAGE: &str = "org.apache.hadoop.hbase.";
 
@@ -70,7 +72,7 @@ impl Exception {
     }
 
     /// A request for something that a real HBase does and this one does not.
-    pub(crate) fn not_modelled(what: impl std::fmt::Display) -> Self {
+    pub(crate) fn not_modelled(what: impl fmt::Display) -> Self {
         Self::do_not_retry(format!("hbase-fake does not model {what}"))
     }
 
@@ -102,6 +104,12 @@ impl Exception {
 
     /// The text in which HBase sends class, message and stack.
     pub(crate) fn trace(&self) -> String {
-        format!("{}: {}\n", self.class_name(), self.message)
+        format!("{self}\n")
+    }
+}
+
+impl fmt::Display for Exception {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.class_name(), self.message)
     }
 }

@@ -1,7 +1,10 @@
 //! An HBase cluster in this process, for tests.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![allow(dead_code, reason = "being built")]
+#![cfg_attr(
+    not(feature = "client"),
+    allow(dead_code, unused_imports, reason = "simulations need a client")
+)]
 
 mod cell;
 mod cluster;
@@ -16,7 +19,7 @@ pub mod sim;
 #[cfg(feature = "client")]
 pub use self::hbase::{FakeConnector, FakeEnvironment};
 pub use self::{
-    hbase::{FakeHBase, FakeHBaseBuilder},
+    hbase::{FakeHBase, FakeHBaseBuilder, FakeServer},
     network::{Call, Dial, Fault, FaultHandle, Latency, RandomFaults, ReceivedCall},
     region::{Release, UnknownRelease},
 };

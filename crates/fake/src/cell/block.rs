@@ -52,10 +52,6 @@ impl Cells {
         Self { block, tags }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.block.is_empty()
-    }
-
     /// Takes the next cells.
     pub(crate) fn take(&mut self, count: usize) -> Result<Vec<Cell>> {
         (0..count).map(|_| self.next()).collect()

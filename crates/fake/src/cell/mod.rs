@@ -3,6 +3,8 @@
 mod block;
 mod message;
 
+use std::fmt;
+
 use bytes::Bytes;
 
 pub(crate) use self::{
@@ -39,6 +41,15 @@ pub(crate) struct Cell {
     pub(crate) value: Bytes,
     /// How long the cell lives after its timestamp, in milliseconds.
     pub(crate) ttl: Option<u64>,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [row, family, qualifier, value] =
+            [&self.row, &self.family, &self.qualifier, &self.value].map(|bytes| bytes.escape_ascii());
+        let (timestamp, kind) = (self.timestamp, self.kind);
+        write!(f, "{row} {family}:{qualifier} {timestamp} {kind:?} {value}")
+    }
 }
 
 impl Kind {

@@ -165,11 +165,15 @@ impl World {
             .min_by_key(regions)
     }
 
-    /// Returns whether every process runs, and every region of an enabled table is open.
+    /// Returns whether no process is about to start, and every region of an enabled table
+    /// is open.
     pub(crate) fn is_settled(&mut self, wall: u64) -> bool {
         self.advance(wall);
-        let up = |state: ServerState| matches!(state, ServerState::Up { serves_from } if serves_from <= wall);
-        self.servers.iter().all(|server| up(server.state))
+        let settled = |state: ServerState| match state {
+            ServerState::Up { serves_from } => serves_from <= wall,
+            ServerState::Hung | ServerState::Down => true,
+        };
+        self.servers.iter().all(|server| settled(server.state))
             && !self.procedures.has_openings()
             && self.regions.values().all(|hosted| {
                 let table = self.tables.get(&hosted.info.table);

@@ -96,7 +96,7 @@ impl World {
     }
 
     /// Ends what [`hang`](Self::hang) began.
-    pub(crate) fn unhang(&mut self, server: ServerIndex, wall: u64) {
+    pub(crate) fn resume(&mut self, server: ServerIndex, wall: u64) {
         self.advance(wall);
         let process = self.server_mut(server);
         if process.state == ServerState::Hung {
@@ -106,7 +106,7 @@ impl World {
 
     /// Makes a process run again.
     pub(crate) fn heal(&mut self, server: ServerIndex, wall: u64) {
-        self.unhang(server, wall);
+        self.resume(server, wall);
         self.restart(server, wall);
     }
 
@@ -124,14 +124,28 @@ impl World {
         open.map(|(encoded, _)| encoded.clone()).collect()
     }
 
-    /// Returns the open region of a row.
-    pub(crate) fn region_of(&self, table: &str, row: &[u8]) -> Option<Bytes> {
+    /// Returns the region of a row.
+    pub(crate) fn region_of(&self, table: &str, row: &[u8]) -> Result<Bytes> {
         let name = TableName::parse(table);
         let found = self
             .regions
             .iter()
             .find(|(_, hosted)| hosted.info.table == name && hosted.is_live() && hosted.info.contains(row));
-        found.map(|(encoded, _)| encoded.clone())
+        found
+            .map(|(encoded, _)| encoded.clone())
+            .ok_or_else(|| Exception::new("TableNotFoundException", table))
+    }
+
+    /// Returns the region that ends where this one begins.
+    pub(crate) fn region_before(&self, region: &Bytes) -> Result<Bytes> {
+        let info = &self.hosted(region)?.info;
+        let before = self.regions.iter().find(|(_, hosted)| {
+            hosted.is_live() && hosted.info.table == info.table && hosted.info.end_key == info.start_key
+        });
+        before
+            .filter(|_| !info.start_key.is_empty())
+            .map(|(encoded, _)| encoded.clone())
+            .ok_or_else(|| Exception::do_not_retry("it is in the first region"))
     }
 
     /// Returns whether two open regions of a table touch each other.

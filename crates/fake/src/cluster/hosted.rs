@@ -1,6 +1,5 @@
 //! A region and where it is.
 
-use bytes::Bytes;
 use hbase_protocol as pb;
 use pb::region_state::State;
 
@@ -27,10 +26,6 @@ pub(super) struct Hosted {
     pub(super) open_sequence: u64,
     /// Whether it was opened with the endpoint for changes of several rows.
     pub(super) has_endpoint: bool,
-    /// Until when it refers to the files of the regions that it was made of.
-    pub(super) references_until: u64,
-    /// Whether its row in `hbase:meta` names the regions that it was merged from.
-    pub(super) merged: bool,
     pub(super) reads: u64,
     pub(super) writes: u64,
 }
@@ -46,8 +41,6 @@ impl Hosted {
             location: None,
             open_sequence: 1,
             has_endpoint: false,
-            references_until: 0,
-            merged: false,
             reads: 0,
             writes: 0,
         }
@@ -64,9 +57,5 @@ impl Hosted {
     /// Returns whether its row in `hbase:meta` is that of a region in use.
     pub(super) fn is_live(&self) -> bool {
         !self.info.split
-    }
-
-    pub(super) fn encoded(&self) -> Bytes {
-        self.info.encoded.clone()
     }
 }

@@ -76,32 +76,6 @@ impl World {
         self.put_meta(row, INFO, columns)
     }
 
-    /// Records the regions that a region was merged from.
-    pub(super) fn record_merge(&mut self, merged: &[u8], parents: &[RegionInfo]) -> Result<()> {
-        let columns = merge_columns(parents.len())
-            .zip(parents.iter().map(stored))
-            .collect();
-        let row = self.hosted(merged)?.info.name.clone();
-        self.put_meta(row, INFO, columns)
-    }
-
-    /// Removes the record of the regions that a region was merged from.
-    pub(super) fn forget_merge(&mut self, merged: &[u8], parents: usize) -> Result<()> {
-        let row = self.hosted(merged)?.info.name.clone();
-        let qualifiers = merge_columns(parents).map(|qualifier| mutation::column_value::QualifierValue {
-            qualifier: Some(qualifier.into()),
-            value: Some(Bytes::new()),
-            timestamp: None,
-            delete_type: Some(mutation::DeleteType::DeleteMultipleVersions.into()),
-            tags: None,
-        });
-        let column_value = mutation::ColumnValue {
-            family: INFO,
-            qualifier_value: qualifiers.collect(),
-        };
-        self.change_meta(row, mutation::MutationType::Delete, vec![column_value])
-    }
-
     /// Records the state of a table.
     pub(super) fn record_table_state(&mut self, table: &TableName) -> Result<()> {
         let state = pb::TableState {
@@ -157,10 +131,6 @@ impl World {
             .mutate(&request, &mut Cells::new(Bytes::new(), false), now)
             .map(drop)
     }
-}
-
-fn merge_columns(parents: usize) -> impl Iterator<Item = String> {
-    (0..parents).map(|number| format!("merge{number:04}"))
 }
 
 fn column(qualifier: &str, value: Bytes) -> Column {

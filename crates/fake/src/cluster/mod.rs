@@ -12,9 +12,11 @@ mod meta;
 mod names;
 mod procedures;
 mod registry;
+mod scanners;
 mod server;
 mod settings;
 mod split_point;
+mod subject;
 mod world;
 
 pub(crate) use self::{

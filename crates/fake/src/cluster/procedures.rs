@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{names::ServerName, server::ServerIndex, world::World};
-use crate::exception::{Exception, Result};
+use super::{names::ServerName, server::ServerIndex};
 
 /// Something that is due at a time.
 #[derive(Clone, Debug)]
@@ -21,28 +20,13 @@ pub(super) enum Step {
     Forget { region: Bytes },
 }
 
-/// A procedure of the master.
-#[derive(Clone, Debug)]
-struct Procedure {
-    /// The regions that must be open at its end.
-    regions: Vec<Bytes>,
-    failure: Option<Exception>,
-}
-
-/// How a procedure ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    Unknown,
-    Running,
-    Finished(Option<Exception>),
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Procedures {
     /// Steps by their times, and then in the order in which they were planned.
     steps: BTreeMap<(u64, u64), Step>,
     planned: u64,
-    running: BTreeMap<u64, Procedure>,
+    /// The regions that must be open at the end of each procedure.
+    running: BTreeMap<u64, Vec<Bytes>>,
     begun: u64,
     /// The procedures of calls with a nonce, which are repeated.
     nonces: BTreeMap<(u64, u64), u64>,
@@ -60,53 +44,34 @@ impl Procedures {
         Some((first.key().0, first.remove()))
     }
 
+    /// Returns the procedure that a call with this nonce has begun.
+    pub(super) fn begun_by(&self, nonce: (u64, u64)) -> Option<u64> {
+        self.nonces.get(&nonce).copied()
+    }
+
+    /// Begins a procedure that ends when these regions are open.
+    pub(super) fn begin(&mut self, nonce: (u64, u64), regions: Vec<Bytes>) -> u64 {
+        self.begun += 1;
+        self.running.insert(self.begun, regions);
+        if nonce.1 != 0 {
+            self.nonces.insert(nonce, self.begun);
+        }
+        self.begun
+    }
+
+    /// Returns the regions that must be open at the end of a procedure, unless its end was told.
+    pub(super) fn regions(&self, number: u64) -> Option<&[Bytes]> {
+        self.running.get(&number).map(Vec::as_slice)
+    }
+
+    pub(super) fn forget(&mut self, number: u64) {
+        self.running.remove(&number);
+    }
+
     /// Returns whether regions are about to open.
     pub(super) fn has_openings(&self) -> bool {
         self.steps
             .values()
             .any(|step| !matches!(step, Step::Forget { .. }))
-    }
-}
-
-impl World {
-    /// Begins a procedure, unless the call with this nonce has begun it before: then returns that
-    /// one's number. `work` returns the regions that must be open at the end.
-    pub(super) fn procedure(
-        &mut self,
-        nonce: (u64, u64),
-        work: impl FnOnce(&mut Self) -> Result<Vec<Bytes>>,
-    ) -> Result<u64> {
-        if let Some(number) = self.procedures.nonces.get(&nonce) {
-            return Ok(*number);
-        }
-        let regions = work(self)?;
-        self.procedures.begun += 1;
-        let number = self.procedures.begun;
-        let procedure = Procedure {
-            regions,
-            failure: None,
-        };
-        self.procedures.running.insert(number, procedure);
-        if nonce.1 != 0 {
-            self.procedures.nonces.insert(nonce, number);
-        }
-        Ok(number)
-    }
-
-    /// Returns how far a procedure is. The end is told once.
-    pub(super) fn progress(&mut self, number: u64) -> Progress {
-        let Some(procedure) = self.procedures.running.get(&number) else {
-            return Progress::Unknown;
-        };
-        let is_open = |region: &Bytes| {
-            let hosted = self.regions.get(region);
-            hosted.is_none_or(|hosted| hosted.info.split || hosted.is_open())
-        };
-        if !procedure.regions.iter().all(is_open) {
-            return Progress::Running;
-        }
-        let failure = procedure.failure.clone();
-        self.procedures.running.remove(&number);
-        Progress::Finished(failure)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{client_service::Scanners, names::ServerName};
+use super::{names::ServerName, scanners::Scanners};
 use crate::exception::{Exception, Result};
 
 /// A process of the cluster: region servers come first, then masters.
@@ -25,8 +25,6 @@ pub(crate) enum ServerState {
     Up { serves_from: u64 },
     /// Accepts connections and does nothing.
     Hung,
-    /// Serves no calls, and ends soon.
-    Stopping,
     /// Accepts no connections.
     Down,
 }
@@ -81,10 +79,6 @@ impl Server {
             ServerState::Up { .. } => Err(Exception::new(
                 "ipc.ServerNotRunningYetException",
                 format!("Server {name} is not running yet"),
-            )),
-            ServerState::Stopping => Err(Exception::new(
-                "regionserver.RegionServerStoppedException",
-                format!("Server {name} stopping"),
             )),
             ServerState::Hung | ServerState::Down => Err(Exception::new(
                 "regionserver.RegionServerAbortedException",

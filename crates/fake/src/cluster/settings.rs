@@ -29,9 +29,7 @@ pub(crate) struct Durations {
     pub(crate) reassign: u64,
     /// From a server's start to its first calls.
     pub(crate) start: u64,
-    /// From a split or a merge until the new regions are rewritten, and can be split or merged.
-    pub(crate) references: u64,
-    /// From a split or a merge until `hbase:meta` forgets the regions before it.
+    /// From a split until `hbase:meta` forgets the region before it.
     pub(crate) janitor: u64,
     /// The lease of a scanner.
     pub(crate) lease: u64,
@@ -63,7 +61,6 @@ impl Default for Durations {
             open: 5,
             reassign: 50,
             start: 20,
-            references: 0,
             janitor: 300_000,
             lease: 60_000,
             moved: 120_000,

@@ -11,7 +11,7 @@ use super::{
     hosted::Hosted,
     names::{META_ENCODED, RegionInfo, ServerName, TableName, encoded_name, text},
     procedures::Procedures,
-    server::{Role, Server, ServerIndex, ServerState},
+    server::{Role, Server, ServerIndex},
     settings::Settings,
 };
 use crate::{
@@ -149,9 +149,8 @@ impl World {
     /// Returns whether a process has a service; it rejects connections for others.
     pub(crate) fn offers(&self, server: ServerIndex, service: Service) -> bool {
         match (service, self.server(server).role) {
-            (Service::Client | Service::Admin, _) => true,
+            (Service::Client | Service::Admin, _) | (Service::ClientMeta, Role::Master) => true,
             (Service::Master, role) => role == Role::Master,
-            (Service::ClientMeta, Role::Master) => true,
             (Service::ClientMeta, Role::Region) => {
                 !matches!(self.settings.release, Release::V2_4_2 | Release::V2_4)
             }
@@ -178,15 +177,6 @@ impl World {
             .iter()
             .position(|server| server.name.host == host && server.name.port == port);
         found.map(ServerIndex)
-    }
-
-    /// Returns whether a process accepts connections.
-    pub(crate) fn accepts(&self, server: ServerIndex) -> bool {
-        self.server(server).state != ServerState::Down
-    }
-
-    pub(crate) fn is_hung(&self, server: ServerIndex) -> bool {
-        self.server(server).state == ServerState::Hung
     }
 
     /// Returns the address of each master, for clients to begin with.

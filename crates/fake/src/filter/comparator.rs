@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 use hbase_protocol as pb;
 
-use super::parse::{class, decode};
+use super::message::{class, decode};
 use crate::exception::{Exception, Result};
 
 /// A given value, and how stored values are compared with it.

@@ -16,6 +16,7 @@ mod comparator;
 mod compare;
 mod key;
 mod list;
+mod message;
 mod parse;
 mod row;
 mod wrapper;
@@ -30,16 +31,6 @@ use crate::{
     cell::{Cell, LATEST},
     exception::Result,
 };
-
-/// What is refused, by HBase's names. The user's page of what is not modelled is generated from it.
-pub(crate) const NOT_MODELLED: &[&str] = &[
-    "BigDecimalComparator",
-    "DependentColumnFilter",
-    "FilterAllFilter",
-    "FilterWrapper",
-    "FirstKeyValueMatchingQualifiersFilter",
-    "FuzzyRowFilter",
-];
 
 /// What a read does after it has shown a cell to a filter: `Filter.ReturnCode`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,6 @@
 //! Filters as messages have them.
 
-use bytes::Bytes;
 use hbase_protocol as pb;
-use prost::Message;
 
 use super::{
     Comparator, Filter,
@@ -11,13 +9,12 @@ use super::{
     compare::{self, Comparison},
     key::{FirstKeyOnly, KeyOnly, Timestamps},
     list::{All, Any},
+    message::{class, decode},
     row::{InclusiveStop, MultiRowRange, Page, Prefix, RandomRow},
     wrapper::{Outermost, Skip, WhileMatch},
 };
 use crate::exception::{Exception, Result};
 
-/// The package of HBase's filters.
-const PACKAGE: &str = "org.apache.hadoop.hbase.filter.";
 /// The most lists and wrappers inside each other.
 const MAX_DEPTH: usize = 50;
 
@@ -32,22 +29,6 @@ pub(crate) fn parse(filter: &pb::Filter) -> Result<Box<dyn Filter>> {
         filter: inner(filter, 0)?,
         reversed: false,
     }))
-}
-
-/// Returns the name of a class in the package of filters.
-pub(super) fn class(name: &str) -> Result<&str> {
-    name.strip_prefix(PACKAGE)
-        .ok_or_else(|| Exception::not_modelled(format!("class {name} as a filter or comparator")))
-}
-
-/// Decodes a message, of which every field must be known.
-pub(super) fn decode<M: Message + Default>(bytes: &Bytes, name: &str) -> Result<M> {
-    let message = M::decode(bytes.clone())
-        .map_err(|error| Exception::io(format!("DeserializationException: {name}: {error}")))?;
-    match message.encode_to_vec() == bytes[..] {
-        true => Ok(message),
-        false => Err(Exception::not_modelled(format!("a field of {name}"))),
-    }
 }
 
 fn comparison(operator: pb::CompareType, comparator: &pb::Comparator) -> Result<Comparison> {

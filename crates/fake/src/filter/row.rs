@@ -214,11 +214,11 @@ impl Range {
     }
 
     fn begins_by(&self, row: &[u8]) -> bool {
-        row > &self.start || row == self.start && self.start_inclusive
+        *row > self.start || row == self.start && self.start_inclusive
     }
 
     fn ends_before(&self, row: &[u8]) -> bool {
-        !self.stop.is_empty() && (row > &self.stop || row == self.stop && !self.stop_inclusive)
+        !self.stop.is_empty() && (*row > self.stop || row == self.stop && !self.stop_inclusive)
     }
 
     /// Returns whether a range that does not begin before this one overlaps or touches it.
@@ -284,11 +284,11 @@ impl MultiRowRange {
     /// The verdict on a row, or `None` after the last range.
     fn judge(&self, row: &[u8]) -> Option<Verdict> {
         let range = if self.reversed {
-            self.ranges.iter().rev().find(|range| row >= &range.start)?
+            self.ranges.iter().rev().find(|range| *row >= range.start)?
         } else {
             self.ranges
                 .iter()
-                .find(|range| range.stop.is_empty() || row <= &range.stop)?
+                .find(|range| range.stop.is_empty() || *row <= range.stop)?
         };
         let bound = if self.reversed { &range.stop } else { &range.start };
         Some(if range.begins_by(row) && !range.ends_before(row) {

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "client")]
 mod client;
+mod server;
+mod tables;
 
 use std::{
     fmt, io, thread,
@@ -10,6 +12,7 @@ use std::{
 
 #[cfg(feature = "client")]
 pub use self::client::{FakeConnector, FakeEnvironment};
+pub use self::server::FakeServer;
 use crate::{
     cluster::{Settings, World},
     network::{Fault, FaultHandle, Latency, Network, tcp},
@@ -35,6 +38,7 @@ pub struct FakeHBase {
 pub struct FakeHBaseBuilder {
     settings: Settings,
     latency: Latency,
+    chunks: Option<(usize, usize)>,
 }
 
 impl FakeHBase {
@@ -53,6 +57,7 @@ impl FakeHBase {
         FakeHBaseBuilder {
             settings: Settings::default(),
             latency: Latency::NONE,
+            chunks: None,
         }
     }
 
@@ -120,6 +125,13 @@ impl FakeHBaseBuilder {
         self
     }
 
+    /// Makes streams carry only so many bytes at once, at least and at most, as a slow network does:
+    /// frames then arrive in parts.
+    pub fn chunks(mut self, least: usize, most: usize) -> Self {
+        self.chunks = Some((least.max(1), most.max(1)));
+        self
+    }
+
     /// Starts the cluster.
     ///
     /// # Panics
@@ -130,6 +142,7 @@ impl FakeHBaseBuilder {
         let (seed, start) = (self.settings.seed, self.settings.start);
         let network = Network::new(World::new(self.settings), seed, start);
         network.set_latency(self.latency);
+        network.set_chunks(self.chunks);
         let addresses = network.with_world(|world, _| world.bootstrap_addresses());
         FakeHBase {
             network,

@@ -15,7 +15,7 @@ impl Life {
     pub(super) fn of(server: &Server) -> Self {
         let start_code = server.name.start_code;
         match server.state {
-            ServerState::Up { .. } | ServerState::Stopping => Self::Running { start_code },
+            ServerState::Up { .. } => Self::Running { start_code },
             ServerState::Hung => Self::Hung { start_code },
             ServerState::Down => Self::Down,
         }

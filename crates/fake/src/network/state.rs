@@ -226,7 +226,6 @@ impl State {
         let call = cluster::Call {
             server: connection.server,
             service: opened.service,
-            user: String::from(&*opened.user),
             tags: opened.tags,
             has_codec: opened.has_codec,
             id,

@@ -71,7 +71,7 @@ fn read(schema: &pb::ColumnFamilySchema) -> Result<Family> {
             "TTL" => {
                 family.ttl = Some(number()?)
                     .filter(|ttl| *ttl < FOREVER)
-                    .map(|ttl| ttl * 1_000)
+                    .map(|ttl| ttl * 1_000);
             }
             "NEW_VERSION_BEHAVIOR" => family.by_sequence = value.eq_ignore_ascii_case("true"),
             known if WITHOUT_EFFECT.contains(&known) => {}

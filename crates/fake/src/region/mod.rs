@@ -13,6 +13,7 @@
 
 mod calls;
 mod condition;
+mod entry;
 mod family;
 mod get;
 mod mutation;
@@ -31,10 +32,7 @@ use bytes::Bytes;
 use hbase_protocol as pb;
 
 pub use self::release::{Release, UnknownRelease};
-use self::{
-    family::Family,
-    store::{Logged, Store},
-};
+use self::{entry::Logged, family::Family, store::Store};
 pub(crate) use self::{
     get::Read,
     scan::{Batch, Limits, Scanner},

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hbase_protocol as pb;
 use pb::mutation_proto::{DeleteType, Durability, MutationType};
 
-use super::{query, store::Logged};
+use super::{entry::Logged, query};
 use crate::{
     cell::{Cell, Cells, Kind, LATEST},
     exception::{Exception, Result},

@@ -7,8 +7,9 @@ use hbase_protocol as pb;
 
 use super::{
     Region,
+    entry::{CellKey, Entry, Row},
     family::Family,
-    store::{CellKey, Entry, Row, cells_of, to_cell},
+    store::{cells_of, to_cell},
     versions::{Fate, Tracker},
 };
 use crate::{

@@ -1,14 +1,19 @@
 //! The stored cells of a region, and which of them a read sees.
 
 use std::{
-    cmp::{Ordering, Reverse},
+    cmp::Ordering,
     collections::{BTreeMap, btree_map},
     ops::Bound,
 };
 
 use bytes::Bytes;
 
-use super::{RowOrder, family::Family, versions};
+use super::{
+    RowOrder,
+    entry::{CellKey, Entry, Logged, Row},
+    family::Family,
+    versions,
+};
 use crate::cell::{Cell, Kind};
 
 /// A row key, in the order of its region.
@@ -17,35 +22,6 @@ pub(super) struct RowKey {
     order: RowOrder,
     pub(super) row: Bytes,
 }
-
-/// The place of a cell in its row.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct CellKey {
-    pub(super) family: Bytes,
-    pub(super) qualifier: Bytes,
-    pub(super) timestamp: Reverse<u64>,
-    pub(super) kind: Reverse<Kind>,
-    pub(super) sequence: Reverse<u64>,
-}
-
-/// How a cell survives a crash until it is flushed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Logged {
-    Synced,
-    Async,
-    Not,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub(super) value: Bytes,
-    pub(super) ttl: Option<u64>,
-    /// The number of the file that has it, or `None` in memory.
-    pub(super) file: Option<u32>,
-    pub(super) logged: Logged,
-}
-
-pub(super) type Row = BTreeMap<CellKey, Entry>;
 
 #[derive(Clone, Debug)]
 pub(super) struct Store {
@@ -76,28 +52,6 @@ fn meta_parts(row: &[u8]) -> (&[u8], &[u8], &[u8]) {
         (Some(first), Some(last)) if first < last => (&row[..first], &row[first + 1..last], &row[last + 1..]),
         (Some(first), _) => (&row[..first], &row[first + 1..], b""),
         _ => (row, b"", b""),
-    }
-}
-
-impl CellKey {
-    pub(super) fn of(cell: &Cell) -> Self {
-        Self {
-            family: cell.family.clone(),
-            qualifier: cell.qualifier.clone(),
-            timestamp: Reverse(cell.timestamp),
-            kind: Reverse(cell.kind),
-            sequence: Reverse(cell.sequence),
-        }
-    }
-
-    fn first_of(family: Bytes, qualifier: Bytes) -> Self {
-        Self {
-            family,
-            qualifier,
-            timestamp: Reverse(u64::MAX),
-            kind: Reverse(Kind::DeleteFamily),
-            sequence: Reverse(u64::MAX),
-        }
     }
 }
 
@@ -220,18 +174,6 @@ pub(super) fn cells_of<'a>(row: &'a Row, family: &Bytes) -> impl Iterator<Item =
     let family = family.clone();
     row.range(first..)
         .take_while(move |(key, _)| key.family == family)
-}
-
-/// Returns the cells of a column in a row, without the markers of its family.
-pub(super) fn cells_of_column<'a>(
-    row: &'a Row,
-    family: &Bytes,
-    qualifier: &Bytes,
-) -> impl Iterator<Item = (&'a CellKey, &'a Entry)> {
-    let first = CellKey::first_of(family.clone(), qualifier.clone());
-    let (family, qualifier) = (family.clone(), qualifier.clone());
-    row.range(first..)
-        .take_while(move |(key, _)| key.family == family && key.qualifier == qualifier)
 }
 
 pub(super) fn to_cell(row: &Bytes, key: &CellKey, entry: &Entry) -> Cell {

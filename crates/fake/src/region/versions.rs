@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::{
+    entry::{CellKey, Entry},
     family::Family,
-    store::{CellKey, Entry},
 };
 use crate::cell::Kind;
 

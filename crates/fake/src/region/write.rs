@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hbase_protocol as pb;
 use pb::mutation_proto::MutationType;
 
-use super::{Region, Release, mutation::Mutation, query::Query, store::Logged};
+use super::{Region, Release, entry::Logged, mutation::Mutation, query::Query};
 use crate::{
     cell::{Cell, Kind, LATEST},
     exception::{Exception, Result},

@@ -64,7 +64,7 @@ impl Event {
             Self::Hang { server, stays } => {
                 let server = region_server(world, server);
                 world.hang(server, wall);
-                later(hbase, stays, move |world, wall| world.unhang(server, wall));
+                later(hbase, stays, move |world, wall| world.resume(server, wall));
                 Some(format!("server {} hangs for {stays:?}", server.0))
             }
             Self::Skew { server, ahead } => {
@@ -76,7 +76,7 @@ impl Event {
                 let mut servers = world.servers().iter();
                 let master = ServerIndex(servers.position(|server| server.role == Role::Master)?);
                 world.hang(master, wall);
-                later(hbase, stays, move |world, wall| world.unhang(master, wall));
+                later(hbase, stays, move |world, wall| world.resume(master, wall));
                 Some(format!("the master hangs for {stays:?}"))
             }
         })

@@ -29,6 +29,7 @@
 mod event;
 mod plan;
 mod shrink;
+mod watch;
 mod world;
 
 use std::{
@@ -44,13 +45,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::plan::FaultId;
 pub use self::world::World;
+use self::{plan::FaultId, watch::Watch};
 
 /// The virtual time after which a scenario hangs.
 const LONGEST: Duration = Duration::from_secs(24 * 3_600);
-/// The real time after which a run does not advance.
-const STUCK: Duration = Duration::from_secs(120);
 /// The lines of the trace that are printed.
 const TRACE: usize = 40;
 /// One run of this many is repeated, and must be the same.
@@ -130,6 +129,11 @@ impl Simulation {
     /// Panics if a run fails, if a run does not end within a virtual day, or if two runs of one
     /// seed differ. The message has the seed, the faults that the failure needs, and the end of the
     /// trace.
+    ///
+    /// # Aborts
+    ///
+    /// Aborts the process if a seed takes five minutes of real time: a task that never waits cannot
+    /// be ended otherwise.
     pub fn run<F: Future<Output = ()>>(self, scenario: impl Fn(World) -> F + Sync) {
         let began = Instant::now();
         let (next, over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -143,11 +147,13 @@ impl Simulation {
                         if number >= self.count {
                             return;
                         }
+                        let watch = Watch::begin(&self.name, self.first.wrapping_add(number));
                         if let Err(failure) = self.check(number, &scenario) {
                             over.store(true, Ordering::Relaxed);
                             let mut failed = failed.lock().unwrap_or_else(|broken| broken.into_inner());
                             failed.get_or_insert(failure);
                         }
+                        drop(watch);
                     }
                 });
             }
@@ -179,7 +185,7 @@ impl Simulation {
             let (_, fewest) = shrink::shrink(faults, &|only| self.run_once(seed, Some(only), scenario));
             return Err(self.report(seed, failure, &fewest));
         }
-        if number % REPEATED == 0 {
+        if number.is_multiple_of(REPEATED) {
             let again = self.run_once(seed, None, scenario);
             if again.failure.is_some() || again.trace != run.trace {
                 return Err(format!(

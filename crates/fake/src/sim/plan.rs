@@ -60,6 +60,8 @@ pub(super) struct Plan {
     pub(super) servers: usize,
     pub(super) release: Release,
     pub(super) latency: Latency,
+    /// The bytes that a stream carries at once, at least and at most.
+    pub(super) chunks: Option<(usize, usize)>,
     pub(super) faults: RandomFaults,
     /// The events, with their times since the faults began.
     pub(super) events: Vec<(Duration, Event)>,
@@ -91,10 +93,12 @@ impl Plan {
             .collect();
         events.retain(|(_, event)| !steady_clocks || !matches!(event, Event::Skew { .. }));
         events.sort_by_key(|event| event.0);
+        let chunks = (rng.u8(..16) == 0).then(|| (rng.usize(1..20), rng.usize(20..2_000)));
         Self {
             servers,
             release,
             latency,
+            chunks,
             faults,
             events,
         }

@@ -6,7 +6,6 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use fastrand::Rng;
@@ -17,14 +16,7 @@ use tokio::{
 };
 
 use super::plan::{FaultId, LATEST_MESSAGE, Plan};
-use crate::{
-    FakeHBase,
-    cluster::{ServerIndex, World as Cluster},
-    network::RandomDraws,
-};
-
-/// How long a cluster may take to recover when the faults have ended.
-const RECOVERY: Duration = Duration::from_secs(600);
+use crate::{FakeHBase, cluster::ServerIndex, network::RandomDraws};
 
 /// A cluster in virtual time, with the faults that follow from a seed.
 #[derive(Debug)]
@@ -54,12 +46,15 @@ impl Journal {
 impl World {
     pub(super) fn new(seed: u64, steady_clocks: bool, only: Option<BTreeSet<FaultId>>) -> Self {
         let plan = Plan::draw(seed, steady_clocks);
-        let hbase = FakeHBase::builder()
+        let mut hbase = FakeHBase::builder()
             .servers(plan.servers)
             .release(plan.release)
             .seed(seed)
-            .latency(plan.latency.clone())
-            .build();
+            .latency(plan.latency.clone());
+        if let Some((least, most)) = plan.chunks {
+            hbase = hbase.chunks(least, most);
+        }
+        let hbase = hbase.build();
         Self {
             hbase: Arc::new(hbase),
             seed,
@@ -162,11 +157,7 @@ impl World {
                 cluster.heal(ServerIndex(server), wall);
             }
         });
-        let deadline = Instant::now() + RECOVERY;
-        while !self.hbase.network().with_world(Cluster::is_settled) {
-            assert!(Instant::now() < deadline, "the cluster does not recover");
-            sleep(Duration::from_millis(10)).await;
-        }
+        self.hbase.settled().await;
         sleep(LATEST_MESSAGE).await;
     }
 

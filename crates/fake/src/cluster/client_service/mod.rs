@@ -5,7 +5,6 @@ mod scan;
 use bytes::{Bytes, BytesMut};
 use hbase_protocol as pb;
 
-pub(super) use self::scan::Scanners;
 use super::{
     call::{Answer, Call, decode},
     registry::unknown_method,

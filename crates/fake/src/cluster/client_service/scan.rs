@@ -1,8 +1,5 @@
-//! Scanners of a region server.
+//! Scans.
 
-use std::collections::BTreeMap;
-
-use bytes::Bytes;
 use hbase_protocol as pb;
 
 use super::encoded;
@@ -11,52 +8,15 @@ use crate::{
     cluster::{
         call::{Answer, Call},
         names::encoded_name,
+        scanners::Open,
         world::World,
     },
     exception::{Exception, Result},
-    region::{Batch, Limits, Scanner},
+    region::{Batch, Limits},
 };
 
 /// The most cells' bytes of an answer, unless the client asks for less.
 const MAX_BYTES: u64 = 2 << 20;
-
-/// The open scanners of a server.
-#[derive(Debug)]
-pub(in crate::cluster) struct Scanners {
-    open: BTreeMap<u64, Open>,
-    next: u64,
-}
-
-#[derive(Debug)]
-struct Open {
-    region: Bytes,
-    /// The opening of the region that the scanner belongs to.
-    opening: u64,
-    scanner: Scanner,
-    next_call: u64,
-    bytes: u64,
-    /// The rows that the client still wants, or `None` for all.
-    limit: Option<u32>,
-    expires: u64,
-}
-
-impl Scanners {
-    pub(in crate::cluster) fn new(start_code: u64) -> Self {
-        Self {
-            open: BTreeMap::new(),
-            next: start_code << 16,
-        }
-    }
-
-    /// Returns the region of a scanner.
-    pub(in crate::cluster) fn region(&self, scanner: u64) -> Option<Bytes> {
-        self.open.get(&scanner).map(|open| open.region.clone())
-    }
-
-    pub(in crate::cluster) fn clear(&mut self) {
-        self.open.clear();
-    }
-}
 
 impl World {
     pub(super) fn scan(&mut self, call: &Call) -> Result<Answer> {

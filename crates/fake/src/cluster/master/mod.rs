@@ -1,5 +1,6 @@
 //! `MasterService`: tables, regions, and the state of the cluster.
 
+mod procedure;
 mod status;
 mod tables;
 
@@ -9,7 +10,6 @@ use hbase_protocol as pb;
 use super::{
     call::{Answer, Call},
     names::{RegionInfo, encoded_name, text},
-    procedures::Progress,
     registry::unknown_method,
     server::ServerIndex,
     world::World,
@@ -108,27 +108,13 @@ impl World {
     }
 
     fn procedure_result(&mut self, call: &Call) -> Result<Answer> {
-        use pb::get_procedure_result_response::State;
         let pb::GetProcedureResultRequest { proc_id } = call.decode()?;
-        let (state, failure) = match self.progress(proc_id) {
-            Progress::Unknown => (State::NotFound, None),
-            Progress::Running => (State::Running, None),
-            Progress::Finished(failure) => (State::Finished, failure),
-        };
-        let exception = failure.map(|failure| pb::ForeignExceptionMessage {
-            source: None,
-            generic_exception: Some(pb::GenericExceptionMessage {
-                class_name: Some(failure.class_name()),
-                message: Some(failure.message),
-                error_info: None,
-            }),
-        });
         Answer::of(&pb::GetProcedureResultResponse {
-            state: state.into(),
+            state: self.progress(proc_id).into(),
             submitted_time: None,
             last_update: None,
             result: None,
-            exception,
+            exception: None,
         })
     }
 

@@ -17,7 +17,7 @@ async fn crash_ends_the_connections_of_the_server() {
     let network = network();
     let mut first = connect(&network).await;
     let mut second = connect_to(&network, 1).await;
-    network.with_world(|world, _| world.crash(FIRST));
+    network.with_world(|world, wall| world.crash(FIRST, wall));
     assert!(first.answer().await.is_none());
     second.call(1).await;
     assert_cluster_id(second.answer().await, 1);
@@ -33,9 +33,9 @@ async fn restart_does_not_revive_connections_and_calls() {
     let mut old = connect(&network).await;
     old.call(1).await;
     held.wait_for(1).await;
-    network.with_world(|world, _| {
-        world.crash(FIRST);
-        world.restart(FIRST);
+    network.with_world(|world, wall| {
+        world.crash(FIRST, wall);
+        world.restart(FIRST, wall);
     });
     assert!(old.answer().await.is_none());
     held.release();
@@ -51,14 +51,14 @@ async fn restart_does_not_revive_connections_and_calls() {
 async fn hung_server_accepts_and_answers_nothing_until_it_goes_on() {
     let network = network();
     let mut client = connect(&network).await;
-    network.with_world(|world, _| world.hang(FIRST));
+    network.with_world(|world, wall| world.hang(FIRST, wall));
     client.call(1).await;
     assert!(is_silent(&mut client).await);
     let mut late = connect(&network).await;
     late.call(2).await;
     assert!(is_silent(&mut late).await);
     assert_eq!(network.calls(METHOD), 0);
-    network.with_world(|world, _| world.unhang(FIRST));
+    network.with_world(|world, wall| world.resume(FIRST, wall));
     assert_cluster_id(client.answer().await, 1);
     assert_cluster_id(late.answer().await, 2);
 }
@@ -70,11 +70,11 @@ async fn call_in_a_server_that_hangs_is_executed_when_it_goes_on() {
     let mut client = connect(&network).await;
     client.call(1).await;
     held.wait_for(1).await;
-    network.with_world(|world, _| world.hang(FIRST));
+    network.with_world(|world, wall| world.hang(FIRST, wall));
     held.release();
     assert!(is_silent(&mut client).await);
     assert_eq!(executions(&network), 0);
-    network.with_world(|world, _| world.unhang(FIRST));
+    network.with_world(|world, wall| world.resume(FIRST, wall));
     assert_cluster_id(client.answer().await, 1);
 }
 
@@ -106,7 +106,7 @@ async fn tcp_serves_the_same_calls() {
     client.open("alice").await;
     client.call(1).await;
     assert_cluster_id(client.answer().await, 1);
-    network.with_world(|world, _| world.crash(FIRST));
+    network.with_world(|world, wall| world.crash(FIRST, wall));
     assert!(client.answer().await.is_none());
     // The system accepts; the server hangs up.
     let mut refused = RawClient::new(TcpStream::connect(address).await.unwrap());
