@@ -7,6 +7,7 @@
 //! | `lock_rows` | lock tables, and the rows of locks |
 //! | `spy` | a connector that counts dials and calls, and can redirect them |
 //! | `forwarder` | a port that forwards to a server, and can be made to misbehave |
+//! | `fake` | the fake cluster, which some tests run on as well |
 //! | `forge` | messages that the library would never send |
 //! | `leftovers` | counts of tasks and threads that some work leaves running |
 //! | `java` | the Java lock and latch libraries, run by a Java program |
@@ -19,6 +20,7 @@
     reason = "every test binary has this module, and uses a part of it"
 )]
 
+mod fake;
 pub(crate) mod forge;
 pub(crate) mod forwarder;
 pub(crate) mod java;
@@ -42,7 +44,7 @@ use hbase_txn::{
 
 use self::{forwarder::Forwarder, spy::Spy};
 
-/// The name of the standalone cluster that the suite runs on.
+/// The name of the standalone cluster that the suite runs on, or `fake` for a fake one.
 const STANDALONE: &str = "HBASE_TXN_TEST_STANDALONE";
 /// The names of clusters, one of each release, separated by commas. A cluster that `dev` did not
 /// start is named by its release and the ports of ZooKeeper, master and region server on 127.0.0.1,
@@ -69,7 +71,10 @@ pub(crate) struct Status {
 /// The cluster that the suite runs on.
 pub(crate) fn standalone() -> Cluster {
     let name = std::env::var(STANDALONE).unwrap_or_else(|_| panic!("{NO_HBASE} ({STANDALONE} is not set)"));
-    cluster(&name)
+    match name.as_str() {
+        "fake" => fake::cluster(),
+        name => cluster(name),
+    }
 }
 
 /// The clusters of `HBASE_TXN_TEST_VERSIONS`.

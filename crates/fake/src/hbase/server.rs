@@ -38,6 +38,14 @@ impl FakeServer<'_> {
         self.index
     }
 
+    /// Returns the host and the port of the server.
+    #[must_use]
+    pub fn address(self) -> (String, u16) {
+        let network = &self.hbase.network;
+        let name = network.with_world(|world, _| world.server(self.index).name.clone());
+        (name.host, name.port)
+    }
+
     /// Ends the process without a shutdown. Its connections break. What it had not synced is lost,
     /// and other servers open its regions.
     pub fn crash(self) {

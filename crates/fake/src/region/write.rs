@@ -107,7 +107,9 @@ impl Region {
             let column = Some((&cell.family, &cell.qualifier));
             let query = Query::newest(self, column, mutation.time_range);
             let old = self.read_row(&query, &cell.row, now, None)?.into_iter().next();
-            cell.timestamp = old.as_ref().map_or(now, |old| now.max(old.timestamp + 1));
+            if let Some(old) = &old {
+                cell.timestamp = now.max(old.timestamp + 1);
+            }
             cell.ttl = old.as_ref().and_then(|old| old.ttl);
             cell.value = match mutation.kind {
                 MutationType::Append => {
