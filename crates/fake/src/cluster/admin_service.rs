@@ -63,7 +63,17 @@ impl World {
                     best_split_row,
                 })
             }
-            "GetStoreFile" => Err(Exception::not_modelled("the names of files")),
+            "GetStoreFile" => {
+                let pb::GetStoreFileRequest { region, family } = call.decode()?;
+                if !family.is_empty() {
+                    return Err(Exception::not_modelled("the files of one family"));
+                }
+                let (target, _) = self.region(call.server, &region)?;
+                let files = target.files().into_iter();
+                Answer::of(&pb::GetStoreFileResponse {
+                    store_file: files.map(|file| format!("{file:032x}")).collect(),
+                })
+            }
             method => Err(unknown_method(method)),
         }
     }

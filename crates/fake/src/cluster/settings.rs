@@ -74,8 +74,8 @@ pub(crate) fn version(release: Release) -> &'static str {
     match release {
         Release::V2_4_2 => "2.4.2",
         Release::V2_4 => "2.4.18",
-        Release::V2_5 => "2.5.11",
+        Release::V2_5 => "2.5.12",
         Release::V2_6 => "2.6.4",
-        Release::V3_0 => "3.0.0-beta-1",
+        Release::V3_0 => "3.0.0-alpha-4",
     }
 }

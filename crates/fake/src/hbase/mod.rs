@@ -15,7 +15,7 @@ pub use self::client::{FakeConnector, FakeEnvironment};
 pub use self::server::FakeServer;
 use crate::{
     cluster::{Settings, World},
-    network::{Fault, FaultHandle, Latency, Network, tcp},
+    network::{Fault, FaultHandle, Latency, Network, RandomDraws, RandomFaults, tcp},
     region::Release,
 };
 
@@ -64,6 +64,13 @@ impl FakeHBase {
     /// Adds a fault, after those that were added before.
     pub fn fault(&self, fault: Fault) -> FaultHandle {
         self.network.fault(fault)
+    }
+
+    /// Sets the faults that happen at random to calls and dials that no other fault selects. They
+    /// follow from the seed of the cluster.
+    pub fn set_random_faults(&self, faults: RandomFaults) {
+        let draws = RandomDraws::new(faults, self.seed, None);
+        self.network.set_random_faults(Some(draws));
     }
 
     /// Returns the number of calls of a method that clients have sent. A call of an endpoint counts

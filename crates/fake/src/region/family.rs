@@ -20,7 +20,7 @@ pub(super) struct Family {
 }
 
 /// Attributes without an effect on what a client sees, apart from their listed values.
-const WITHOUT_EFFECT: [&str; 13] = [
+const WITHOUT_EFFECT: [&str; 14] = [
     "BLOCKCACHE",
     "BLOCKSIZE",
     "BLOOMFILTER",
@@ -30,6 +30,7 @@ const WITHOUT_EFFECT: [&str; 13] = [
     "COMPRESSION",
     "DATA_BLOCK_ENCODING",
     "EVICT_BLOCKS_ON_CLOSE",
+    "INDEX_BLOCK_ENCODING",
     "IN_MEMORY",
     "IN_MEMORY_COMPACTION",
     "PREFETCH_BLOCKS_ON_OPEN",

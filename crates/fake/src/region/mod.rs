@@ -144,6 +144,24 @@ impl Region {
             .rewrite(&self.families, now, file, !major, |entry| entry.file.is_some());
     }
 
+    /// Returns the numbers of the files.
+    pub(crate) fn files(&self) -> BTreeSet<u32> {
+        self.store.entries().filter_map(|(_, entry)| entry.file).collect()
+    }
+
+    /// Returns the bytes in files, and in memory.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        self.store
+            .entries()
+            .fold((0, 0), |(files, memory), (key, entry)| {
+                let bytes = key.family.len() + key.qualifier.len() + entry.value.len();
+                match entry.file {
+                    Some(_) => (files + bytes, memory),
+                    None => (files, memory + bytes),
+                }
+            })
+    }
+
     /// Cuts the region in two at a row.
     pub(crate) fn split(mut self, at: &Bytes) -> (Self, Self) {
         let high = Self {

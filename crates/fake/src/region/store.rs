@@ -113,6 +113,10 @@ impl Store {
         }
     }
 
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&CellKey, &Entry)> {
+        self.rows.values().flatten()
+    }
+
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&CellKey, &mut Entry) -> bool) {
         for row in self.rows.values_mut() {
             row.retain(&mut keep);

@@ -1,6 +1,8 @@
 //! `MasterService`: tables, regions, and the state of the cluster.
 
+mod namespaces;
 mod procedure;
+mod schema;
 mod status;
 mod tables;
 
@@ -17,7 +19,7 @@ use super::{
 use crate::exception::{Exception, Result};
 
 /// Methods of a real master that are refused.
-const NOT_MODELLED: [&str; 22] = [
+const NOT_MODELLED: [&str; 21] = [
     "truncateTable",
     "FlushTable",
     "AddColumn",
@@ -25,7 +27,6 @@ const NOT_MODELLED: [&str; 22] = [
     "DeleteColumn",
     "AbortProcedure",
     "ListNamespaces",
-    "CreateNamespace",
     "ModifyNamespace",
     "DeleteNamespace",
     "ListTableNamesByNamespace",
@@ -77,6 +78,7 @@ impl World {
                     is_master_running: true,
                 })
             }
+            "CreateNamespace" => self.create_namespace(call),
             "GetNamespaceDescriptor" => self.namespace(call),
             "ListNamespaceDescriptors" => {
                 let pb::ListNamespaceDescriptorsRequest {} = call.decode()?;
@@ -95,16 +97,6 @@ impl World {
             method if NOT_MODELLED.contains(&method) => Err(Exception::not_modelled(method)),
             method => Err(unknown_method(method)),
         }
-    }
-
-    fn namespace(&self, call: &Call) -> Result<Answer> {
-        let pb::GetNamespaceDescriptorRequest { namespace_name } = call.decode()?;
-        let descriptor = self.namespaces.get(&namespace_name);
-        Answer::of(&pb::GetNamespaceDescriptorResponse {
-            namespace_descriptor: descriptor
-                .ok_or_else(|| Exception::new("NamespaceNotFoundException", namespace_name))?
-                .clone(),
-        })
     }
 
     fn procedure_result(&mut self, call: &Call) -> Result<Answer> {

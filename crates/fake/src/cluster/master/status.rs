@@ -10,6 +10,7 @@ use crate::{
         world::World,
     },
     exception::Result,
+    region::Region,
 };
 
 impl World {
@@ -72,15 +73,25 @@ impl World {
         let regions = self.regions.values().filter(|hosted| hosted.is_open_on(server));
         pb::ServerLoad {
             region_loads: regions
-                .map(|hosted| pb::RegionLoad {
-                    region_specifier: hosted.info.specifier(),
-                    read_requests_count: Some(hosted.reads),
-                    write_requests_count: Some(hosted.writes),
-                    ..Default::default()
+                .map(|hosted| {
+                    let (files, memory) = hosted.region.as_ref().map(Region::size).unwrap_or_default();
+                    pb::RegionLoad {
+                        region_specifier: hosted.info.specifier(),
+                        stores: None,
+                        storefiles: None,
+                        storefile_size_mb: Some(mebibytes(files)),
+                        mem_store_size_mb: Some(mebibytes(memory)),
+                        read_requests_count: Some(hosted.reads),
+                        write_requests_count: Some(hosted.writes),
+                    }
                 })
                 .collect(),
             report_start_time: Some(now),
             report_end_time: Some(now),
         }
     }
+}
+
+fn mebibytes(bytes: usize) -> u32 {
+    u32::try_from(bytes >> 20).unwrap_or(u32::MAX)
 }

@@ -11,7 +11,6 @@ use crate::{
         world::World,
     },
     exception::{Exception, Result},
-    region::{Region, RowOrder},
 };
 
 impl World {
@@ -26,7 +25,7 @@ impl World {
         let name = TableName::from_message(name.ok_or_else(|| Exception::io("no table name"))?)?;
         let nonce = (nonce_group.unwrap_or(0), nonce.unwrap_or(0));
         let number = self.procedure(nonce, |world| {
-            world.check_schema(&table_schema)?;
+            let table_schema = world.checked_schema(table_schema)?;
             if !world.namespaces.contains_key(&name.namespace) {
                 return Err(Exception::new(
                     "NamespaceNotFoundException",
@@ -47,23 +46,6 @@ impl World {
         Answer::of(&pb::CreateTableResponse {
             proc_id: Some(number),
         })
-    }
-
-    /// Refuses what a region could not be opened with.
-    fn check_schema(&self, schema: &pb::TableSchema) -> Result<()> {
-        if schema.column_families.is_empty() {
-            return Err(Exception::do_not_retry(
-                "Table should have at least one column family.",
-            ));
-        }
-        Region::new(
-            schema,
-            Bytes::new(),
-            Bytes::new(),
-            RowOrder::Bytes,
-            self.settings.release,
-        )
-        .map(drop)
     }
 
     fn expect_state(&self, table: &TableName, state: State) -> Result<()> {
@@ -162,7 +144,7 @@ impl World {
         let name = TableName::from_message(&table_name)?;
         let nonce = (nonce_group.unwrap_or(0), nonce.unwrap_or(0));
         let number = self.procedure(nonce, |world| {
-            world.check_schema(&table_schema)?;
+            let table_schema = world.checked_schema(table_schema)?;
             let table = world.table_mut(&name)?;
             table.schema = table_schema;
             if table.state != State::Enabled || reopen_regions == Some(false) {
