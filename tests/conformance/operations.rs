@@ -166,9 +166,14 @@ impl Generator<'_> {
             let (value, timestamp) = match kind {
                 mutation_proto::MutationType::Increment => {
                     let amount = all.rng.i64(-2..3).to_be_bytes();
-                    (Bytes::copy_from_slice(&amount), None)
+                    (
+                        Bytes::copy_from_slice(&amount),
+                        all.sometimes(4, Self::timestamp).flatten(),
+                    )
                 }
-                mutation_proto::MutationType::Append => (all.value(), None),
+                mutation_proto::MutationType::Append => {
+                    (all.value(), all.sometimes(4, Self::timestamp).flatten())
+                }
                 _ => (all.value(), all.timestamp()),
             };
             mutation_proto::column_value::QualifierValue {

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     cell::Cell,
     exception::{Exception, Result},
+    region::Region,
 };
 
 const ENDPOINT: &str = "|org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint|536870911|";
@@ -245,46 +246,52 @@ impl World {
         Ok([low, high])
     }
 
-    /// Merges two adjacent regions. Returns the new one.
-    pub(crate) fn merge(&mut self, low: &Bytes, high: &Bytes, wall: u64) -> Result<Bytes> {
+    /// Merges adjacent regions. Returns the new one.
+    pub(crate) fn merge(&mut self, regions: &[Bytes], wall: u64) -> Result<Bytes> {
         self.advance(wall);
-        let [one, other] =
-            [low, high].map(|region| self.check_open_region(region).map(|hosted| hosted.info.clone()));
-        let (one, other) = (one?, other?);
-        let (low, high, one, other) = match one.start_key <= other.start_key {
-            true => (low, high, one, other),
-            false => (high, low, other, one),
-        };
-        if one.table != other.table || one.end_key != other.start_key || one.end_key.is_empty() {
+        let mut parts = Vec::new();
+        for region in regions {
+            parts.push(self.check_open_region(region)?.info.clone());
+        }
+        parts.sort_by(|one, other| one.start_key.cmp(&other.start_key));
+        let are_adjacent = parts.windows(2).all(|pair| {
+            let [one, other] = pair else { return false };
+            one.table == other.table && !one.end_key.is_empty() && one.end_key == other.start_key
+        });
+        let ([first, .., last], true) = (&parts[..], are_adjacent) else {
             return Err(Exception::new(
                 "exceptions.MergeRegionException",
                 "Unable to merge non-adjacent or non-overlapping regions",
             ));
+        };
+        let server = self.close(&first.encoded)?;
+        for part in &parts[1..] {
+            self.close(&part.encoded)?;
         }
-        let server = self.close(low)?;
-        self.close(high)?;
-        let mut cells = Vec::new();
-        for region in [low, high] {
-            let hosted = self.regions.remove(region);
-            cells.extend(hosted.and_then(|hosted| hosted.region));
-        }
-        let [low_cells, high_cells] =
-            <[_; 2]>::try_from(cells).map_err(|_| Exception::io("a region is gone"))?;
-        let id = self.wall.max(one.id.max(other.id) + 1);
+        let cells = parts.iter().filter_map(|part| {
+            let hosted = self.regions.remove(&part.encoded);
+            hosted.and_then(|hosted| hosted.region)
+        });
+        let cells = cells.reduce(Region::merge);
+        let cells = cells.ok_or_else(|| Exception::io("the regions are gone"))?;
+        let latest = parts.iter().map(|part| part.id).max().unwrap_or(0);
         let merged = RegionInfo::new(
-            one.table.clone(),
-            one.start_key.clone(),
-            other.end_key.clone(),
-            id,
+            first.table.clone(),
+            first.start_key.clone(),
+            last.end_key.clone(),
+            self.wall.max(latest + 1),
         );
         let encoded = merged.encoded.clone();
-        let hosted = Hosted::new(merged, low_cells.merge(high_cells), self.wall);
-        self.regions.insert(encoded.clone(), hosted);
-        let table = self.table_mut(&one.table)?;
-        table.regions.remove(&other.start_key);
-        table.regions.insert(one.start_key.clone(), encoded.clone());
-        self.delete_meta_row(one.name.clone())?;
-        self.delete_meta_row(other.name.clone())?;
+        self.regions
+            .insert(encoded.clone(), Hosted::new(merged, cells, self.wall));
+        let table = self.table_mut(&first.table)?;
+        for part in &parts {
+            table.regions.remove(&part.start_key);
+        }
+        table.regions.insert(first.start_key.clone(), encoded.clone());
+        for part in &parts {
+            self.delete_meta_row(part.name.clone())?;
+        }
         self.record_region(&encoded)?;
         self.plan_opening(&encoded, server);
         Ok(encoded)

@@ -55,7 +55,7 @@ impl FakeHBase {
     pub fn merge(&self, table: &str, row: impl AsRef<[u8]>) {
         self.change_region(table, row.as_ref(), |world, region, wall| {
             let before = world.region_before(region)?;
-            world.merge(&before, region, wall).map(drop)
+            world.merge(&[before, region.clone()], wall).map(drop)
         });
     }
 

@@ -60,6 +60,8 @@ pub(crate) struct Region {
     release: Release,
     /// How mutations that do not say it are logged.
     durability: Logged,
+    /// Whether files are compacted. Requests are ignored otherwise.
+    compacts: bool,
     store: Store,
     /// The number of the last write.
     sequence: u64,
@@ -83,6 +85,7 @@ impl Region {
             end_key,
             release,
             durability: Logged::Synced,
+            compacts: true,
             store: Store::new(order),
             sequence: 1,
             files: 0,
@@ -95,11 +98,13 @@ impl Region {
     /// Opens the region again, with the present schema of its table.
     pub(crate) fn reopen(&mut self, schema: &pb::TableSchema) -> Result<()> {
         self.families = family::families(schema)?;
-        let durability = schema
-            .attributes
-            .iter()
-            .find(|attribute| &*attribute.first == b"DURABILITY");
-        self.durability = match durability.map(|attribute| &attribute.second[..]) {
+        let attribute = |name: &[u8]| {
+            let found = schema.attributes.iter().find(|pair| pair.first == name);
+            found.map(|pair| &pair.second[..])
+        };
+        self.compacts =
+            attribute(b"COMPACTION_ENABLED").is_none_or(|value| value.eq_ignore_ascii_case(b"true"));
+        self.durability = match attribute(b"DURABILITY") {
             Some(b"SKIP_WAL") => Logged::Not,
             Some(b"ASYNC_WAL") => Logged::Async,
             _ => Logged::Synced,
@@ -136,8 +141,11 @@ impl Region {
             .rewrite(&self.families, now, file, true, |entry| entry.file.is_none());
     }
 
-    /// Writes all files as one. A major compaction also drops markers.
+    /// Writes all files as one, if the table allows it. A major compaction also drops markers.
     pub(crate) fn compact(&mut self, major: bool, now: u64) {
+        if !self.compacts {
+            return;
+        }
         self.files += 1;
         let file = self.files;
         self.store

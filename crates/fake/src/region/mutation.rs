@@ -131,7 +131,8 @@ fn cell_of(
             (kind, timestamp.unwrap_or(LATEST))
         }
         MutationType::Put => (Kind::Put, timestamp.unwrap_or(time)),
-        MutationType::Increment | MutationType::Append => (Kind::Put, LATEST),
+        // The time of the mutation itself does not count.
+        MutationType::Increment | MutationType::Append => (Kind::Put, timestamp.unwrap_or(LATEST)),
     };
     if kind != MutationType::Delete && bytes.is_none() {
         return Err(Exception::do_not_retry("Missing required field: qualifier value"));

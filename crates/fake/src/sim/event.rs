@@ -42,7 +42,7 @@ impl Event {
                 let regions = world.open_regions();
                 let one = region(world, number)?;
                 let other = regions.iter().find(|other| world.are_neighbours(&one, other))?;
-                world.merge(&one, other, wall).ok()?;
+                world.merge(&[one.clone(), other.clone()], wall).ok()?;
                 Some(format!("regions {} and {} are merged", name(&one), name(other)))
             }
             Self::Flush { region: number } => {

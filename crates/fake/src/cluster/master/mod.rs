@@ -185,13 +185,11 @@ impl World {
         if !self.switches.merge {
             return Err(Exception::do_not_retry("merge is disabled"));
         }
-        let [low, high] = &region[..] else {
-            return Err(Exception::not_modelled("merges of more than two regions"));
-        };
-        let (low, high) = (self.known_region(low)?, self.known_region(high)?);
+        let regions = region.iter().map(|region| self.known_region(region));
+        let regions = regions.collect::<Result<Vec<_>>>()?;
         let wall = self.wall;
         let nonce = (nonce_group.unwrap_or(0), nonce.unwrap_or(0));
-        let number = self.procedure(nonce, |world| Ok(vec![world.merge(&low, &high, wall)?]))?;
+        let number = self.procedure(nonce, |world| Ok(vec![world.merge(&regions, wall)?]))?;
         Answer::of(&pb::MergeTableRegionsResponse {
             proc_id: Some(number),
         })
