@@ -55,4 +55,14 @@ impl CellKey {
             sequence: Reverse(u64::MAX),
         }
     }
+
+    pub(super) fn last_of(family: Bytes, qualifier: Bytes) -> Self {
+        Self {
+            family,
+            qualifier,
+            timestamp: Reverse(0),
+            kind: Reverse(Kind::Put),
+            sequence: Reverse(0),
+        }
+    }
 }

@@ -7,9 +7,9 @@ use hbase_protocol as pb;
 
 use super::{
     Region,
-    entry::{CellKey, Entry, Row},
+    entry::Row,
     family::Family,
-    store::{cells_of, to_cell},
+    store::{FamilyCells, cells_of, to_cell},
     versions::{Fate, Tracker},
 };
 use crate::{
@@ -168,12 +168,12 @@ impl Query {
     }
 
     #[allow(clippy::too_many_arguments, reason = "all of them are of one read")]
-    fn read_family<'a>(
+    fn read_family(
         &self,
         family: &Family,
         columns: &BTreeSet<Bytes>,
         name: &Bytes,
-        stored: impl Iterator<Item = (&'a CellKey, &'a Entry)>,
+        mut stored: FamilyCells<'_>,
         moment: Moment,
         mut filter: Option<&mut dyn Filter>,
         cells: &mut Vec<Cell>,
@@ -189,7 +189,7 @@ impl Query {
         let mut skipped: Option<Bytes> = None;
         let mut seek = None;
         let mut seen = 0;
-        for (key, entry) in stored {
+        while let Some((key, entry)) = stored.next() {
             if key.sequence.0 > moment.read_point || family.is_expired(key.timestamp.0, entry.ttl, moment.now)
             {
                 continue;
@@ -197,6 +197,9 @@ impl Query {
             let is_marker = key.kind.0.is_delete();
             if is_marker && !self.raw {
                 tracker.mark(key);
+                if tracker.is_column_done(key) {
+                    stored.skip_column(&key.qualifier);
+                }
                 continue;
             }
             let (from, to) = self.family_ranges.get(&key.family).unwrap_or(&self.time_range);
@@ -210,6 +213,9 @@ impl Query {
                 true => tracker.raw(key),
                 false => tracker.put(key),
             };
+            if !self.raw && tracker.is_column_done(key) {
+                stored.skip_column(&key.qualifier);
+            }
             if !(in_range && wanted) {
                 continue;
             }

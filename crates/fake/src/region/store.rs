@@ -172,12 +172,35 @@ impl Store {
     }
 }
 
-/// Returns the cells of a family in a row.
-pub(super) fn cells_of<'a>(row: &'a Row, family: &Bytes) -> impl Iterator<Item = (&'a CellKey, &'a Entry)> {
-    let first = CellKey::first_of(family.clone(), Bytes::new());
-    let family = family.clone();
-    row.range(first..)
-        .take_while(move |(key, _)| key.family == family)
+/// The cells of a family in a row.
+pub(super) struct FamilyCells<'a> {
+    row: &'a Row,
+    family: Bytes,
+    rest: btree_map::Range<'a, CellKey, Entry>,
+}
+
+pub(super) fn cells_of<'a>(row: &'a Row, family: &Bytes) -> FamilyCells<'a> {
+    FamilyCells {
+        row,
+        rest: row.range(CellKey::first_of(family.clone(), Bytes::new())..),
+        family: family.clone(),
+    }
+}
+
+impl FamilyCells<'_> {
+    /// Leaves out the rest of a column.
+    pub(super) fn skip_column(&mut self, qualifier: &Bytes) {
+        let last = CellKey::last_of(self.family.clone(), qualifier.clone());
+        self.rest = self.row.range((Bound::Excluded(last), Bound::Unbounded));
+    }
+}
+
+impl<'a> Iterator for FamilyCells<'a> {
+    type Item = (&'a CellKey, &'a Entry);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.rest.next().filter(|(key, _)| key.family == self.family)
+    }
 }
 
 pub(super) fn to_cell(row: &Bytes, key: &CellKey, entry: &Entry) -> Cell {

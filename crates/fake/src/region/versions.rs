@@ -119,6 +119,15 @@ impl Tracker {
         self.count(key.timestamp.0, key.kind.0)
     }
 
+    /// Whether nothing behind this cell in its column can be visible, or mask other columns.
+    pub(super) fn is_column_done(&self, key: &CellKey) -> bool {
+        let timestamp = key.timestamp.0;
+        let is_masked = |markers: &Markers| markers.ranges.iter().any(|(upto, _)| timestamp <= *upto);
+        // Markers of the family are among the versions of the column without a name.
+        let is_surplus = self.count > self.most && !key.qualifier.is_empty();
+        !self.by_sequence && (is_surplus || is_masked(&self.family) || is_masked(&self.column))
+    }
+
     fn count(&mut self, timestamp: u64, kind: Kind) -> Fate {
         if self.before.replace((timestamp, kind)) == Some((timestamp, kind)) {
             return Fate::Duplicate;
