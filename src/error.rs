@@ -4,7 +4,7 @@
 //! converts a client error into it.
 
 pub use hbase_client::ErrorKind as ClientErrorKind;
-use hbase_client::{Failure, FailureKind, WrapsClient};
+use hbase_client::{Effect, Failure, FailureKind, WrapsClient};
 
 /// The error of a call of this crate.
 pub type Error = Failure<ErrorKind>;
@@ -12,6 +12,15 @@ pub type Error = Failure<ErrorKind>;
 /// The result of every fallible call of this crate. HBase's own `Result` (a row) is called
 /// [`Row`](crate::Row) here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Makes the outcome of a failed operation unknown if the operation has written something before
+/// the failed call, whose own effect may be none.
+pub(crate) fn unknown_if(written: bool) -> impl Fn(Error) -> Error {
+    move |error| match written {
+        true => error.with_effect(Effect::Unknown),
+        false => error,
+    }
+}
 
 /// The kind of an [`Error`], for programs to match on.
 ///

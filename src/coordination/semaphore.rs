@@ -19,7 +19,7 @@ use super::{
     permits::{PermitRequest, taken},
 };
 use crate::{
-    error::{ClientErrorKind, Error, ErrorKind, Result},
+    error::{ClientErrorKind, Error, ErrorKind, Result, unknown_if},
     java_layout::Level,
     lock::{LockHolder, LockLoss, LockManager, LockToken, ReleaseOutcome, SlotRow, SlotsSeen},
 };
@@ -276,8 +276,9 @@ impl Semaphore {
             .with_hint("take a table whose family D has no TTL"));
         }
         let (deadline, mut waiting) = self.patience();
+        let mut is_written = false;
         loop {
-            let seen = self.row.read(deadline).await?;
+            let seen = self.row.read(deadline).await.map_err(unknown_if(is_written))?;
             if seen.definition.is_some() {
                 return match self.note(&seen)? {
                     there if there == permits => Ok(()),
@@ -290,10 +291,11 @@ impl Semaphore {
             }
             // The delete marker of an earlier semaphore may hide this definition. It is then
             // written again later.
-            self.row
-                .define(None, permits.to_string().as_bytes(), deadline)
-                .await?;
-            if !self.is_seen(&seen, deadline).await? && !waiting.goes_on().await {
+            let permits = permits.to_string();
+            let defined = self.row.define(None, permits.as_bytes(), deadline);
+            is_written |= defined.await.map_err(unknown_if(is_written))?;
+            let is_seen = self.is_seen(&seen, deadline).await;
+            if !is_seen.map_err(unknown_if(is_written))? && !waiting.goes_on().await {
                 return Err(not_in_sight());
             }
         }
@@ -302,17 +304,25 @@ impl Semaphore {
     async fn redefine(&self, permits: u32) -> Result<()> {
         check(permits)?;
         let (deadline, mut waiting) = self.patience();
+        let mut is_written = false;
         loop {
-            let seen = self.row.read(deadline).await?;
-            if self.note(&seen)? == permits {
+            let seen = self.row.read(deadline).await.map_err(unknown_if(is_written))?;
+            if self.note(&seen).map_err(unknown_if(is_written))? == permits {
                 return Ok(());
             }
-            let changed = self
+            let permits = permits.to_string();
+            let defined = self
                 .row
-                .define(seen.definition.as_ref(), permits.to_string().as_bytes(), deadline)
-                .await?;
+                .define(seen.definition.as_ref(), permits.as_bytes(), deadline);
+            let changed = defined.await.map_err(unknown_if(is_written))?;
+            is_written |= changed;
             // Another client may have changed the number again since.
-            if changed && self.is_seen(&seen, deadline).await? {
+            if changed
+                && self
+                    .is_seen(&seen, deadline)
+                    .await
+                    .map_err(unknown_if(is_written))?
+            {
                 return Ok(());
             }
             if !waiting.goes_on().await {

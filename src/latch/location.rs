@@ -4,7 +4,7 @@
 //! what a change did.
 
 use hbase_client::{
-    Effect, Table,
+    Table,
     low_level::{ActionAnswer, AnyRegion, CallKind, MultiCall, RegionAction, TableCalls},
 };
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use super::{
     observation::{self, Count, LatchObservation, Participants},
     plan::{self, Step},
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unknown_if};
 
 /// One latch in its table.
 #[derive(Clone, Debug)]
@@ -72,11 +72,8 @@ impl LatchLocation {
             _ => None,
         });
         let processed = made.last().unwrap_or(false);
-        let after = self.observation(answers).map_err(|error| match processed {
-            // Applied, but a cell that another program wrote cannot be read.
-            true => error.with_effect(Effect::Unknown),
-            false => error,
-        })?;
+        // A cell that another program wrote may not be readable.
+        let after = self.observation(answers).map_err(unknown_if(processed))?;
         Ok(LatchChangeOutcome { processed, after })
     }
 

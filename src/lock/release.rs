@@ -18,7 +18,7 @@ use super::{
     row_state::{Occupant, RowLease, RowState},
     state::{LockHolder, LockLoss, NAMELESS},
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unknown_if};
 
 /// A hold is deleted on release, not overwritten, if more than this is left of its lease.
 /// Overwriting cells live as long as the lease would have, and a Java client's lease written over
@@ -102,7 +102,7 @@ impl LockLocation {
                     continue;
                 }
                 Err(error) if unanswered.is_some() => return Err(error.with_effect(Effect::Unknown)),
-                Err(error) => return Err(error),
+                Err(error) => return Err(unknown_if(given_back.contains(&true))(error)),
             };
             tries += 1;
             let after = outcome.after;
@@ -286,7 +286,8 @@ impl LockLocation {
                 deadline,
                 locations: &[self],
             };
-            let outcome = change.send().await.map_err(|error| {
+            let outcome = change.send().await.map_err(unknown_if(is_evicted));
+            let outcome = outcome.map_err(|error| {
                 if error.is_outcome_unknown() {
                     self.log_eviction(name, &hit, "the answer to a forced release was lost");
                 }

@@ -19,7 +19,7 @@ use super::{
     rows::{Rows, resend},
 };
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, ErrorKind, Result, unknown_if},
     java_layout::Level,
     latch::{
         Cells, Extent, Intent, LatchCount, LatchObservation, LatchOperation, LatchState, NewChange,
@@ -101,7 +101,7 @@ impl ThriftLatchLocation {
         let mut is_any = false;
         loop {
             let observation = self.read_and_settle(Participants::All, deadline).await;
-            let observation = observation.map_err(|error| if is_any { unknown(error) } else { error })?;
+            let observation = observation.map_err(unknown_if(is_any))?;
             let intent = self
                 .cells
                 .note

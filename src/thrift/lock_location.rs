@@ -18,7 +18,7 @@ use super::{
     rows::{Rows, resend},
 };
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, unknown_if},
     lock::{
         ALONE, Abandoned, FENCING, FENCING_TTL, HeldBy, LONG_REST, LockLoss, LockRows, LockToken, MARKER,
         Millis, Moment, OWNER, Owner, Remains, RowLease, RowState, TRIES, changed_meanwhile, loss,
@@ -171,7 +171,7 @@ impl ThriftLockLocation {
                 .check_and_put(row, (&MARKER, None), new, held.ttl.into(), deadline)
                 .await;
             // Even if the failed call had no effect, an earlier row may have been won.
-            if !put.map_err(|error| if index == 0 { error } else { unknown(error) })? {
+            if !put.map_err(unknown_if(index > 0))? {
                 break;
             }
         }

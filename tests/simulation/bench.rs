@@ -5,8 +5,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableDescriptorExt,
-    TableName,
+    Config, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor,
+    TableDescriptorExt, TableName,
 };
 
 /// The column family of all tables.
@@ -42,6 +42,15 @@ pub(crate) async fn create_table(
 /// Connects a client whose clock differs from the cluster's by up to ten seconds, and whose calls
 /// have little time.
 pub(crate) async fn connect(world: &World, rng: &mut Rng) -> Connection {
+    connect_with(world, rng, |config| config).await
+}
+
+/// Connects such a client with more settings.
+pub(crate) async fn connect_with(
+    world: &World,
+    rng: &mut Rng,
+    set: impl FnOnce(Config) -> Config,
+) -> Connection {
     let skew = match rng.u8(..3) {
         0 => rng.i64(-10_000..=10_000),
         _ => 0,
@@ -52,5 +61,5 @@ pub(crate) async fn connect(world: &World, rng: &mut Rng) -> Connection {
         .with_pause(Duration::from_millis(20))
         .with_read_timeout(RPC_TIMEOUT)
         .with_write_timeout(RPC_TIMEOUT);
-    world.connect(config, skew).await.unwrap()
+    world.connect(set(config), skew).await.unwrap()
 }

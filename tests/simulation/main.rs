@@ -13,6 +13,7 @@
 //! | `coordination` | permits, readers and leaders |
 //! | `latches` | counts and arrivals |
 //! | `rows` | single rows of a plain table |
+//! | `single_changes` | one change of each object |
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::future_not_send, reason = "a run has one thread")]
@@ -28,6 +29,7 @@ mod rows;
 #[allow(dead_code, reason = "tests under faults use the rest")]
 #[path = "../serialisability/mod.rs"]
 mod serialisability;
+mod single_changes;
 mod transfers;
 mod updates;
 
@@ -65,4 +67,11 @@ fn latches_count_each_call_once() {
 #[test]
 fn single_rows_are_read_as_they_were_written() {
     Simulation::from_env("rows").run(rows::scenario);
+}
+
+#[test]
+fn a_change_is_made_if_it_is_reported_so() {
+    Simulation::from_env("single changes")
+        .steady_clocks()
+        .run(single_changes::scenario);
 }

@@ -13,7 +13,7 @@ use super::{
     plan::Plan,
 };
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, ErrorKind, Result, unknown_if},
     latch::note::NewChange,
 };
 
@@ -96,7 +96,8 @@ impl Barrier {
             answers.first(),
             Some(ActionAnswer::Processed { processed: true, .. })
         );
-        Ok((processed, BarrierObservation::of(row_of(answers).as_ref())?))
+        let seen = BarrierObservation::of(row_of(answers).as_ref());
+        Ok((processed, seen.map_err(unknown_if(processed))?))
     }
 
     pub(super) async fn read(&self, deadline: Instant) -> Result<BarrierObservation> {

@@ -31,7 +31,7 @@ pub use self::arrival::{Arrival, BarrierOutcome, MAX_PARTIES};
 use self::cells::{ARRIVALS, BARRIER};
 use super::layout::{MAX_LATCH_TTL, MIN_LATCH_TTL, STATE};
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, unknown_if},
     random,
 };
 
@@ -196,26 +196,32 @@ impl Barrier {
     ///
     /// # Errors
     ///
-    /// Returns an error if a call fails.
+    /// Returns an error if a call fails. If the outcome is unknown, call it again.
     pub async fn delete(&self) -> Result<bool> {
         let deadline = self.table.deadline();
         let mut found = false;
         loop {
-            let row = self
-                .read_row(deadline)
-                .await
-                .map_err(|error| self.in_context(error))?;
-            let Some(last) = row.iter().flat_map(Row::cells).map(|cell| cell.timestamp).max() else {
-                return Ok(found);
-            };
-            found = true;
-            let delete = Delete::new(self.row.clone())
-                .column(STATE, BARRIER)
-                .column(STATE, ARRIVALS);
-            let delete = RegionAction::Atomic(vec![delete.timestamp(last).into()]);
-            let deleted = self.send(vec![delete], CallKind::IdempotentWrite, deadline).await;
-            deleted.map_err(|error| self.in_context(error))?;
+            let deleted = self.delete_observed(deadline).await.map_err(unknown_if(found));
+            match deleted.map_err(|error| self.in_context(error))? {
+                true => found = true,
+                false => return Ok(found),
+            }
         }
+    }
+
+    /// Deletes the cells that there are. Returns whether there were any.
+    async fn delete_observed(&self, deadline: Instant) -> Result<bool> {
+        let row = self.read_row(deadline).await?;
+        let Some(last) = row.iter().flat_map(Row::cells).map(|cell| cell.timestamp).max() else {
+            return Ok(false);
+        };
+        let delete = Delete::new(self.row.clone())
+            .column(STATE, BARRIER)
+            .column(STATE, ARRIVALS);
+        let delete = RegionAction::Atomic(vec![delete.timestamp(last).into()]);
+        self.send(vec![delete], CallKind::IdempotentWrite, deadline)
+            .await?;
+        Ok(true)
     }
 
     fn check(&self, parties: u32, time: Duration) -> Result<()> {
