@@ -146,8 +146,14 @@ impl FakeHBaseBuilder {
     /// Panics outside of a tokio runtime.
     #[must_use]
     pub fn build(self) -> FakeHBase {
-        let (seed, start) = (self.settings.seed, self.settings.start);
-        let network = Network::new(World::new(self.settings), seed, start);
+        let wall = Some(self.settings.start);
+        self.start_at(wall)
+    }
+
+    /// Starts the cluster at a time in milliseconds since 1970, or by the system's clock.
+    fn start_at(self, wall: Option<u64>) -> FakeHBase {
+        let seed = self.settings.seed;
+        let network = Network::new(World::new(self.settings), seed, wall);
         network.set_latency(self.latency);
         network.set_chunks(self.chunks);
         let addresses = network.with_world(|world, _| world.bootstrap_addresses());
@@ -171,7 +177,7 @@ impl FakeHBaseBuilder {
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.settings.start = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        let hbase = self.build();
+        let hbase = self.start_at(None);
         hbase.network.listen(listeners);
         Ok(hbase)
     }

@@ -47,8 +47,9 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Returns the network of a cluster. `wall` is the present time in milliseconds since 1970.
-    pub(crate) fn new(world: World, seed: u64, wall: u64) -> Self {
+    /// Returns the network of a cluster. `wall` is the present time in milliseconds since 1970, from
+    /// which on tokio's clock counts; without it, the time is the system's.
+    pub(crate) fn new(world: World, seed: u64, wall: Option<u64>) -> Self {
         Self {
             shared: Arc::new(Shared::new(State::new(world, seed, wall))),
             open: Signal::new(true),

@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -54,8 +54,8 @@ pub(super) struct State {
     pub(super) chunks: Option<(usize, usize)>,
     rng: fastrand::Rng,
     start: Instant,
-    /// The time at the start, in milliseconds since 1970.
-    wall: u64,
+    /// The time at the start, in milliseconds since 1970; none if the time is the system's.
+    wall: Option<u64>,
     lives: Vec<Signal<Life>>,
     closed: bool,
     connections: u64,
@@ -73,7 +73,7 @@ pub(super) struct Dialling {
 }
 
 impl State {
-    pub(super) fn new(world: World, seed: u64, wall: u64) -> Self {
+    pub(super) fn new(world: World, seed: u64, wall: Option<u64>) -> Self {
         let lives = world.servers().iter().map(|server| Signal::new(Life::of(server)));
         Self {
             lives: lives.collect(),
@@ -101,8 +101,14 @@ impl State {
 
     /// Returns the time in milliseconds since 1970, without the skew of servers.
     pub(super) fn wall(&self) -> u64 {
-        let since_start = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.wall.saturating_add(since_start)
+        let (start, passed) = match self.wall {
+            Some(start) => (start, self.start.elapsed()),
+            None => (
+                0,
+                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            ),
+        };
+        start.saturating_add(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
     }
 
     pub(super) fn record(&mut self, event: Event) {

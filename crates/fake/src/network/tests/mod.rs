@@ -34,7 +34,7 @@ fn network_with_seed(seed: u64) -> Network {
         servers: 2,
         ..Settings::default()
     };
-    Network::new(World::new(settings), seed, START)
+    Network::new(World::new(settings), seed, Some(START))
 }
 
 async fn dial(network: &Network, server: usize) -> io::Result<DuplexStream> {
