@@ -137,6 +137,16 @@ impl Query {
         self
     }
 
+    pub(super) fn is_raw(&self) -> bool {
+        self.raw
+    }
+
+    /// Whether a row has cells in the families that are read, visible or not.
+    pub(super) fn has_cells(&self, row: &Row, read_point: u64) -> bool {
+        row.keys()
+            .any(|key| self.families.contains_key(&key.family) && key.sequence.0 <= read_point)
+    }
+
     /// Returns the cells of a row that pass the query and the filter.
     pub(super) fn read(
         &self,
@@ -251,7 +261,8 @@ impl Query {
                     }
                 }
             }
-            if !is_marker {
+            // Behind a filter, HBase counts markers too.
+            if !is_marker || filter.is_some() {
                 let count = match &mut column {
                     Some((qualifier, count)) if *qualifier == key.qualifier => {
                         *count += 1;

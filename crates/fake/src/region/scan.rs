@@ -122,6 +122,10 @@ impl Region {
                 "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
             ));
         }
+        // HBase may tell that a row goes on when the filter lets nothing more of it pass.
+        if cuts_rows && filter.is_some() && query.is_raw() {
+            return Err(Exception::not_modelled("batches of a raw scan with a filter"));
+        }
         if let (true, Some(filter)) = (reversed, &mut filter) {
             filter.reverse()?;
         }
@@ -190,7 +194,10 @@ impl Region {
 
     fn is_at_end(&self, scanner: &Scanner) -> bool {
         scanner.is_filter_done()
-            || range(scanner).is_none_or(|range| self.store.range(range).next().is_none())
+            || range(scanner).is_none_or(|range| {
+                let mut rows = self.store.range(range);
+                rows.all(|(_, row)| !scanner.query.has_cells(row, scanner.read_point))
+            })
     }
 
     /// Reads the next row with cells. Returns whether there is one.

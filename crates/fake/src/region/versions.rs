@@ -123,9 +123,9 @@ impl Tracker {
     pub(super) fn is_column_done(&self, key: &CellKey) -> bool {
         let timestamp = key.timestamp.0;
         let is_masked = |markers: &Markers| markers.ranges.iter().any(|(upto, _)| timestamp <= *upto);
-        // Markers of the family are among the versions of the column without a name.
-        let is_surplus = self.count > self.most && !key.qualifier.is_empty();
-        !self.by_sequence && (is_surplus || is_masked(&self.family) || is_masked(&self.column))
+        // Markers of the family are among the cells of the column without a name.
+        let is_over = (self.count > self.most || is_masked(&self.column)) && !key.qualifier.is_empty();
+        !self.by_sequence && (is_over || is_masked(&self.family))
     }
 
     fn count(&mut self, timestamp: u64, kind: Kind) -> Fate {
