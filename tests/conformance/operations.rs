@@ -412,19 +412,16 @@ impl Generator<'_> {
         let (low, high) = (format!("{}r", self.prefix), format!("{}s", self.prefix));
         let reversed = self.once_in(4);
         let (start, stop) = if reversed { (high, low) } else { (low, high) };
-        let (raw, filter) = (self.once_in(4), self.sometimes(3, Self::filter));
-        // The fake refuses batches of raw scans with filters.
-        let batch_size = self.sometimes(8, |all| all.rng.u32(1..3));
         pb::Scan {
             column: self.columns(),
             start_row: Some(start.into()),
             stop_row: Some(stop.into()),
-            batch_size: batch_size.filter(|_| !raw || filter.is_none()),
-            filter,
+            batch_size: self.sometimes(8, |all| all.rng.u32(1..3)),
+            filter: self.sometimes(3, Self::filter),
             time_range: self.sometimes(5, Self::time_range),
             max_versions: Some(self.rng.u32(1..4)),
             reversed: reversed.then_some(true),
-            attribute: match raw {
+            attribute: match self.once_in(4) {
                 true => vec![attribute("_raw_", &[0xff])],
                 false => Vec::new(),
             },

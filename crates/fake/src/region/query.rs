@@ -137,10 +137,6 @@ impl Query {
         self
     }
 
-    pub(super) fn is_raw(&self) -> bool {
-        self.raw
-    }
-
     /// Whether a row has cells in the families that are read, visible or not.
     pub(super) fn has_cells(&self, row: &Row, read_point: u64) -> bool {
         row.keys()

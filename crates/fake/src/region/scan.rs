@@ -122,10 +122,6 @@ impl Region {
                 "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
             ));
         }
-        // HBase may tell that a row goes on when the filter lets nothing more of it pass.
-        if cuts_rows && filter.is_some() && query.is_raw() {
-            return Err(Exception::not_modelled("batches of a raw scan with a filter"));
-        }
         if let (true, Some(filter)) = (reversed, &mut filter) {
             filter.reverse()?;
         }
