@@ -13,6 +13,7 @@
 //! | `coordination` | permits, readers and leaders |
 //! | `latches` | counts and arrivals |
 //! | `rows` | single rows of a plain table |
+//! | `scans` | scans of regions that change |
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::future_not_send, reason = "a run has one thread")]
@@ -25,6 +26,7 @@ mod holds;
 mod holds_checker;
 mod latches;
 mod rows;
+mod scans;
 #[allow(dead_code, reason = "tests under faults use the rest")]
 #[path = "../serialisability/mod.rs"]
 mod serialisability;
@@ -65,4 +67,11 @@ fn latches_count_each_call_once() {
 #[test]
 fn single_rows_are_read_as_they_were_written() {
     Simulation::from_env("rows").run(rows::scenario);
+}
+
+#[test]
+fn scans_return_each_row_once() {
+    Simulation::from_env("scans")
+        .region_changes(12)
+        .run(scans::scenario);
 }

@@ -46,7 +46,10 @@ use std::{
 };
 
 pub use self::world::World;
-use self::{plan::FaultId, watch::Watch};
+use self::{
+    plan::{FaultId, Plan},
+    watch::Watch,
+};
 
 /// The virtual time after which a scenario hangs.
 const LONGEST: Duration = Duration::from_secs(24 * 3_600);
@@ -63,6 +66,7 @@ pub struct Simulation {
     first: u64,
     count: u64,
     steady_clocks: bool,
+    region_changes: usize,
 }
 
 /// The result of one run.
@@ -84,6 +88,7 @@ impl Simulation {
             first: fastrand::u64(..1 << 40),
             count: 300,
             steady_clocks: false,
+            region_changes: 0,
         }
     }
 
@@ -119,6 +124,12 @@ impl Simulation {
     /// seconds, with which leases end early or late.
     pub fn steady_clocks(mut self) -> Self {
         self.steady_clocks = true;
+        self
+    }
+
+    /// Moves, splits and merges so many regions in each run, beside its other faults.
+    pub fn region_changes(mut self, count: usize) -> Self {
+        self.region_changes = count;
         self
     }
 
@@ -212,7 +223,8 @@ impl Simulation {
             .start_paused(true)
             .build()
             .unwrap_or_else(|error| panic!("no runtime: {error}"));
-        let world = runtime.block_on(async { World::new(seed, self.steady_clocks, only) });
+        let plan = Plan::draw(seed, self.steady_clocks, self.region_changes);
+        let world = runtime.block_on(async { World::new(seed, plan, only) });
         let (hbase, journal) = world.shared();
         let ended = quietly(|| {
             runtime.block_on(async {
