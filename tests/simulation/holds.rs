@@ -21,6 +21,9 @@ const HIGHEST: &str = "highest";
 const LOCKS: usize = 2;
 const OWNERS: usize = 4;
 const HOLDS: usize = 6;
+/// Enough in virtual time, where all clocks run at one speed: a longer margin would hide a lease that
+/// is counted too long.
+const MARGIN: Duration = Duration::from_millis(2);
 
 struct Owner {
     locks: LockManager,
@@ -79,6 +82,9 @@ impl Owner {
                 .wait(wait);
             if self.rng.bool() {
                 request = request.auto_renew();
+            }
+            if self.rng.bool() {
+                request = request.skew_margin(MARGIN);
             }
             let patience = match self.rng.u8(..10) {
                 0 => Duration::from_micros(self.rng.u64(..50_000)),

@@ -13,6 +13,7 @@
 //! | `coordination` | permits, readers and leaders |
 //! | `latches` | counts and arrivals |
 //! | `rows` | single rows of a plain table |
+//! | `dropped` | calls that are dropped midway |
 //! | `scans` | scans of regions that change |
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -20,6 +21,7 @@
 
 mod bench;
 mod coordination;
+mod dropped;
 mod holds;
 #[allow(dead_code, reason = "tests under faults use the rest")]
 #[path = "../holds/mod.rs"]
@@ -74,4 +76,11 @@ fn scans_return_each_row_once() {
     Simulation::from_env("scans")
         .region_changes(12)
         .run(scans::scenario);
+}
+
+#[test]
+fn dropped_calls_leave_nothing_half_done() {
+    Simulation::from_env("dropped")
+        .steady_clocks()
+        .run(dropped::scenario);
 }
