@@ -8,15 +8,20 @@ use std::{
     collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
-    time::Instant,
+    process::{Command, Stdio},
 };
 
 use serde_json::Value;
 use toml::de::DeTable;
 
-/// The seconds within which one core must find a bug.
+/// The seconds of processor time within which one core must find a bug.
 const LIMIT: &str = "60";
+/// Runs a command with this limit, and prints its processor time at the end.
+const LIMITED: &str = r#"ulimit -t "$0"; "$@"; status=$?; times >&2; exit $status"#;
+/// The status of a shell whose command was killed because it had reached its limit (SIGXCPU).
+const OVER: i32 = 128 + 24;
+/// The seconds after which a scenario hangs, however busy the machine is.
+const LIMIT_OF_WAITING: &str = "1200";
 /// The status of `timeout` if the time is over.
 const TIMED_OUT: i32 = 124;
 /// More seeds than fit into the limit.
@@ -148,14 +153,14 @@ fn build(tree: &Path) -> Result<PathBuf, String> {
     Ok(binary.unwrap())
 }
 
-/// Runs a scenario on one core until it fails. Returns the seconds and the first line of its report.
+/// Runs a scenario on one core until it fails. Returns the seconds of processor time, which do not
+/// depend on other processes, and the first line of its report.
 fn find(binary: &Path, tree: &Path, scenario: &str) -> Result<String, String> {
     let mut command = Command::new("timeout");
-    command.arg(LIMIT);
+    command.args([LIMIT_OF_WAITING, "sh", "-c", LIMITED, LIMIT]);
     if Command::new("taskset").arg("--version").output().is_ok() {
         command.args(["taskset", "--cpu-list", "0"]);
     }
-    let began = Instant::now();
     let output = command
         .arg(binary)
         .args([scenario, "--exact", "--nocapture"])
@@ -164,17 +169,27 @@ fn find(binary: &Path, tree: &Path, scenario: &str) -> Result<String, String> {
         .env("SIM_SEEDS", SEEDS)
         .output()
         .unwrap();
-    let seconds = began.elapsed().as_secs_f64();
-    match (output.status.code(), report(&output)) {
-        (Some(TIMED_OUT), _) => Err(format!("- | not found in {LIMIT} s")),
+    let text = String::from_utf8_lossy(&output.stderr);
+    let seconds = seconds(&text).unwrap_or(f64::INFINITY);
+    match (output.status.code(), report(&text)) {
+        (Some(OVER | TIMED_OUT), _) => Err(format!("- | not found in {LIMIT} s")),
         (_, Some(report)) => Ok(format!("{seconds:.1} | {report}")),
         (status, None) => Err(format!("- | no report, status {status:?}")),
     }
 }
 
+/// Returns the processor time of the shell's children, from the last line: `1m2.3s 0m0.4s`.
+fn seconds(text: &str) -> Option<f64> {
+    let times = text.lines().last()?.split_whitespace();
+    let seconds = times.map(|time| {
+        let (minutes, seconds) = time.strip_suffix('s')?.split_once('m')?;
+        Some(60.0 * minutes.parse::<f64>().ok()? + seconds.parse::<f64>().ok()?)
+    });
+    seconds.sum()
+}
+
 /// Returns the place and the first line of a scenario's failure.
-fn report(output: &Output) -> Option<String> {
-    let text = String::from_utf8_lossy(&output.stderr);
+fn report(text: &str) -> Option<String> {
     let (_, failure) = text.split_once(" fails: panicked at ")?;
     let lines: Vec<&str> = failure.lines().take(2).map(str::trim).collect();
     Some(lines.join(" ").chars().take(200).collect())

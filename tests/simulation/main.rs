@@ -13,12 +13,14 @@
 //! | `coordination` | permits, readers and leaders |
 //! | `latches` | counts and arrivals |
 //! | `rows` | single rows of a plain table |
+//! | `barriers` | arrivals in generations |
 //! | `dropped` | calls that are dropped midway |
 //! | `scans` | scans of regions that change |
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::future_not_send, reason = "a run has one thread")]
 
+mod barriers;
 mod bench;
 mod coordination;
 mod dropped;
@@ -83,4 +85,11 @@ fn dropped_calls_leave_nothing_half_done() {
     Simulation::from_env("dropped")
         .steady_clocks()
         .run(dropped::scenario);
+}
+
+#[test]
+fn barriers_open_when_all_have_arrived() {
+    Simulation::from_env("barriers")
+        .steady_clocks()
+        .run(barriers::scenario);
 }

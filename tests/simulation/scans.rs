@@ -12,13 +12,13 @@ use tokio::{
 
 use crate::bench::{FAMILY, connect};
 
-const ROWS: usize = 80;
+const ROWS: usize = 50;
 /// Every third row exists from the beginning.
 const FIRST: usize = 3;
 const COLUMNS: [&str; 3] = ["a", "b", "c"];
 const WRITERS: usize = 2;
 const READERS: usize = 3;
-const SCANS: usize = 6;
+const SCANS: usize = 4;
 
 /// Whether a row was added for certain, or perhaps. Each row is added once.
 type Added = Rc<RefCell<BTreeMap<usize, bool>>>;
@@ -54,7 +54,7 @@ async fn create(connection: &Connection) -> Table {
     let descriptor = TableDescriptor::new("scans")
         .unwrap()
         .with_family(FamilyDescriptor::new(FAMILY));
-    let split_keys = [ROWS / 4, ROWS / 2, ROWS - 10].map(|number| key(number).into());
+    let split_keys = [ROWS / 4, ROWS / 2, ROWS - 5].map(|number| key(number).into());
     let admin = connection.admin();
     admin.create_table(&descriptor, &split_keys).await.unwrap();
     connection.table("scans").unwrap()
