@@ -17,7 +17,7 @@ use toml::de::DeTable;
 /// The seconds of processor time within which one core must find a bug.
 const LIMIT: &str = "60";
 /// Runs a command with this limit, and prints its processor time at the end.
-const LIMITED: &str = r#"ulimit -t "$0"; "$@"; status=$?; times >&2; exit $status"#;
+const LIMITED: &str = r#"ulimit -S -t "$0"; "$@"; status=$?; times >&2; exit $status"#;
 /// The status of a shell whose command was killed because it had reached its limit (SIGXCPU).
 const OVER: i32 = 128 + 24;
 /// The seconds after which a scenario hangs, however busy the machine is.
