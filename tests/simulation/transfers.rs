@@ -118,8 +118,11 @@ impl Bench {
             let mut clients = (table, other);
             loop {
                 let (table, other) = clients;
+                // After a fence more of them are dropped: the next fence must see their requests.
+                let was_fenced = all.last() == Some(&Told::Settled);
                 let patience = match rng.u8(..10) {
                     0 => Duration::from_micros(rng.u64(..30_000)),
+                    1..5 if was_fenced => Duration::from_micros(rng.u64(..100_000)),
                     _ => 2 * self.deadline,
                 };
                 let told = match timeout(patience, transaction(table).commit()).await {
@@ -133,8 +136,8 @@ impl Bench {
                     }
                 };
                 all.push(told);
-                // The same transaction again, by another client: its record answers. After a fence it
-                // may be applied at last.
+                // The same transaction again, by another client: its record answers, or its fence
+                // lets it be applied at last.
                 let of_three = if told == Told::Settled { 2 } else { 1 };
                 if recording != 2 || all.len() > 3 || rng.u8(..3) >= of_three {
                     break;
