@@ -294,7 +294,8 @@ thread_local! {
     static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs a closure, and returns the message and the place of its panic without printing them.
+/// Runs a closure, and returns the message and the place of its first panic without printing them. A
+/// runtime catches the panics of tasks, and these count too.
 fn quietly(work: impl FnOnce()) -> Result<(), String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -316,5 +317,24 @@ fn quietly(work: impl FnOnce()) -> Result<(), String> {
     CAUGHT.set(Some(String::new()));
     let ended = panic::catch_unwind(AssertUnwindSafe(work));
     let message = CAUGHT.take().unwrap_or_default();
-    ended.map_err(|_| message)
+    match ended.is_ok() && message.is_empty() {
+        true => Ok(()),
+        false => Err(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "of a task")]
+    fn panic_of_a_task_fails_the_run() {
+        let scenario = async |_world: World| {
+            let task = tokio::spawn(async { panic!("of a task") });
+            // As a scenario may that does not look at the results of its tasks.
+            let _: Result<(), _> = task.await;
+        };
+        Simulation::new("panic").seeds(0, 1).run(scenario);
+    }
 }
