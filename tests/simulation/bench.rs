@@ -40,16 +40,23 @@ pub(crate) async fn create_table(
 }
 
 /// Connects a client whose clock differs from the cluster's by up to ten seconds, and whose calls
-/// have little time.
+/// have little time and small answers.
 pub(crate) async fn connect(world: &World, rng: &mut Rng) -> Connection {
     let skew = match rng.u8(..3) {
         0 => rng.i64(-10_000..=10_000),
         _ => 0,
     };
+    // With few bytes in an answer, a scan takes several calls.
+    let bytes = match rng.u8(..3) {
+        0 => rng.u64(50..1_000),
+        _ => 1 << 20,
+    };
     let config = world
         .hbase()
         .config()
         .with_pause(Duration::from_millis(20))
+        .with_scan_batch_bytes(bytes)
+        .with_operation_timeout(Duration::from_millis(rng.u64(1_000..20_000)))
         .with_read_timeout(RPC_TIMEOUT)
         .with_write_timeout(RPC_TIMEOUT);
     world.connect(config, skew).await.unwrap()

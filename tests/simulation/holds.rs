@@ -1,6 +1,10 @@
 //! Locks that several owners contend for, and what only their holders may write.
 
-use std::time::Duration;
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use fastrand::Rng;
 use hbase_fake::sim::World;
@@ -25,7 +29,35 @@ const HOLDS: usize = 6;
 /// is counted too long.
 const MARGIN: Duration = Duration::from_millis(2);
 
+/// The holds by the servers' clocks, which are all right.
+///
+/// A fencing number is the time at which a server gave a lock to its holder. The history has the time
+/// of the answer, which hides an earlier holder that counted its lease for a little too long.
+#[derive(Default)]
+struct Spans {
+    /// Lock, fencing number, and the time until which the holder counted on it.
+    all: RefCell<Vec<(usize, u64, u64)>>,
+}
+
+impl Spans {
+    fn check(&self) {
+        let mut all = self.all.borrow_mut();
+        all.sort_unstable();
+        for pair in all.windows(2) {
+            let [(lock, _, until), (next_lock, number, _)] = [pair[0], pair[1]];
+            assert!(
+                lock != next_lock || until <= number,
+                "lock {lock} was given away {} ms before its holder's end",
+                until - number
+            );
+        }
+    }
+}
+
 struct Owner {
+    spans: Rc<Spans>,
+    /// The servers' time at an instant.
+    clock: (Instant, Duration),
     locks: LockManager,
     data: Table,
     history: History,
@@ -50,11 +82,16 @@ pub(crate) async fn scenario(world: World) {
     }
     let lease = Duration::from_millis(rng.u64(600..3_000));
     let history = History::new();
+    let spans = Rc::new(Spans::default());
+    let wall = plain.environment().wall_clock();
+    let clock = (Instant::now(), wall.duration_since(UNIX_EPOCH).unwrap());
     let tasks = LocalSet::new();
     for number in 0..OWNERS {
         let connection = connect(&world, &mut rng).await;
         let locks = LockManagerOptions::new("simulation").farm("fra");
         let owner = Owner {
+            spans: Rc::clone(&spans),
+            clock,
             locks: locks.open(&connection, "locks").await.unwrap(),
             data: connection.table("locks").unwrap(),
             history: history.clone(),
@@ -67,6 +104,7 @@ pub(crate) async fn scenario(world: World) {
     tasks.await;
     world.end_faults().await;
     history.check();
+    spans.check();
 }
 
 impl Owner {
@@ -133,6 +171,9 @@ impl Owner {
         // it was last checked.
         let ended = if end > now { now } else { claim.min(now) };
         self.history.ended_at(begun, ended);
+        let until = self.clock.1 + ended.saturating_duration_since(self.clock.0);
+        let until = u64::try_from(until.as_millis()).unwrap();
+        self.spans.all.borrow_mut().push((lock, guard.fencing(), until));
         if let Ok(ReleaseOutcome::Lost(loss)) = guard.release().await {
             // A late release may find the next holder; a release in time may not.
             assert!(
