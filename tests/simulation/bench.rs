@@ -47,9 +47,9 @@ pub(crate) async fn connect(world: &World, rng: &mut Rng) -> Connection {
         _ => 0,
     };
     // With few bytes in an answer, a scan takes several calls.
-    let bytes = match rng.u8(..3) {
-        0 => rng.u64(50..1_000),
-        _ => 1 << 20,
+    let bytes = match rng.bool() {
+        true => rng.u64(50..500),
+        false => 1 << 20,
     };
     let config = world
         .hbase()

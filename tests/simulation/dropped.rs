@@ -205,11 +205,11 @@ impl Task {
     }
 
     async fn check(self) {
-        for ((partition, name), known) in &*self.known.transactions.borrow() {
+        for ((partition, name), known) in self.known.transactions.take() {
             let id = TransactionId::new(name.clone()).unwrap();
             let applied = match known {
-                Some(applied) => *applied,
-                None => self.table.settle(*partition, &id).await.unwrap() == Settled::Committed,
+                Some(applied) => applied,
+                None => self.table.settle(partition, &id).await.unwrap() == Settled::Committed,
             };
             let times = self.number(&format!("{partition}m{name}")).await;
             assert_eq!(

@@ -143,10 +143,21 @@ impl Owner {
         // Mostly holds are short; sometimes a holder stays as long as its lease; sometimes it
         // sleeps past its lease.
         match self.rng.u8(..10) {
-            0 => sleep(self.lease.mul_f64(1.0 + self.rng.f64())).await,
+            0..3 => {
+                if self.rng.bool() {
+                    sleep(self.lease.mul_f64(self.rng.f64() / 2.0)).await;
+                    // Again after a lost answer, as the background task does.
+                    let mut left = 3;
+                    while left > 0 && guard.renew().await.is_err() {
+                        left -= 1;
+                    }
+                    claim = Instant::now() + guard.remaining();
+                }
+                sleep(self.lease.mul_f64(1.0 + self.rng.f64())).await;
+            }
             number => {
                 let stay = match number {
-                    1..=3 => self.lease.mul_f64(1.5 * self.rng.f64()),
+                    3..=5 => self.lease.mul_f64(1.5 * self.rng.f64()),
                     _ => self.lease.mul_f64(self.rng.f64() / 20.0),
                 };
                 let end = Instant::now() + stay;
