@@ -56,7 +56,7 @@ pub(crate) async fn connect(world: &World, rng: &mut Rng) -> Connection {
         .config()
         .with_pause(Duration::from_millis(20))
         .with_scan_batch_bytes(bytes)
-        .with_operation_timeout(Duration::from_millis(rng.u64(1_000..20_000)))
+        .with_operation_timeout(Duration::from_millis(rng.u64(1_000..8_000)))
         .with_read_timeout(RPC_TIMEOUT)
         .with_write_timeout(RPC_TIMEOUT);
     world.connect(config, skew).await.unwrap()
