@@ -110,8 +110,9 @@ pub(crate) async fn scenario(world: World) {
 impl Owner {
     async fn come_and_go(mut self) {
         for _ in 0..HOLDS {
-            let lock = self.rng.usize(..LOCKS);
-            let wait = Duration::from_millis(self.rng.u64(..2_000));
+            // One lock is wanted more, so that mostly an owner waits for the end of its lease.
+            let lock = self.rng.usize(..LOCKS).min(self.rng.usize(..LOCKS));
+            let wait = Duration::from_millis(self.rng.u64(..4_000));
             let mut request = self
                 .locks
                 .lock(Level::Dc, &format!("lock-{lock}"))
