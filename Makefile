@@ -1,5 +1,5 @@
 # The front door. `make demo` and `make test` are all that most people need.
-.PHONY: help demo check test test-fake simulate conformance test-docker chaos bench fuzz deny oldest-rust package
+.PHONY: help demo check test test-fake simulate conformance test-docker planted chaos bench fuzz deny oldest-rust package
 
 help:
 	@echo "make demo    the classic example on a real HBase, which it sets up"
@@ -10,6 +10,7 @@ help:
 	@echo "make simulate  the library under faults that are drawn from seeds, in virtual time (SIM_SEEDS of each scenario, SIM_SEED repeats one, SCENARIO=part of a name)"
 	@echo "make conformance  the fake cluster against four releases of HBase, by random operations (CONFORMANCE_OPERATIONS, CONFORMANCE_SEED)"
 	@echo "make test-docker  the smoke suite in a container of coprocessor/Dockerfile; on Debian as root it installs what it needs"
+	@echo "make planted  fixed bugs planted again, one at a time, which the simulation must find (BUGS=\"NAME…\" for some)"
 	@echo "make chaos   the tests under faults, and others of great counts, in full (CHAOS_SEED, CHAOS_ROUNDS, CHAOS_COMMITS, CHAOS_CYCLES)"
 	@echo "make bench   what records, group commit, a hot partition and locks cost, on a cluster that it starts and ends (20 minutes behind the build)"
 	@echo "make fuzz    every decoder under a fuzzer (FUZZ_SECONDS=60 each; needs nightly Rust and cargo-fuzz)"
@@ -38,6 +39,9 @@ conformance:
 
 test-docker:
 	@scripts/test-docker
+
+planted:
+	@scripts/planted $(BUGS)
 
 chaos:
 	@scripts/test chaos

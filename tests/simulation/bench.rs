@@ -40,7 +40,7 @@ pub(crate) async fn create_table(
 }
 
 /// Connects a client whose clock differs from the cluster's by up to ten seconds, and whose calls
-/// have little time.
+/// have little time and small answers.
 pub(crate) async fn connect(world: &World, rng: &mut Rng) -> Connection {
     connect_with(world, rng, |config| config).await
 }
@@ -55,10 +55,17 @@ pub(crate) async fn connect_with(
         0 => rng.i64(-10_000..=10_000),
         _ => 0,
     };
+    // With few bytes in an answer, a scan takes several calls.
+    let bytes = match rng.bool() {
+        true => rng.u64(50..500),
+        false => 1 << 20,
+    };
     let config = world
         .hbase()
         .config()
         .with_pause(Duration::from_millis(20))
+        .with_scan_batch_bytes(bytes)
+        .with_operation_timeout(Duration::from_millis(rng.u64(1_000..8_000)))
         .with_read_timeout(RPC_TIMEOUT)
         .with_write_timeout(RPC_TIMEOUT);
     world.connect(set(config), skew).await.unwrap()

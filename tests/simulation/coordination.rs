@@ -28,6 +28,8 @@ const CAPACITIES: [usize; 3] = [PERMITS as usize, WRITER, 1];
 const LEVEL: Level = Level::Xdc;
 const OWNERS: usize = 4;
 const HOLDS: usize = 6;
+/// Enough in virtual time, as in `holds`.
+const MARGIN: Duration = Duration::from_millis(2);
 
 struct Owner {
     semaphore: Semaphore,
@@ -118,13 +120,14 @@ impl Owner {
             _ => 1,
         };
         let permit = self.semaphore.acquire_many(permits).ttl(lease).wait(wait);
+        let permit = permit.skew_margin(MARGIN);
         let lock = if writes {
             self.lock.write()
         } else {
             self.lock.read()
         };
-        let lock = lock.ttl(lease).wait(wait);
-        let campaign = self.election.campaign().ttl(lease).wait(wait);
+        let lock = lock.ttl(lease).wait(wait).skew_margin(MARGIN);
+        let campaign = self.election.campaign().ttl(lease).wait(wait).skew_margin(MARGIN);
         let acquiring = async move {
             match thing {
                 0 if renewed => permit.auto_renew().acquire().await,

@@ -1,6 +1,10 @@
 //! Locks that several owners contend for, and what only their holders may write.
 
-use std::time::Duration;
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use fastrand::Rng;
 use hbase_fake::sim::World;
@@ -21,8 +25,39 @@ const HIGHEST: &str = "highest";
 const LOCKS: usize = 2;
 const OWNERS: usize = 4;
 const HOLDS: usize = 6;
+/// Enough in virtual time, where all clocks run at one speed: a longer margin would hide a lease that
+/// is counted too long.
+const MARGIN: Duration = Duration::from_millis(2);
+
+/// The holds by the servers' clocks, which are all right.
+///
+/// A fencing number is the time at which a server gave a lock to its holder. The history has the time
+/// of the answer, which hides an earlier holder that counted its lease for a little too long.
+#[derive(Default)]
+struct Spans {
+    /// Lock, fencing number, and the time until which the holder counted on it.
+    all: RefCell<Vec<(usize, u64, u64)>>,
+}
+
+impl Spans {
+    fn check(&self) {
+        let mut all = self.all.borrow_mut();
+        all.sort_unstable();
+        for pair in all.windows(2) {
+            let [(lock, _, until), (next_lock, number, _)] = [pair[0], pair[1]];
+            assert!(
+                lock != next_lock || until <= number,
+                "lock {lock} was given away {} ms before its holder's end",
+                until - number
+            );
+        }
+    }
+}
 
 struct Owner {
+    spans: Rc<Spans>,
+    /// The servers' time at an instant.
+    clock: (Instant, Duration),
     locks: LockManager,
     data: Table,
     history: History,
@@ -47,11 +82,16 @@ pub(crate) async fn scenario(world: World) {
     }
     let lease = Duration::from_millis(rng.u64(600..3_000));
     let history = History::new();
+    let spans = Rc::new(Spans::default());
+    let wall = plain.environment().wall_clock();
+    let clock = (Instant::now(), wall.duration_since(UNIX_EPOCH).unwrap());
     let tasks = LocalSet::new();
     for number in 0..OWNERS {
         let connection = connect(&world, &mut rng).await;
         let locks = LockManagerOptions::new("simulation").farm("fra");
         let owner = Owner {
+            spans: Rc::clone(&spans),
+            clock,
             locks: locks.open(&connection, "locks").await.unwrap(),
             data: connection.table("locks").unwrap(),
             history: history.clone(),
@@ -64,13 +104,15 @@ pub(crate) async fn scenario(world: World) {
     tasks.await;
     world.end_faults().await;
     history.check();
+    spans.check();
 }
 
 impl Owner {
     async fn come_and_go(mut self) {
         for _ in 0..HOLDS {
-            let lock = self.rng.usize(..LOCKS);
-            let wait = Duration::from_millis(self.rng.u64(..2_000));
+            // One lock is wanted more, so that mostly an owner waits for the end of its lease.
+            let lock = self.rng.usize(..LOCKS).min(self.rng.usize(..LOCKS));
+            let wait = Duration::from_millis(self.rng.u64(..4_000));
             let mut request = self
                 .locks
                 .lock(Level::Dc, &format!("lock-{lock}"))
@@ -79,6 +121,9 @@ impl Owner {
                 .wait(wait);
             if self.rng.bool() {
                 request = request.auto_renew();
+            }
+            if self.rng.bool() {
+                request = request.skew_margin(MARGIN);
             }
             let patience = match self.rng.u8(..10) {
                 0 => Duration::from_micros(self.rng.u64(..50_000)),
@@ -99,10 +144,21 @@ impl Owner {
         // Mostly holds are short; sometimes a holder stays as long as its lease; sometimes it
         // sleeps past its lease.
         match self.rng.u8(..10) {
-            0 => sleep(self.lease.mul_f64(1.0 + self.rng.f64())).await,
+            0..3 => {
+                if self.rng.bool() {
+                    sleep(self.lease.mul_f64(self.rng.f64() / 2.0)).await;
+                    // Again after a lost answer, as the background task does.
+                    let mut left = 3;
+                    while left > 0 && guard.renew().await.is_err() {
+                        left -= 1;
+                    }
+                    claim = Instant::now() + guard.remaining();
+                }
+                sleep(self.lease.mul_f64(1.0 + self.rng.f64())).await;
+            }
             number => {
                 let stay = match number {
-                    1..=3 => self.lease.mul_f64(1.5 * self.rng.f64()),
+                    3..=5 => self.lease.mul_f64(1.5 * self.rng.f64()),
                     _ => self.lease.mul_f64(self.rng.f64() / 20.0),
                 };
                 let end = Instant::now() + stay;
@@ -127,6 +183,9 @@ impl Owner {
         // it was last checked.
         let ended = if end > now { now } else { claim.min(now) };
         self.history.ended_at(begun, ended);
+        let until = self.clock.1 + ended.saturating_duration_since(self.clock.0);
+        let until = u64::try_from(until.as_millis()).unwrap();
+        self.spans.all.borrow_mut().push((lock, guard.fencing(), until));
         if let Ok(ReleaseOutcome::Lost(loss)) = guard.release().await {
             // A late release may find the next holder; a release in time may not.
             assert!(

@@ -13,19 +13,25 @@
 //! | `coordination` | permits, readers and leaders |
 //! | `latches` | counts and arrivals |
 //! | `rows` | single rows of a plain table |
+//! | `barriers` | arrivals in generations |
+//! | `dropped` | calls that are dropped midway |
+//! | `scans` | scans of regions that change |
 //! | `single_changes` | one change of each object |
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::future_not_send, reason = "a run has one thread")]
 
+mod barriers;
 mod bench;
 mod coordination;
+mod dropped;
 mod holds;
 #[allow(dead_code, reason = "tests under faults use the rest")]
 #[path = "../holds/mod.rs"]
 mod holds_checker;
 mod latches;
 mod rows;
+mod scans;
 #[allow(dead_code, reason = "tests under faults use the rest")]
 #[path = "../serialisability/mod.rs"]
 mod serialisability;
@@ -74,4 +80,25 @@ fn a_change_is_made_if_it_is_reported_so() {
     Simulation::from_env("single changes")
         .steady_clocks()
         .run(single_changes::scenario);
+}
+
+#[test]
+fn scans_return_each_row_once() {
+    Simulation::from_env("scans")
+        .region_changes(12)
+        .run(scans::scenario);
+}
+
+#[test]
+fn dropped_calls_leave_nothing_half_done() {
+    Simulation::from_env("dropped")
+        .steady_clocks()
+        .run(dropped::scenario);
+}
+
+#[test]
+fn barriers_open_when_all_have_arrived() {
+    Simulation::from_env("barriers")
+        .steady_clocks()
+        .run(barriers::scenario);
 }

@@ -114,25 +114,35 @@ impl Bench {
                     _ => transaction.id(id.clone()),
                 }
             };
-            let patience = match rng.u8(..10) {
-                0 => Duration::from_micros(rng.u64(..30_000)),
-                _ => 2 * self.deadline,
-            };
-            let told = match timeout(patience, transaction(table).commit()).await {
-                Ok(outcome) => self.learn(other, partition, outcome, rng.bool()).await,
-                Err(_) => {
-                    assert!(patience < self.deadline, "{name} does not end");
-                    match recording {
-                        2 => settle(other, partition, &id).await,
-                        _ => Told::Nothing,
+            let mut all = Vec::new();
+            let mut clients = (table, other);
+            loop {
+                let (table, other) = clients;
+                // After a fence more of them are dropped: the next fence must see their requests.
+                let was_fenced = all.last() == Some(&Told::Settled);
+                let patience = match rng.u8(..10) {
+                    0 => Duration::from_micros(rng.u64(..30_000)),
+                    1..5 if was_fenced => Duration::from_micros(rng.u64(..100_000)),
+                    _ => 2 * self.deadline,
+                };
+                let told = match timeout(patience, transaction(table).commit()).await {
+                    Ok(outcome) => self.learn(other, partition, outcome, rng.bool()).await,
+                    Err(_) => {
+                        assert!(patience < self.deadline, "{name} does not end");
+                        match recording {
+                            2 => settle(other, partition, &id).await,
+                            _ => Told::Nothing,
+                        }
                     }
+                };
+                all.push(told);
+                // The same transaction again, by another client: its record answers, or its fence
+                // lets it be applied at last.
+                let of_three = if told == Told::Settled { 2 } else { 1 };
+                if recording != 2 || all.len() > 3 || rng.u8(..3) >= of_three {
+                    break;
                 }
-            };
-            let mut all = vec![told];
-            // The same transaction again, by another client: its record answers.
-            if recording == 2 && rng.u8(..3) == 0 {
-                let outcome = transaction(other).commit().await;
-                all.push(self.learn(table, partition, outcome, rng.bool()).await);
+                clients = (other, table);
             }
             self.told.borrow_mut().insert(format!("{partition}m{name}"), all);
         }

@@ -123,10 +123,16 @@ impl Bench {
         // A transaction that only deletes leaves no element that would identify it.
         let has_id = work.may_only_delete() || rng.bool();
         let id = has_id.then(|| TransactionId::new(work.name.clone()).unwrap());
-        let options = match &id {
-            Some(id) => UpdateOptions::new().id(id.clone()),
-            None => UpdateOptions::new(),
-        };
+        let mut options = UpdateOptions::new();
+        if let Some(id) = &id {
+            options = options.id(id.clone());
+        }
+        if rng.bool() {
+            // All rows of the scenario. The version is read apart from a range.
+            options = options
+                .start_row(work.partition.clone())
+                .stop_row(format!("{}~", work.partition));
+        }
         let update = table.update_with(work.partition.clone(), options, |view| {
             let name = format!("{}.{}", work.name, attempts.len());
             let mut recorder = Recorder::new(View::Tracked(view), name);
@@ -168,6 +174,10 @@ impl Bench {
             let append = Append::new(list).cell(FAMILY, QUALIFIER, format!("{element},"));
             transaction = transaction.append(append);
         }
+        // Updates that have read the range must notice this row.
+        let row = format!("{}r{element}", work.partition);
+        noted.append(key(&row, QUALIFIER), &element);
+        transaction = transaction.put(Put::new(row).cell(FAMILY, QUALIFIER, format!("{element},")));
         if with_condition {
             let name = work.wanted_name();
             noted.read(key(&name, QUALIFIER), Vec::new());

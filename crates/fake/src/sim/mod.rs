@@ -46,7 +46,10 @@ use std::{
 };
 
 pub use self::world::World;
-use self::{plan::FaultId, watch::Watch};
+use self::{
+    plan::{FaultId, Plan},
+    watch::Watch,
+};
 
 /// The virtual time after which a scenario hangs.
 const LONGEST: Duration = Duration::from_secs(24 * 3_600);
@@ -63,6 +66,7 @@ pub struct Simulation {
     first: u64,
     count: u64,
     steady_clocks: bool,
+    region_changes: usize,
 }
 
 /// The result of one run.
@@ -84,6 +88,7 @@ impl Simulation {
             first: fastrand::u64(..1 << 40),
             count: 300,
             steady_clocks: false,
+            region_changes: 0,
         }
     }
 
@@ -119,6 +124,12 @@ impl Simulation {
     /// seconds, with which leases end early or late.
     pub fn steady_clocks(mut self) -> Self {
         self.steady_clocks = true;
+        self
+    }
+
+    /// Moves, splits and merges so many regions in each run, beside its other faults.
+    pub fn region_changes(mut self, count: usize) -> Self {
+        self.region_changes = count;
         self
     }
 
@@ -212,7 +223,8 @@ impl Simulation {
             .start_paused(true)
             .build()
             .unwrap_or_else(|error| panic!("no runtime: {error}"));
-        let world = runtime.block_on(async { World::new(seed, self.steady_clocks, only) });
+        let plan = Plan::draw(seed, self.steady_clocks, self.region_changes);
+        let world = runtime.block_on(async { World::new(seed, plan, only) });
         let (hbase, journal) = world.shared();
         let ended = quietly(|| {
             runtime.block_on(async {
@@ -282,7 +294,8 @@ thread_local! {
     static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs a closure, and returns the message and the place of its panic without printing them.
+/// Runs a closure, and returns the message and the place of its first panic without printing them. A
+/// runtime catches the panics of tasks, and these count too.
 fn quietly(work: impl FnOnce()) -> Result<(), String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -304,5 +317,24 @@ fn quietly(work: impl FnOnce()) -> Result<(), String> {
     CAUGHT.set(Some(String::new()));
     let ended = panic::catch_unwind(AssertUnwindSafe(work));
     let message = CAUGHT.take().unwrap_or_default();
-    ended.map_err(|_| message)
+    match ended.is_ok() && message.is_empty() {
+        true => Ok(()),
+        false => Err(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "of a task")]
+    fn panic_of_a_task_fails_the_run() {
+        let scenario = async |_world: World| {
+            let task = tokio::spawn(async { panic!("of a task") });
+            // As a scenario may that does not look at the results of its tasks.
+            let _: Result<(), _> = task.await;
+        };
+        Simulation::new("panic").seeds(0, 1).run(scenario);
+    }
 }

@@ -76,8 +76,9 @@ pub(super) const LATEST_MESSAGE: Duration = Duration::from_secs(60);
 const LATENCIES: [u64; 4] = [0, 0, 5, 40];
 
 impl Plan {
-    /// Draws a plan. Clocks of servers jump only if they may.
-    pub(super) fn draw(seed: u64, steady_clocks: bool) -> Self {
+    /// Draws a plan, with so many changes of regions beside its other events. Clocks of servers jump
+    /// only if they may.
+    pub(super) fn draw(seed: u64, steady_clocks: bool, region_changes: usize) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x706c_616e);
         let servers = rng.usize(1..4);
         let release = RELEASES[rng.usize(..RELEASES.len())];
@@ -92,8 +93,12 @@ impl Plan {
             .map(|_| (Duration::from_millis(rng.u64(..4_000)), Event::draw(&mut rng)))
             .collect();
         events.retain(|(_, event)| !steady_clocks || !matches!(event, Event::Skew { .. }));
-        events.sort_by_key(|event| event.0);
         let chunks = (rng.u8(..16) == 0).then(|| (rng.usize(1..20), rng.usize(20..2_000)));
+        for _ in 0..region_changes {
+            let after = Duration::from_millis(rng.u64(..4_000));
+            events.push((after, Event::draw_region_change(&mut rng)));
+        }
+        events.sort_by_key(|event| event.0);
         Self {
             servers,
             release,
@@ -141,6 +146,15 @@ fn draw_faults(rng: &mut Rng) -> RandomFaults {
 }
 
 impl Event {
+    fn draw_region_change(rng: &mut Rng) -> Self {
+        let (region, server) = (rng.usize(..64), rng.usize(..64));
+        match rng.u8(..3) {
+            0 => Self::Move { region, server },
+            1 => Self::Split { region },
+            _ => Self::Merge { region },
+        }
+    }
+
     fn draw(rng: &mut Rng) -> Self {
         let (region, server) = (rng.usize(..64), rng.usize(..64));
         let stays = Duration::from_millis(rng.u64(10..4_000));

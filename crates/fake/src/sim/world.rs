@@ -44,8 +44,7 @@ impl Journal {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, steady_clocks: bool, only: Option<BTreeSet<FaultId>>) -> Self {
-        let plan = Plan::draw(seed, steady_clocks);
+    pub(super) fn new(seed: u64, plan: Plan, only: Option<BTreeSet<FaultId>>) -> Self {
         let mut hbase = FakeHBase::builder()
             .servers(plan.servers)
             .release(plan.release)

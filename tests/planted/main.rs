@@ -1,0 +1,196 @@
+//! Fixed bugs that are planted again, one at a time, and that the simulation must find.
+//!
+//! `tests/planted.toml` lists them. `scripts/planted` runs the ignored test on a copy of the sources.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+use toml::de::DeTable;
+
+/// The seconds of processor time within which one core must find a bug.
+const LIMIT: &str = "60";
+/// Runs a command with this limit, and prints its processor time at the end.
+const LIMITED: &str = r#"ulimit -S -t "$0"; "$@"; status=$?; times >&2; exit $status"#;
+/// The status of a shell whose command was killed because it had reached its limit (SIGXCPU).
+const OVER: i32 = 128 + 24;
+/// The seconds after which a scenario hangs, however busy the machine is.
+const LIMIT_OF_WAITING: &str = "1200";
+/// The status of `timeout` if the time is over.
+const TIMED_OUT: i32 = 124;
+/// More seeds than fit into the limit.
+const SEEDS: &str = "1000000";
+
+/// A defence of the library that is taken away.
+struct Bug {
+    name: String,
+    /// What goes wrong for the user.
+    what: String,
+    file: PathBuf,
+    /// The source that is replaced. It occurs once in the file.
+    find: String,
+    replace: String,
+    /// The test of the simulation that must fail.
+    scenario: String,
+}
+
+impl Bug {
+    fn all() -> Vec<Self> {
+        let text = read(&root().join("tests/planted.toml"));
+        let file = DeTable::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+        let bugs = file.get_ref()["bug"].get_ref().as_array().unwrap().iter();
+        bugs.map(|bug| {
+            let of = |key: &str| bug.get_ref()[key].get_ref().as_str().unwrap().to_owned();
+            Self {
+                name: of("name"),
+                what: of("what"),
+                file: of("file").into(),
+                find: of("find"),
+                replace: of("replace"),
+                scenario: of("scenario"),
+            }
+        })
+        .collect()
+    }
+
+    /// Returns the file's text without the bug and with it.
+    fn texts(&self, root: &Path) -> (String, String) {
+        let right = read(&root.join(&self.file));
+        let count = right.matches(&self.find).count();
+        let (name, file) = (&self.name, self.file.display());
+        assert_eq!(count, 1, "{name}: occurrences of its source in {file}");
+        let wrong = right.replace(&self.find, &self.replace);
+        (right, wrong)
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("REPOSITORY"))
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn planted_bugs_fit_the_sources() {
+    let simulation = read(&root().join("tests/simulation/main.rs"));
+    let mut names = BTreeSet::new();
+    for bug in Bug::all() {
+        let (right, wrong) = bug.texts(root());
+        assert_ne!(right, wrong, "{}", bug.name);
+        assert!(bug.what.ends_with('.'), "{}", bug.name);
+        let scenario = format!("#[test]\nfn {}() {{", bug.scenario);
+        assert!(
+            simulation.contains(&scenario),
+            "{}: no {}",
+            bug.name,
+            bug.scenario
+        );
+        assert!(names.insert(bug.name.clone()), "two bugs are called {}", bug.name);
+    }
+}
+
+/// Plants the bugs that `PLANTED` names (all if it is empty) in the copy of the sources
+/// `PLANTED_TREE`.
+#[test]
+#[ignore = "builds the library for each bug: make planted"]
+fn simulation_finds_planted_bugs() {
+    let tree = PathBuf::from(env::var("PLANTED_TREE").expect("run by scripts/planted"));
+    let names = env::var("PLANTED").unwrap_or_default();
+    let mut wanted: BTreeSet<&str> = names.split_whitespace().collect();
+    let all = wanted.is_empty();
+    let mut missed = Vec::new();
+    for bug in Bug::all() {
+        if !wanted.remove(bug.name.as_str()) && !all {
+            continue;
+        }
+        let (right, wrong) = bug.texts(&tree);
+        let file = tree.join(&bug.file);
+        fs::write(&file, wrong).unwrap();
+        let result = build(&tree).and_then(|binary| find(&binary, &tree, &bug.scenario));
+        fs::write(&file, right).unwrap();
+        let text = match &result {
+            Ok(found) => found,
+            Err(why) => why,
+        };
+        println!("| {} | {} | {text} |", bug.name, bug.scenario);
+        if result.is_err() {
+            missed.push(bug.name);
+        }
+    }
+    assert!(wanted.is_empty(), "no bugs are called {wanted:?}");
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+/// Builds the simulation, and returns its binary.
+fn build(tree: &Path) -> Result<PathBuf, String> {
+    let output = Command::new(env!("CARGO"))
+        .current_dir(tree)
+        // That of this test is another tree's.
+        .env_remove("REPOSITORY")
+        .env("CARGO_TARGET_DIR", env::var_os("PLANTED_TARGET").unwrap())
+        .args(["test", "--quiet", "--all-features", "--test", "simulation"])
+        .args(["--no-run", "--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    if !output.status.success() {
+        return Err("- | it does not build".to_owned());
+    }
+    let messages = String::from_utf8(output.stdout).unwrap();
+    let binary = messages.lines().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let is_simulation = message["target"]["name"] == "simulation";
+        Some(message["executable"].as_str().filter(|_| is_simulation)?.into())
+    });
+    Ok(binary.unwrap())
+}
+
+/// Runs a scenario on one core until it fails. Returns the seconds of processor time, which do not
+/// depend on other processes, and the first line of its report.
+fn find(binary: &Path, tree: &Path, scenario: &str) -> Result<String, String> {
+    let mut command = Command::new("timeout");
+    command.args([LIMIT_OF_WAITING, "sh", "-c", LIMITED, LIMIT]);
+    if Command::new("taskset").arg("--version").output().is_ok() {
+        command.args(["taskset", "--cpu-list", "0"]);
+    }
+    let output = command
+        .arg(binary)
+        .args([scenario, "--exact", "--nocapture"])
+        .current_dir(tree)
+        .env_remove("SIM_SEED")
+        .env("SIM_SEEDS", SEEDS)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    let seconds = seconds(&text).unwrap_or(f64::INFINITY);
+    match (output.status.code(), report(&text)) {
+        (Some(OVER | TIMED_OUT), _) => Err(format!("- | not found in {LIMIT} s")),
+        (_, Some(report)) => Ok(format!("{seconds:.1} | {report}")),
+        (status, None) => Err(format!("- | no report, status {status:?}")),
+    }
+}
+
+/// Returns the processor time of the shell's children, from the last line: `1m2.3s 0m0.4s`.
+fn seconds(text: &str) -> Option<f64> {
+    let times = text.lines().last()?.split_whitespace();
+    let seconds = times.map(|time| {
+        let (minutes, seconds) = time.strip_suffix('s')?.split_once('m')?;
+        Some(60.0 * minutes.parse::<f64>().ok()? + seconds.parse::<f64>().ok()?)
+    });
+    seconds.sum()
+}
+
+/// Returns the place and the first line of a scenario's failure.
+fn report(text: &str) -> Option<String> {
+    let (_, failure) = text.split_once(" fails: panicked at ")?;
+    let lines: Vec<&str> = failure.lines().take(2).map(str::trim).collect();
+    Some(lines.join(" ").chars().take(200).collect())
+}
