@@ -26,6 +26,10 @@ impl SingleColumnValue {
 }
 
 impl Filter for SingleColumnValue {
+    fn needs_family(&self, family: &[u8]) -> bool {
+        !self.filter_if_missing || self.family == family
+    }
+
     fn reset(&mut self) {
         self.found = false;
         self.matched = false;
@@ -78,6 +82,10 @@ pub(super) struct ColumnValue {
 }
 
 impl Filter for ColumnValue {
+    fn needs_family(&self, family: &[u8]) -> bool {
+        self.family == family
+    }
+
     fn reset(&mut self) {
         self.found = false;
     }

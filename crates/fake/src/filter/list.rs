@@ -11,6 +11,11 @@ pub(super) struct All {
 }
 
 impl Filter for All {
+    fn needs_family(&self, family: &[u8]) -> bool {
+        let mut filters = self.filters.iter();
+        self.filters.is_empty() || filters.any(|filter| filter.needs_family(family))
+    }
+
     fn reverse(&mut self) -> Result<()> {
         self.filters.iter_mut().try_for_each(|filter| filter.reverse())
     }
@@ -142,6 +147,11 @@ impl Member {
 }
 
 impl Filter for Any {
+    fn needs_family(&self, family: &[u8]) -> bool {
+        let mut members = self.members.iter();
+        self.members.is_empty() || members.any(|member| member.filter.needs_family(family))
+    }
+
     fn reverse(&mut self) -> Result<()> {
         self.reversed = true;
         self.members

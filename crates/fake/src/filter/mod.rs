@@ -126,6 +126,11 @@ pub(crate) trait Filter: Send {
         Ok(())
     }
 
+    /// `isFamilyEssential`: whether the family is read before the filter has decided about a row.
+    fn needs_family(&self, _family: &[u8]) -> bool {
+        true
+    }
+
     /// `reset`: called before each row.
     fn reset(&mut self) {}
 

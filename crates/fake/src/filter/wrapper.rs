@@ -16,6 +16,10 @@ pub(super) struct Outermost {
 }
 
 impl Filter for Outermost {
+    fn needs_family(&self, family: &[u8]) -> bool {
+        self.filter.needs_family(family)
+    }
+
     fn reverse(&mut self) -> Result<()> {
         self.reversed = true;
         self.filter.reverse()
@@ -70,6 +74,10 @@ pub(super) struct Skip {
 }
 
 impl Filter for Skip {
+    fn needs_family(&self, family: &[u8]) -> bool {
+        self.filter.needs_family(family)
+    }
+
     fn reset(&mut self) {
         self.filter.reset();
         self.excluded = false;
@@ -102,6 +110,10 @@ pub(super) struct WhileMatch {
 }
 
 impl Filter for WhileMatch {
+    fn needs_family(&self, family: &[u8]) -> bool {
+        self.filter.needs_family(family)
+    }
+
     fn reset(&mut self) {
         self.filter.reset();
     }

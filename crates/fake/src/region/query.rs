@@ -137,6 +137,10 @@ impl Query {
         self
     }
 
+    pub(super) fn families(&self) -> impl Iterator<Item = &Bytes> {
+        self.families.keys()
+    }
+
     /// Whether a row has cells in the families that are read, visible or not.
     pub(super) fn has_cells(&self, row: &Row, read_point: u64) -> bool {
         row.keys()

@@ -85,7 +85,7 @@ impl Region {
             max_result_size: _,
             store_limit,
             store_offset,
-            load_column_families_on_demand: _,
+            load_column_families_on_demand,
             reversed,
             consistency,
             caching: _,
@@ -105,6 +105,13 @@ impl Region {
         if consistency.is_some_and(|consistency| consistency != pb::Consistency::Strong as i32) {
             return Err(Exception::not_modelled("reads of replicas"));
         }
+        let mut filter = filter.as_ref().map(filter::parse).transpose()?;
+        let cuts_rows = batch_size.is_some_and(|size| size > 0);
+        if cuts_rows && filter.as_ref().is_some_and(|filter| filter.has_row_filter()) {
+            return Err(Exception::io(
+                "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
+            ));
+        }
         let query = self.query(&Parts {
             columns: column,
             attributes: attribute,
@@ -115,14 +122,14 @@ impl Region {
             store_offset: *store_offset,
         })?;
         let reversed = *reversed == Some(true);
-        let mut filter = filter.as_ref().map(filter::parse).transpose()?;
-        let cuts_rows = batch_size.is_some_and(|size| size > 0);
-        if cuts_rows && filter.as_ref().is_some_and(|filter| filter.has_row_filter()) {
-            return Err(Exception::io(
-                "Cannot set batch on a scan using a filter that returns true for filter.hasFilterRow",
-            ));
-        }
         if let (true, Some(filter)) = (reversed, &mut filter) {
+            // Unless a scan says otherwise, servers read such families on demand.
+            let on_demand = *load_column_families_on_demand != Some(false);
+            if on_demand && !query.families().all(|family| filter.needs_family(family)) {
+                return Err(Exception::do_not_retry(
+                    "Reverse scan with loading CFs on demand is not supported",
+                ));
+            }
             filter.reverse()?;
         }
         let bound = |row: &Option<Bytes>, inclusive: Option<bool>, default: bool| match row {

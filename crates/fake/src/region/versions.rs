@@ -150,6 +150,7 @@ pub(super) fn kept<'a>(
     keep_markers: bool,
 ) -> Vec<bool> {
     let mut tracker = Tracker::new(family, family.versions);
+    let mut left_out: Option<&Bytes> = None;
     cells
         .map(|(key, entry)| {
             if family.is_expired(key.timestamp.0, entry.ttl, now) {
@@ -159,11 +160,19 @@ pub(super) fn kept<'a>(
             if family.by_sequence && keep_markers {
                 return true;
             }
+            if left_out == Some(&key.qualifier) {
+                return false;
+            }
             if key.kind.0.is_delete() {
                 tracker.mark(key);
                 return keep_markers;
             }
-            tracker.put(key) == Fate::Visible
+            let fate = tracker.put(key);
+            // HBase goes on with the next column, past the markers of this one.
+            if tracker.is_column_done(key) && !key.qualifier.is_empty() {
+                left_out = Some(&key.qualifier);
+            }
+            fate == Fate::Visible
         })
         .collect()
 }
