@@ -205,7 +205,9 @@ impl Generator<'_> {
                 ])
                 .unwrap();
             let scope = match (scope, &*family) {
+                // The fake refuses these.
                 (DeleteFamilyVersion, BY_SEQUENCE) => DeleteFamily,
+                (DeleteOneVersion, BY_SEQUENCE) => DeleteMultipleVersions,
                 (scope, _) => scope,
             };
             let of_family = matches!(scope, DeleteFamily | DeleteFamilyVersion);

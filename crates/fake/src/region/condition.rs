@@ -66,6 +66,18 @@ impl<'a> Condition<'a> {
         })
     }
 
+    /// The same for a call for several rows, of which HBase reads a time range without ends as one
+    /// that ends at 0.
+    pub(super) fn read_for_rows(region: &Region, condition: &'a pb::Condition) -> Result<Self> {
+        let mut read = Self::read(region, condition)?;
+        if let Some(range) = &condition.time_range
+            && range.from.is_none()
+        {
+            read.query = read.query.within((0, range.to.unwrap_or(0)));
+        }
+        Ok(read)
+    }
+
     /// Returns the cells that the condition is about.
     fn cells(&self, region: &Region, now: u64) -> Result<Vec<Cell>> {
         let mut filter = match &self.test {

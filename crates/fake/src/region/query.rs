@@ -132,6 +132,11 @@ impl Query {
         }
     }
 
+    pub(super) fn within(mut self, range: (u64, u64)) -> Self {
+        self.time_range = range;
+        self
+    }
+
     pub(super) fn versions(mut self, most: u32) -> Self {
         self.most_versions = most;
         self

@@ -27,13 +27,13 @@ impl Region {
     pub(super) fn check(&self, mutation: &Mutation) -> Result<()> {
         for cell in &mutation.cells {
             let family = self.family(&cell.family)?;
-            // HBase confuses the column without a name with its family's markers, and fails reads
-            // behind markers of one version of a family.
-            let is_odd = cell.kind == Kind::DeleteFamilyVersion
+            // HBase confuses the column without a name with its family's markers, fails reads behind
+            // markers of one version of a family, and counts a deleted version for those behind it.
+            let is_odd = matches!(cell.kind, Kind::Delete | Kind::DeleteFamilyVersion)
                 || cell.qualifier.is_empty() && !cell.kind.is_of_family();
             if family.by_sequence && is_odd {
                 return Err(Exception::not_modelled(
-                    "the column without a name, and DeleteFamilyVersion, with NEW_VERSION_BEHAVIOR",
+                    "the column without a name, and deletes of one version, with NEW_VERSION_BEHAVIOR",
                 ));
             }
         }
