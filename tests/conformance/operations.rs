@@ -121,9 +121,12 @@ impl Generator<'_> {
 
     fn time_range(&mut self) -> pb::TimeRange {
         let from = self.rng.u64(0..4);
+        let to = from + self.rng.u64(1..4);
+        // The fake refuses a range without ends.
+        let (has_from, has_to) = [(true, true), (true, false), (false, true)][self.rng.usize(..3)];
         pb::TimeRange {
-            from: self.once_in(2).then_some(from),
-            to: self.once_in(2).then(|| from + self.rng.u64(1..4)),
+            from: has_from.then_some(from),
+            to: has_to.then_some(to),
         }
     }
 

@@ -1,5 +1,5 @@
-//! An HBase cluster in this process, for tests.
-
+#![cfg_attr(feature = "client", doc = include_str!("../README.md"))]
+#![cfg_attr(not(feature = "client"), doc = "An HBase cluster in this process, for tests.")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(feature = "client"),

@@ -317,7 +317,7 @@ impl Region {
                 if condition.filter.is_none() {
                     self.family(&condition.family.clone().unwrap_or_default())?;
                 }
-                if !Condition::read_for_rows(self, condition)?.holds_for_rows(self, now)? {
+                if !Condition::read(self, condition)?.holds_for_rows(self, now)? {
                     return Ok(Some(false));
                 }
             }

@@ -44,7 +44,7 @@ impl<'a> Condition<'a> {
         if query_metrics_enabled == &Some(true) {
             return Err(Exception::not_modelled("query metrics"));
         }
-        let range = time_range(range.as_ref());
+        let range = time_range(range.as_ref())?;
         if let Some(filter) = filter {
             return Ok(Self {
                 row,
@@ -64,18 +64,6 @@ impl<'a> Condition<'a> {
             query: Query::newest(region, Some((&family, &qualifier)), range),
             test: Test::Compare(condition.compare_type(), Comparator::parse(comparator)?),
         })
-    }
-
-    /// The same for a call for several rows, of which HBase reads a time range without ends as one
-    /// that ends at 0.
-    pub(super) fn read_for_rows(region: &Region, condition: &'a pb::Condition) -> Result<Self> {
-        let mut read = Self::read(region, condition)?;
-        if let Some(range) = &condition.time_range
-            && range.from.is_none()
-        {
-            read.query = read.query.within((0, range.to.unwrap_or(0)));
-        }
-        Ok(read)
     }
 
     /// Returns the cells that the condition is about.

@@ -83,7 +83,7 @@ impl Mutation {
                 Durability::AsyncWal => Some(Logged::Async),
                 Durability::SyncWal | Durability::FsyncWal => Some(Logged::Synced),
             },
-            time_range: query::time_range(time_range.as_ref()),
+            time_range: query::time_range(time_range.as_ref())?,
             returns_result: true,
             nonce: nonce.unwrap_or(0),
         };

@@ -39,10 +39,20 @@ pub(super) struct Moment {
     pub(super) now: u64,
 }
 
-pub(super) fn time_range(range: Option<&pb::TimeRange>) -> (u64, u64) {
-    range.map_or((0, u64::MAX), |range| {
-        (range.from.unwrap_or(0), range.to.unwrap_or(u64::MAX))
-    })
+/// Returns the first timestamp of a range, and the one behind its last.
+///
+/// # Errors
+///
+/// Returns an error for a message without ends, of which HBase makes all times or none, depending
+/// on the release and the call. No client sends one.
+pub(super) fn time_range(range: Option<&pb::TimeRange>) -> Result<(u64, u64)> {
+    match range {
+        None => Ok((0, u64::MAX)),
+        Some(pb::TimeRange { from: None, to: None }) => {
+            Err(Exception::not_modelled("a time range without ends"))
+        }
+        Some(range) => Ok((range.from.unwrap_or(0), range.to.unwrap_or(u64::MAX))),
+    }
 }
 
 /// The fields of a get or a scan that a [`Query`] is made of.
@@ -92,12 +102,12 @@ impl Region {
         Ok(Query {
             families,
             most_versions: parts.max_versions,
-            time_range: time_range(parts.time_range),
+            time_range: time_range(parts.time_range)?,
             family_ranges: parts
                 .family_ranges
                 .iter()
-                .map(|range| (range.column_family.clone(), time_range(Some(&range.time_range))))
-                .collect(),
+                .map(|range| Ok((range.column_family.clone(), time_range(Some(&range.time_range))?)))
+                .collect::<Result<_>>()?,
             raw,
             limit: parts.store_limit.and_then(|limit| usize::try_from(limit).ok()),
             offset: parts
@@ -130,11 +140,6 @@ impl Query {
             limit: None,
             offset: 0,
         }
-    }
-
-    pub(super) fn within(mut self, range: (u64, u64)) -> Self {
-        self.time_range = range;
-        self
     }
 
     pub(super) fn versions(mut self, most: u32) -> Self {
