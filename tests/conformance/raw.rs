@@ -89,7 +89,10 @@ impl RawConnection {
             });
         }
         let message = R::decode_length_delimited(&mut answer).unwrap();
-        assert!(!answer.has_remaining(), "cells that nobody asked for in a block");
+        assert!(
+            !answer.has_remaining(),
+            "cells in a block that the call has not allowed"
+        );
         Ok(message)
     }
 }

@@ -163,7 +163,7 @@ impl Owner {
         if let Ok(ReleaseOutcome::Lost(loss)) = guard.release().await {
             assert!(
                 loss == LockLoss::Expired || Instant::now() >= end,
-                "held, and nobody may take it away: {loss}"
+                "held, and no client revokes it: {loss}"
             );
         }
     }

@@ -178,7 +178,7 @@ impl Task {
         sleep(Duration::from_millis(self.rng.u64(..50))).await;
         let polls = self.polls();
         if let Some(Err(error)) = polled(guard.renew(), polls).await {
-            assert!(guard.is_held(), "nobody may take it away: {error}");
+            assert!(guard.is_held(), "no client revokes it: {error}");
         }
         self.history.ended(begun);
         let polls = self.polls();

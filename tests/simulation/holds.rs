@@ -190,7 +190,7 @@ impl Owner {
             // A late release may find the next holder; a release in time may not.
             assert!(
                 loss == LockLoss::Expired || Instant::now() >= end,
-                "held, and nobody may take it away: {loss}"
+                "held, and no client revokes it: {loss}"
             );
         }
     }

@@ -95,7 +95,7 @@ pub(crate) async fn scenario(world: World) {
     );
     assert!(
         arrived.values().all(|counted| *counted <= 1),
-        "somebody counted twice: {arrived:?}"
+        "a participant counted twice: {arrived:?}"
     );
 }
 

@@ -13,7 +13,7 @@ const TASKS: usize = 5;
 const CALLS: usize = 12;
 const COUNTER: &str = "counter";
 const REGISTER: &str = "register";
-/// Rows that nobody changes.
+/// The number of rows that stay as they are.
 const STILL: usize = 30;
 
 #[derive(Default)]
@@ -138,7 +138,7 @@ impl Task {
         let done = self.table.check_and_mutate(unchanged, [put.into()]).await;
         assert!(
             !was_known || !matches!(done, Ok(false)),
-            "{}: nobody else changes it",
+            "{}: no other client changes it",
             self.row
         );
         self.note(value, done.map_err(Into::into));

@@ -30,7 +30,7 @@ enum Change {
     CreateSemaphore,
     ResizeSemaphore,
     DeleteSemaphore,
-    /// Takes permits away from whoever holds them.
+    /// Revokes permits that are held.
     ForceReleasePermit,
     CreateBarrier,
     ArriveAtBarrier,
@@ -135,7 +135,7 @@ impl Site {
         }
     }
 
-    /// Prepares the object that is changed. Returns the token of who holds it.
+    /// Prepares the object that is changed. Returns the token of its holder.
     async fn prepare(&self, change: Change, id: &str) -> Option<LockToken> {
         use Change::{
             ArriveAtBarrier, ArriveAtLatch, CreateBarrier, CreateSemaphore, DeleteBarrier, DeleteLatch,
@@ -180,12 +180,12 @@ impl Site {
                 semaphore.force_release(token.unwrap()).await.map(drop)
             }
             Change::CreateBarrier => self.latches.barrier(id)?.create(2, LIFE).await,
-            Change::ArriveAtBarrier => self.latches.barrier(id)?.arrive("somebody").await.map(drop),
+            Change::ArriveAtBarrier => self.latches.barrier(id)?.arrive("p").await.map(drop),
             Change::DeleteBarrier => self.latches.barrier(id)?.delete().await.map(drop),
             Change::InitLatch => self.latches.latch(Level::Dc, id)?.init(3, LIFE).await,
             Change::ArriveAtLatch => {
                 let latch = self.latches.latch(Level::Dc, id)?;
-                latch.arrive("somebody").await.map(drop)
+                latch.arrive("p").await.map(drop)
             }
             Change::DeleteLatch => {
                 let latch = self.latches.latch(Level::Dc, id)?;

@@ -218,7 +218,7 @@ impl Bench {
                     "{name} was applied {times} times, and its clients were told {told:?}"
                 );
             }
-            assert!(applied.is_empty(), "nobody has sent {applied:?}");
+            assert!(applied.is_empty(), "no client has sent {applied:?}");
         }
     }
 }

@@ -21,7 +21,7 @@ impl World {
         Ok(self.procedures.begin(nonce, regions))
     }
 
-    /// Returns how far a procedure is. The end is told once.
+    /// Returns the state of a procedure. Its end is returned once.
     pub(super) fn progress(&mut self, number: u64) -> State {
         let is_open = |region: &Bytes| {
             let hosted = self.regions.get(region);
