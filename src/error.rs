@@ -13,11 +13,16 @@ pub type Error = Failure<ErrorKind>;
 /// [`Row`](crate::Row) here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Makes the outcome of a failed operation unknown if the operation has written something before
-/// the failed call, whose own effect may be none.
+/// Makes the outcome of a failed operation unknown: it has written something before the failed call,
+/// whose own effect may be none.
+pub(crate) fn unknown(error: Error) -> Error {
+    error.with_effect(Effect::Unknown)
+}
+
+/// The same only if the operation has written something.
 pub(crate) fn unknown_if(written: bool) -> impl Fn(Error) -> Error {
     move |error| match written {
-        true => error.with_effect(Effect::Unknown),
+        true => unknown(error),
         false => error,
     }
 }

@@ -13,7 +13,7 @@ use super::{
     state::LatchCount,
 };
 use crate::{
-    error::{Error, ErrorKind, Result, unknown_if},
+    error::{Error, ErrorKind, Result, unknown},
     java_layout::Level,
 };
 
@@ -89,14 +89,14 @@ impl LatchLocation {
         // Two farms that create the latch at the same moment write no common cell. Each writes and
         // then reads, so at least one of them sees the other.
         let observation = self.read(Participants::None, deadline).await;
-        let observation = observation.map_err(unknown_if(true))?;
+        let observation = observation.map_err(unknown)?;
         let is_contested = |count: &Count| count.qualifier != self.cells.own && count.value >= 0;
         match (
             observation.counts.iter().any(is_contested),
             observation.own(&self.cells),
         ) {
             (true, Some(own)) => {
-                self.forget(own, deadline).await.map_err(unknown_if(true))?;
+                self.forget(own, deadline).await.map_err(unknown)?;
                 Err(Error::new(
                     ErrorKind::LatchExists,
                     "another farm began the latch at the same moment; this one gave way, and the other may have, too",

@@ -19,7 +19,7 @@ use super::{
     rows::{Rows, resend},
 };
 use crate::{
-    error::{Error, ErrorKind, Result, unknown_if},
+    error::{Error, ErrorKind, Result, unknown, unknown_if},
     java_layout::Level,
     latch::{
         Cells, Extent, Intent, LatchCount, LatchObservation, LatchOperation, LatchState, NewChange,
@@ -43,10 +43,6 @@ pub(super) struct LatchRows {
 pub(super) struct ThriftLatchLocation {
     pub(super) rows: LatchRows,
     pub(super) cells: Cells,
-}
-
-fn unknown(error: Error) -> Error {
-    error.with_effect(Effect::Unknown)
 }
 
 impl ThriftLatchLocation {

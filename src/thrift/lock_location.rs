@@ -8,7 +8,7 @@
 //! hold, and nothing after its lease.
 
 use bytes::Bytes;
-use hbase_client::{Effect, SystemEnvironment, low_level::Pauses};
+use hbase_client::{SystemEnvironment, low_level::Pauses};
 use tokio::time::{Instant, sleep};
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::{
     rows::{Rows, resend},
 };
 use crate::{
-    error::{Error, Result, unknown_if},
+    error::{Result, unknown, unknown_if},
     lock::{
         ALONE, Abandoned, FENCING, FENCING_TTL, HeldBy, LONG_REST, LockLoss, LockRows, LockToken, MARKER,
         Millis, Moment, OWNER, Owner, Remains, RowLease, RowState, TRIES, changed_meanwhile, loss,
@@ -86,10 +86,6 @@ fn marked(state: &RowState, token: LockToken) -> Option<u64> {
 /// A gateway has no connection to HBase, and so no environment but the system's.
 fn now() -> Moment {
     Moment::now(&SystemEnvironment)
-}
-
-fn unknown(error: Error) -> Error {
-    error.with_effect(Effect::Unknown)
 }
 
 impl ThriftClaim {

@@ -155,8 +155,7 @@ impl World {
         let (Ok(one), Ok(other)) = infos else {
             return false;
         };
-        let (one, other) = (&one.info, &other.info);
-        one.table == other.table && !one.end_key.is_empty() && one.end_key == other.start_key
+        one.info.is_before(&other.info)
     }
 
     /// Moves a region to a server.
@@ -256,7 +255,7 @@ impl World {
         parts.sort_by(|one, other| one.start_key.cmp(&other.start_key));
         let are_adjacent = parts.windows(2).all(|pair| {
             let [one, other] = pair else { return false };
-            one.table == other.table && !one.end_key.is_empty() && one.end_key == other.start_key
+            one.is_before(other)
         });
         let ([first, .., last], true) = (&parts[..], are_adjacent) else {
             return Err(Exception::new(

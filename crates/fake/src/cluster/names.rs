@@ -139,6 +139,11 @@ impl RegionInfo {
         row >= &self.start_key[..] && (self.end_key.is_empty() || row < &self.end_key[..])
     }
 
+    /// Whether the other region begins where this one ends.
+    pub(crate) fn is_before(&self, other: &Self) -> bool {
+        self.table == other.table && !self.end_key.is_empty() && self.end_key == other.start_key
+    }
+
     pub(crate) fn message(&self) -> pb::RegionInfo {
         pb::RegionInfo {
             region_id: self.id,

@@ -4,7 +4,10 @@ use bytes::Bytes;
 use hbase_protocol as pb;
 
 use super::world::World;
-use crate::exception::{Exception, Result};
+use crate::{
+    exception::{Exception, Result},
+    region::attribute,
+};
 
 const RESTRICTION: &str = "hbase.regionserver.region.split_restriction.";
 
@@ -31,11 +34,6 @@ impl World {
         row.filter(|row| hosted.info.contains(row))
             .ok_or_else(|| Exception::do_not_retry(format!("{} is not splittable", hosted.info.name_text())))
     }
-}
-
-fn attribute<'a>(schema: &'a pb::TableSchema, key: &str) -> Option<&'a [u8]> {
-    let found = schema.attributes.iter().find(|pair| pair.first == key.as_bytes());
-    found.map(|pair| &pair.second[..])
 }
 
 fn cut_at_length(row: Bytes, length: Option<&[u8]>) -> Bytes {

@@ -44,6 +44,12 @@ const FIXED: [(&str, &str); 3] = [
     ("MIN_VERSIONS", "0"),
 ];
 
+/// Returns an attribute of a table.
+pub(crate) fn attribute<'a>(schema: &'a pb::TableSchema, key: &str) -> Option<&'a [u8]> {
+    let found = schema.attributes.iter().find(|pair| pair.first == key.as_bytes());
+    found.map(|pair| &pair.second[..])
+}
+
 /// Reads the families of a table.
 pub(super) fn families(schema: &pb::TableSchema) -> Result<BTreeMap<Bytes, Family>> {
     schema

@@ -34,6 +34,7 @@ use hbase_protocol as pb;
 pub use self::release::{Release, UnknownRelease};
 use self::{entry::Logged, family::Family, store::Store};
 pub(crate) use self::{
+    family::attribute,
     get::Read,
     scan::{Batch, Limits, Scanner},
 };
@@ -98,13 +99,9 @@ impl Region {
     /// Opens the region again, with the present schema of its table.
     pub(crate) fn reopen(&mut self, schema: &pb::TableSchema) -> Result<()> {
         self.families = family::families(schema)?;
-        let attribute = |name: &[u8]| {
-            let found = schema.attributes.iter().find(|pair| pair.first == name);
-            found.map(|pair| &pair.second[..])
-        };
         self.compacts =
-            attribute(b"COMPACTION_ENABLED").is_none_or(|value| value.eq_ignore_ascii_case(b"true"));
-        self.durability = match attribute(b"DURABILITY") {
+            attribute(schema, "COMPACTION_ENABLED").is_none_or(|value| value.eq_ignore_ascii_case(b"true"));
+        self.durability = match attribute(schema, "DURABILITY") {
             Some(b"SKIP_WAL") => Logged::Not,
             Some(b"ASYNC_WAL") => Logged::Async,
             _ => Logged::Synced,

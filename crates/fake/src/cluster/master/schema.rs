@@ -6,7 +6,7 @@ use hbase_protocol as pb;
 use crate::{
     cluster::world::World,
     exception::{Exception, Result},
-    region::{Region, Release, RowOrder},
+    region::{Region, Release, RowOrder, attribute},
 };
 
 const POLICY: &str = "org.apache.hadoop.hbase.regionserver.";
@@ -83,11 +83,7 @@ fn set(attributes: &mut Vec<pb::BytesBytesPair>, name: &str, value: &str) {
 }
 
 fn check_split_policy(schema: &pb::TableSchema) -> Result<()> {
-    let policy = schema
-        .attributes
-        .iter()
-        .find(|attribute| &*attribute.first == b"SPLIT_POLICY");
-    let Some(policy) = policy.map(|policy| String::from_utf8_lossy(&policy.second)) else {
+    let Some(policy) = attribute(schema, "SPLIT_POLICY").map(String::from_utf8_lossy) else {
         return Ok(());
     };
     match policy
