@@ -1,14 +1,13 @@
 //! Runs the binary, and finds the cluster for it.
 
 use std::{
-    env,
     ffi::OsStr,
     fmt::Display,
     future::Future,
     io::Write,
     process::{Child, Command, Stdio},
     sync::{
-        OnceLock,
+        LazyLock,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -19,7 +18,8 @@ use std::{
 use hbase_txn::{Admin, Connection, TableDescriptor, TableName};
 use serde_json::Value;
 
-const STANDALONE: &str = "HBASE_TXN_TEST_STANDALONE";
+use crate::support;
+
 /// The time limit of a run; a longer one hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -131,15 +131,8 @@ impl Answer {
 
 /// The cluster's URI.
 pub(crate) fn uri() -> &'static str {
-    static URI: OnceLock<String> = OnceLock::new();
-    URI.get_or_init(|| {
-        let name = env::var(STANDALONE)
-            .unwrap_or_else(|_| panic!("{STANDALONE} names no local cluster; run make test"));
-        let status = run_alone(&["dev", "status", "--name", &name, "--output", "json"]);
-        assert_eq!(status.code, 0, "cluster {name} does not run; run make test");
-        let status: Value = serde_json::from_str(&status.stdout).unwrap();
-        status["uri"].as_str().unwrap().to_owned()
-    })
+    static URI: LazyLock<String> = LazyLock::new(|| support::standalone().uri);
+    &URI
 }
 
 /// Returns a name that no other test and no other run uses.

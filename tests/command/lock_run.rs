@@ -8,16 +8,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hbase_local::LocalCluster;
 use hbase_txn::FamilyDescriptor;
 use rstest::rstest;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
 use crate::{
-    forwarder::Forwarder,
     harness::{Answer, TestTable, answer, command, run_with_input, uri, with_default_signals},
     locks::{arguments, lock, lock_table, show, told, until},
+    support::{forwarder::Forwarder, standalone},
 };
 
 /// A run of `lock run` in progress.
@@ -445,9 +444,8 @@ fn silent_connection_does_not_end_the_program() {
         .enable_all()
         .build()
         .unwrap();
-    let cluster = std::env::var("HBASE_TXN_TEST_STANDALONE").unwrap();
-    let status = LocalCluster::new(&cluster).unwrap().status().unwrap();
-    let forwarder = runtime.block_on(Forwarder::in_front_of(status.ports["region-server"]));
+    let server = standalone().status.ports["region-server"];
+    let forwarder = runtime.block_on(Forwarder::in_front_of(server));
     let mut run = Running::start_at(
         &format!("hbase+rpc://127.0.0.1:{}", forwarder.port),
         &table,

@@ -1,7 +1,7 @@
 //! The command, run as users and scripts run it: arguments, exit statuses, JSON.
 //!
-//! Most tests need an HBase: `HBASE_TXN_TEST_STANDALONE` names a local cluster, which `make test`
-//! boots. With `HBASE_TXN_TEST_LONG` set the load has ten times as many rows.
+//! Most tests need a cluster: `HBASE_TXN_TEST_STANDALONE` names a local one, or is `fake`. With
+//! `HBASE_TXN_TEST_LONG` set the load has ten times as many rows.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
 
@@ -11,9 +11,6 @@ mod checks;
 mod connecting;
 mod coordination;
 mod evictions;
-#[path = "../support/forwarder.rs"]
-#[allow(dead_code, reason = "other tests need more of it")]
-mod forwarder;
 mod harness;
 mod latches;
 mod load;
@@ -25,4 +22,6 @@ mod provision;
 mod records;
 mod rows;
 mod skew;
+#[path = "../support/mod.rs"]
+mod support;
 mod tables;

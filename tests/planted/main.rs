@@ -1,6 +1,7 @@
-//! Fixed bugs that are planted again, one at a time, and that the simulation must find.
+//! Fixed bugs that are planted again, one at a time, and that tests must find: the simulation finds
+//! all of them, the short forms of the tests under faults some.
 //!
-//! `tests/planted.toml` lists them. `scripts/planted` runs the ignored test on a copy of the sources.
+//! `tests/planted.toml` lists them. `scripts/planted` runs the ignored tests on a copy of the sources.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -9,6 +10,7 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Instant,
 };
 
 use serde_json::Value;
@@ -38,6 +40,8 @@ struct Bug {
     replace: String,
     /// The test of the simulation that must fail.
     scenario: String,
+    /// The test of `tests/chaos` that must fail in its short form.
+    chaos: Option<String>,
 }
 
 impl Bug {
@@ -46,7 +50,8 @@ impl Bug {
         let file = DeTable::parse(&text).unwrap_or_else(|error| panic!("{error}"));
         let bugs = file.get_ref()["bug"].get_ref().as_array().unwrap().iter();
         bugs.map(|bug| {
-            let of = |key: &str| bug.get_ref()[key].get_ref().as_str().unwrap().to_owned();
+            let text = |key: &str| Some(bug.get_ref().get(key)?.get_ref().as_str().unwrap().to_owned());
+            let of = |key: &str| text(key).unwrap_or_else(|| panic!("a bug has no {key}"));
             Self {
                 name: of("name"),
                 what: of("what"),
@@ -54,6 +59,7 @@ impl Bug {
                 find: of("find"),
                 replace: of("replace"),
                 scenario: of("scenario"),
+                chaos: text("chaos"),
             }
         })
         .collect()
@@ -93,15 +99,43 @@ fn planted_bugs_fit_the_sources() {
             bug.name,
             bug.scenario
         );
+        if let Some(test) = &bug.chaos {
+            assert!(is_a_test_under_faults(test), "{}: no {test}", bug.name);
+        }
         assert!(names.insert(bug.name.clone()), "two bugs are called {}", bug.name);
     }
 }
 
-/// Plants the bugs that `PLANTED` names (all if it is empty) in the copy of the sources
-/// `PLANTED_TREE`.
+/// Returns whether a file of `tests/chaos` has the function of this path.
+fn is_a_test_under_faults(path: &str) -> bool {
+    let (module, function) = path.rsplit_once("::").unwrap();
+    let folder = root().join("tests/chaos").join(module.replace("::", "/"));
+    let files = [folder.with_extension("rs"), folder.join("mod.rs")];
+    let found = files.iter().find(|file| file.exists());
+    found.is_some_and(|file| read(file).contains(&format!("fn {function}()")))
+}
+
 #[test]
 #[ignore = "builds the library for each bug: make planted"]
 fn simulation_finds_planted_bugs() {
+    plant(|tree, bug| {
+        Some(build(tree, "simulation").and_then(|binary| simulate(&binary, tree, &bug.scenario)))
+    });
+}
+
+#[test]
+#[ignore = "builds the library for each bug, and needs a cluster: scripts/planted --chaos"]
+fn short_forms_under_faults_find_planted_bugs() {
+    plant(|tree, bug| {
+        let test = bug.chaos.as_ref()?;
+        Some(build(tree, "chaos").and_then(|binary| run_under_faults(&binary, tree, test)))
+    });
+}
+
+/// Plants the bugs that `PLANTED` names (all if it is empty) in the copy of the sources
+/// `PLANTED_TREE`, and prints by what each is found. Leaves out those for which `find` returns
+/// `None`.
+fn plant(find: impl Fn(&Path, &Bug) -> Option<Result<String, String>>) {
     let tree = PathBuf::from(env::var("PLANTED_TREE").expect("run by scripts/planted"));
     let names = env::var("PLANTED").unwrap_or_default();
     let mut wanted: BTreeSet<&str> = names.split_whitespace().collect();
@@ -114,13 +148,11 @@ fn simulation_finds_planted_bugs() {
         let (right, wrong) = bug.texts(&tree);
         let file = tree.join(&bug.file);
         fs::write(&file, wrong).unwrap();
-        let result = build(&tree).and_then(|binary| find(&binary, &tree, &bug.scenario));
+        let result = find(&tree, &bug);
         fs::write(&file, right).unwrap();
-        let text = match &result {
-            Ok(found) => found,
-            Err(why) => why,
-        };
-        println!("| {} | {} | {text} |", bug.name, bug.scenario);
+        let Some(result) = result else { continue };
+        let (Ok(text) | Err(text)) = &result;
+        println!("| {} | {text} |", bug.name);
         if result.is_err() {
             missed.push(bug.name);
         }
@@ -129,33 +161,33 @@ fn simulation_finds_planted_bugs() {
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
-/// Builds the simulation, and returns its binary.
-fn build(tree: &Path) -> Result<PathBuf, String> {
+/// Builds tests, and returns their binary.
+fn build(tree: &Path, tests: &str) -> Result<PathBuf, String> {
     let output = Command::new(env!("CARGO"))
         .current_dir(tree)
         // That of this test is another tree's.
         .env_remove("REPOSITORY")
         .env("CARGO_TARGET_DIR", env::var_os("PLANTED_TARGET").unwrap())
-        .args(["test", "--quiet", "--all-features", "--test", "simulation"])
+        .args(["test", "--quiet", "--all-features", "--test", tests])
         .args(["--no-run", "--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()
         .unwrap();
     if !output.status.success() {
-        return Err("- | it does not build".to_owned());
+        return Err("- | - | it does not build".to_owned());
     }
     let messages = String::from_utf8(output.stdout).unwrap();
     let binary = messages.lines().find_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
-        let is_simulation = message["target"]["name"] == "simulation";
-        Some(message["executable"].as_str().filter(|_| is_simulation)?.into())
+        let is_wanted = message["target"]["name"] == tests;
+        Some(message["executable"].as_str().filter(|_| is_wanted)?.into())
     });
     Ok(binary.unwrap())
 }
 
 /// Runs a scenario on one core until it fails. Returns the seconds of processor time, which do not
 /// depend on other processes, and the first line of its report.
-fn find(binary: &Path, tree: &Path, scenario: &str) -> Result<String, String> {
+fn simulate(binary: &Path, tree: &Path, scenario: &str) -> Result<String, String> {
     let mut command = Command::new("timeout");
     command.args([LIMIT_OF_WAITING, "sh", "-c", LIMITED, LIMIT]);
     if Command::new("taskset").arg("--version").output().is_ok() {
@@ -171,10 +203,29 @@ fn find(binary: &Path, tree: &Path, scenario: &str) -> Result<String, String> {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     let seconds = seconds(&text).unwrap_or(f64::INFINITY);
-    match (output.status.code(), report(&text)) {
-        (Some(OVER | TIMED_OUT), _) => Err(format!("- | not found in {LIMIT} s")),
-        (_, Some(report)) => Ok(format!("{seconds:.1} | {report}")),
-        (status, None) => Err(format!("- | no report, status {status:?}")),
+    match (output.status.code(), report(&text, " fails: panicked at ")) {
+        (Some(OVER | TIMED_OUT), _) => Err(format!("{scenario} | - | not found in {LIMIT} s")),
+        (_, Some(report)) => Ok(format!("{scenario} | {seconds:.1} | {report}")),
+        (status, None) => Err(format!("{scenario} | - | no report, status {status:?}")),
+    }
+}
+
+/// Runs the short form of a test under faults. Returns its seconds, and the first line of its report.
+fn run_under_faults(binary: &Path, tree: &Path, test: &str) -> Result<String, String> {
+    let began = Instant::now();
+    let output = Command::new("timeout")
+        .arg(LIMIT_OF_WAITING)
+        .arg(binary)
+        .args([test, "--exact", "--nocapture"])
+        .current_dir(tree.join("crates/cli"))
+        .output()
+        .unwrap();
+    let seconds = began.elapsed().as_secs();
+    let text = String::from_utf8_lossy(&output.stderr);
+    match (output.status.code(), report(&text, " panicked at ")) {
+        (Some(0), _) => Err(format!("{test} | {seconds} | not found")),
+        (_, Some(report)) => Ok(format!("{test} | {seconds} | {report}")),
+        (status, None) => Err(format!("{test} | {seconds} | no report, status {status:?}")),
     }
 }
 
@@ -188,9 +239,9 @@ fn seconds(text: &str) -> Option<f64> {
     seconds.sum()
 }
 
-/// Returns the place and the first line of a scenario's failure.
-fn report(text: &str) -> Option<String> {
-    let (_, failure) = text.split_once(" fails: panicked at ")?;
+/// Returns the place and the first line of a failure that follows these words.
+fn report(text: &str, words: &str) -> Option<String> {
+    let (_, failure) = text.split_once(words)?;
     let lines: Vec<&str> = failure.lines().take(2).map(str::trim).collect();
     Some(lines.join(" ").chars().take(200).collect())
 }
