@@ -1,16 +1,17 @@
 # The front door. `make demo` and `make test` are all that most people need.
-.PHONY: help demo check test test-fake simulate conformance test-docker planted chaos bench fuzz deny oldest-rust package
+.PHONY: help demo check test test-fake simulate conformance test-docker planted planted-chaos chaos bench fuzz deny oldest-rust package
 
 help:
 	@echo "make demo    the classic example on a real HBase, which it sets up"
 	@echo "make check   what needs no server: lints, unit and property tests, documentation"
 	@echo "make test    everything, on clusters that it starts and ends"
 	@echo "make test SUITE=locks  tests of one theme, or of several, on a cluster that stays up"
-	@echo "make test-fake  the suite on a fake cluster: a minute, and no server"
+	@echo "make test-fake  the suite and the command on a fake cluster: minutes, and no server"
 	@echo "make simulate  the library under faults that are drawn from seeds, in virtual time (SIM_SEEDS of each scenario, SIM_SEED repeats one, SCENARIO=part of a name)"
 	@echo "make conformance  the fake cluster against four releases of HBase, by random operations (CONFORMANCE_OPERATIONS, CONFORMANCE_SEED)"
 	@echo "make test-docker  the smoke suite in a container of coprocessor/Dockerfile; on Debian as root it installs what it needs"
 	@echo "make planted  fixed bugs planted again, one at a time, which the simulation must find (BUGS=\"NAME…\" for some)"
+	@echo "make planted-chaos  the same for short forms of the tests under faults, on a cluster that it starts and ends"
 	@echo "make chaos   the tests under faults, and others of great counts, in full (CHAOS_SEED, CHAOS_ROUNDS, CHAOS_COMMITS, CHAOS_CYCLES)"
 	@echo "make bench   what records, group commit, a hot partition and locks cost, on a cluster that it starts and ends (20 minutes behind the build)"
 	@echo "make fuzz    every decoder under a fuzzer (FUZZ_SECONDS=60 each; needs nightly Rust and cargo-fuzz)"
@@ -42,6 +43,9 @@ test-docker:
 
 planted:
 	@scripts/planted $(BUGS)
+
+planted-chaos:
+	@scripts/planted --chaos $(BUGS)
 
 chaos:
 	@scripts/test chaos
