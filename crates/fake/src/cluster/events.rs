@@ -20,13 +20,21 @@ use crate::{
 const ENDPOINT: &str = "|org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint|536870911|";
 
 impl World {
-    /// Creates a table whose regions are open, with the endpoint for changes of several rows.
-    pub(crate) fn create_table(&mut self, name: &str, families: &[&str], split_keys: &[Bytes]) -> Result<()> {
+    /// Creates a table whose regions are open, with these attributes and the endpoint for changes of
+    /// several rows.
+    pub(crate) fn create_table(
+        &mut self,
+        name: &str,
+        families: &[&str],
+        attributes: &[(&str, &str)],
+        split_keys: &[Bytes],
+    ) -> Result<()> {
         let name = TableName::parse(name);
         if self.tables.contains_key(&name) {
             return Err(Exception::new("TableExistsException", name.to_string()));
         }
-        let schema = schema(&name, families, &[("coprocessor$1", ENDPOINT)]);
+        let attributes = [attributes, &[("coprocessor$1", ENDPOINT)]].concat();
+        let schema = schema(&name, families, &attributes);
         self.add_open_table(&name, &schema, split_keys)
     }
 

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "client")]
 mod client;
+mod run;
 mod server;
 mod tables;
 

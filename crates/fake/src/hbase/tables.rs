@@ -11,6 +11,8 @@ use crate::{cluster::World, exception::Result};
 /// How long the cluster may take to settle.
 const SETTLING: Duration = Duration::from_secs(600);
 
+const PREFIX_POLICY: &str = "org.apache.hadoop.hbase.regionserver.KeyPrefixRegionSplitPolicy";
+
 /// The methods that name a table panic if it does not exist, and those that name a row panic if its
 /// region is not open.
 impl FakeHBase {
@@ -22,13 +24,49 @@ impl FakeHBase {
     /// Panics if the table exists.
     #[track_caller]
     pub fn create_table(&self, table: &str, families: &[&str], split_keys: &[&str]) {
+        self.create_table_with(table, families, &[], split_keys);
+    }
+
+    /// Creates a table for transactions, with partitions that are the first so many bytes of a row
+    /// key. Add the family `_txn` for transactions with a record, and `_lock` for locks in
+    /// partitions.
+    ///
+    /// It is a table of [`create_table`](Self::create_table) with HBase's split restriction
+    /// `KeyPrefix`, and the split policy for servers without it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the table exists.
+    #[track_caller]
+    pub fn create_partitioned_table(&self, table: &str, families: &[&str], prefix_length: usize) {
+        let length = prefix_length.to_string();
+        let attributes = [
+            ("hbase.regionserver.region.split_restriction.type", "KeyPrefix"),
+            (
+                "hbase.regionserver.region.split_restriction.prefix_length",
+                &length,
+            ),
+            ("SPLIT_POLICY", PREFIX_POLICY),
+            ("KeyPrefixRegionSplitPolicy.prefix_length", &length),
+        ];
+        self.create_table_with(table, families, &attributes, &[]);
+    }
+
+    #[track_caller]
+    fn create_table_with(
+        &self,
+        table: &str,
+        families: &[&str],
+        attributes: &[(&str, &str)],
+        split_keys: &[&str],
+    ) {
         let split_keys: Vec<_> = split_keys
             .iter()
             .map(|key| Bytes::copy_from_slice(key.as_bytes()))
             .collect();
         let created = self
             .network
-            .with_world(|world, _| world.create_table(table, families, &split_keys));
+            .with_world(|world, _| world.create_table(table, families, attributes, &split_keys));
         created.unwrap_or_else(|error| panic!("can't create table {table}: {error}"));
     }
 
