@@ -40,48 +40,65 @@ const SLOT: &str = "leader";
 /// Run a task on one process at a time. It is cancelled when the leadership is lost, and started
 /// again after the next election that this process wins:
 ///
-/// ```no_run
-/// # async fn example(locks: hbase_txn::lock::LockManager) -> hbase_txn::Result<()> {
-/// # async fn schedule_jobs(_term: u64) {}
+/// ```
 /// use std::time::Duration;
 /// use hbase_txn::{Level, coordination::Election};
 ///
+/// # use hbase_txn::lock::LockManagerOptions;
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_table("dlm_locks", &["D"], &[]);
+/// # let options = LockManagerOptions::new("billing").farm("fra");
+/// # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
+/// # async fn schedule_jobs(term: u64) { assert!(term > 0) }
 /// let election = Election::new(&locks, Level::Dc, "scheduler")?;
 /// election
 ///     .campaign()
 ///     .ttl(Duration::from_secs(10))
 ///     .lead_while(async |leadership| schedule_jobs(leadership.term()).await)
 ///     .await?;
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 ///
 /// Lead once, and stop when the leadership is lost:
 ///
-/// ```no_run
-/// # async fn example(election: hbase_txn::coordination::Election) -> hbase_txn::Result<()> {
+/// ```
+/// # use hbase_txn::lock::LockManagerOptions;
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_table("dlm_locks", &["D"], &[]);
+/// # let options = LockManagerOptions::new("billing").farm("fra");
+/// # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
+/// # let election = hbase_txn::coordination::Election::new(&locks, hbase_txn::Level::Dc, "scheduler")?;
 /// let leadership = election.campaign().lead().await?;
 /// tokio::select! {
 ///     loss = leadership.lost() => eprintln!("stop: {loss}"),
 ///     () = async { /* the leader's work, with leadership.term() */ } => {}
 /// }
-/// leadership.resign().await?;
-/// # Ok(()) }
+/// assert!(leadership.is_leader());
+/// assert!(leadership.resign().await?.is_released());
+/// # Ok(()) });
 /// ```
 ///
 /// Follow the leader:
 ///
-/// ```no_run
-/// # async fn example(election: hbase_txn::coordination::Election) -> hbase_txn::Result<()> {
+/// ```
 /// use futures::TryStreamExt;
 ///
+/// # use hbase_txn::lock::LockManagerOptions;
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_table("dlm_locks", &["D"], &[]);
+/// # let options = LockManagerOptions::new("billing").farm("fra");
+/// # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
+/// # let election = hbase_txn::coordination::Election::new(&locks, hbase_txn::Level::Dc, "scheduler")?;
+/// # let leadership = election.campaign().lead().await?;
 /// let mut changes = election.changes();
 /// while let Some(leader) = changes.try_next().await? {
 ///     match leader {
 ///         Some(leader) => println!("{} leads", leader.holder),
 ///         None => println!("no leader"),
 ///     }
+///     # break;
 /// }
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Clone)]
 pub struct Election {

@@ -4,17 +4,21 @@
 //! - A [`ReadWriteLock`] admits many readers or one writer.
 //! - An [`Election`] chooses one leader, with a term that rises.
 //!
-//! ```no_run
-//! # async fn example(locks: hbase_txn::lock::LockManager) -> hbase_txn::Result<()> {
-//! # async fn schedule_jobs(_term: u64) {}
+//! ```
 //! use std::time::Duration;
 //! use hbase_txn::{Level, coordination::{Election, Semaphore}};
 //!
+//! # use hbase_txn::lock::LockManagerOptions;
+//! # hbase_fake::FakeHBase::run(async |hbase| {
+//! # hbase.create_table("dlm_locks", &["D"], &[]);
+//! # let options = LockManagerOptions::new("billing").farm("fra");
+//! # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
+//! # async fn schedule_jobs(term: u64) { assert!(term > 0) }
 //! // At most four exports at a time.
 //! let exports = Semaphore::create(&locks, Level::Dc, "exports", 4).await?;
 //! let permit = exports.permit().wait(Duration::from_secs(60)).auto_renew().acquire().await?;
 //! // … export …
-//! permit.release().await?;
+//! assert!(permit.release().await?.is_released());
 //!
 //! // One scheduler among all processes.
 //! let election = Election::new(&locks, Level::Dc, "scheduler")?;
@@ -22,7 +26,7 @@
 //!     .campaign()
 //!     .lead_while(async |leadership| schedule_jobs(leadership.term()).await)
 //!     .await?;
-//! # Ok(()) }
+//! # Ok(()) });
 //! ```
 //!
 //! All three are rows of a lock table, next to its locks, and are opened with a

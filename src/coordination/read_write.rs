@@ -34,19 +34,23 @@ const FEWEST_SLOTS: usize = 16;
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(locks: hbase_txn::lock::LockManager) -> hbase_txn::Result<()> {
+/// ```
 /// use std::time::Duration;
 /// use hbase_txn::{Level, coordination::ReadWriteLock};
 ///
+/// # use hbase_txn::lock::LockManagerOptions;
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_table("dlm_locks", &["D"], &[]);
+/// # let options = LockManagerOptions::new("billing").farm("fra");
+/// # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
 /// let schema = ReadWriteLock::new(&locks, Level::Dc, "schema")?;
 /// let reading = schema.read().wait(Duration::from_secs(5)).auto_renew().acquire().await?;
-/// // … read; no process writes meanwhile …
-/// reading.release().await?;
+/// assert!(schema.write().try_acquire().await?.is_none());
+/// assert!(reading.release().await?.is_released());
 /// let writing = schema.write().wait(Duration::from_secs(60)).auto_renew().acquire().await?;
-/// // … what only one may do, with writing.fencing() …
-/// writing.release().await?;
-/// # Ok(()) }
+/// assert!(schema.read().try_acquire().await?.is_none());
+/// assert!(writing.release().await?.is_released());
+/// # Ok(()) });
 /// ```
 #[derive(Clone)]
 pub struct ReadWriteLock {

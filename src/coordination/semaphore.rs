@@ -42,11 +42,15 @@ const LOOKS: Duration = Duration::from_millis(100);
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(locks: hbase_txn::lock::LockManager) -> hbase_txn::Result<()> {
+/// ```
 /// use std::time::Duration;
 /// use hbase_txn::{Level, coordination::Semaphore};
 ///
+/// # use hbase_txn::lock::LockManagerOptions;
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_table("dlm_locks", &["D"], &[]);
+/// # let options = LockManagerOptions::new("billing").farm("fra");
+/// # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
 /// let exports = Semaphore::create(&locks, Level::Dc, "exports", 4).await?;
 /// let permit = exports
 ///     .permit()
@@ -56,8 +60,9 @@ const LOOKS: Duration = Duration::from_millis(100);
 ///     .acquire()
 ///     .await?;
 /// // … what at most four may do at a time …
-/// permit.release().await?;
-/// # Ok(()) }
+/// assert_eq!(exports.show().await?.available, 3);
+/// assert!(permit.release().await?.is_released());
+/// # Ok(()) });
 /// ```
 #[derive(Clone)]
 pub struct Semaphore {

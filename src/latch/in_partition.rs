@@ -26,11 +26,13 @@ const SEPARATOR: char = '#';
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(orders: hbase_txn::PartitionedTable) -> hbase_txn::Result<()> {
+/// ```
 /// use std::time::Duration;
 /// use hbase_txn::{Outcome, Put, latch::PartitionLatches};
 ///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f", "_lock"], 3);
+/// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
 /// let latches = PartitionLatches::open(&orders).await?;
 /// let parts = latches.latch("xxx", "parts")?;
 /// parts.init(3, Duration::from_secs(3_600)).await?;
@@ -41,11 +43,12 @@ const SEPARATOR: char = '#';
 ///     .arrive(&parts, "worker-1")
 ///     .commit()
 ///     .await;
+/// # assert!(outcome.is_committed());
 /// match outcome {
 ///     Outcome::Rejected(rejection) => println!("the latch is over: {rejection}"),
 ///     other => println!("{other}"),
 /// }
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Clone)]
 pub struct PartitionLatches {

@@ -28,24 +28,23 @@ use crate::{
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+/// ```
 /// use std::time::Duration;
+/// use hbase_txn::{Level, latch::LatchManagerOptions};
 ///
-/// use hbase_txn::{Level, latch::{LatchManagerOptions, WaitOutcome}};
-///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_table("D_LTCH_jobs", &["C", "S"], &[]);
+/// # let connection = hbase.connect().await?;
 /// let latches = LatchManagerOptions::new("billing", "fra")
 ///     .open(&connection, "D_LTCH_jobs")
 ///     .await?;
 /// let parts = latches.latch(Level::Dc, "invoices-2026-11")?;
 /// parts.init(3, Duration::from_secs(3_600)).await?;
-/// // Each worker, when its part is done; once, however often it is tried:
+/// // A worker that repeats its call is counted once.
 /// parts.arrive("worker-1").await?;
-/// // Every process that needs all parts:
-/// if parts.wait(Duration::from_secs(600)).await? == WaitOutcome::Reached {
-///     // … all are done …
-/// }
-/// # Ok(()) }
+/// parts.arrive("worker-1").await?;
+/// assert_eq!(parts.show().await?.count, Some(2));
+/// # Ok(()) });
 /// ```
 #[derive(Clone)]
 pub struct LatchManager {

@@ -4,11 +4,13 @@
 //! by any number of processes. A [`Barrier`] lets a fixed number of parties wait for each other, in
 //! repeated generations.
 //!
-//! ```no_run
-//! # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+//! ```
 //! use std::time::Duration;
 //! use hbase_txn::{Level, latch::{LatchManagerOptions, WaitOutcome}};
 //!
+//! # hbase_fake::FakeHBase::run(async |hbase| {
+//! # hbase.create_table("D_LTCH_jobs", &["C", "S"], &[]);
+//! # let connection = hbase.connect().await?;
 //! let latches = LatchManagerOptions::new("billing", "fra")
 //!     .open(&connection, "D_LTCH_jobs")
 //!     .await?;
@@ -17,13 +19,17 @@
 //!
 //! // Each worker, when its part is done; it counts once, however often it is repeated:
 //! parts.arrive("worker-1").await?;
+//! # parts.arrive("worker-2").await?;
+//! # parts.arrive("worker-3").await?;
 //!
 //! // Every process that needs all parts:
+//! # let outcome = parts.wait(Duration::from_secs(600)).await?;
+//! # assert_eq!(outcome, WaitOutcome::Reached);
 //! match parts.wait(Duration::from_secs(600)).await? {
 //!     WaitOutcome::Reached => println!("all parts are done"),
 //!     other => println!("not all parts are done: {other:?}"),
 //! }
-//! # Ok(()) }
+//! # Ok(()) });
 //! ```
 //!
 //! | to | use |

@@ -41,11 +41,13 @@ const SEPARATOR: char = '#';
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(orders: hbase_txn::PartitionedTable) -> hbase_txn::Result<()> {
+/// ```
 /// use std::time::Duration;
 /// use hbase_txn::{Outcome, Put, lock::PartitionLocks};
 ///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f", "_lock"], 3);
+/// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
 /// let locks = PartitionLocks::open(&orders).await?;
 /// let guard = locks
 ///     .lock("xxx", "writer")?
@@ -60,11 +62,12 @@ const SEPARATOR: char = '#';
 ///     .put(Put::new("xxxabc").cell("f", "state", "done"))
 ///     .commit()
 ///     .await;
+/// # assert!(outcome.is_committed());
 /// match outcome {
 ///     Outcome::Rejected(rejection) => println!("another process is the writer now: {rejection}"),
 ///     other => println!("{other}"),
 /// }
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Clone)]
 pub struct PartitionLocks {

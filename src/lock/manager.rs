@@ -30,19 +30,22 @@ use crate::{
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+/// ```
 /// use hbase_txn::{Level, lock::LockManagerOptions};
 ///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_table("dlm_locks", &["D"], &[]);
+/// # let connection = hbase.connect().await?;
 /// let locks = LockManagerOptions::new("billing")
 ///     .farm("fra")
 ///     .open(&connection, "dlm_locks")
 ///     .await?;
 /// if let Some(guard) = locks.lock(Level::Dc, "invoice-7")?.try_acquire().await? {
-///     // … what only one may do …
-///     guard.release().await?;
+///     assert!(locks.lock(Level::Dc, "invoice-7")?.try_acquire().await?.is_none());
+///     assert!(guard.release().await?.is_released());
 /// }
-/// # Ok(()) }
+/// # assert!(locks.lock(Level::Dc, "invoice-7")?.try_acquire().await?.is_some());
+/// # Ok(()) });
 /// ```
 #[derive(Clone)]
 pub struct LockManager {

@@ -5,11 +5,13 @@
 //! a lease, which the guard renews, so a holder that crashes delays the others by one lease at
 //! most.
 //!
-//! ```no_run
-//! # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+//! ```
 //! use std::time::Duration;
 //! use hbase_txn::{Level, lock::LockManagerOptions};
 //!
+//! # hbase_fake::FakeHBase::run(async |hbase| {
+//! # hbase.create_table("dlm_locks", &["D"], &[]);
+//! # let connection = hbase.connect().await?;
 //! let locks = LockManagerOptions::new("billing")
 //!     .farm("fra")
 //!     .open(&connection, "dlm_locks")
@@ -25,8 +27,9 @@
 //!     loss = guard.lost() => eprintln!("stop: {loss}"),
 //!     () = async { /* the export, with guard.fencing() */ } => {}
 //! }
-//! guard.release().await?;
-//! # Ok(()) }
+//! assert!(guard.is_held());
+//! assert!(guard.release().await?.is_released());
+//! # Ok(()) });
 //! ```
 //!
 //! | to | use |

@@ -34,10 +34,13 @@ use crate::{
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(orders: hbase_txn::PartitionedTable, locks: hbase_txn::lock::PartitionLocks) -> hbase_txn::Result<()> {
+/// ```
 /// use hbase_txn::{Outcome, Put};
 ///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f", "_lock"], 3);
+/// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
+/// # let locks = hbase_txn::lock::PartitionLocks::open(&orders).await?;
 /// let mut transaction = orders
 ///     .transaction("xxx")
 ///     .put(Put::new("xxxabc").cell("f", "state", "started"));
@@ -45,11 +48,13 @@ use crate::{
 /// match transaction.commit().await {
 ///     Outcome::Committed(_) => {
 ///         let guard = pending.claim().await?;
-///         println!("started, as number {}", guard.fencing());
+///         println!("started, with the fencing number {}", guard.fencing());
+///         # assert!(guard.is_held());
 ///     }
+///     # other => panic!("{other}"),
 ///     other => println!("{other}"),
 /// }
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[must_use = "a lock that is not claimed is released at once"]
 pub struct PendingLock {

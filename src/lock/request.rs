@@ -32,11 +32,15 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(locks: hbase_txn::lock::LockManager) -> hbase_txn::Result<()> {
+/// ```
 /// use std::time::Duration;
 /// use hbase_txn::Level;
 ///
+/// # use hbase_txn::lock::LockManagerOptions;
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_table("dlm_locks", &["D"], &[]);
+/// # let options = LockManagerOptions::new("billing").farm("fra");
+/// # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
 /// let guard = locks
 ///     .lock(Level::Dc, "order-4711")?
 ///     .ttl(Duration::from_secs(10))
@@ -44,12 +48,11 @@ use crate::error::{Error, ErrorKind, Result};
 ///     .auto_renew()
 ///     .acquire()
 ///     .await?;
-/// tokio::select! {
-///     loss = guard.lost() => eprintln!("stop: {loss}"),
-///     () = async { /* what only one may do, with guard.fencing() */ } => {}
-/// }
-/// guard.release().await?;
-/// # Ok(()) }
+/// // The lock outlives its lease, because it is renewed in the background.
+/// tokio::time::sleep(Duration::from_secs(60)).await;
+/// assert!(guard.is_held());
+/// assert!(guard.release().await?.is_released());
+/// # Ok(()) });
 /// ```
 #[derive(Clone)]
 #[must_use = "a request does nothing until acquire is called"]

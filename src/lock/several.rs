@@ -23,15 +23,22 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(locks: hbase_txn::lock::LockManager) -> hbase_txn::Result<()> {
+/// ```
 /// use hbase_txn::{Level, lock::LockSet};
 ///
+/// # use hbase_txn::lock::LockManagerOptions;
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_table("dlm_locks", &["D"], &[]);
+/// # let options = LockManagerOptions::new("billing").farm("fra");
+/// # let locks = options.open(&hbase.connect().await?, "dlm_locks").await?;
 /// let requests = ["account-1", "account-2"].map(|id| locks.lock(Level::Dc, id));
 /// let both = LockSet::acquire(requests.into_iter().collect::<Result<Vec<_>, _>>()?).await?;
+/// assert!(both.is_held());
 /// // … what needs both …
-/// both.release().await?;
-/// # Ok(()) }
+/// for (name, outcome) in both.release().await? {
+///     assert!(outcome.is_released(), "{name} was lost");
+/// }
+/// # Ok(()) });
 /// ```
 #[must_use = "locks that are not bound to a name are released at once"]
 pub struct LockSet {

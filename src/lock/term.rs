@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_that_is_told_needs_no_runtime() {
+    fn loss_is_reported_without_a_runtime() {
         let term = term_of(system_clock().now(), Duration::from_secs(60));
         let loss = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| futures::executor::block_on(term.lost()));

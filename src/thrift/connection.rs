@@ -58,22 +58,18 @@ pub(super) type Client = HbaseSyncClient<Answers, TBinaryOutputProtocol<Socket>>
 ///
 /// TLS, SASL and Thrift over HTTP are not supported: use a trusted network to the gateway.
 ///
-/// # Example
+/// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> hbase_txn::Result<()> {
-/// use hbase_txn::thrift::ThriftConnection;
-///
-/// let gateway = ThriftConnection::connect("gateway.example:9090").await?;
-/// # Ok(()) }
-/// ```
+/// The [module](super) opens a connection and acquires a lock.
 ///
 /// There are no transactions over a gateway. This compiles with a connection to HBase itself:
 ///
-/// ```no_run
-/// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+/// ```
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f"], 3);
+/// # let connection = hbase.connect().await?;
 /// let orders = hbase_txn::PartitionedTable::open(&connection, "orders").await?;
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 ///
 /// A [`ThriftConnection`] in its place does not compile:

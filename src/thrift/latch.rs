@@ -28,16 +28,17 @@ use crate::{
 /// Participants cannot arrive through a gateway, and transactions cannot count its latches. This
 /// compiles with a [`Latch`](crate::latch::Latch):
 ///
-/// ```no_run
-/// # async fn example(latch: hbase_txn::latch::Latch) {
-/// latch.arrive("worker-1").await;
-/// # }
 /// ```
-///
-/// ```no_run
-/// # fn example(transaction: hbase_txn::Transaction, latch: hbase_txn::latch::Latch) {
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f", "_lock"], 3);
+/// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
+/// # let latch = hbase_txn::latch::PartitionLatches::open(&orders).await?.latch("xxx", "parts")?;
+/// # latch.init(3, std::time::Duration::from_secs(60)).await?;
+/// # let transaction = orders.transaction("xxx");
+/// latch.arrive("worker-1").await?;
 /// let counting = transaction.count_down(&latch, 1);
-/// # }
+/// # assert!(counting.commit().await.is_committed());
+/// # Ok(()) });
 /// ```
 ///
 /// A [`ThriftLatch`] in its place does not compile:

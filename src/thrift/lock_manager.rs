@@ -32,31 +32,23 @@ const NO_TABLE: &str = "check its name; a gateway cannot create it, LockManagerO
 /// Cheap to clone; clones share everything. Create one per process, client and table: the tasks of
 /// a process queue up for a lock only among the clones of one manager.
 ///
-/// # Example
+/// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> hbase_txn::Result<()> {
-/// use hbase_txn::{Level, thrift::{ThriftConnection, ThriftLockManagerOptions}};
-///
-/// let gateway = ThriftConnection::connect("gateway.example:9090").await?;
-/// let locks = ThriftLockManagerOptions::new("billing")
-///     .farm("fra")
-///     .open(&gateway, "dlm_locks")
-///     .await?;
-/// if let Some(guard) = locks.lock(Level::Dc, "invoice-7")?.try_acquire().await? {
-///     // … what only one may do …
-///     guard.release().await?;
-/// }
-/// # Ok(()) }
-/// ```
+/// The [module](super) opens a lock table and acquires a lock.
 ///
 /// A transaction cannot be fenced by a lock that is held through a gateway. This compiles with a
 /// [`LockGuard`](crate::lock::LockGuard):
 ///
-/// ```no_run
-/// # fn example(transaction: hbase_txn::Transaction, guard: hbase_txn::lock::LockGuard) {
+/// ```
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f", "_lock"], 3);
+/// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
+/// # let locks = hbase_txn::lock::PartitionLocks::open(&orders).await?;
+/// # let guard = locks.lock("xxx", "writer")?.acquire().await?;
+/// # let transaction = orders.transaction("xxx").put(hbase_txn::Put::new("xxx").cell("f", "q", "v"));
 /// let fenced = transaction.fenced_by(&guard);
-/// # }
+/// # assert!(fenced.commit().await.is_committed());
+/// # Ok(()) });
 /// ```
 ///
 /// A [`ThriftLockGuard`](super::ThriftLockGuard) in its place does not compile:

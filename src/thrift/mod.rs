@@ -21,7 +21,7 @@
 //!     .acquire()
 //!     .await?;
 //! // … the work …
-//! guard.release().await?;
+//! assert!(guard.release().await?.is_released());
 //! # Ok(()) }
 //! ```
 //!

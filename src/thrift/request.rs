@@ -29,26 +29,8 @@ use crate::{
 const MIN_PAUSE: Duration = Duration::from_millis(5);
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 
-/// A request for a lock through a gateway.
-///
-/// # Example
-///
-/// ```no_run
-/// # async fn example(locks: hbase_txn::thrift::ThriftLockManager) -> hbase_txn::Result<()> {
-/// use std::time::Duration;
-/// use hbase_txn::Level;
-///
-/// let guard = locks
-///     .lock(Level::Dc, "order-4711")?
-///     .ttl(Duration::from_secs(10))
-///     .wait(Duration::from_secs(5))
-///     .auto_renew()
-///     .acquire()
-///     .await?;
-/// // … what only one may do, with guard.fencing() …
-/// guard.release().await?;
-/// # Ok(()) }
-/// ```
+/// A request for a lock through a gateway, from
+/// [`ThriftLockManager::lock`](super::ThriftLockManager::lock). The [module](super) has an example.
 #[derive(Clone)]
 #[must_use = "a request does nothing until acquire is called"]
 pub struct ThriftLockRequest {

@@ -25,17 +25,20 @@ use crate::error::Result;
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(orders: hbase_txn::PartitionedTable) -> hbase_txn::Result<()> {
+/// ```
 /// use hbase_txn::{Delete, Put};
 ///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f"], 3);
+/// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
 /// let mut batch = orders.batch().delete(Delete::new("ccc1"));
 /// batch.extend(["aaa1", "bbb1", "aaa2"].map(|row| Put::new(row).cell("f", "q", "v")));
 /// println!("{}", batch.explain().await?);
 /// for group in batch.commit().await {
 ///     println!("{}: {}", group.partition, group.outcome);
+///     # assert!(group.outcome.is_committed());
 /// }
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {

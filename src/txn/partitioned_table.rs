@@ -35,10 +35,12 @@ use crate::{
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+/// ```
 /// use hbase_txn::{Delete, PartitionedTable, Put};
 ///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f"], 3);
+/// # let connection = hbase.connect().await?;
 /// let orders = PartitionedTable::open(&connection, "orders").await?;
 /// let outcome = orders
 ///     .transaction("xxx")
@@ -47,8 +49,8 @@ use crate::{
 ///     .delete(Delete::new("xxxzzz"))
 ///     .commit()
 ///     .await;
-/// println!("{outcome}");
-/// # Ok(()) }
+/// assert!(outcome.is_committed());
+/// # Ok(()) });
 /// ```
 #[derive(Clone)]
 pub struct PartitionedTable {
@@ -227,10 +229,13 @@ impl PartitionedTable {
     ///
     /// # Example
     ///
-    /// ```no_run
-    /// # async fn example(accounts: hbase_txn::PartitionedTable) -> hbase_txn::Result<()> {
-    /// use hbase_txn::{Error, Put, Updated};
+    /// ```
+    /// use hbase_txn::{Error, Put};
     ///
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_partitioned_table("accounts", &["f", "_txn"], 3);
+    /// # let accounts = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "accounts").await?;
+    /// # accounts.table().put(Put::new("xxxacct").cell("f", "balance", 1000i64)).await?;
     /// let updated = accounts
     ///     .update("xxx", |view| {
     ///         let cents = view.get::<i64>("xxxacct", "f", "balance")?.unwrap_or(0);
@@ -242,11 +247,12 @@ impl PartitionedTable {
     ///         Ok::<_, Error>(Some(left))
     ///     })
     ///     .await?;
+    /// # assert_eq!(accounts.snapshot("xxx").await?.get("xxxacct", "f", "balance")?, Some(750i64));
     /// match updated.into_value().flatten() {
     ///     Some(left) => println!("paid; {left} left"),
     ///     None => println!("not enough"),
     /// }
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub async fn update<T, E>(
         &self,
@@ -307,10 +313,16 @@ impl PartitionedTable {
     ///
     /// # Example
     ///
-    /// ```no_run
-    /// # async fn example(orders: hbase_txn::PartitionedTable, prices: hbase_txn::Table) -> hbase_txn::Result<()> {
+    /// ```
     /// use hbase_txn::{Error, Get, Put, UpdateOptions};
     ///
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+    /// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
+    /// # hbase.create_table("prices", &["f"], &[]);
+    /// # let prices = hbase.connect().await?.table("prices")?;
+    /// # prices.put(Put::new("lamp").cell("f", "cents", 1250i64)).await?;
+    /// # orders.table().put(Put::new("xxxabc").cell("f", "item", "lamp")).await?;
     /// orders
     ///     .update_async("xxx", UpdateOptions::new(), |view| {
     ///         let prices = prices.clone();
@@ -323,7 +335,8 @@ impl PartitionedTable {
     ///         })
     ///     })
     ///     .await?;
-    /// # Ok(()) }
+    /// # assert_eq!(orders.snapshot("xxx").await?.get("xxxabc", "f", "cents")?, Some(1250i64));
+    /// # Ok(()) });
     /// ```
     pub async fn update_async<T, E>(
         &self,

@@ -26,15 +26,18 @@ use crate::{
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(orders: hbase_txn::PartitionedTable) -> hbase_txn::Result<()> {
+/// ```
+/// # use hbase_txn::Put;
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f"], 3);
+/// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
+/// # orders.table().put(Put::new("xxxsum").cell("f", "total", 1250i64)).await?;
 /// let customer = orders.snapshot("xxx").await?;
-/// let total = customer.get::<i64>("xxxsum", "f", "total")?;
+/// assert_eq!(customer.get::<i64>("xxxsum", "f", "total")?, Some(1250));
 /// for row in &customer {
 ///     println!("{} has {} cells", hbase_txn::BytesBinary(row.key()), row.cells().len());
 /// }
-/// # let _ = total;
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -47,14 +50,20 @@ pub struct Snapshot {
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(orders: hbase_txn::PartitionedTable) -> hbase_txn::Result<()> {
+/// ```
 /// use hbase_txn::SnapshotOptions;
 ///
+/// # use hbase_txn::Put;
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f"], 3);
+/// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
+/// # for row in ["xxx2024-01-31", "xxx2024-02-01"] {
+/// #     orders.table().put(Put::new(row).cell("f", "total", 1250i64)).await?;
+/// # }
 /// let january = SnapshotOptions::new().start_row("xxx2024-01").stop_row("xxx2024-02").max_rows(1_000);
 /// let orders = orders.snapshot_with("xxx", january).await?;
-/// # let _ = orders;
-/// # Ok(()) }
+/// assert_eq!(orders.len(), 1);
+/// # Ok(()) });
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "options do nothing until a snapshot is read with them"]

@@ -31,10 +31,12 @@ use crate::error::Result;
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(orders: hbase_txn::PartitionedTable) -> hbase_txn::Result<()> {
+/// ```
 /// use hbase_txn::{Condition, Increment, Outcome, Put};
 ///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+/// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
 /// let outcome = orders
 ///     .transaction("xxx")
 ///     .condition(Condition::absent("xxxabc", "f", "state").label("order is new"))
@@ -43,6 +45,7 @@ use crate::error::Result;
 ///     .id("request-4711")
 ///     .commit()
 ///     .await;
+/// # assert!(outcome.is_committed());
 /// match outcome {
 ///     Outcome::Committed(done) if done.replayed => println!("it was placed before"),
 ///     Outcome::Committed(_) => println!("placed"),
@@ -50,7 +53,7 @@ use crate::error::Result;
 ///     Outcome::Unknown(unsettled) => println!("{:?}", unsettled.settle().await?),
 ///     other => println!("{other}"),
 /// }
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[must_use = "a transaction does nothing until it is committed"]
 pub struct Transaction {

@@ -16,15 +16,19 @@
 //!
 //! # Example
 //!
-//! ```no_run
+//! ```
 //! use hbase_client::{Connection, Get, Put};
 //!
-//! # async fn example() -> hbase_client::Result<()> {
-//! let connection = Connection::connect("hbase+zk://127.0.0.1:2181/hbase").await?;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let hbase = hbase_fake::FakeHBase::builder().listen().await?;
+//! # hbase.create_table("orders", &["f"], &[]);
+//! # let uri = hbase.uri();
+//! let connection = Connection::connect(&uri).await?; // for example hbase+zk://127.0.0.1:2181/hbase
 //! let orders = connection.table("orders")?;
 //! orders.put(Put::new("xxxabc").cell("f", "state", "new")).await?;
 //! let row = orders.get(Get::new("xxxabc")).await?;
-//! # let _ = row;
+//! assert!(row.is_some());
 //! # Ok(()) }
 //! ```
 //!

@@ -14,18 +14,21 @@ const FOREVER: &str = "2147483647";
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+/// ```
 /// use hbase_provision::{Plan, TableAlteration};
 /// use hbase_txn::PartitionRule;
 ///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_table("orders", &["f"], &[]);
+/// # let connection = hbase.connect().await?;
 /// let alteration = TableAlteration::new()
 ///     .rule(PartitionRule::prefix_length(3)?)
 ///     .endpoint();
 /// let found = connection.admin().descriptor("orders").await?;
 /// let plan = Plan::read_for(&connection, &alteration.of(&found)?).await?;
 /// plan.apply(&connection, &()).await?;
-/// # Ok(()) }
+/// # hbase_txn::PartitionedTable::open(&connection, "orders").await?;
+/// # Ok(()) });
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableAlteration {

@@ -11,10 +11,13 @@ use crate::{
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(orders: hbase_txn::PartitionedTable) -> hbase_txn::Result<()> {
+/// ```
 /// use hbase_txn::{Error, Put, UpdateOptions, Updated};
 ///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+/// # let orders = hbase_txn::PartitionedTable::open(&hbase.connect().await?, "orders").await?;
+/// # for expected in [false, true] {
 /// // However often this request is served, its order is placed once.
 /// let once = UpdateOptions::new().id("request-4711");
 /// let updated = orders
@@ -24,11 +27,13 @@ use crate::{
 ///         Ok::<_, Error>(number)
 ///     })
 ///     .await?;
+/// # assert_eq!(matches!(updated, Updated::Replayed), expected);
 /// match updated {
 ///     Updated::Replayed => println!("it was placed before"),
 ///     placed => println!("placed as {:?}", placed.into_value()),
 /// }
-/// # Ok(()) }
+/// # }
+/// # Ok(()) });
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until an update is made with them"]

@@ -43,16 +43,19 @@ impl Table {
     ///
     /// # Example
     ///
-    /// ```no_run
-    /// # async fn example(table: hbase_client::Table) -> hbase_client::Result<()> {
+    /// ```
     /// use hbase_client::{Condition, Put};
     ///
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("orders", &["f"], &[]);
+    /// # let table = hbase.connect().await?.table("orders")?;
     /// let unowned = Condition::absent("job-7", "f", "owner");
     /// let mine = Put::new("job-7").cell("f", "owner", "worker-3");
-    /// if table.check_and_mutate(unowned, [mine.into()]).await? {
-    ///     // … it is ours …
-    /// }
-    /// # Ok(()) }
+    /// assert!(table.check_and_mutate(unowned.clone(), [mine.into()]).await?);
+    ///
+    /// let theirs = Put::new("job-7").cell("f", "owner", "worker-4");
+    /// assert!(!table.check_and_mutate(unowned, [theirs.into()]).await?);
+    /// # Ok(()) });
     /// ```
     pub async fn check_and_mutate(
         &self,

@@ -20,13 +20,17 @@ use crate::{
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example() -> hbase_client::Result<()> {
+/// ```
 /// use hbase_client::{Connection, Get};
 ///
-/// let connection = Connection::connect("hbase+zk://127.0.0.1:2181/hbase").await?;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let hbase = hbase_fake::FakeHBase::builder().listen().await?;
+/// # hbase.create_table("orders", &["f"], &[]);
+/// # let uri = hbase.uri();
+/// let connection = Connection::connect(&uri).await?; // for example hbase+zk://127.0.0.1:2181/hbase
 /// let orders = connection.table("orders")?;
-/// let row = orders.get(Get::new("xxxabc")).await?;
+/// assert!(orders.get(Get::new("xxxabc")).await?.is_none());
 /// connection.close().await;
 /// # Ok(()) }
 /// ```

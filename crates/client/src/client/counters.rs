@@ -19,14 +19,15 @@ impl Table {
     ///
     /// # Example
     ///
-    /// ```no_run
-    /// # async fn example(table: hbase_client::Table) -> hbase_client::Result<()> {
+    /// ```
     /// use hbase_client::Increment;
     ///
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("orders", &["f"], &[]);
+    /// # let table = hbase.connect().await?.table("orders")?;
     /// let row = table.increment(Increment::new("xxxabc").column("f", "visits", 1)).await?;
-    /// let visits = row.get::<i64>("f", "visits")?;
-    /// # let _ = visits;
-    /// # Ok(()) }
+    /// assert_eq!(row.get::<i64>("f", "visits")?, Some(1));
+    /// # Ok(()) });
     /// ```
     pub async fn increment(&self, increment: Increment) -> Result<Row> {
         self.change("increment", increment.into()).await

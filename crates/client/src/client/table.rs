@@ -101,14 +101,19 @@ impl Table {
     ///
     /// # Example
     ///
-    /// ```no_run
-    /// # async fn example(table: hbase_client::Table) -> hbase_client::Result<()> {
-    /// use hbase_client::Get;
+    /// ```
+    /// use std::time::Duration;
+    /// use hbase_client::{Get, Put};
     ///
-    /// let row = table.with_expiry().get(Get::new("xxxabc")).await?;
-    /// let until = row.and_then(|row| row.cell("f", "session")?.expires_at());
-    /// # let _ = until;
-    /// # Ok(()) }
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("orders", &["f"], &[]);
+    /// # let table = hbase.connect().await?.table("orders")?;
+    /// let hour = Duration::from_secs(3_600);
+    /// table.put(Put::new("xxxabc").cell("f", "session", "4711").ttl(hour)).await?;
+    /// let row = table.with_expiry().get(Get::new("xxxabc")).await?.ok_or("no row")?;
+    /// let ends = row.cell("f", "session").and_then(|cell| cell.expires_at());
+    /// assert!(ends.is_some());
+    /// # Ok(()) });
     /// ```
     #[must_use]
     pub fn with_expiry(mut self) -> Self {

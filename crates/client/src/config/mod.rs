@@ -148,13 +148,15 @@ impl Config {
     ///
     /// # Example
     ///
-    /// ```no_run
-    /// # async fn example() -> hbase_client::Result<()> {
-    /// use hbase_client::{Config, Connection};
+    /// ```
+    /// use hbase_client::Config;
     ///
-    /// let config = Config::from_conf_dir("/etc/hbase/conf")?;
-    /// let connection = Connection::builder(config).connect().await?;
-    /// # Ok(()) }
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let masters = "<property><name>hbase.masters</name><value>m1:16000</value></property>";
+    /// # let site = format!("<configuration>{masters}</configuration>");
+    /// # std::fs::write(folder.path().join("hbase-site.xml"), site).unwrap();
+    /// let config = Config::from_conf_dir(&folder).unwrap(); // for example /etc/hbase/conf
+    /// assert_eq!(config.address().to_string(), "hbase+rpc://m1:16000");
     /// ```
     pub fn from_conf_dir(folder: impl AsRef<Path>) -> Result<Self> {
         hbase_site::of_folder(folder.as_ref())

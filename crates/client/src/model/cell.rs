@@ -219,16 +219,20 @@ impl Row {
     ///
     /// # Example
     ///
-    /// ```no_run
-    /// # async fn example(table: hbase_client::Table) -> hbase_client::Result<()> {
+    /// ```
     /// use hbase_client::Get;
     ///
+    /// # use hbase_client::Put;
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("orders", &["f"], &[]);
+    /// # let table = hbase.connect().await?.table("orders")?;
+    /// # table.put(Put::new("xxxabc").cell("f", "total", 1250i64).cell("f", "state", "new")).await?;
     /// if let Some(row) = table.get(Get::new("xxxabc")).await? {
-    ///     let total = row.get::<i64>("f", "total")?.unwrap_or(0);
+    ///     assert_eq!(row.get::<i64>("f", "total")?, Some(1250));
     ///     let state: Option<&str> = row.get("f", "state")?;
-    ///     println!("{total} {state:?}");
+    ///     assert_eq!(state, Some("new"));
     /// }
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn get<'a, T: FromValue<'a>>(
         &'a self,

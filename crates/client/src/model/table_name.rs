@@ -28,16 +28,17 @@ pub struct TableName {
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(connection: &hbase_client::Connection) -> hbase_client::Result<()> {
+/// ```
 /// use hbase_client::TableName;
 ///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # let connection = hbase.connect().await?;
 /// let orders = connection.table("shop:orders")?;
 ///
 /// let name: TableName = "shop:customers".parse()?;
 /// let customers = connection.table(&name)?;
-/// # let _ = (orders, customers);
-/// # Ok(()) }
+/// # assert_eq!((orders.name().namespace(), customers.name()), ("shop", &name));
+/// # Ok(()) });
 /// ```
 pub trait IntoTableName {
     /// Converts into a table's name.

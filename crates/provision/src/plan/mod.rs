@@ -36,17 +36,26 @@ use super::{
 ///
 /// # Example
 ///
-/// ```no_run
-/// # async fn example(connection: hbase_txn::Connection) -> hbase_txn::Result<()> {
+/// ```
 /// use hbase_provision::{Plan, TableFile};
 ///
-/// let file = TableFile::read("schemas/tables/by_prefix_length.toml".as_ref())?;
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # let connection = hbase.connect().await?;
+/// let file = TableFile::parse(
+///     "orders.toml",
+///     r#"
+///         table = "orders"
+///         partition = { prefix_length = 3 }
+///         family = [{ name = "f" }]
+///     "#,
+/// )?;
 /// let plan = Plan::read(&connection, &file).await?;
 /// for change in plan.changes() {
 ///     println!("{} {change}", change.sign());
 /// }
 /// plan.apply(&connection, &()).await?;
-/// # Ok(()) }
+/// assert!(Plan::read(&connection, &file).await?.changes().is_empty());
+/// # Ok(()) });
 /// ```
 #[derive(Clone, Debug)]
 pub struct Plan {

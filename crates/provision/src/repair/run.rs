@@ -32,18 +32,20 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 ///
 /// # Example
 ///
-/// ```no_run
+/// ```
 /// use hbase_provision::Repair;
-/// use hbase_txn::Connection;
 ///
-/// # async fn example(connection: &Connection) -> hbase_txn::Result<()> {
-/// let repair = Repair::new(connection, "orders")?;
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f"], 3);
+/// # hbase.split("orders", "abcd");
+/// # let connection = hbase.connect().await?;
+/// let repair = Repair::new(&connection, "orders")?;
 /// for step in repair.plan().await? {
 ///     println!("{step}");
 /// }
-/// let repaired = repair.run(|step| println!("{step}")).await?;
+/// repair.run(|step| println!("{step}")).await?;
 /// assert!(repair.plan().await?.is_empty());
-/// # drop(repaired); Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Clone, Debug)]
 pub struct Repair {

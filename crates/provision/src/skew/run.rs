@@ -63,16 +63,20 @@ pub enum Sampling {
 ///
 /// # Example
 ///
-/// ```no_run
+/// ```
 /// use hbase_provision::Skew;
-/// use hbase_txn::Connection;
 ///
-/// # async fn example(connection: &Connection) -> hbase_txn::Result<()> {
-/// let report = Skew::new(connection, "orders")?.largest(10).run(|_| {}).await?;
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_partitioned_table("orders", &["f"], 3);
+/// # let connection = hbase.connect().await?;
+/// # let put = hbase_txn::Put::new("xxxabc").cell("f", "state", "new");
+/// # connection.table("orders")?.put(put).await?;
+/// let report = Skew::new(&connection, "orders")?.largest(10).run(|_| {}).await?;
 /// for partition in &report.largest {
 ///     println!("{}: {} bytes", partition.partition, partition.total_bytes());
 /// }
-/// # Ok(()) }
+/// # assert_eq!(report.largest.len(), 1);
+/// # Ok(()) });
 /// ```
 #[derive(Clone, Debug)]
 pub struct Skew {
