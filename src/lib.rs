@@ -30,11 +30,15 @@
 //!
 //! # Example
 //!
-//! ```no_run
+//! ```
 //! use hbase_txn::{Condition, Connection, Delete, Increment, PartitionedTable, Put};
 //!
-//! # async fn example() -> hbase_txn::Result<()> {
-//! let connection = Connection::connect("hbase+zk://127.0.0.1:2181/hbase").await?;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let hbase = hbase_fake::FakeHBase::builder().listen().await?;
+//! # hbase.create_partitioned_table("orders", &["f", "_txn"], 3);
+//! # let uri = hbase.uri();
+//! let connection = Connection::connect(&uri).await?; // for example hbase+zk://127.0.0.1:2181/hbase
 //! let orders = PartitionedTable::open(&connection, "orders").await?;
 //!
 //! let outcome = orders
@@ -99,37 +103,3 @@ pub use txn::{
     Outcome, PartitionedTable, Recorded, Rejection, Settled, Snapshot, SnapshotOptions, Transaction,
     TransactionId, Unsettled, UpdateOptions, UpdateView, Updated, honours_conditions,
 };
-
-// The examples of these pages are compiled as doctests; the test `architecture` checks that no page
-// is missing. Some need the feature `thrift`.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/coordination.md")]
-struct Coordination;
-
-#[cfg(all(doctest, feature = "thrift"))]
-#[doc = include_str!("../docs/latches.md")]
-struct Latches;
-
-#[cfg(all(doctest, feature = "thrift"))]
-#[doc = include_str!("../docs/locks.md")]
-struct Locks;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/migrating.md")]
-struct Migrating;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/provisioning.md")]
-struct Provisioning;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/skew.md")]
-struct HowSpread;
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/transactions.md")]
-struct Transactions;

@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod code;
-mod guides;
 mod sources;
 
 use std::{

@@ -36,7 +36,7 @@ pub(crate) enum Language {
     Json,
     /// `yaml`: parsed, and compared with the settings.
     Yaml,
-    /// `rust`, `rust,no_run`: compiled as documentation of the library.
+    /// `rust`: run by `tests/guides`.
     Rust,
 }
 
@@ -125,7 +125,7 @@ fn language(named: &str) -> Option<Language> {
         "text" => Language::Output,
         "json" => Language::Json,
         "yaml" => Language::Yaml,
-        "rust" | "rust,no_run" => Language::Rust,
+        "rust" => Language::Rust,
         _ => return None,
     })
 }
@@ -142,13 +142,5 @@ fn every_block_is_of_a_language_that_something_uses() {
         for block in blocks.iter().filter(|block| block.language == language) {
             assert!(guides.contains(&block.guide), "{block}: nothing looks at it");
         }
-    }
-    let library = read("src/lib.rs");
-    for block in blocks.iter().filter(|block| block.language == Language::Rust) {
-        let included = format!("include_str!(\"../{}\")", block.guide);
-        assert!(
-            library.contains(&included),
-            "{block}: src/lib.rs does not include it"
-        );
     }
 }

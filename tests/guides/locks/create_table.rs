@@ -1,0 +1,22 @@
+use hbase_txn::{
+    Connection,
+    lock::{LockManager, LockManagerOptions, LockTableOptions},
+};
+
+async fn open(connection: &Connection) -> hbase_txn::Result<LockManager> {
+    LockManagerOptions::new("billing")
+        .create_table(LockTableOptions::new("dlm_locks")?)
+        .open(connection, "dlm_locks")
+        .await
+}
+
+#[test]
+fn table_is_created_once() {
+    hbase_fake::FakeHBase::run(async |hbase| {
+        let connection = hbase.connect().await?;
+        open(&connection).await?;
+        open(&connection).await?;
+        assert!(connection.admin().exists("dlm_locks").await?);
+        Ok(())
+    });
+}

@@ -1,0 +1,70 @@
+//! The Rust examples of the guides, run on a fake cluster.
+//!
+//! Each file begins with an example as its guide shows it, and a test of it follows. Examples that
+//! need a Thrift gateway or a JVM have none, and are only compiled.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(dead_code, reason = "examples that are only compiled")]
+
+mod pages;
+
+mod coordination {
+    mod coordinate;
+    mod schedule;
+}
+mod fake {
+    mod first_test;
+    mod transaction;
+}
+mod latches {
+    mod gateway;
+    mod report;
+    mod rounds;
+}
+mod locks {
+    mod bill;
+    mod create_table;
+    mod environment;
+    mod gateway;
+}
+mod migrating {
+    mod copy;
+}
+mod provisioning {
+    mod provide;
+}
+mod readme {
+    mod client;
+    mod keyed_lock;
+    mod local;
+    mod place_order;
+}
+mod skew {
+    mod example;
+}
+mod transactions {
+    mod place_order;
+    mod release_lock;
+    mod timeout;
+    mod update;
+    mod values;
+}
+
+use hbase_fake::FakeHBase;
+use hbase_txn::{
+    PartitionedTable, Result,
+    lock::{LockManager, LockManagerOptions},
+};
+
+/// Opens a table with partitions of three bytes.
+async fn open_orders(hbase: &FakeHBase) -> Result<PartitionedTable> {
+    hbase.create_partitioned_table("orders", &["f", "_txn", "_lock"], 3);
+    PartitionedTable::open(&hbase.connect().await?, "orders").await
+}
+
+/// Opens a lock table.
+async fn open_locks(hbase: &FakeHBase) -> Result<LockManager> {
+    hbase.create_table("dlm_locks", &["D"], &[]);
+    let options = LockManagerOptions::new("billing").farm("fra");
+    options.open(&hbase.connect().await?, "dlm_locks").await
+}

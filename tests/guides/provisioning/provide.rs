@@ -1,0 +1,19 @@
+use hbase_provision::{Plan, TableFile};
+use hbase_txn::Connection;
+
+async fn provide(connection: &Connection) -> hbase_txn::Result<()> {
+    let file = TableFile::read("schemas/tables/by_prefix_length.toml".as_ref())?;
+    let plan = Plan::read(connection, &file).await?;
+    plan.apply(connection, &()).await?;
+    Ok(())
+}
+
+#[test]
+fn table_is_as_the_file_describes_it() {
+    hbase_fake::FakeHBase::run(async |hbase| {
+        let connection = hbase.connect().await?;
+        provide(&connection).await?;
+        assert_eq!(connection.admin().regions("orders").await?.len(), 16);
+        Ok(())
+    });
+}

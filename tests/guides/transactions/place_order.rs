@@ -1,0 +1,37 @@
+use hbase_txn::{Condition, Increment, Outcome, PartitionedTable, Put};
+
+async fn place_order(orders: &PartitionedTable) -> hbase_txn::Result<()> {
+    let outcome = orders
+        .transaction("xxx")
+        .put(
+            Put::new("xxxabc")
+                .cell("f", "state", "new")
+                .cell("f", "total", 1250i64),
+        )
+        .increment(Increment::new("xxxsum").column("f", "orders", 1))
+        .condition(Condition::absent("xxxabc", "f", "state").label("not ordered yet"))
+        .id("request-4711")
+        .commit()
+        .await;
+    match outcome {
+        Outcome::Committed(done) => println!("{} rows, replayed: {}", done.rows, done.replayed),
+        Outcome::Rejected(rejection) => println!("{rejection}"),
+        Outcome::Unknown(unsettled) => println!("{:?}", unsettled.settle().await?),
+        other => println!("{other}"),
+    }
+    Ok(())
+}
+
+#[test]
+fn order_is_placed_once() {
+    hbase_fake::FakeHBase::run(async |hbase| {
+        let orders = crate::open_orders(hbase).await?;
+        place_order(&orders).await?;
+        place_order(&orders).await?;
+        assert_eq!(
+            orders.snapshot("xxx").await?.get("xxxsum", "f", "orders")?,
+            Some(1i64)
+        );
+        Ok(())
+    });
+}
