@@ -46,8 +46,7 @@ impl World {
         let server = self
             .choose(server)
             .ok_or_else(|| Exception::io("no region server runs"))?;
-        let hosted = self.hosted_mut(region)?;
-        (hosted.state, hosted.serving) = (State::Opening, Some(server));
+        self.set_serving(region, State::Opening, Some(server))?;
         self.finish_opening(region, server)
     }
 
@@ -73,8 +72,7 @@ impl World {
             return Ok(());
         };
         let start = self.server(server).name.clone();
-        let hosted = self.hosted_mut(region)?;
-        (hosted.state, hosted.serving, hosted.since) = (State::Opening, Some(server), wall);
+        self.set_serving(region, State::Opening, Some(server))?;
         self.record_state(region)?;
         let due = wall + self.settings.durations.open;
         let step = Step::Opened {
@@ -86,7 +84,6 @@ impl World {
     }
 
     fn finish_opening(&mut self, region: &Bytes, server: ServerIndex) -> Result<()> {
-        let wall = self.wall;
         let name = self.server(server).name.clone();
         let table = self.hosted(region)?.info.table.clone();
         let schema = self.table(&table)?.schema.clone();
@@ -97,17 +94,14 @@ impl World {
         cells.reopen(&schema)?;
         hosted.open_sequence = (hosted.open_sequence + 1).max(cells.sequence() + 1);
         hosted.has_endpoint = has_endpoint(&schema);
-        hosted.state = State::Open;
-        hosted.since = wall;
-        hosted.serving = Some(server);
         hosted.location = Some(name);
+        self.set_serving(region, State::Open, Some(server))?;
         self.server_mut(server).moved.remove(region);
         self.record_location(region)
     }
 
     /// Closes an open region in good order: its memory is flushed.
     pub(super) fn close(&mut self, region: &Bytes) -> Result<Option<ServerIndex>> {
-        let wall = self.wall;
         let Some(server) = self.hosted(region)?.serving else {
             return Ok(None);
         };
@@ -116,9 +110,24 @@ impl World {
         if let (State::Open, Some(cells)) = (hosted.state, &mut hosted.region) {
             cells.flush(now);
         }
-        (hosted.state, hosted.serving, hosted.since) = (State::Closing, None, wall);
+        self.set_serving(region, State::Closing, None)?;
         self.record_state(region)?;
         Ok(Some(server))
+    }
+
+    /// Sets the state of a region, and the server that serves or opens it.
+    fn set_serving(&mut self, region: &Bytes, state: State, server: Option<ServerIndex>) -> Result<()> {
+        let since = self.wall;
+        let hosted = self.hosted_mut(region)?;
+        (hosted.state, hosted.since) = (state, since);
+        let before = std::mem::replace(&mut hosted.serving, server);
+        if let Some(before) = before {
+            self.server_mut(before).regions -= 1;
+        }
+        if let Some(server) = server {
+            self.server_mut(server).regions += 1;
+        }
+        Ok(())
     }
 
     /// Closes a region, and opens it again: on this server, or on any.
@@ -152,17 +161,10 @@ impl World {
         if let Some(server) = server.filter(|server| self.server(*server).can_open()) {
             return Some(server);
         }
-        let regions = |server: &ServerIndex| {
-            let serving = self
-                .regions
-                .values()
-                .filter(|hosted| hosted.serving == Some(*server));
-            serving.count()
-        };
         let servers = (0..self.servers.len()).map(ServerIndex);
         servers
             .filter(|server| self.server(*server).can_open())
-            .min_by_key(regions)
+            .min_by_key(|server| self.server(*server).regions)
     }
 
     /// Returns whether no process is about to start, and every region of an enabled table

@@ -1,5 +1,7 @@
 //! What a test makes happen: crashes, moves, splits, clocks.
 
+use std::ops::Bound;
+
 use bytes::Bytes;
 use hbase_protocol as pb;
 use pb::region_state::State;
@@ -49,6 +51,7 @@ impl World {
         process.state = ServerState::Down;
         process.scanners.clear();
         process.moved.clear();
+        process.regions = 0;
         if process.role == Role::Master {
             self.elect_master();
             return;
@@ -135,14 +138,10 @@ impl World {
 
     /// Returns the region of a row.
     pub(crate) fn region_of(&self, table: &str, row: &[u8]) -> Result<Bytes> {
-        let name = TableName::parse(table);
-        let found = self
-            .regions
-            .iter()
-            .find(|(_, hosted)| hosted.info.table == name && hosted.is_live() && hosted.info.contains(row));
-        found
-            .map(|(encoded, _)| encoded.clone())
-            .ok_or_else(|| Exception::new("TableNotFoundException", table))
+        let regions = &self.table(&TableName::parse(table))?.regions;
+        let mut before = regions.range::<[u8], _>((Bound::Unbounded, Bound::Included(row)));
+        let nearest = before.next_back().map(|(_, encoded)| encoded.clone());
+        nearest.ok_or_else(|| Exception::io("the table has no region"))
     }
 
     /// Returns the region that ends where this one begins.

@@ -38,6 +38,8 @@ pub(crate) struct Server {
     /// How far its clock is ahead, in milliseconds.
     pub(crate) skew: i64,
     pub(super) scanners: Scanners,
+    /// The number of regions that it serves or opens.
+    pub(super) regions: usize,
     /// The regions that have moved from here, by their encoded names.
     pub(super) moved: BTreeMap<Bytes, Moved>,
 }
@@ -58,6 +60,7 @@ impl Server {
             role,
             state: ServerState::Up { serves_from: 0 },
             skew: 0,
+            regions: 0,
             moved: BTreeMap::new(),
         }
     }
