@@ -5,12 +5,12 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
-use hbase_keyed_lock::KeyedLock;
-
 use super::{
-    meta::{MetaReader, MetaRegion},
+    look_ups::{Leader, LookUps, Turn},
+    meta::{MetaReader, MetaRegion, WALK_BATCH},
     region_cache::{RegionCache, RegionLocation},
     registry::Registry,
 };
@@ -28,12 +28,16 @@ pub(super) struct Locator {
     rpc: Arc<RpcClient>,
     cache: RegionCache,
     meta: Mutex<Option<ServerName>>,
-    /// One lookup at a time per table: waiting calls use the regions that the first one has cached.
-    look_ups: KeyedLock<TableName>,
+    regions: Arc<LookUps<Result<Arc<RegionLocation>, NoLocation>>>,
+    states: Arc<LookUps<Result<Option<TableState>, NoLocation>>>,
 }
 
+/// The minimum number of regions that a look-up reads: the requested one and its neighbours, which
+/// often move with it.
+const PREFETCH: u32 = 10;
+
 /// The state of a row without a usable region in `hbase:meta`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum NoLocation {
     /// The table does not exist, according to this server of `hbase:meta`.
     NoTable(ServerName),
@@ -55,7 +59,8 @@ impl Locator {
             rpc,
             cache: RegionCache::default(),
             meta: Mutex::default(),
-            look_ups: KeyedLock::new(),
+            regions: LookUps::new(),
+            states: LookUps::new(),
         }
     }
 
@@ -72,7 +77,7 @@ impl Locator {
     pub(super) async fn locate(
         &self,
         table: &TableName,
-        row: &[u8],
+        row: &Bytes,
         deadline: Instant,
     ) -> Result<Arc<RegionLocation>, NoLocation> {
         if *table == TableName::meta() {
@@ -86,34 +91,67 @@ impl Locator {
         if let Some(location) = self.cache.find(table, row) {
             return Ok(location);
         }
-        let _turn = self.look_ups.lock(table.clone()).await;
+        let mut leader = match self.regions.wait(table, row).await {
+            Turn::Answered(answer) => return answer,
+            Turn::Lead(leader) => leader,
+        };
+        // The look-up before may have read it for a call that arrived too late for the answer.
         if let Some(location) = self.cache.find(table, row) {
             return Ok(location);
         }
-        let (regions, meta) = self
-            .ask_meta(deadline, async |meta| meta.regions_before(table, row).await)
-            .await?;
-        for location in regions.iter().skip(1).filter_map(MetaRegion::location) {
-            self.cache.insert(location);
+        // The calls that wait probably miss regions of their own, so one call reads as many.
+        let limit = u32::try_from(leader.calls()).unwrap_or(WALK_BATCH);
+        let limit = limit.clamp(PREFETCH, WALK_BATCH);
+        let read = self.ask_meta(deadline, async |meta| {
+            meta.regions_before(table, row, limit).await
+        });
+        let (regions, meta) = match read.await {
+            Ok(answer) => answer,
+            Err(failure) => return Err(share(leader, failure, deadline)),
+        };
+        let regions: Vec<_> = regions
+            .iter()
+            .map(|found| (&found.region, found.location()))
+            .collect();
+        for location in regions
+            .iter()
+            .skip(1)
+            .filter_map(|(_, location)| location.as_ref())
+        {
+            self.cache.insert(Arc::clone(location));
         }
-        match regions.first() {
-            None => Err(NoLocation::NoTable(meta)),
-            Some(nearest) if !nearest.region.contains(row) => Err(NoLocation::InTransition(
-                "hbase:meta has a hole where the row's region should be",
-                meta,
-                None,
-            )),
-            Some(nearest) => match nearest.location() {
-                Some(location) => {
-                    self.cache.found(row, Arc::clone(&location));
-                    Ok(location)
-                }
-                None => Err(NoLocation::InTransition(
-                    "the row's region is not assigned to a server",
-                    meta,
-                    Some(Box::new(nearest.region.clone())),
-                )),
-            },
+        let first = regions
+            .last()
+            .map_or_else(Bytes::new, |(region, _)| region.start_key.clone());
+        let answer = |row: &Bytes| self.answer(row, &regions, &meta);
+        // A range that is inverted, by a wrong answer, would panic.
+        leader.answer(first.min(row.clone())..=row.clone(), answer);
+        answer(row)
+    }
+
+    /// Returns the location of a row from an answer of `hbase:meta`: regions in descending order, at
+    /// least down to the row's.
+    fn answer(
+        &self,
+        row: &Bytes,
+        regions: &[(&RegionInfo, Option<Arc<RegionLocation>>)],
+        meta: &ServerName,
+    ) -> Result<Arc<RegionLocation>, NoLocation> {
+        let behind = regions.partition_point(|(region, _)| region.start_key > row);
+        let in_transition = |what, region| Err(NoLocation::InTransition(what, meta.clone(), region));
+        match regions.get(behind) {
+            None => Err(NoLocation::NoTable(meta.clone())),
+            Some((nearest, _)) if !nearest.contains(row) => {
+                in_transition("hbase:meta has a hole where the row's region should be", None)
+            }
+            Some((nearest, None)) => in_transition(
+                "the row's region is not assigned to a server",
+                Some(Box::new((*nearest).clone())),
+            ),
+            Some((_, Some(location))) => {
+                self.cache.found(row, Arc::clone(location));
+                Ok(Arc::clone(location))
+            }
         }
     }
 
@@ -160,9 +198,18 @@ impl Locator {
         table: &TableName,
         deadline: Instant,
     ) -> Result<Option<TableState>, NoLocation> {
-        self.ask_meta(deadline, async |meta| meta.table_state(table).await)
-            .await
-            .map(|(state, _)| state)
+        let mut leader = match self.states.wait(table, &Bytes::new()).await {
+            Turn::Answered(answer) => return answer,
+            Turn::Lead(leader) => leader,
+        };
+        let read = self.ask_meta(deadline, async |meta| meta.table_state(table).await);
+        match read.await {
+            Ok((state, _)) => {
+                leader.answer(.., |_| Ok(state));
+                Ok(state)
+            }
+            Err(failure) => Err(share(leader, failure, deadline)),
+        }
     }
 
     pub(super) fn forget(&self, location: &RegionLocation) {
@@ -226,6 +273,14 @@ impl Locator {
             }
         }
     }
+}
+
+/// Passes a failure on to all calls that wait, unless the time of this one was too short.
+fn share<T>(mut leader: Leader<Result<T, NoLocation>>, failure: NoLocation, deadline: Instant) -> NoLocation {
+    if Instant::now() < deadline {
+        leader.answer(.., |_| Err(failure.clone()));
+    }
+    failure
 }
 
 impl NoLocation {

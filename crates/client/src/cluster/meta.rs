@@ -18,10 +18,8 @@ use crate::{
     },
 };
 
-/// The number of regions that one lookup reads: the requested one and its neighbours.
-const PREFETCH: u32 = 10;
-/// The number of regions that a walk over all of a table's regions reads at a time.
-const WALK_BATCH: u32 = 1_000;
+/// The maximum number of regions that one call reads.
+pub(super) const WALK_BATCH: u32 = 1_000;
 /// The longest row key, also of `hbase:meta`.
 const MAX_ROW: usize = i16::MAX as usize;
 
@@ -59,12 +57,13 @@ pub(super) struct MetaReader<'a> {
 }
 
 impl MetaReader<'_> {
-    /// Returns the regions at and before the row, nearest first; empty only if the table has none
-    /// there. The caller must check whether the first one contains the row.
+    /// Returns at most this many regions at and before the row, nearest first; none only if the
+    /// table has none there. The caller must check whether the first one contains the row.
     pub(super) async fn regions_before(
         &self,
         table: &TableName,
         row: &[u8],
+        limit: u32,
     ) -> Result<Vec<MetaRegion>, CallError> {
         let table_text = table.to_string();
         // Fourteen nines are larger than any region id.
@@ -80,7 +79,7 @@ impl MetaReader<'_> {
         };
         let mut regions = Vec::new();
         loop {
-            let (rows, complete) = self.one_batch(&scan, PREFETCH).await?;
+            let (rows, complete) = self.one_batch(&scan, limit).await?;
             // Parents of splits that wait for their cleanup can lie between the row and its region,
             // any number of them where splits were merged again.
             if let Some(last) = rows.last() {

@@ -5,7 +5,8 @@
 //! | `registry` | the servers of `hbase:meta` and the active master, by ZooKeeper or by RPC |
 //! | `meta` | reads `hbase:meta` |
 //! | `region_cache` | the known regions |
-//! | `locator` | the region of a row, from the cache or from `hbase:meta`; one lookup at a time |
+//! | `look_ups` | reads that many calls wait for, one at a time for each table |
+//! | `locator` | the region of a row, from the cache or from `hbase:meta` |
 //! | `pause` | the pauses between attempts |
 //! | `attempts` | one call's attempts within its deadline |
 //! | `master` | calls of the active master |
@@ -17,6 +18,7 @@
 
 mod attempts;
 mod locator;
+mod look_ups;
 mod master;
 mod master_address;
 mod meta;

@@ -1,7 +1,7 @@
 //! The known regions and their servers.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
@@ -30,18 +30,52 @@ impl RegionLocation {
     }
 }
 
-/// The locations of each table, by start key.
+/// The locations of each table.
 #[derive(Debug, Default)]
 pub(super) struct RegionCache {
-    tables: RwLock<BTreeMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>>,
+    tables: RwLock<BTreeMap<TableName, TableRegions>>,
+}
+
+/// The locations of a table.
+#[derive(Debug, Default)]
+struct TableRegions {
+    by_start_key: BTreeMap<Bytes, Arc<RegionLocation>>,
+    /// The start keys of each server's regions, so that a lost server costs only these.
+    by_server: BTreeMap<ServerName, BTreeSet<Bytes>>,
+}
+
+impl TableRegions {
+    fn insert(&mut self, location: Arc<RegionLocation>) {
+        let start = location.region.start_key.clone();
+        let regions = self.by_server.entry(location.server.clone()).or_default();
+        regions.insert(start.clone());
+        self.by_start_key.insert(start, location);
+    }
+
+    fn remove(&mut self, start: &[u8]) {
+        if let Some(location) = self.by_start_key.remove(start)
+            && let Some(regions) = self.by_server.get_mut(&location.server)
+        {
+            regions.remove(start);
+            if regions.is_empty() {
+                self.by_server.remove(&location.server);
+            }
+        }
+    }
+
+    fn remove_server(&mut self, server: &ServerName) {
+        for start in self.by_server.remove(server).unwrap_or_default() {
+            self.by_start_key.remove(&start);
+        }
+    }
 }
 
 impl RegionCache {
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>> {
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<TableName, TableRegions>> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<TableName, BTreeMap<Bytes, Arc<RegionLocation>>>> {
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<TableName, TableRegions>> {
         self.tables.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -50,6 +84,7 @@ impl RegionCache {
         let tables = self.read();
         let (_, location) = tables
             .get(table)?
+            .by_start_key
             .range::<[u8], _>((std::ops::Bound::Unbounded, std::ops::Bound::Included(row)))
             .next_back()?;
         location.region.contains(row).then(|| Arc::clone(location))
@@ -71,7 +106,8 @@ impl RegionCache {
     /// Caches a location, unless a newer one that overlaps it stays.
     fn insert_unless(&self, location: Arc<RegionLocation>, stays: impl Fn(&RegionInfo) -> bool) {
         let mut tables = self.write();
-        let known = tables.entry(location.region.table.clone()).or_default();
+        let regions = tables.entry(location.region.table.clone()).or_default();
+        let known = &regions.by_start_key;
         let age = |location: &RegionLocation| (location.region.region_id, location.open_sequence);
         let overlapping: Vec<Bytes> = known
             .range(..location.region.start_key.clone())
@@ -95,17 +131,20 @@ impl RegionCache {
             return;
         }
         for start in overlapping {
-            known.remove(&start);
+            regions.remove(&start);
         }
-        known.insert(location.region.start_key.clone(), location);
+        regions.insert(location);
     }
 
     /// Forgets exactly this location; a newer one of the region stays.
     pub(super) fn forget(&self, location: &RegionLocation) {
         if let Some(known) = self.write().get_mut(&location.region.table) {
-            let same = known.get(&location.region.start_key).is_some_and(|current| {
-                current.server == location.server && current.open_sequence <= location.open_sequence
-            });
+            let same = known
+                .by_start_key
+                .get(&location.region.start_key)
+                .is_some_and(|current| {
+                    current.server == location.server && current.open_sequence <= location.open_sequence
+                });
             if same {
                 known.remove(&location.region.start_key);
             }
@@ -115,7 +154,7 @@ impl RegionCache {
     /// Forgets all regions of this start of a server.
     pub(super) fn forget_server(&self, server: &ServerName) {
         for known in self.write().values_mut() {
-            known.retain(|_, location| location.server != *server);
+            known.remove_server(server);
         }
     }
 }

@@ -121,7 +121,7 @@ async fn look_up(mut regions: Vec<RegionInfo>, row: &str) -> Vec<(Bytes, u64)> {
         deadline: Instant::now() + std::time::Duration::from_secs(10),
     };
     let found = reader
-        .regions_before(&"t".parse().unwrap(), row.as_bytes())
+        .regions_before(&"t".parse().unwrap(), row.as_bytes(), 10)
         .await
         .unwrap();
     found

@@ -2,9 +2,8 @@
 
 use crate::{error::RemoteException, wire::pb};
 
-/// A Java exception, and the flags of the response header. Omits the new location of a moved
-/// region: the header has its host and port, but not the start code, so `hbase:meta` is read
-/// anyway.
+/// A Java exception, and the flags of the response header. Omits the new server of a moved region:
+/// without the sequence number of the opening there, `hbase:meta` is read anyway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemoteFault {
     /// The full Java class name; empty if the server omitted it.
