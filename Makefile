@@ -1,5 +1,5 @@
 # The front door. `make demo` and `make test` are all that most people need.
-.PHONY: help demo check test test-fake simulate conformance test-docker planted planted-chaos chaos bench fuzz deny oldest-rust package
+.PHONY: help demo check test test-fake simulate scale conformance test-docker planted planted-chaos chaos bench fuzz deny oldest-rust package
 
 help:
 	@echo "make demo    the classic example on a real HBase, which it sets up"
@@ -8,6 +8,7 @@ help:
 	@echo "make test SUITE=locks  tests of one theme, or of several, on a cluster that stays up"
 	@echo "make test-fake  the suite and the command on a fake cluster: minutes, and no server"
 	@echo "make simulate  the library under faults that are drawn from seeds, in virtual time (SIM_SEEDS of each scenario, SIM_SEED repeats one, SCENARIO=part of a name)"
+	@echo "make scale   100,000 regions on 1,000 servers, which all move, in virtual time (SCALE_REGIONS, SCALE_SERVERS)"
 	@echo "make conformance  the fake cluster against four releases of HBase, by random operations (CONFORMANCE_OPERATIONS, CONFORMANCE_SEED)"
 	@echo "make test-docker  the smoke suite in a container of coprocessor/Dockerfile; on Debian as root it installs what it needs"
 	@echo "make planted  fixed bugs planted again, one at a time, which the simulation must find (BUGS=\"NAME…\" for some)"
@@ -34,6 +35,12 @@ test-fake:
 SIM_SEEDS ?= 20000
 simulate:
 	@SIM_SEEDS=$(SIM_SEEDS) cargo test --release --all-features --test simulation -- --nocapture --test-threads 1 $(SCENARIO)
+
+SCALE_REGIONS ?= 100000
+SCALE_SERVERS ?= 1000
+scale:
+	@SCALE_REGIONS=$(SCALE_REGIONS) SCALE_SERVERS=$(SCALE_SERVERS) \
+		cargo test --release --all-features --test scale -- --nocapture
 
 conformance:
 	@scripts/test conformance

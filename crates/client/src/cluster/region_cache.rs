@@ -261,4 +261,18 @@ mod tests {
         cache.forget_server(&before.server);
         assert_eq!((find(&cache, "a"), find(&cache, "z")), (None, Some((1, 1))));
     }
+
+    #[test]
+    fn moved_region_survives_the_loss_of_its_old_server() {
+        let cache = RegionCache::default();
+        let (old, new) = (location("", "", 1, 1, 1), location("", "", 1, 2, 2));
+        cache.insert(old.clone().into());
+        cache.insert(new.clone().into());
+        cache.forget_server(&old.server);
+        assert_eq!(find(&cache, "x"), Some((1, 2)));
+        cache.forget_server(&new.server);
+        let tables = cache.read();
+        let regions = tables.values().next().unwrap();
+        assert!(regions.by_start_key.is_empty() && regions.by_server.is_empty());
+    }
 }
