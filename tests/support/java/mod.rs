@@ -5,7 +5,7 @@ mod build;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, process::Stdio, time::Duration};
 
-use hbase_txn::{ClusterAddress, TableName};
+use hbase_txn::{ClusterAddress, HostPort, TableName};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
@@ -128,14 +128,36 @@ pub(crate) async fn coprocessor_jar() -> PathBuf {
     spawn_blocking(|| build::build().coprocessor_jar).await.unwrap()
 }
 
+/// Returns the settings of a Java client that say where the cluster is.
+fn settings(address: &ClusterAddress) -> Vec<String> {
+    let joined = |parts: &[HostPort], text: fn(&HostPort) -> String| {
+        let parts: Vec<_> = parts.iter().map(text).collect();
+        parts.join(",")
+    };
+    match address {
+        ClusterAddress::ZooKeeper { quorum, znode } => vec![
+            format!(
+                "hbase.zookeeper.quorum={}",
+                joined(quorum, |server| server.host.clone())
+            ),
+            format!("hbase.zookeeper.property.clientPort={}", quorum[0].port),
+            format!("zookeeper.znode.parent={znode}"),
+        ],
+        ClusterAddress::Rpc { servers } => vec![
+            "hbase.client.registry.impl=org.apache.hadoop.hbase.client.RpcConnectionRegistry".to_owned(),
+            format!(
+                "hbase.client.bootstrap.servers={}",
+                joined(servers, HostPort::to_string)
+            ),
+        ],
+        other => panic!("a Java client cannot connect to {other:?}"),
+    }
+}
+
 impl JavaSide {
     /// Starts the program. Builds it if necessary.
     pub(crate) async fn start(cluster: &Cluster) -> Self {
         let built = spawn_blocking(build::build).await.unwrap();
-        let ClusterAddress::ZooKeeper { quorum, znode } = cluster.config().address().clone() else {
-            panic!("{} is no ZooKeeper quorum", cluster.uri)
-        };
-        let hosts: Vec<_> = quorum.iter().map(|server| server.host.as_str()).collect();
         let stderr = NamedTempFile::new().unwrap();
         let mut child = Command::new(built.java)
             .args([
@@ -149,9 +171,7 @@ impl JavaSide {
             .arg("-cp")
             .arg(built.class_path)
             .arg("hbasetxn.JavaSide")
-            .arg(hosts.join(","))
-            .arg(quorum[0].port.to_string())
-            .arg(znode)
+            .args(settings(cluster.config().address()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(stderr.reopen().unwrap())

@@ -22,9 +22,9 @@ import org.apache.hbase.thirdparty.com.google.gson.GsonBuilder;
 /**
  * Plays the Java lock and latch libraries for tests of another language.
  *
- * <p>Arguments: the hosts of ZooKeeper, its port, and the cluster's znode. A request is a line of stdin, an array of
- * JSON; its answer is a line of stdout: {"ok": …} or {"error": …}. Of a load, each cycle is a line {"cycle": …} before
- * the answer. The end of stdin ends the program.
+ * <p>Arguments: settings of the client, each {@code name=value}, which say where the cluster is. A request is a line of
+ * stdin, an array of JSON; its answer is a line of stdout: {"ok": …} or {"error": …}. Of a load, each cycle is a line
+ * {"cycle": …} before the answer. The end of stdin ends the program.
  */
 public final class JavaSide {
     private static final Gson JSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
@@ -42,9 +42,10 @@ public final class JavaSide {
         // A library that prints must not be taken for an answer.
         System.setOut(System.err);
         Configuration configuration = HBaseConfiguration.create();
-        configuration.set("hbase.zookeeper.quorum", arguments[0]);
-        configuration.set("hbase.zookeeper.property.clientPort", arguments[1]);
-        configuration.set("zookeeper.znode.parent", arguments[2]);
+        for (String setting : arguments) {
+            String[] parts = setting.split("=", 2);
+            configuration.set(parts[0], parts[1]);
+        }
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         try (Connection connection = ConnectionFactory.createConnection(configuration)) {
             JavaSide side = new JavaSide(connection, answers);
