@@ -12,11 +12,13 @@
 //! | `operations` | random operations |
 //! | `answers` | answers in a form in which two clusters can agree |
 //! | `driver` | sequences of operations on one cluster |
+//! | `java` | calls of HBase's own Java client |
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod answers;
 mod driver;
+mod java;
 mod operations;
 mod raw;
 #[path = "../support/mod.rs"]

@@ -5,7 +5,7 @@ mod build;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, process::Stdio, time::Duration};
 
-use hbase_txn::{ClusterAddress, HostPort, TableName};
+use hbase_txn::{ClusterAddress, Config, HostPort, TableName};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
@@ -14,13 +14,16 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout, Command},
     sync::Mutex,
     task::spawn_blocking,
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 
+use self::build::Built;
 use super::Cluster;
 
 /// The time limit of an answer; the longest is that for a table of 257 regions, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The time limit of a call of the conformance program, on average.
+const CALL: Duration = Duration::from_millis(200);
 
 /// A Java process that runs the libraries' protocols. It exits when this is dropped, or when the
 /// test process exits in any way.
@@ -128,6 +131,49 @@ pub(crate) async fn coprocessor_jar() -> PathBuf {
     spawn_blocking(|| build::build().coprocessor_jar).await.unwrap()
 }
 
+/// Performs the calls of `hbasetxn.conformance` on a cluster, with new tables. Returns their
+/// answers, a line each.
+pub(crate) async fn conformance(config: &Config, seed: u64, calls: u64) -> Vec<String> {
+    let built = spawn_blocking(build::build).await.unwrap();
+    let output = program(&built, "hbasetxn.conformance.Conformance")
+        .arg(format!("java{:x}_", fastrand::u64(..)))
+        .args([seed, calls].map(|number| number.to_string()))
+        .args(settings(config.address()))
+        .kill_on_drop(true)
+        .output();
+    let output = timeout(PATIENCE + CALL * calls.try_into().unwrap(), output).await;
+    let output = output.expect("the Java program hangs").unwrap();
+    let lines: Vec<String> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    assert!(
+        output.status.success() && lines.last().is_some_and(|line| line == "done"),
+        "the Java program failed after {:?}; its log:\n{}",
+        lines.last(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    lines
+}
+
+/// Returns a command that runs a class of the built program.
+fn program(built: &Built, class: &str) -> Command {
+    let mut command = Command::new(&built.java);
+    command
+        .args([
+            "--add-opens=java.base/java.nio=ALL-UNNAMED",
+            "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
+            // Output of the virtual machine would mix with the answers.
+            "-Xlog:disable",
+            "-Xlog:all=warning:stderr",
+            "-XX:+DisplayVMOutputToStderr",
+        ])
+        .arg("-cp")
+        .arg(&built.class_path)
+        .arg(class);
+    command
+}
+
 /// Returns the settings of a Java client that say where the cluster is.
 fn settings(address: &ClusterAddress) -> Vec<String> {
     let joined = |parts: &[HostPort], text: fn(&HostPort) -> String| {
@@ -159,18 +205,7 @@ impl JavaSide {
     pub(crate) async fn start(cluster: &Cluster) -> Self {
         let built = spawn_blocking(build::build).await.unwrap();
         let stderr = NamedTempFile::new().unwrap();
-        let mut child = Command::new(built.java)
-            .args([
-                "--add-opens=java.base/java.nio=ALL-UNNAMED",
-                "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
-                // Output of the virtual machine would mix with the answers.
-                "-Xlog:disable",
-                "-Xlog:all=warning:stderr",
-                "-XX:+DisplayVMOutputToStderr",
-            ])
-            .arg("-cp")
-            .arg(built.class_path)
-            .arg("hbasetxn.JavaSide")
+        let mut child = program(&built, "hbasetxn.JavaSide")
             .args(settings(cluster.config().address()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

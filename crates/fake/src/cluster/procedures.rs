@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::{names::ServerName, server::ServerIndex};
+use crate::exception::Result;
 
 /// Something that is due at a time.
 #[derive(Clone, Debug)]
@@ -25,9 +26,9 @@ pub(super) struct Procedures {
     /// Steps by their times, and then in the order in which they were planned.
     steps: BTreeMap<(u64, u64), Step>,
     planned: u64,
-    /// The regions that must be open at the end of each procedure.
-    running: BTreeMap<u64, Vec<Bytes>>,
-    begun: u64,
+    /// What each procedure has come to: the regions that must be open at its end, or its failure.
+    begun: BTreeMap<u64, Result<Vec<Bytes>>>,
+    last: u64,
     /// The procedures of calls with a nonce, which are repeated.
     nonces: BTreeMap<(u64, u64), u64>,
 }
@@ -49,23 +50,24 @@ impl Procedures {
         self.nonces.get(&nonce).copied()
     }
 
-    /// Begins a procedure that ends when these regions are open.
-    pub(super) fn begin(&mut self, nonce: (u64, u64), regions: Vec<Bytes>) -> u64 {
-        self.begun += 1;
-        self.running.insert(self.begun, regions);
+    /// Begins a procedure that ends when these regions are open, or has failed.
+    pub(super) fn begin(&mut self, nonce: (u64, u64), outcome: Result<Vec<Bytes>>) -> u64 {
+        self.last += 1;
+        self.begun.insert(self.last, outcome);
         if nonce.1 != 0 {
-            self.nonces.insert(nonce, self.begun);
+            self.nonces.insert(nonce, self.last);
         }
-        self.begun
+        self.last
     }
 
-    /// Returns the regions that must be open at the end of a procedure, unless its end was told.
-    pub(super) fn regions(&self, number: u64) -> Option<&[Bytes]> {
-        self.running.get(&number).map(Vec::as_slice)
+    /// Returns the regions that must be open at the end of a procedure or its failure, unless its
+    /// end was returned before.
+    pub(super) fn outcome(&self, number: u64) -> Option<&Result<Vec<Bytes>>> {
+        self.begun.get(&number)
     }
 
     pub(super) fn forget(&mut self, number: u64) {
-        self.running.remove(&number);
+        self.begun.remove(&number);
     }
 
     /// Returns whether regions are about to open.

@@ -60,7 +60,7 @@ impl Region {
                     Some(_) => return Err(Exception::do_not_retry("the condition is of another row")),
                     None => {
                         return Ok(Mutated {
-                            result: is_addition(&mutation).then(Vec::new),
+                            result: None,
                             processed: Some(false),
                         });
                     }
@@ -214,16 +214,16 @@ impl Region {
             }
         }
         let done = |processed: bool, first: Vec<Cell>| MultiAnswer {
-            actions: actions
-                .iter()
-                .enumerate()
-                .map(|(place, action)| {
+            // Indexes are the places, whatever the call says: Java gives none.
+            actions: (0..)
+                .zip(&mutations)
+                .map(|(place, _)| {
                     let cells = if place == 0 { first.clone() } else { Vec::new() };
                     // A conditional call has one result at most.
                     let has_result =
                         processed && (condition.is_none() || place == 0 && mutations.iter().any(is_addition));
                     let read = has_result.then_some(Read { cells, exists: None });
-                    (action.index.unwrap_or(0), Ok(read))
+                    (place, Ok(read))
                 })
                 .collect(),
             processed: Some(processed),

@@ -139,14 +139,10 @@ impl Region {
             },
             _ => Bound::Unbounded,
         };
-        // A get as a scan: the same row begins and ends it.
+        // A get as a scan: the same row begins and ends it, and nothing says that it is left out.
         let is_get = start_row.as_ref().is_some_and(|row| !row.is_empty()) && start_row == stop_row;
         let start = bound(start_row, *include_start_row, true);
-        let stop = bound(
-            stop_row,
-            include_stop_row.map(|inclusive| inclusive || is_get),
-            is_get,
-        );
+        let stop = bound(stop_row, *include_stop_row, is_get);
         let (from, to) = if reversed { (stop, start) } else { (start, stop) };
         Ok(Scanner {
             query,

@@ -1706,6 +1706,18 @@ pub struct GetTableStateResponse {
     #[prost(message, required, tag = "1")]
     pub table_state: TableState,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSchemaAlterStatusRequest {
+    #[prost(message, required, tag = "1")]
+    pub table_name: TableName,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSchemaAlterStatusResponse {
+    #[prost(uint32, optional, tag = "1")]
+    pub yet_to_update_regions: ::core::option::Option<u32>,
+    #[prost(uint32, optional, tag = "2")]
+    pub total_regions: ::core::option::Option<u32>,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetProcedureResultRequest {
     #[prost(uint64, required, tag = "1")]

@@ -16,12 +16,14 @@ use super::{
     server::ServerIndex,
     world::World,
 };
-use crate::exception::{Exception, Result};
+use crate::{
+    exception::{Exception, Result},
+    region::Release,
+};
 
 /// Methods of a real master that are refused.
-const NOT_MODELLED: [&str; 21] = [
+const NOT_MODELLED: [&str; 20] = [
     "truncateTable",
-    "FlushTable",
     "AddColumn",
     "ModifyColumn",
     "DeleteColumn",
@@ -58,6 +60,8 @@ impl World {
             "EnableTable" => self.enable_table(call),
             "DisableTable" => self.disable_table(call),
             "ModifyTable" => self.modify_table(call),
+            "FlushTable" if self.settings.release >= Release::V2_6 => self.flush_table(call),
+            "GetSchemaAlterStatus" => self.alter_status(call),
             "GetTableDescriptors" => self.table_descriptors(call),
             "GetTableNames" => self.table_names(call),
             "GetTableState" => self.table_state(call),
@@ -97,17 +101,6 @@ impl World {
             method if NOT_MODELLED.contains(&method) => Err(Exception::not_modelled(method)),
             method => Err(unknown_method(method)),
         }
-    }
-
-    fn procedure_result(&mut self, call: &Call) -> Result<Answer> {
-        let pb::GetProcedureResultRequest { proc_id } = call.decode()?;
-        Answer::of(&pb::GetProcedureResultResponse {
-            state: self.progress(proc_id).into(),
-            submitted_time: None,
-            last_update: None,
-            result: None,
-            exception: None,
-        })
     }
 
     fn known_region(&self, specifier: &pb::RegionSpecifier) -> Result<Bytes> {
@@ -168,8 +161,9 @@ impl World {
             None => self.split_point(&encoded)?,
         };
         let wall = self.wall;
-        let nonce = (nonce_group.unwrap_or(0), nonce.unwrap_or(0));
-        let number = self.procedure(nonce, |world| Ok(world.split(&encoded, &row, wall)?.to_vec()))?;
+        let number = self.procedure((nonce_group, nonce), |world| {
+            Ok(world.split(&encoded, &row, wall)?.to_vec())
+        })?;
         Answer::of(&pb::SplitTableRegionResponse {
             proc_id: Some(number),
         })
@@ -188,8 +182,9 @@ impl World {
         let regions = region.iter().map(|region| self.known_region(region));
         let regions = regions.collect::<Result<Vec<_>>>()?;
         let wall = self.wall;
-        let nonce = (nonce_group.unwrap_or(0), nonce.unwrap_or(0));
-        let number = self.procedure(nonce, |world| Ok(vec![world.merge(&regions, wall)?]))?;
+        let number = self.procedure((nonce_group, nonce), |world| {
+            Ok(vec![world.merge(&regions, wall)?])
+        })?;
         Answer::of(&pb::MergeTableRegionsResponse {
             proc_id: Some(number),
         })

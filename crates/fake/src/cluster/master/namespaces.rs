@@ -27,8 +27,7 @@ impl World {
             nonce_group,
             nonce,
         } = call.decode()?;
-        let nonce = (nonce_group.unwrap_or(0), nonce.unwrap_or(0));
-        let number = self.procedure(nonce, |world| {
+        let number = self.procedure((nonce_group, nonce), |world| {
             if !namespace_descriptor.configuration.is_empty() {
                 return Err(Exception::not_modelled("settings of namespaces"));
             }

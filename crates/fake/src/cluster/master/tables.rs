@@ -21,10 +21,9 @@ impl World {
             nonce_group,
             nonce,
         } = call.decode()?;
-        let name = table_schema.table_name.as_ref();
-        let name = TableName::from_message(name.ok_or_else(|| Exception::io("no table name"))?)?;
-        let nonce = (nonce_group.unwrap_or(0), nonce.unwrap_or(0));
-        let number = self.procedure(nonce, |world| {
+        let name = table_schema.table_name.clone();
+        let name = name.ok_or_else(|| Exception::io("no table name"))?;
+        let number = self.table_procedure(&name, (nonce_group, nonce), |world, name| {
             let table_schema = world.checked_schema(table_schema)?;
             if !world.namespaces.contains_key(&name.namespace) {
                 return Err(Exception::new(
@@ -32,11 +31,11 @@ impl World {
                     name.namespace.clone(),
                 ));
             }
-            if world.tables.contains_key(&name) {
+            if world.tables.contains_key(name) {
                 return Err(Exception::new("TableExistsException", name.to_string()));
             }
-            let regions = world.add_table(&name, &table_schema, &split_keys, State::Enabled)?;
-            world.record_table_state(&name)?;
+            let regions = world.add_table(name, &table_schema, &split_keys, State::Enabled)?;
+            world.record_table_state(name)?;
             for region in &regions {
                 world.record_region(region)?;
                 world.plan_opening(region, None);
@@ -67,19 +66,17 @@ impl World {
             nonce_group,
             nonce,
         } = call.decode()?;
-        let name = TableName::from_message(&table_name)?;
-        let nonce = (nonce_group.unwrap_or(0), nonce.unwrap_or(0));
-        let number = self.procedure(nonce, |world| {
-            world.expect_state(&name, State::Disabled)?;
+        let number = self.table_procedure(&table_name, (nonce_group, nonce), |world, name| {
+            world.expect_state(name, State::Disabled)?;
             let all: Vec<Bytes> = world.regions.keys().cloned().collect();
             for encoded in all {
                 let info = world.hosted(&encoded)?.info.clone();
-                if info.table == name {
+                if info.table == *name {
                     world.regions.remove(&encoded);
                     world.delete_meta_row(info.name)?;
                 }
             }
-            world.tables.remove(&name);
+            world.tables.remove(name);
             world.delete_meta_row(name.to_string().into())?;
             Ok(Vec::new())
         })?;
@@ -94,13 +91,11 @@ impl World {
             nonce_group,
             nonce,
         } = call.decode()?;
-        let name = TableName::from_message(&table_name)?;
-        let nonce = (nonce_group.unwrap_or(0), nonce.unwrap_or(0));
-        let number = self.procedure(nonce, |world| {
-            world.expect_state(&name, State::Disabled)?;
-            world.table_mut(&name)?.state = State::Enabled;
-            world.record_table_state(&name)?;
-            let regions = world.regions_of(&name)?;
+        let number = self.unchecked_table_procedure(&table_name, (nonce_group, nonce), |world, name| {
+            world.expect_state(name, State::Disabled)?;
+            world.table_mut(name)?.state = State::Enabled;
+            world.record_table_state(name)?;
+            let regions = world.regions_of(name)?;
             for region in &regions {
                 world.plan_opening(region, None);
             }
@@ -117,13 +112,11 @@ impl World {
             nonce_group,
             nonce,
         } = call.decode()?;
-        let name = TableName::from_message(&table_name)?;
-        let nonce = (nonce_group.unwrap_or(0), nonce.unwrap_or(0));
-        let number = self.procedure(nonce, |world| {
-            world.expect_state(&name, State::Enabled)?;
-            world.table_mut(&name)?.state = State::Disabled;
-            world.record_table_state(&name)?;
-            for region in world.regions_of(&name)? {
+        let number = self.table_procedure(&table_name, (nonce_group, nonce), |world, name| {
+            world.expect_state(name, State::Enabled)?;
+            world.table_mut(name)?.state = State::Disabled;
+            world.record_table_state(name)?;
+            for region in world.regions_of(name)? {
                 world.close(&region)?;
             }
             Ok(Vec::new())
@@ -141,16 +134,14 @@ impl World {
             nonce,
             reopen_regions,
         } = call.decode()?;
-        let name = TableName::from_message(&table_name)?;
-        let nonce = (nonce_group.unwrap_or(0), nonce.unwrap_or(0));
-        let number = self.procedure(nonce, |world| {
+        let number = self.table_procedure(&table_name, (nonce_group, nonce), |world, name| {
             let table_schema = world.checked_schema(table_schema)?;
-            let table = world.table_mut(&name)?;
+            let table = world.table_mut(name)?;
             table.schema = table_schema;
             if table.state != State::Enabled || reopen_regions == Some(false) {
                 return Ok(Vec::new());
             }
-            let regions = world.regions_of(&name)?;
+            let regions = world.regions_of(name)?;
             for region in &regions {
                 let server = world.hosted(region)?.serving;
                 world.reassign(region, server)?;
@@ -218,6 +209,49 @@ impl World {
             table_state: pb::TableState {
                 state: self.table(&name)?.state.into(),
             },
+        })
+    }
+
+    pub(super) fn flush_table(&mut self, call: &Call) -> Result<Answer> {
+        let pb::FlushTableRequest {
+            table_name,
+            column_family,
+            nonce_group,
+            nonce,
+        } = call.decode()?;
+        if !column_family.is_empty() {
+            return Err(Exception::not_modelled("flushes of one family"));
+        }
+        let number = self.table_procedure(&table_name, (nonce_group, nonce), |world, name| {
+            world.expect_state(name, State::Enabled)?;
+            let regions = world.regions_of(name)?;
+            for region in &regions {
+                // A region that is closed has nothing in memory.
+                if world.hosted(region)?.is_open() {
+                    world.flush(region, world.wall)?;
+                }
+            }
+            Ok(Vec::new())
+        })?;
+        Answer::of(&pb::FlushTableResponse {
+            proc_id: Some(number),
+        })
+    }
+
+    /// Answers with the number of regions that are not open yet, and of all.
+    pub(super) fn alter_status(&self, call: &Call) -> Result<Answer> {
+        let pb::GetSchemaAlterStatusRequest { table_name } = call.decode()?;
+        let name = TableName::from_message(&table_name)?;
+        let (mut closed, mut all) = (0, 0);
+        if self.table(&name)?.state != State::Disabled {
+            for region in self.regions_of(&name)? {
+                all += 1;
+                closed += u32::from(!self.hosted(&region)?.is_open());
+            }
+        }
+        Answer::of(&pb::GetSchemaAlterStatusResponse {
+            yet_to_update_regions: Some(closed),
+            total_regions: Some(all),
         })
     }
 }
