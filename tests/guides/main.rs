@@ -14,6 +14,7 @@ mod coordination {
 }
 mod fake {
     mod first_test;
+    mod simulation;
     mod transaction;
 }
 mod latches {
