@@ -276,7 +276,7 @@ impl LockGuard {
         }
         let local_loss = self.held.term.loss();
         // On an error, dropping `self` retries the release in the background.
-        let server_loss = self
+        let vacated = self
             .held
             .location
             .vacate(&claim, deadline)
@@ -288,14 +288,18 @@ impl LockGuard {
             })?;
         drop(claim);
         self.held.term.released();
-        Ok(match (local_loss, server_loss) {
+        Ok(match (local_loss, vacated) {
             // A transaction was to release it, and the answer was lost: either the transaction or
             // this call released it.
-            (None | Some(LockLoss::Unknown), None) => ReleaseOutcome::Released,
+            (None | Some(LockLoss::Unknown), ReleaseOutcome::Released) => ReleaseOutcome::Released,
             // It is unknown whether the transaction released it before the other client acquired
             // it.
-            (Some(LockLoss::Unknown), Some(LockLoss::Taken(_))) => ReleaseOutcome::Lost(LockLoss::Unknown),
-            (_, Some(loss)) | (Some(loss), None) => ReleaseOutcome::Lost(loss),
+            (Some(LockLoss::Unknown), ReleaseOutcome::Lost(LockLoss::Taken(_))) => {
+                ReleaseOutcome::Lost(LockLoss::Unknown)
+            }
+            (_, ReleaseOutcome::Lost(loss)) | (Some(loss), ReleaseOutcome::Released) => {
+                ReleaseOutcome::Lost(loss)
+            }
         })
     }
 }

@@ -16,7 +16,7 @@ use super::{
     owner::{LockToken, Millis, Owner},
     renew::Resumed,
     row_state::{Occupant, RowLease, RowState},
-    state::{LockHolder, LockLoss, NAMELESS},
+    state::{LockHolder, NAMELESS},
 };
 use crate::error::{Error, Result, unknown_if};
 
@@ -59,24 +59,23 @@ impl LockLocation {
     ///
     /// Returns the errors of [`vacate`](Self::vacate).
     pub(super) async fn release(&self, token: LockToken, deadline: Instant) -> Result<ReleaseOutcome> {
-        let loss = match self.resume(token, deadline).await? {
-            Resumed::Held(claim) => self
-                .vacate(&claim, deadline)
-                .await
-                .map_err(|error| error.with_hint_if_unknown(AGAIN))?,
-            Resumed::Lost(loss) => Some(loss),
-        };
-        Ok(loss.map_or(ReleaseOutcome::Released, ReleaseOutcome::Lost))
+        match self.resume(token, deadline).await? {
+            Resumed::Held(claim) => {
+                let vacated = self.vacate(&claim, deadline).await;
+                vacated.map_err(|error| error.with_hint_if_unknown(AGAIN))
+            }
+            Resumed::Lost(loss) => Ok(ReleaseOutcome::Lost(loss)),
+        }
     }
 
-    /// Releases the lock. Returns `None` if it was held until now, and the loss otherwise.
+    /// Releases the lock.
     ///
     /// # Errors
     ///
     /// Returns the errors of the calls. If the outcome is unknown, the lock may still be held until
     /// its lease expires; or an answer was lost and the lock is not held any more, due to that
     /// release or for another reason.
-    pub(super) async fn vacate(&self, claim: &LockClaim, deadline: Instant) -> Result<Option<LockLoss>> {
+    pub(super) async fn vacate(&self, claim: &LockClaim, deadline: Instant) -> Result<ReleaseOutcome> {
         let mut row_leases: Vec<Option<RowLease>> = claim.row_leases.iter().cloned().map(Some).collect();
         let mut given_back = vec![false; row_leases.len()];
         let mut unanswered: Option<Error> = None;
@@ -122,9 +121,12 @@ impl LockLocation {
                 self.releases
                     .record(self.rows.lock_row(), &after, self.now().since(claim.since));
                 return match (given_back.iter().all(|given_back| *given_back), unanswered) {
-                    (true, _) => Ok(None),
+                    (true, _) => Ok(ReleaseOutcome::Released),
                     (false, Some(error)) if !claim.is_over(self.now()) => Err(error),
-                    (false, _) => Ok(Some(claim::loss(claim.token, claim.is_over(self.now()), &after))),
+                    (false, _) => {
+                        let loss = claim::loss(claim.token, claim.is_over(self.now()), &after);
+                        Ok(ReleaseOutcome::Lost(loss))
+                    }
                 };
             }
             // The hold was renewed meanwhile.

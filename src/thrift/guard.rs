@@ -180,12 +180,12 @@ impl ThriftLockGuard {
         }
         let local_loss = self.held.term.loss();
         let vacated = self.held.release.vacate(&claim, deadline).await;
-        let loss = vacated.map_err(|error| self.held.in_context(error))?;
+        let vacated = vacated.map_err(|error| self.held.in_context(error))?;
         drop(claim);
         self.held.term.released();
-        Ok(match loss.or(local_loss) {
-            Some(loss) => ReleaseOutcome::Lost(loss),
-            None => ReleaseOutcome::Released,
+        Ok(match (vacated, local_loss) {
+            (ReleaseOutcome::Released, Some(loss)) => ReleaseOutcome::Lost(loss),
+            (outcome, _) => outcome,
         })
     }
 }

@@ -21,8 +21,8 @@ use crate::{
     error::{Result, unknown, unknown_if},
     lock::{
         ALONE, Abandoned, FENCING, FENCING_TTL, HeldBy, LONG_REST, LockLoss, LockRows, LockToken, MARKER,
-        Millis, Moment, OWNER, Owner, Remains, RowLease, RowState, TRIES, changed_meanwhile, loss,
-        next_renewal,
+        Millis, Moment, OWNER, Owner, ReleaseOutcome, Remains, RowLease, RowState, TRIES, changed_meanwhile,
+        loss, next_renewal,
     },
 };
 
@@ -405,21 +405,24 @@ impl ThriftLockLocation {
         Ok(Ok(sent.after(lease)))
     }
 
-    /// Releases the lock. Returns `None` if it was held until now, else why it was lost.
+    /// Releases the lock.
     ///
     /// # Errors
     ///
     /// Returns the errors of the calls. If the outcome is unknown, the lock may still be held, until
     /// its lease expires.
-    pub(super) async fn vacate(&self, claim: &ThriftClaim, deadline: Instant) -> Result<Option<LockLoss>> {
+    pub(super) async fn vacate(&self, claim: &ThriftClaim, deadline: Instant) -> Result<ReleaseOutcome> {
         let mut states = self.read(deadline).await?;
         // If the token holds it now, it held it until this release; later changes are not a loss.
         let is_held = states.iter().all(|state| Taken::by(claim, state).is_some());
-        let lost = (!is_held).then(|| self.loss(claim, states.clone()));
+        let outcome = match is_held {
+            true => ReleaseOutcome::Released,
+            false => ReleaseOutcome::Lost(self.loss(claim, states.clone())),
+        };
         for _ in 0..TRIES {
             let taken: Vec<Option<Taken>> = states.iter().map(|state| Taken::by(claim, state)).collect();
             if taken.iter().all(Option::is_none) {
-                return Ok(lost);
+                return Ok(outcome);
             }
             for (index, taken) in taken.into_iter().enumerate().rev() {
                 let Some(taken) = taken else { continue };
@@ -445,8 +448,8 @@ impl ThriftLockLocation {
         }
     }
 
-    /// Releases the hold of a token, also of another process. Returns `None` if it held the lock.
-    pub(super) async fn release(&self, token: LockToken, deadline: Instant) -> Result<Option<LockLoss>> {
+    /// Releases the hold of a token, also of another process.
+    pub(super) async fn release(&self, token: LockToken, deadline: Instant) -> Result<ReleaseOutcome> {
         let mut states = self.read(deadline).await?;
         let row_leases = || states.iter().filter_map(|state| state.lease_of(token));
         let Some(row_lease) = row_leases().max_by_key(|row_lease| row_lease.held.ttl) else {
@@ -457,7 +460,7 @@ impl ThriftLockLocation {
                 }
             }
             forget_own(token, &mut states);
-            return Ok(Some(loss(token, true, &states)));
+            return Ok(ReleaseOutcome::Lost(loss(token, true, &states)));
         };
         let ttl = row_lease.held.ttl;
         // The owner cells of a hold through a gateway say how long the cells under it live. Of a

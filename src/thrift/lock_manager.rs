@@ -195,8 +195,7 @@ impl ThriftLockManager {
         let (name, location) = self.location(level, id)?;
         let deadline = self.rows.connection.deadline();
         let released = location.in_lane(Lane::Releases).release(token, deadline).await;
-        let loss = released.map_err(|error| error.at_operation(format!("lock {name}")))?;
-        Ok(loss.map_or(ReleaseOutcome::Released, ReleaseOutcome::Lost))
+        released.map_err(|error| error.at_operation(format!("lock {name}")))
     }
 
     /// Returns the table's name.
