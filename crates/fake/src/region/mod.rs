@@ -26,7 +26,10 @@ mod tests;
 mod versions;
 mod write;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Weak,
+};
 
 use bytes::Bytes;
 use hbase_protocol as pb;
@@ -66,6 +69,8 @@ pub(crate) struct Region {
     store: Store,
     /// The number of the last write.
     sequence: u64,
+    /// The read points of the open scanners.
+    scanners: Vec<Weak<u64>>,
     files: u32,
     /// Nonces of increments and appends that were applied.
     nonces: BTreeSet<(u64, u64)>,
@@ -89,6 +94,7 @@ impl Region {
             compacts: true,
             store: Store::new(order),
             sequence: 1,
+            scanners: Vec::new(),
             files: 0,
             nonces: BTreeSet::new(),
         };
@@ -130,12 +136,20 @@ impl Region {
         self.start_key <= row && (self.end_key.is_empty() || row < &self.end_key[..])
     }
 
+    /// Returns the number of the last write that all open scanners see (`HRegion#getSmallestReadPoint`).
+    fn smallest_read_point(&self) -> u64 {
+        let open = self.scanners.iter().filter_map(Weak::upgrade);
+        open.map(|point| *point).fold(self.sequence, u64::min)
+    }
+
     /// Writes memory to a file, which drops what is masked or surplus in memory.
     pub(crate) fn flush(&mut self, now: u64) {
         self.files += 1;
-        let file = self.files;
+        let (file, read_point) = (self.files, self.smallest_read_point());
         self.store
-            .rewrite(&self.families, now, file, true, |entry| entry.file.is_none());
+            .rewrite(&self.families, now, file, true, read_point, |entry| {
+                entry.file.is_none()
+            });
     }
 
     /// Writes all files as one, if the table allows it. A major compaction also drops markers.
@@ -144,9 +158,11 @@ impl Region {
             return;
         }
         self.files += 1;
-        let file = self.files;
+        let (file, read_point) = (self.files, self.smallest_read_point());
         self.store
-            .rewrite(&self.families, now, file, !major, |entry| entry.file.is_some());
+            .rewrite(&self.families, now, file, !major, read_point, |entry| {
+                entry.file.is_some()
+            });
     }
 
     /// Returns the numbers of the files.

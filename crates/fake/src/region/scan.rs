@@ -1,6 +1,6 @@
 //! Scans of one region.
 
-use std::{collections::VecDeque, ops::Bound};
+use std::{collections::VecDeque, ops::Bound, sync::Arc};
 
 use bytes::Bytes;
 use hbase_protocol as pb;
@@ -26,7 +26,7 @@ pub(crate) struct Scanner {
     to: Bound<RowKey>,
     /// The most cells of a result.
     batch: Option<usize>,
-    read_point: u64,
+    read_point: Arc<u64>,
     /// The rest of a row that was cut.
     rest: VecDeque<Cell>,
 }
@@ -66,7 +66,7 @@ impl Scanner {
 
     /// The number of the last write that the scan sees.
     pub(crate) fn read_point(&self) -> u64 {
-        self.read_point
+        *self.read_point
     }
 }
 
@@ -144,6 +144,13 @@ impl Region {
         let start = bound(start_row, *include_start_row, true);
         let stop = bound(stop_row, *include_stop_row, is_get);
         let (from, to) = if reversed { (stop, start) } else { (start, stop) };
+        let read_point = Arc::new(
+            mvcc_read_point
+                .filter(|point| *point > 0)
+                .unwrap_or(self.sequence),
+        );
+        self.scanners.retain(|point| point.strong_count() > 0);
+        self.scanners.push(Arc::downgrade(&read_point));
         Ok(Scanner {
             query,
             filter,
@@ -153,9 +160,7 @@ impl Region {
             batch: batch_size
                 .and_then(|size| usize::try_from(size).ok())
                 .filter(|size| *size > 0),
-            read_point: mvcc_read_point
-                .filter(|point| *point > 0)
-                .unwrap_or(self.sequence),
+            read_point,
             rest: VecDeque::new(),
         })
     }
@@ -195,14 +200,14 @@ impl Region {
         scanner.is_filter_done()
             || range(scanner).is_none_or(|range| {
                 let mut rows = self.store.range(range);
-                rows.all(|(_, row)| !scanner.query.has_cells(row, scanner.read_point))
+                rows.all(|(_, row)| !scanner.query.has_cells(row, *scanner.read_point))
             })
     }
 
     /// Reads the next row with cells. Returns whether there is one.
     fn read_next_row(&self, scanner: &mut Scanner, now: u64) -> Result<bool> {
         let moment = Moment {
-            read_point: scanner.read_point,
+            read_point: *scanner.read_point,
             now,
         };
         while let Some(bounds) = range(scanner) {

@@ -3,6 +3,7 @@
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, btree_map},
+    iter::repeat,
     ops::Bound,
 };
 
@@ -94,7 +95,7 @@ impl Store {
     }
 
     /// Removes from memory what an increment or append replaces in a family of one version: all puts
-    /// of the column but the newest one before it.
+    /// of the column but the newest one that all open scanners see.
     pub(super) fn forget_replaced(&mut self, cell: &Cell, read_point: u64) {
         let key = self.key(&cell.row);
         let Some(row) = self.rows.get_mut(&key) else {
@@ -125,13 +126,15 @@ impl Store {
     }
 
     /// Rewrites the cells that are selected as one file: what they mask of each other, what has
-    /// expired, and surplus versions are dropped; markers too if they are not kept.
+    /// expired, and surplus versions are dropped; markers too if they are not kept. Cells behind the
+    /// read point, which open scanners do not see, are kept and mask nothing.
     pub(super) fn rewrite(
         &mut self,
         families: &BTreeMap<Bytes, Family>,
         now: u64,
         file: u32,
         keep_markers: bool,
+        read_point: u64,
         selected: impl Fn(&Entry) -> bool,
     ) {
         for row in self.rows.values_mut() {
@@ -140,13 +143,17 @@ impl Store {
                     .filter(|(_, entry)| selected(entry))
                     .map(|(key, entry)| (key.clone(), entry.clone()))
                     .collect();
+                let (old, new): (Vec<_>, Vec<_>) = cells
+                    .into_iter()
+                    .partition(|(key, _)| key.sequence.0 <= read_point);
                 let kept = versions::kept(
-                    cells.iter().map(|(key, entry)| (key, entry)),
+                    old.iter().map(|(key, entry)| (key, entry)),
                     family,
                     now,
                     keep_markers,
                 );
-                for ((key, mut entry), kept) in cells.into_iter().zip(kept) {
+                let cells = old.into_iter().zip(kept).chain(new.into_iter().zip(repeat(true)));
+                for ((key, mut entry), kept) in cells {
                     row.remove(&key);
                     if kept {
                         entry.file = Some(file);

@@ -186,6 +186,42 @@ fn put_under_a_marker_comes_back_with_a_major_compaction() {
     assert_eq!(region.shown(), ["q/4=back"]);
 }
 
+#[rstest]
+#[case::memory(Release::V2_4, false, false)]
+#[case::flush(Release::V2_6, true, false)]
+#[case::compaction(Release::V2_6, true, true)]
+fn open_scanner_sees_versions_that_later_ones_replace(
+    #[case] release: Release,
+    #[case] flushes: bool,
+    #[case] compacts: bool,
+) {
+    let mut region = region(&[("VERSIONS", "1")]);
+    region.release = release;
+    let one = 1_u64.to_be_bytes();
+    let increment = || mutation(MutationType::Increment, None, "q", None, &one);
+    region.write(increment());
+    let mut scanner = region.open_scanner(&pb::Scan::default(), NOW).unwrap();
+    region.write(increment());
+    region.write(increment());
+    if flushes {
+        region.flush(NOW);
+    }
+    if compacts {
+        region.compact(true, NOW);
+    }
+    let limits = Limits {
+        rows: 1,
+        bytes: u64::MAX,
+    };
+    let batch = region.next(&mut scanner, limits, NOW).unwrap();
+    assert_eq!(batch.rows[0].0[0].value, one[..]);
+    drop(scanner);
+    region.write(increment());
+    region.flush(NOW);
+    region.compact(true, NOW);
+    assert_eq!(region.stored().len(), 1);
+}
+
 #[test]
 fn compactions_that_a_table_forbids_are_ignored() {
     let mut region = region(&[]);

@@ -128,8 +128,9 @@ impl Region {
 
     /// Writes what several mutations have resolved to, and returns it.
     pub(super) fn apply(&mut self, written: Vec<Written>) -> Vec<Vec<Cell>> {
+        let before = self.smallest_read_point();
         self.sequence += 1;
-        let (sequence, before) = (self.sequence, self.sequence - 1);
+        let sequence = self.sequence;
         written
             .into_iter()
             .map(
