@@ -92,7 +92,7 @@ impl FakeHBase {
     }
 
     /// Returns what the test has left, or used although it is not modelled.
-    fn complaints(&self) -> Vec<String> {
+    pub(crate) fn complaints(&self) -> Vec<String> {
         let unused = self.network.unused_faults();
         let unused = unused
             .into_iter()

@@ -47,6 +47,8 @@ pub(super) struct Connection {
     output: BytesMut,
     answers: mpsc::UnboundedSender<Outgoing>,
     close: Option<Close>,
+    /// Whether it receives and sends nothing any more.
+    muted: bool,
     /// How many bytes are sent at once.
     chunk: usize,
 }
@@ -80,6 +82,7 @@ impl Connection {
             output: BytesMut::new(),
             answers,
             close: None,
+            muted: false,
             chunk: chunk.unwrap_or(usize::MAX),
         };
         let reason = connection.run(stream, &mut outgoing).await;
@@ -145,6 +148,9 @@ impl Connection {
     }
 
     fn queue(&mut self, outgoing: Outgoing) {
+        if self.muted {
+            return;
+        }
         match outgoing {
             Outgoing::Frame(frame) => self.output.extend_from_slice(&frame),
             Outgoing::Last(frame) => {
@@ -240,6 +246,12 @@ impl Connection {
         };
         let mut state = self.shared.lock();
         let (call, plan) = state.receive(self.id, opened, request);
+        self.muted |= plan.mutes();
+        if self.muted {
+            let (call, reason) = (plan.call, "connection muted");
+            state.record(Event::Dropped { call, reason });
+            return;
+        }
         if plan.is_immediate()
             && let Some(outcome) = state.execute(&call, plan.call, &self.life, None)
         {

@@ -84,6 +84,10 @@ impl Delivery {
         }
         self.pass(self.plan.answer).await?;
         self.answer(&outcome, action);
+        if let Some(Action::AnswerTwice { later }) = action {
+            self.pass(*later).await?;
+            self.answer(&outcome, action);
+        }
         Ok(())
     }
 

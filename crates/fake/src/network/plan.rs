@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::faults::Applied;
+use super::faults::{Action, Applied};
 
 /// What happens to a call, and when.
 #[derive(Debug)]
@@ -16,6 +16,13 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Returns whether the connection is silent from the call on.
+    pub(super) fn mutes(&self) -> bool {
+        self.applied
+            .as_ref()
+            .is_some_and(|applied| applied.action == Action::Mute)
+    }
+
     /// Returns whether nothing delays the call, and no fault happens to it.
     pub(super) fn is_immediate(&self) -> bool {
         self.applied.is_none() && (self.request + self.queue + self.answer).is_zero()

@@ -27,6 +27,7 @@
 //! ```
 
 mod event;
+mod journal;
 mod plan;
 mod shrink;
 mod watch;
@@ -47,7 +48,8 @@ use std::{
 
 pub use self::world::World;
 use self::{
-    plan::{FaultId, Plan},
+    journal::Journal,
+    plan::{FaultId, FaultReport, Plan, PlanOptions},
     watch::Watch,
 };
 
@@ -65,8 +67,7 @@ pub struct Simulation {
     name: String,
     first: u64,
     count: u64,
-    steady_clocks: bool,
-    region_changes: usize,
+    options: PlanOptions,
 }
 
 /// The result of one run.
@@ -74,9 +75,8 @@ struct Run {
     failure: Option<String>,
     /// A number that differs if anything else happened.
     trace: u64,
-    /// The faults of the run, with their descriptions.
-    faults: Vec<(FaultId, String)>,
-    /// What happened on the network.
+    faults: Vec<FaultReport>,
+    /// What happened on the network, of a run that fails or is repeated.
     events: String,
 }
 
@@ -87,13 +87,12 @@ impl Simulation {
             name: name.into(),
             first: fastrand::u64(..1 << 40),
             count: 300,
-            steady_clocks: false,
-            region_changes: 0,
+            options: PlanOptions::default(),
         }
     }
 
-    /// Creates a simulation of `SIM_SEEDS` random seeds (300 unless set), or of the one seed
-    /// `SIM_SEED`.
+    /// Creates a simulation of `SIM_SEEDS` seeds (300 unless set) from `SIM_FIRST_SEED` on (random
+    /// unless set), or of the one seed `SIM_SEED`.
     ///
     /// # Panics
     ///
@@ -110,7 +109,10 @@ impl Simulation {
         let count = number("SIM_SEEDS").unwrap_or(random.count);
         match number("SIM_SEED") {
             Some(seed) => random.seeds(seed, 1),
-            None => Self { count, ..random },
+            None => {
+                let first = number("SIM_FIRST_SEED").unwrap_or(random.first);
+                random.seeds(first, count)
+            }
         }
     }
 
@@ -123,17 +125,26 @@ impl Simulation {
     /// Keeps the clocks of servers as they are. Otherwise they jump ahead and back by up to 20
     /// seconds, with which leases end early or late.
     pub fn steady_clocks(mut self) -> Self {
-        self.steady_clocks = true;
+        self.options.steady_clocks = true;
         self
     }
 
     /// Moves, splits and merges so many regions in each run, beside its other faults.
     pub fn region_changes(mut self, count: usize) -> Self {
-        self.region_changes = count;
+        self.options.region_changes = count;
         self
     }
 
-    /// Runs the scenario with each seed, on all cores.
+    /// Also lets servers execute requests twice, the second time late. A client that sends a request
+    /// again after a lost answer has the same effect, so only requests with an effect that depends on
+    /// a condition may be sent again.
+    pub fn doubled_requests(mut self) -> Self {
+        self.options.doubled_requests = true;
+        self
+    }
+
+    /// Runs the scenario with each seed, on all cores. Appends the name, the seed and a hash of the
+    /// trace of each run to the file `SIM_TRACES`, if it is set.
     ///
     /// # Panics
     ///
@@ -149,6 +160,7 @@ impl Simulation {
         let began = Instant::now();
         let (next, over) = (AtomicU64::new(0), AtomicBool::new(false));
         let failed = Mutex::new(None);
+        let journal = Journal::from_env();
         let threads = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {
             for _ in 0..threads {
@@ -159,7 +171,7 @@ impl Simulation {
                             return;
                         }
                         let watch = Watch::begin(&self.name, self.first.wrapping_add(number));
-                        if let Err(failure) = self.check(number, &scenario) {
+                        if let Err(failure) = self.check(number, &journal, &scenario) {
                             over.store(true, Ordering::Relaxed);
                             let mut failed = failed.lock().unwrap_or_else(|broken| broken.into_inner());
                             failed.get_or_insert(failure);
@@ -181,23 +193,28 @@ impl Simulation {
             took.as_secs_f64(),
             60.0 * self.count as f64 / took.as_secs_f64(),
         );
+        println!("{}: {journal}", self.name);
     }
 
     /// Runs one seed, and returns a report of its failure.
     fn check<F: Future<Output = ()>>(
         &self,
         number: u64,
+        journal: &Journal,
         scenario: &(impl Fn(World) -> F + Sync),
     ) -> Result<(), String> {
         let seed = self.first.wrapping_add(number);
-        let run = self.run_once(seed, None, scenario);
+        let is_repeated = number.is_multiple_of(REPEATED);
+        let run = self.run_once(seed, None, is_repeated, scenario);
+        journal.add(&self.name, seed, &run);
         if let Some(failure) = &run.failure {
-            let faults = run.faults.iter().map(|fault| fault.0).collect();
-            let (_, fewest) = shrink::shrink(faults, &|only| self.run_once(seed, Some(only), scenario));
+            let faults = run.faults.iter().map(|fault| fault.id).collect();
+            let (_, fewest) =
+                shrink::shrink(faults, &|only| self.run_once(seed, Some(only), false, scenario));
             return Err(self.report(seed, failure, &fewest));
         }
-        if number.is_multiple_of(REPEATED) {
-            let again = self.run_once(seed, None, scenario);
+        if is_repeated {
+            let again = self.run_once(seed, None, true, scenario);
             if again.failure.is_some() || again.trace != run.trace {
                 return Err(format!(
                     "{}: two runs of SIM_SEED={seed} differ: {:?}\n{}",
@@ -210,11 +227,13 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs a scenario once, with all faults or with some of them.
+    /// Runs a scenario once, with all faults or with some of them. The events of a run that does not
+    /// fail are returned only on request: their text is long.
     fn run_once<F: Future<Output = ()>>(
         &self,
         seed: u64,
         only: Option<BTreeSet<FaultId>>,
+        with_events: bool,
         scenario: &(impl Fn(World) -> F + Sync),
     ) -> Run {
         fastrand::seed(seed);
@@ -223,7 +242,7 @@ impl Simulation {
             .start_paused(true)
             .build()
             .unwrap_or_else(|error| panic!("no runtime: {error}"));
-        let plan = Plan::draw(seed, self.steady_clocks, self.region_changes);
+        let plan = Plan::draw(seed, self.options);
         let world = runtime.block_on(async { World::new(seed, plan, only) });
         let (hbase, journal) = world.shared();
         let ended = quietly(|| {
@@ -236,20 +255,22 @@ impl Simulation {
         // Tasks that the scenario has left end before the next run.
         drop(runtime);
         world::note_draws(&hbase, &journal);
+        let complaints = hbase.complaints();
+        let failure = ended
+            .err()
+            .or_else(|| (!complaints.is_empty()).then(|| complaints.join("\n")));
         let run = Run {
-            failure: ended.err(),
             trace: hbase.network().trace_hash(),
             faults: std::mem::take(&mut journal.happened()),
-            events: hbase.trace(),
-        };
-        // Its complaints fail the run, too.
-        match (quietly(|| drop(hbase)), run.failure.is_some()) {
-            (Err(complaints), false) => Run {
-                failure: Some(complaints),
-                ..run
+            events: match with_events || failure.is_some() {
+                true => hbase.trace(),
+                false => String::new(),
             },
-            _ => run,
-        }
+            failure,
+        };
+        // Its complaints have failed the run.
+        drop(quietly(|| drop(hbase)));
+        run
     }
 
     fn report(&self, seed: u64, failure: &str, fewest: &Run) -> String {
@@ -257,9 +278,9 @@ impl Simulation {
         match &fewest.failure {
             Some(failure) => {
                 report += "\nthese faults are enough for it:";
-                for (_, fault) in &fewest.faults {
+                for fault in &fewest.faults {
                     report += "\n  ";
-                    report += fault;
+                    report += &fault.text;
                 }
                 report += &format!(
                     "\nthen it fails: {failure}\nthe last calls:\n{}",

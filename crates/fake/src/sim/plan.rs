@@ -15,6 +15,26 @@ pub(super) enum FaultId {
     Event(usize),
 }
 
+/// A fault that happened in a run.
+#[derive(Clone, Debug)]
+pub(super) struct FaultReport {
+    pub(super) id: FaultId,
+    /// The kind of the fault.
+    pub(super) kind: &'static str,
+    pub(super) text: String,
+}
+
+/// The options of a scenario that limit its plans.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PlanOptions {
+    /// Whether the clocks of servers never jump.
+    pub(super) steady_clocks: bool,
+    /// Whether requests may be executed twice.
+    pub(super) doubled_requests: bool,
+    /// The number of moves, splits and merges beside the other events.
+    pub(super) region_changes: usize,
+}
+
 /// What happens to the cluster at some time. Numbers choose one of the servers, or of the regions,
 /// that there are then.
 #[derive(Clone, Copy, Debug)]
@@ -76,9 +96,8 @@ pub(super) const LATEST_MESSAGE: Duration = Duration::from_secs(60);
 const LATENCIES: [u64; 4] = [0, 0, 5, 40];
 
 impl Plan {
-    /// Draws a plan, with so many changes of regions beside its other events. Clocks of servers jump
-    /// only if they may.
-    pub(super) fn draw(seed: u64, steady_clocks: bool, region_changes: usize) -> Self {
+    /// Draws a plan.
+    pub(super) fn draw(seed: u64, options: PlanOptions) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x706c_616e);
         let servers = rng.usize(1..4);
         let release = RELEASES[rng.usize(..RELEASES.len())];
@@ -88,13 +107,13 @@ impl Plan {
             queue: Duration::ZERO..longest / 4,
             answer: Duration::ZERO..longest,
         };
-        let faults = draw_faults(&mut rng);
+        let faults = draw_faults(&mut rng, options);
         let mut events: Vec<_> = (0..rng.usize(..6))
             .map(|_| (Duration::from_millis(rng.u64(..4_000)), Event::draw(&mut rng)))
             .collect();
-        events.retain(|(_, event)| !steady_clocks || !matches!(event, Event::Skew { .. }));
+        events.retain(|(_, event)| !options.steady_clocks || !matches!(event, Event::Skew { .. }));
         let chunks = (rng.u8(..16) == 0).then(|| (rng.usize(1..20), rng.usize(20..2_000)));
-        for _ in 0..region_changes {
+        for _ in 0..options.region_changes {
             let after = Duration::from_millis(rng.u64(..4_000));
             events.push((after, Event::draw_region_change(&mut rng)));
         }
@@ -111,7 +130,7 @@ impl Plan {
 }
 
 /// Most runs have a few kinds of faults, so that others show what those do alone.
-fn draw_faults(rng: &mut Rng) -> RandomFaults {
+fn draw_faults(rng: &mut Rng, options: PlanOptions) -> RandomFaults {
     let mut often = |one_in: u8| match rng.u8(..one_in) {
         0 => 0.08 * rng.f64(),
         _ => 0.0,
@@ -130,7 +149,13 @@ fn draw_faults(rng: &mut Rng) -> RandomFaults {
         fail_after: often(6),
         refuse_dial: often(5),
         delay_dial: often(6),
-        ..RandomFaults::default()
+        lose_dial: often(6),
+        answer_twice: often(6),
+        // A muted connection loses the calls after this one, too.
+        mute: often(6) / 4.0,
+        deliver_twice: often(4) * f64::from(u8::from(options.doubled_requests)),
+        exceptions: Vec::new(),
+        max_delay: Duration::ZERO,
     };
     // Servers send some exceptions only for calls that they have not executed.
     let (fail_after, exceptions) = match rng.bool() {
@@ -146,6 +171,21 @@ fn draw_faults(rng: &mut Rng) -> RandomFaults {
 }
 
 impl Event {
+    /// Returns the name of the kind of the event.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Move { .. } => "move",
+            Self::Split { .. } => "split",
+            Self::Merge { .. } => "merge",
+            Self::Flush { .. } => "flush",
+            Self::Compact { .. } => "compact",
+            Self::Crash { .. } => "crash",
+            Self::Hang { .. } => "hang",
+            Self::Skew { .. } => "skew",
+            Self::MuteMaster { .. } => "mute_master",
+        }
+    }
+
     fn draw_region_change(rng: &mut Rng) -> Self {
         let (region, server) = (rng.usize(..64), rng.usize(..64));
         match rng.u8(..3) {

@@ -27,7 +27,7 @@ pub(super) fn shrink(
             runs += 1;
             if attempt.failure.is_some() {
                 // Faults that did not happen in this run are not needed either.
-                let happened: BTreeSet<FaultId> = attempt.faults.iter().map(|fault| fault.0).collect();
+                let happened: BTreeSet<FaultId> = attempt.faults.iter().map(|fault| fault.id).collect();
                 left = fewer
                     .into_iter()
                     .filter(|fault| happened.contains(fault))

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use super::plan::{FaultId, LATEST_MESSAGE, Plan};
+use super::plan::{FaultId, FaultReport, LATEST_MESSAGE, Plan};
 use crate::{FakeHBase, cluster::ServerIndex, network::RandomDraws};
 
 /// A cluster in virtual time, with the faults that follow from a seed.
@@ -31,14 +31,14 @@ pub struct World {
     journal: Arc<Journal>,
 }
 
-/// The faults that happened in a run, with their descriptions.
+/// The faults that happened in a run.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
-    happened: Mutex<Vec<(FaultId, String)>>,
+    happened: Mutex<Vec<FaultReport>>,
 }
 
 impl Journal {
-    pub(super) fn happened(&self) -> MutexGuard<'_, Vec<(FaultId, String)>> {
+    pub(super) fn happened(&self) -> MutexGuard<'_, Vec<FaultReport>> {
         self.happened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,8 +132,11 @@ impl World {
             for (number, (after, event)) in events {
                 sleep_until(began + after).await;
                 if let Some(text) = event.happen(&hbase) {
-                    let text = format!("after {after:?}: {text}");
-                    journal.happened().push((FaultId::Event(number), text));
+                    journal.happened().push(FaultReport {
+                        id: FaultId::Event(number),
+                        kind: event.name(),
+                        text: format!("after {after:?}: {text}"),
+                    });
                 }
             }
         });
@@ -173,8 +176,11 @@ impl World {
 /// Ends the faults of calls, and keeps those that happened.
 pub(super) fn note_draws(hbase: &FakeHBase, journal: &Journal) {
     if let Some(draws) = hbase.network().set_random_faults(None) {
-        let calls = draws.happened().iter();
-        let calls = calls.map(|(number, text)| (FaultId::Call(*number), text.clone()));
-        journal.happened().extend(calls);
+        let calls = draws.into_happened().into_iter();
+        journal.happened().extend(calls.map(|fault| FaultReport {
+            id: FaultId::Call(fault.number),
+            kind: fault.kind,
+            text: fault.text,
+        }));
     }
 }

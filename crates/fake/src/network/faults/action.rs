@@ -12,6 +12,7 @@ pub(in crate::network) enum Action {
     DelayRequest(Duration),
     DelayInQueue(Duration),
     DelayAnswer(Duration),
+    AnswerTwice { later: Duration },
     DeliverTwice { later: Duration },
     CutAnswer,
     CloseBefore,
@@ -21,6 +22,7 @@ pub(in crate::network) enum Action {
     FailAfter(Exception),
     HoldRequest,
     HoldAnswer,
+    Mute,
 }
 
 /// What happens to a dial.
@@ -31,6 +33,41 @@ pub(in crate::network) enum DialAction {
     Lose,
 }
 
+impl Action {
+    /// Returns the name of the kind of the fault.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::LoseRequest => "lose_request",
+            Self::LoseAnswer => "lose_answer",
+            Self::DelayRequest(_) => "delay_request",
+            Self::DelayInQueue(_) => "delay_in_queue",
+            Self::DelayAnswer(_) => "delay_answer",
+            Self::AnswerTwice { .. } => "answer_twice",
+            Self::DeliverTwice { .. } => "deliver_twice",
+            Self::CutAnswer => "cut_answer",
+            Self::CloseBefore => "close_before",
+            Self::CloseAfter => "close_after",
+            Self::WrongCallId => "wrong_call_id",
+            Self::FailBefore(_) => "fail_before",
+            Self::FailAfter(_) => "fail_after",
+            Self::HoldRequest => "hold_request",
+            Self::HoldAnswer => "hold_answer",
+            Self::Mute => "mute",
+        }
+    }
+}
+
+impl DialAction {
+    /// Returns the name of the kind of the fault.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse_dial",
+            Self::Delay(_) => "delay_dial",
+            Self::Lose => "lose_dial",
+        }
+    }
+}
+
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -39,6 +76,7 @@ impl fmt::Display for Action {
             Self::DelayRequest(delay) => write!(f, "delay request by {delay:?}"),
             Self::DelayInQueue(delay) => write!(f, "delay in queue by {delay:?}"),
             Self::DelayAnswer(delay) => write!(f, "delay answer by {delay:?}"),
+            Self::AnswerTwice { later } => write!(f, "answer twice, {later:?} later"),
             Self::DeliverTwice { later } => write!(f, "deliver twice, {later:?} later"),
             Self::CutAnswer => f.write_str("cut answer"),
             Self::CloseBefore => f.write_str("close before execution"),
@@ -48,6 +86,7 @@ impl fmt::Display for Action {
             Self::FailAfter(exception) => write!(f, "{} after execution", exception.class),
             Self::HoldRequest => f.write_str("hold request"),
             Self::HoldAnswer => f.write_str("hold answer"),
+            Self::Mute => f.write_str("mute the connection"),
         }
     }
 }

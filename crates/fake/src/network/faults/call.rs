@@ -178,6 +178,11 @@ impl Call {
         self.with(Action::DelayAnswer(delay))
     }
 
+    /// The client receives the answer a second time, this long after the first.
+    pub fn answer_twice(self, later: Duration) -> Fault {
+        self.with(Action::AnswerTwice { later })
+    }
+
     /// The server executes the call once more, this long after the first time. Only the first
     /// answer is sent.
     pub fn deliver_twice(self, later: Duration) -> Fault {
@@ -224,6 +229,12 @@ impl Call {
     /// [`release`](super::FaultHandle::release).
     pub fn hold_answer(self) -> Fault {
         self.with(Action::HoldAnswer)
+    }
+
+    /// The connection is silent from this call on: the server receives none of its requests, and
+    /// sends nothing.
+    pub fn mute(self) -> Fault {
+        self.with(Action::Mute)
     }
 
     fn with(self, action: Action) -> Fault {

@@ -47,6 +47,7 @@ pub struct RandomFaults {
     pub delay_request: f64,
     pub delay_in_queue: f64,
     pub delay_answer: f64,
+    pub answer_twice: f64,
     pub deliver_twice: f64,
     pub cut_answer: f64,
     pub close_before: f64,
@@ -54,8 +55,10 @@ pub struct RandomFaults {
     pub wrong_call_id: f64,
     pub fail_before: f64,
     pub fail_after: f64,
+    pub mute: f64,
     pub refuse_dial: f64,
     pub delay_dial: f64,
+    pub lose_dial: f64,
     /// The classes of the exceptions of `fail_before` and `fail_after`.
     pub exceptions: Vec<&'static str>,
     /// The upper limit of delays, which are drawn between this and 0.
@@ -71,6 +74,7 @@ impl Default for RandomFaults {
             delay_request: 0.0,
             delay_in_queue: 0.0,
             delay_answer: 0.0,
+            answer_twice: 0.0,
             deliver_twice: 0.0,
             cut_answer: 0.0,
             close_before: 0.0,
@@ -78,8 +82,10 @@ impl Default for RandomFaults {
             wrong_call_id: 0.0,
             fail_before: 0.0,
             fail_after: 0.0,
+            mute: 0.0,
             refuse_dial: 0.0,
             delay_dial: 0.0,
+            lose_dial: 0.0,
             exceptions: vec!["java.io.IOException"],
             max_delay: Duration::from_secs(1),
         }
@@ -100,6 +106,7 @@ impl RandomFaults {
             self.delay_request,
             self.delay_in_queue,
             self.delay_answer,
+            self.answer_twice,
             self.deliver_twice,
             self.cut_answer,
             self.close_before,
@@ -107,6 +114,7 @@ impl RandomFaults {
             self.wrong_call_id,
             self.fail_before,
             self.fail_after,
+            self.mute,
         ]
         .into_iter()
         .position(&mut happens)?;
@@ -116,15 +124,19 @@ impl RandomFaults {
             2 => Action::DelayRequest(self.delay(rng)),
             3 => Action::DelayInQueue(self.delay(rng)),
             4 => Action::DelayAnswer(self.delay(rng)),
-            5 => Action::DeliverTwice {
+            5 => Action::AnswerTwice {
                 later: self.delay(rng),
             },
-            6 => Action::CutAnswer,
-            7 => Action::CloseBefore,
-            8 => Action::CloseAfter,
-            9 => Action::WrongCallId,
-            10 => Action::FailBefore(self.exception(rng)?),
-            _ => Action::FailAfter(self.exception(rng)?),
+            6 => Action::DeliverTwice {
+                later: self.delay(rng),
+            },
+            7 => Action::CutAnswer,
+            8 => Action::CloseBefore,
+            9 => Action::CloseAfter,
+            10 => Action::WrongCallId,
+            11 => Action::FailBefore(self.exception(rng)?),
+            12 => Action::FailAfter(self.exception(rng)?),
+            _ => Action::Mute,
         })
     }
 
@@ -134,6 +146,8 @@ impl RandomFaults {
             Some(DialAction::Refuse)
         } else if at < self.refuse_dial + self.delay_dial {
             Some(DialAction::Delay(self.delay(rng)))
+        } else if at < self.refuse_dial + self.delay_dial + self.lose_dial {
+            Some(DialAction::Lose)
         } else {
             None
         }
@@ -158,7 +172,18 @@ pub(crate) struct RandomDraws {
     /// The numbers of the calls and dials to which a fault may happen, or `None` for all.
     only: Option<BTreeSet<u64>>,
     dials: u64,
-    happened: Vec<(u64, String)>,
+    happened: Vec<Happened>,
+}
+
+/// A random fault that happened.
+#[derive(Clone, Debug)]
+pub(crate) struct Happened {
+    /// The number of the call or dial.
+    pub(crate) number: u64,
+    /// The kind of the fault.
+    pub(crate) kind: &'static str,
+    /// The call or dial, and the fault.
+    pub(crate) text: String,
 }
 
 /// What makes the number of a dial differ from that of a call.
@@ -177,7 +202,11 @@ impl RandomDraws {
 
     pub(super) fn of_call(&mut self, number: u64, call: impl std::fmt::Display) -> Option<Action> {
         let action = self.faults.draw(&mut self.rng(number)?)?;
-        self.happened.push((number, format!("{call}: {action}")));
+        self.happened.push(Happened {
+            number,
+            kind: action.name(),
+            text: format!("{call}: {action}"),
+        });
         Some(action)
     }
 
@@ -185,8 +214,11 @@ impl RandomDraws {
         self.dials += 1;
         let number = DIALS + self.dials;
         let action = self.faults.draw_dial(&mut self.rng(number)?)?;
-        self.happened
-            .push((number, format!("dial of server {server}: {action}")));
+        self.happened.push(Happened {
+            number,
+            kind: action.name(),
+            text: format!("dial of server {server}: {action}"),
+        });
         Some(action)
     }
 
@@ -195,9 +227,9 @@ impl RandomDraws {
         may_happen.then(|| fastrand::Rng::with_seed(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// Returns the numbers of the calls and dials to which faults happened, and descriptions.
-    pub(crate) fn happened(&self) -> &[(u64, String)] {
-        &self.happened
+    /// Returns the faults that happened.
+    pub(crate) fn into_happened(self) -> Vec<Happened> {
+        self.happened
     }
 }
 

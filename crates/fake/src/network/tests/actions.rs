@@ -52,6 +52,30 @@ async fn call_delivered_twice_is_executed_twice_and_answered_once(#[case] later:
 }
 
 #[tokio::test(start_paused = true)]
+async fn call_answered_twice_is_executed_once() {
+    let (network, _, mut client) = with_fault(Call::Any.answer_twice(SECOND).times(1)).await;
+    client.call(1).await;
+    assert_cluster_id(client.answer().await, 1);
+    assert_cluster_id(client.answer().await, 1);
+    assert_eq!(executions(&network), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn muted_connection_is_silent_and_others_are_not() {
+    let (network, _, mut client) = with_fault(Call::Any.nth(2).mute()).await;
+    client.call(1).await;
+    assert_cluster_id(client.answer().await, 1);
+    for id in 2..4 {
+        client.call(id).await;
+        assert!(is_silent(&mut client).await);
+    }
+    assert_eq!(executions(&network), 1);
+    let mut other = connect(&network).await;
+    other.call(4).await;
+    assert_cluster_id(other.answer().await, 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn cut_answer_ends_in_the_middle() {
     let (network, _, mut client) = with_fault(Call::Any.nth(2).cut_answer()).await;
     client.call(1).await;

@@ -25,6 +25,7 @@ async fn run(seed: u64) -> (u64, String) {
         delay_request: 0.05,
         delay_in_queue: 0.05,
         delay_answer: 0.05,
+        answer_twice: 0.05,
         deliver_twice: 0.05,
         cut_answer: 0.05,
         close_before: 0.05,
@@ -32,14 +33,16 @@ async fn run(seed: u64) -> (u64, String) {
         wrong_call_id: 0.05,
         fail_before: 0.05,
         fail_after: 0.05,
+        mute: 0.05,
         refuse_dial: 0.2,
         delay_dial: 0.2,
+        lose_dial: 0.1,
         ..RandomFaults::default()
     };
     network.set_random_faults(Some(RandomDraws::new(faults, seed, None)));
     let mut id = 0;
     for _ in 0..20 {
-        let Ok(stream) = dial(&network, 0).await else {
+        let Ok(Ok(stream)) = timeout(LONG, dial(&network, 0)).await else {
             continue;
         };
         let mut client = RawClient::new(stream);
@@ -78,6 +81,9 @@ async fn each_random_fault_happens() {
         "[delay request",
         "[delay in queue",
         "[delay answer",
+        "[answer twice",
+        "[mute the connection]",
+        ": lost",
         "[deliver twice",
         "[cut answer]",
         "[close before",
