@@ -6,7 +6,7 @@ use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
     Config, Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor,
-    TableDescriptorExt, TableName,
+    TableDescriptorExt, TableName, lock::LockManagerOptions,
 };
 
 /// The column family of all tables.
@@ -37,6 +37,14 @@ pub(crate) async fn create_table(
         .await
         .unwrap();
     PartitionedTable::open(connection, name).await.unwrap()
+}
+
+/// The name of holders. The default has the number of the process, with which traces would differ.
+pub(crate) const HOLDER: &str = "holder";
+
+/// Returns the options of all lock managers.
+pub(crate) fn lock_options() -> LockManagerOptions {
+    LockManagerOptions::new("simulation").holder(HOLDER)
 }
 
 /// Connects a client whose clock differs from the cluster's by up to ten seconds, and whose calls

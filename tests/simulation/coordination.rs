@@ -1,13 +1,13 @@
-//! Semaphores, read/write locks and elections that several owners contend for.
+//! A semaphore, which is resized, a read/write lock and an election that several owners contend for.
 
-use std::time::Duration;
+use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
     ErrorKind, Level,
     coordination::{Election, Leadership, ReadWriteLock, Semaphore},
-    lock::{LockGuard, LockLoss, LockManagerOptions, LockTableOptions, ReleaseOutcome},
+    lock::{LockGuard, LockLoss, LockManager, LockTableOptions, ReleaseOutcome},
 };
 use tokio::{
     task::LocalSet,
@@ -15,27 +15,46 @@ use tokio::{
 };
 
 use crate::{
-    bench::connect,
+    bench::{connect, lock_options},
     holds_checker::capacity::{History, Hold},
 };
 
-/// The number of permits of the semaphore.
+/// The number of permits of the semaphore at first, and the most that it has at any time.
 const PERMITS: u32 = 3;
+const MAX_PERMITS: u32 = 4;
+const RESIZES: usize = 4;
 /// A weight that all readers together can't reach.
 const WRITER: usize = 1_000;
 /// The semaphore, the read/write lock and the election, by their capacities.
-const CAPACITIES: [usize; 3] = [PERMITS as usize, WRITER, 1];
+const CAPACITIES: [usize; 3] = [MAX_PERMITS as usize, WRITER, 1];
 const LEVEL: Level = Level::Xdc;
 const OWNERS: usize = 4;
 const HOLDS: usize = 6;
 /// Enough in virtual time, as in `holds`.
 const MARGIN: Duration = Duration::from_millis(2);
 
+/// A change of the number of permits.
+#[derive(Clone, Copy, Debug)]
+struct Resize {
+    asked: Instant,
+    answered: Instant,
+    permits: u32,
+    is_certain: bool,
+}
+
+/// The changes of the number of permits, and the holds of permits.
+#[derive(Default)]
+struct Permits {
+    resizes: RefCell<Vec<Resize>>,
+    holds: RefCell<Vec<Hold>>,
+}
+
 struct Owner {
     semaphore: Semaphore,
     lock: ReadWriteLock,
     election: Election,
     history: History,
+    permits: Rc<Permits>,
     lease: Duration,
     rng: Rng,
 }
@@ -45,36 +64,97 @@ pub(crate) async fn scenario(world: World) {
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
     let table = LockTableOptions::new("locks").unwrap().regions(2);
     table.create(&plain.admin()).await.unwrap();
-    let defined = LockManagerOptions::new("simulation")
-        .open(&plain, "locks")
-        .await
-        .unwrap();
+    let defined = lock_options().open(&plain, "locks").await.unwrap();
     Semaphore::create(&defined, LEVEL, "permits", PERMITS)
         .await
         .unwrap();
     let lease = Duration::from_millis(rng.u64(600..3_000));
     let history = History::default();
+    let permits = Rc::new(Permits::default());
     let tasks = LocalSet::new();
     for number in 0..OWNERS {
         let connection = connect(&world, &mut rng).await;
-        let locks = LockManagerOptions::new("simulation")
-            .open(&connection, "locks")
-            .await
-            .unwrap();
+        let locks = lock_options().open(&connection, "locks").await.unwrap();
         let owner = Owner {
             semaphore: Semaphore::open(&locks, LEVEL, "permits").await.unwrap(),
             lock: ReadWriteLock::new(&locks, LEVEL, "shared").unwrap(),
             election: Election::new(&locks, LEVEL, "leader").unwrap(),
             history: history.clone(),
+            permits: Rc::clone(&permits),
             lease,
             rng: world.rng(1 + number as u64),
         };
         tasks.spawn_local(owner.come_and_go());
     }
+    let locks = lock_options();
+    let locks = locks
+        .open(&connect(&world, &mut rng).await, "locks")
+        .await
+        .unwrap();
+    tasks.spawn_local(resize(locks, Rc::clone(&permits), world.rng(100)));
     world.begin_faults();
     tasks.await;
     world.end_faults().await;
     history.check(&CAPACITIES);
+    permits.check();
+}
+
+/// Changes the number of permits several times. A change that failed may still be made later.
+async fn resize(locks: LockManager, permits: Rc<Permits>, mut rng: Rng) {
+    for _ in 0..RESIZES {
+        sleep(Duration::from_millis(rng.u64(..1_500))).await;
+        let number = rng.u32(2..=MAX_PERMITS);
+        let asked = Instant::now();
+        let resized = async {
+            Semaphore::open(&locks, LEVEL, "permits")
+                .await?
+                .resize(number)
+                .await
+        };
+        let resized = timeout(Duration::from_secs(180), resized).await;
+        let resized = resized.expect("a change of the number of permits ends");
+        permits.resizes.borrow_mut().push(Resize {
+            asked,
+            answered: Instant::now(),
+            permits: number,
+            is_certain: resized.is_ok(),
+        });
+    }
+}
+
+impl Permits {
+    /// Returns the largest number of permits that there may have been while a hold was requested.
+    fn limit(&self, hold: &Hold) -> usize {
+        let (mut limit, mut is_over) = (0, false);
+        // The latest number first: an earlier one counts unless a later one certainly replaced it.
+        for resize in self.resizes.borrow().iter().rev() {
+            if resize.asked <= hold.from && !is_over {
+                limit = limit.max(resize.permits);
+                is_over = resize.is_certain && resize.answered <= hold.asked;
+            }
+        }
+        limit.max(if is_over { 0 } else { PERMITS }) as usize
+    }
+
+    /// Checks that no permit was handed out while as many as there were, or more, were held.
+    fn check(&self) {
+        let holds = self.holds.borrow();
+        for hold in &*holds {
+            let beside = holds
+                .iter()
+                .filter(|other| other.from <= hold.from && other.until > hold.from);
+            let (mut taken, mut limit) = (0, self.limit(hold));
+            for other in beside {
+                taken += other.part;
+                limit = limit.max(self.limit(other));
+            }
+            assert!(
+                taken <= limit,
+                "{taken} of {limit} permits are held: {hold:?}, {:?}",
+                self.resizes.borrow()
+            );
+        }
+    }
 }
 
 impl Owner {
@@ -160,6 +240,9 @@ impl Owner {
         // it was last checked.
         hold.until = if end > now { now } else { claim.min(now) };
         self.history.add(hold);
+        if hold.thing == 0 {
+            self.permits.holds.borrow_mut().push(hold);
+        }
         if let Ok(ReleaseOutcome::Lost(loss)) = guard.release().await {
             assert!(
                 loss == LockLoss::Expired || Instant::now() >= end,

@@ -16,12 +16,12 @@ use hbase_fake::sim::World;
 use hbase_txn::{
     Get, Increment, Level, Outcome, PartitionedTable, Put, Settled, TransactionId,
     latch::{Latch, LatchManagerOptions, LatchTableOptions},
-    lock::{LockManager, LockManagerOptions, LockTableOptions},
+    lock::{LockManager, LockTableOptions},
 };
 use tokio::{task::LocalSet, time::sleep};
 
 use crate::{
-    bench::{FAMILY, connect, create_table},
+    bench::{FAMILY, connect, create_table, lock_options},
     holds_checker::History,
 };
 
@@ -81,7 +81,7 @@ pub(crate) async fn scenario(world: World) {
             TASKS => plain.clone(),
             _ => connect(&world, &mut rng).await,
         };
-        let locks = LockManagerOptions::new("simulation").farm("fra");
+        let locks = lock_options().farm("fra");
         let latches = LatchManagerOptions::new("simulation", "fra");
         let latches = latches.open(&connection, "latches").await.unwrap();
         let table = PartitionedTable::open(&connection, table.name().clone());

@@ -10,14 +10,17 @@ use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
     Comparison, Condition, Get, Level, Put, Table,
-    lock::{LockGuard, LockLoss, LockManager, LockManagerOptions, LockTableOptions, ReleaseOutcome},
+    lock::{LockGuard, LockLoss, LockManager, LockTableOptions, ReleaseOutcome},
 };
 use tokio::{
     task::LocalSet,
     time::{Instant, sleep, timeout},
 };
 
-use crate::{bench::connect, holds_checker::History};
+use crate::{
+    bench::{connect, lock_options},
+    holds_checker::History,
+};
 
 const FAMILY: &str = "D";
 /// The column, of a row that belongs to no lock, with the highest fencing number of all writes.
@@ -88,7 +91,7 @@ pub(crate) async fn scenario(world: World) {
     let tasks = LocalSet::new();
     for number in 0..OWNERS {
         let connection = connect(&world, &mut rng).await;
-        let locks = LockManagerOptions::new("simulation").farm("fra");
+        let locks = lock_options().farm("fra");
         let owner = Owner {
             spans: Rc::clone(&spans),
             clock,

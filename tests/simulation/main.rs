@@ -2,34 +2,42 @@
 //!
 //! Each test runs one scenario with `SIM_SEEDS` seeds (300 unless set), from a first seed that it
 //! prints. `SIM_SEED=N` runs one seed again. A scenario checks what its clients were told against
-//! the cells of the cluster.
+//! the cells of the cluster. `docs/testing.md` has the API that each one calls.
 //!
 //! | file | what |
 //! |---|---|
 //! | `bench` | clients of a scenario, and their tables |
 //! | `updates` | updates are serialisable |
 //! | `transfers` | an outcome is what happened, and a record says it to everybody |
+//! | `batches` | batches, shared calls, calls without the endpoint, snapshots |
+//! | `partitions` | locks and latches in partitions |
 //! | `holds` | locks have one holder |
 //! | `coordination` | permits, readers and leaders |
+//! | `elections` | leaders and what followers see of them |
 //! | `latches` | counts and arrivals |
 //! | `rows` | single rows of a plain table |
 //! | `barriers` | arrivals in generations |
 //! | `dropped` | calls that are dropped midway |
 //! | `scans` | scans of regions that change |
 //! | `single_changes` | one change of each object |
+//! | `processes` | runs in two processes |
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::future_not_send, reason = "a run has one thread")]
 
 mod barriers;
+mod batches;
 mod bench;
 mod coordination;
 mod dropped;
+mod elections;
 mod holds;
 #[allow(dead_code, reason = "tests under faults use the rest")]
 #[path = "../holds/mod.rs"]
 mod holds_checker;
 mod latches;
+mod partitions;
+mod processes;
 mod rows;
 mod scans;
 #[allow(dead_code, reason = "tests under faults use the rest")]
@@ -53,20 +61,47 @@ fn outcomes_are_what_happened() {
 
 #[test]
 fn locks_have_one_holder() {
-    Simulation::from_env("locks").steady_clocks().run(holds::scenario);
+    Simulation::from_env("locks")
+        .steady_clocks()
+        .doubled_requests()
+        .run(holds::scenario);
 }
 
 #[test]
 fn permits_readers_and_leaders_stay_within_their_limits() {
     Simulation::from_env("coordination")
         .steady_clocks()
+        .doubled_requests()
         .run(coordination::scenario);
+}
+
+#[test]
+fn followers_see_one_leader_at_a_time() {
+    Simulation::from_env("elections")
+        .steady_clocks()
+        .doubled_requests()
+        .run(elections::scenario);
+}
+
+#[test]
+fn batches_and_snapshots_are_whole() {
+    Simulation::from_env("batches")
+        .region_changes(6)
+        .run(batches::scenario);
+}
+
+#[test]
+fn only_holders_write_in_a_partition() {
+    Simulation::from_env("partitions")
+        .steady_clocks()
+        .run(partitions::scenario);
 }
 
 #[test]
 fn latches_count_each_call_once() {
     Simulation::from_env("latches")
         .steady_clocks()
+        .doubled_requests()
         .run(latches::scenario);
 }
 
@@ -101,5 +136,6 @@ fn dropped_calls_leave_nothing_half_done() {
 fn barriers_open_when_all_have_arrived() {
     Simulation::from_env("barriers")
         .steady_clocks()
+        .doubled_requests()
         .run(barriers::scenario);
 }

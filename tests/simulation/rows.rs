@@ -1,10 +1,19 @@
-//! Single rows of a plain table: puts, increments, conditional changes, gets and scans.
+//! Single rows of a plain table: puts, increments, appends, deletes, conditional changes, gets of one
+//! row and of many, and scans.
 
-use std::{cell::Cell, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+    time::Duration,
+};
 
 use fastrand::Rng;
 use hbase_fake::sim::World;
-use hbase_txn::{Condition, Connection, FamilyDescriptor, Get, Increment, Put, Scan, Table, TableDescriptor};
+use hbase_txn::{
+    Append, Condition, Connection, Delete, FamilyDescriptor, Get, Increment, Put, Scan, Table,
+    TableDescriptor,
+};
 use tokio::task::LocalSet;
 
 use crate::bench::{FAMILY, connect};
@@ -12,7 +21,7 @@ use crate::bench::{FAMILY, connect};
 const TASKS: usize = 5;
 const CALLS: usize = 12;
 const COUNTER: &str = "counter";
-const REGISTER: &str = "register";
+const LIST: &str = "list";
 /// The number of rows that stay as they are.
 const STILL: usize = 30;
 
@@ -21,6 +30,10 @@ struct Tally {
     /// Increments of the counter that are applied, and those that may be.
     added: Cell<i64>,
     maybe_added: Cell<i64>,
+    /// Whether each element was appended to the list: certainly, perhaps, or not.
+    appended: RefCell<BTreeMap<String, Option<bool>>>,
+    /// Whether each row was deleted, likewise.
+    deleted: RefCell<BTreeMap<String, Option<bool>>>,
 }
 
 struct Task {
@@ -60,6 +73,8 @@ pub(crate) async fn scenario(world: World) {
     world.begin_faults();
     tasks.await;
     world.end_faults().await;
+    tally.check_list(&table).await;
+    tally.check_deleted(&table).await;
     let counted = number(&table, COUNTER, "n").await;
     let (least, most) = (tally.added.get(), tally.added.get() + tally.maybe_added.get());
     assert!(
@@ -89,9 +104,11 @@ async fn create(connection: &Connection) -> Table {
             .await
             .unwrap();
     }
-    for row in [COUNTER, REGISTER] {
-        table.put(Put::new(row).cell(FAMILY, "n", 0_i64)).await.unwrap();
-    }
+    table
+        .put(Put::new(COUNTER).cell(FAMILY, "n", 0_i64))
+        .await
+        .unwrap();
+    table.put(Put::new(LIST).cell(FAMILY, "n", "")).await.unwrap();
     table
 }
 
@@ -104,14 +121,49 @@ fn decode(value: &[u8]) -> i64 {
     i64::from_be_bytes(value.try_into().unwrap())
 }
 
+/// Returns whether a change is certainly made, or certainly not.
+fn certainty(done: Result<(), bool>) -> Option<bool> {
+    match done {
+        Ok(()) => Some(true),
+        Err(is_unknown) => (!is_unknown).then_some(false),
+    }
+}
+
+impl Tally {
+    async fn check_list(&self, table: &Table) {
+        let row = table.get(Get::new(LIST)).await.unwrap().unwrap();
+        let list = String::from_utf8_lossy(row.value(FAMILY, "n").unwrap()).into_owned();
+        for (element, certainty) in &*self.appended.borrow() {
+            let times = list.split(',').filter(|found| found == element).count();
+            let is_right = match certainty {
+                Some(is_appended) => times == usize::from(*is_appended),
+                None => times <= 1,
+            };
+            assert!(is_right, "{element}: {certainty:?}, and {times} times in {list}");
+        }
+    }
+
+    async fn check_deleted(&self, table: &Table) {
+        let deleted = self.deleted.borrow().clone();
+        for (row, certainty) in deleted {
+            let is_there = table.get(Get::new(row.clone())).await.unwrap().is_some();
+            let is_right = certainty.is_none_or(|is_deleted| is_deleted != is_there);
+            assert!(is_right, "{row}: deleted {certainty:?}, and there {is_there}");
+        }
+    }
+}
+
 impl Task {
     async fn run(mut self) {
         for _ in 0..CALLS {
             match self.rng.u8(..10) {
-                0..4 => self.put().await,
-                4..6 => self.get().await,
-                6 => self.increment().await,
+                0..3 => self.put().await,
+                3 => self.get().await,
+                4 => self.get_many().await,
+                5 => self.increment().await,
+                6 => self.append().await,
                 7 => self.set_if_unchanged().await,
+                8 => self.delete().await,
                 _ => self.scan().await,
             }
         }
@@ -188,9 +240,59 @@ impl Task {
         }
     }
 
+    /// Appends an element to the list.
+    async fn append(&mut self) {
+        let element = format!("{}-{}", self.row, self.next);
+        self.next += 1;
+        let append = Append::new(LIST).cell(FAMILY, "n", format!("{element},"));
+        let done = self.table.append(append).await;
+        let done = done.map(drop).map_err(|error| error.is_outcome_unknown());
+        self.tally.appended.borrow_mut().insert(element, certainty(done));
+    }
+
+    /// Deletes one of the rows that no other client changes.
+    async fn delete(&mut self) {
+        let row = format!("z{}-{}", self.row, self.next);
+        self.next += 1;
+        let put = Put::new(row.clone()).cell(FAMILY, "n", 7_i64);
+        if self.table.put(put).await.is_err() {
+            return;
+        }
+        let done = self.table.delete(Delete::new(row.clone())).await;
+        let done = done.map_err(|error| error.is_outcome_unknown());
+        self.tally.deleted.borrow_mut().insert(row, certainty(done));
+    }
+
+    /// Reads several rows, some of them twice: the answers come in the order of the gets.
+    async fn get_many(&mut self) {
+        let mut keys = vec![self.row.clone(), "missing".to_owned()];
+        for _ in 0..self.rng.usize(1..20) {
+            keys.push(format!("still{:02}", self.rng.usize(..STILL)));
+        }
+        self.rng.shuffle(&mut keys);
+        let gets = keys.iter().map(|key| Get::new(key.clone()));
+        let Ok(rows) = self.table.get_many(gets).await else {
+            return;
+        };
+        assert_eq!(rows.len(), keys.len());
+        for (key, row) in keys.iter().zip(rows) {
+            let Some(row) = row else {
+                assert_eq!(key, "missing");
+                continue;
+            };
+            assert_eq!(row.key(), key.as_bytes());
+            let value = decode(row.value(FAMILY, "n").unwrap());
+            match *key == self.row {
+                true => self.check(value),
+                false => assert_eq!(value, 7, "{key}"),
+            }
+        }
+    }
+
     /// Reads all rows: each comes once, in order, and none is missing.
     async fn scan(&mut self) {
-        let scan = Scan::new().caching(self.rng.u32(1..8));
+        // In front of the rows that are deleted.
+        let scan = Scan::new().stop_row("z").caching(self.rng.u32(1..8));
         let mut scanner = self.table.scan(scan).unwrap();
         let mut keys = Vec::new();
         loop {
@@ -206,7 +308,7 @@ impl Task {
                 Err(_) => return,
             }
         }
-        let mut wanted = vec![COUNTER.to_owned(), REGISTER.to_owned()];
+        let mut wanted = vec![COUNTER.to_owned(), LIST.to_owned()];
         wanted.extend((0..STILL).map(|still| format!("still{still:02}")));
         wanted.extend((0..TASKS).map(|task| format!("t{task}")));
         assert_eq!(keys, wanted, "a scan");

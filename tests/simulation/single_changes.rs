@@ -9,14 +9,14 @@ use hbase_txn::{
     Config, Connection, ErrorKind, Level, Result,
     coordination::Semaphore,
     latch::{LatchManager, LatchManagerOptions, LatchState, LatchTableOptions},
-    lock::{LockManager, LockManagerOptions, LockTableOptions, LockToken},
+    lock::{LockManager, LockTableOptions, LockToken},
 };
 use tokio::{
     task::LocalSet,
     time::{sleep, timeout},
 };
 
-use crate::bench::connect_with;
+use crate::bench::{connect_with, lock_options};
 
 /// Longer than any run.
 const LEASE: Duration = Duration::from_secs(3_600);
@@ -124,10 +124,7 @@ async fn make(
 impl Site {
     async fn open(connection: &Connection) -> Self {
         Self {
-            locks: LockManagerOptions::new("simulation")
-                .open(connection, "locks")
-                .await
-                .unwrap(),
+            locks: lock_options().open(connection, "locks").await.unwrap(),
             latches: LatchManagerOptions::new("simulation", "fra")
                 .open(connection, "latches")
                 .await
