@@ -26,8 +26,12 @@ mod support;
 
 use std::{
     env,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
+    time::Instant,
 };
 
 use hbase_fake::{FakeHBase, Release};
@@ -35,36 +39,38 @@ use hbase_fake::{FakeHBase, Release};
 use self::driver::{Cluster, Difference};
 
 /// Sequences run concurrently, because each waits between its operations.
-const THREADS: usize = 4;
+const THREADS: usize = 24;
+/// The most differences on one release that are shrunk and reported.
+const MAX_DIFFERENCES: usize = 8;
 
 fn number(variable: &str) -> Option<u64> {
     env::var(variable).ok().map(|text| text.parse().unwrap())
 }
 
-/// Returns the first difference between two clusters in sequences from this seed on.
-fn compare(real: &Cluster, fake: &Cluster, first_seed: u64, sequences: u64) -> Option<Difference> {
+/// Returns the differences between two clusters in sequences from this seed on.
+fn compare(real: &Cluster, fake: &Cluster, first_seed: u64, sequences: u64) -> Vec<Difference> {
     let next = AtomicU64::new(0);
+    let differences = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|_| {
-                scope.spawn(|| {
-                    let (mut real, mut fake) = (real.open(), fake.open());
-                    loop {
-                        let number = next.fetch_add(1, Ordering::Relaxed);
-                        if number >= sequences {
-                            return None;
-                        }
-                        let difference = driver::compare(&mut real, &mut fake, first_seed + number);
-                        if difference.is_some() {
-                            next.store(sequences, Ordering::Relaxed);
-                            return difference;
-                        }
+        for _ in 0..sequences.min(THREADS as u64) {
+            scope.spawn(|| {
+                let (mut real, mut fake) = (real.open(), fake.open());
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= sequences {
+                        return;
                     }
-                })
-            })
-            .collect();
-        threads.into_iter().find_map(|thread| thread.join().unwrap())
-    })
+                    let difference = driver::compare(&mut real, &mut fake, first_seed + number);
+                    let mut differences = differences.lock().unwrap();
+                    differences.extend(difference);
+                    if differences.len() >= MAX_DIFFERENCES {
+                        next.store(sequences, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    differences.into_inner().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,6 +81,7 @@ async fn fake_answers_as_every_release_does() {
         (operations, _) => operations.unwrap_or(4_000).div_ceil(operations::LENGTH as u64),
     };
     let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 40));
+    let mut found = 0;
     for cluster in support::versions() {
         let version = cluster.status.version.unwrap();
         let release: Release = version.to_string().parse().unwrap();
@@ -83,9 +90,20 @@ async fn fake_answers_as_every_release_does() {
         let real = Cluster::connect(&cluster.rpc_uri).await;
         let fake_cluster = Cluster::connect(&fake_uri).await;
         println!("{version}: {sequences} sequences from seed {seed}");
-        let difference = tokio::task::spawn_blocking(move || compare(&real, &fake_cluster, seed, sequences));
-        if let Some(difference) = difference.await.unwrap() {
-            panic!("{version}: {difference}");
+        let began = Instant::now();
+        let compared =
+            tokio::task::spawn_blocking(move || compare(&real, &fake_cluster, seed, sequences)).await;
+        let differences = compared.unwrap();
+        println!(
+            "{version}: {} differences in {} operations, {} s",
+            differences.len(),
+            sequences * operations::LENGTH as u64,
+            began.elapsed().as_secs()
+        );
+        for difference in &differences {
+            println!("{version}: {difference}");
         }
+        found += differences.len();
     }
+    assert_eq!(found, 0, "differences");
 }

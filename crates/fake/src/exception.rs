@@ -71,6 +71,14 @@ impl Exception {
         Self::new("DoNotRetryIOException", message)
     }
 
+    /// The failure of a scanner, which is closed by it: the client must open another one.
+    pub(crate) fn in_scan(self) -> Self {
+        match self.is_do_not_retry() {
+            true => self,
+            false => Self::new("exceptions.ScannerResetException", "Scanner is closed on the server-side"),
+        }
+    }
+
     /// A request for something that a real HBase does and this one does not.
     pub(crate) fn not_modelled(what: impl fmt::Display) -> Self {
         Self::do_not_retry(format!("hbase-fake does not model {what}"))

@@ -24,7 +24,7 @@ impl World {
                     return Err(Exception::not_modelled("flushes of one family, or by their age"));
                 }
                 let (target, now) = self.region(call.server, &region)?;
-                target.flush(now);
+                target.flush(now)?;
                 Answer::of(&pb::FlushRegionResponse {
                     last_flush_time: now,
                     flushed: Some(true),
@@ -41,7 +41,7 @@ impl World {
                     return Err(Exception::not_modelled("compactions of one family"));
                 }
                 let (target, now) = self.region(call.server, &region)?;
-                target.compact(major.unwrap_or(false), now);
+                target.compact(major.unwrap_or(false), now)?;
                 Answer::of(&pb::CompactRegionResponse {})
             }
             "GetRegionInfo" => {

@@ -108,7 +108,7 @@ impl World {
         let now = self.clock(server);
         let hosted = self.hosted_mut(region)?;
         if let (State::Open, Some(cells)) = (hosted.state, &mut hosted.region) {
-            cells.flush(now);
+            cells.flush(now)?;
         }
         self.set_serving(region, State::Closing, None)?;
         self.record_state(region)?;

@@ -189,7 +189,7 @@ impl World {
         let server = self.check_open_region(region)?.serving;
         let now = server.map_or(self.wall, |server| self.clock(server));
         if let Some(cells) = &mut self.hosted_mut(region)?.region {
-            cells.flush(now);
+            cells.flush(now)?;
         }
         Ok(())
     }
@@ -200,7 +200,7 @@ impl World {
         let server = self.check_open_region(region)?.serving;
         let now = server.map_or(self.wall, |server| self.clock(server));
         if let Some(cells) = &mut self.hosted_mut(region)?.region {
-            cells.compact(major, now);
+            cells.compact(major, now)?;
         }
         Ok(())
     }

@@ -20,9 +20,6 @@ pub(super) struct Open {
     pub(super) opening: u64,
     pub(super) scanner: Scanner,
     pub(super) next_call: u64,
-    pub(super) bytes: u64,
-    /// The rows that the client still wants, or `None` for all.
-    pub(super) limit: Option<u32>,
     pub(super) expires: u64,
 }
 

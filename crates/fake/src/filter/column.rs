@@ -11,6 +11,10 @@ use crate::{cell::Cell, exception::Result};
 pub(super) struct ColumnPrefix(pub(super) Bytes);
 
 impl Filter for ColumnPrefix {
+    fn gives_hints(&self) -> bool {
+        true
+    }
+
     fn cell(&mut self, cell: &Cell) -> Result<Verdict> {
         let qualifier = &cell.qualifier;
         let beginning = &qualifier[..qualifier.len().min(self.0.len())];
@@ -26,6 +30,10 @@ impl Filter for ColumnPrefix {
 pub(super) struct MultipleColumnPrefix(pub(super) BTreeSet<Bytes>);
 
 impl Filter for MultipleColumnPrefix {
+    fn gives_hints(&self) -> bool {
+        true
+    }
+
     fn cell(&mut self, cell: &Cell) -> Result<Verdict> {
         // Only the last prefix before the qualifier is tried: of "a" and "ab", "ac" passes neither.
         let before = self.0.range(..=cell.qualifier.clone()).next_back();
@@ -49,6 +57,10 @@ pub(super) struct ColumnRange {
 }
 
 impl Filter for ColumnRange {
+    fn gives_hints(&self) -> bool {
+        true
+    }
+
     fn cell(&mut self, cell: &Cell) -> Result<Verdict> {
         if let Some(min) = &self.min {
             match cell.qualifier.cmp(min) {

@@ -59,6 +59,10 @@ pub(super) struct Timestamps {
 }
 
 impl Filter for Timestamps {
+    fn gives_hints(&self) -> bool {
+        true
+    }
+
     fn cell(&mut self, cell: &Cell) -> Result<Verdict> {
         if self.timestamps.contains(&cell.timestamp) {
             return Ok(Verdict::Include);

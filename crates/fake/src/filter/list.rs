@@ -2,12 +2,15 @@
 
 use std::cmp::Ordering;
 
-use super::{Filter, Verdict};
+use super::{Filter, SeekKey, Verdict};
 use crate::{cell::Cell, exception::Result};
 
 /// `FilterListWithAND`: takes the largest step that one of its filters asks for.
 pub(super) struct All {
     pub(super) filters: Vec<Box<dyn Filter>>,
+    /// Whether filters that give hints are asked about cells that another filter excludes.
+    pub(super) asks_for_hints: bool,
+    pub(super) reversed: bool,
 }
 
 impl Filter for All {
@@ -17,6 +20,7 @@ impl Filter for All {
     }
 
     fn reverse(&mut self) -> Result<()> {
+        self.reversed = true;
         self.filters.iter_mut().try_for_each(|filter| filter.reverse())
     }
 
@@ -31,27 +35,58 @@ impl Filter for All {
     }
 
     fn excludes_row(&mut self, row: &[u8]) -> Result<bool> {
-        let mut excluded = false;
+        let (mut excluded, mut has_hint) = (false, false);
         // All are asked, because some note here what the row is.
         for filter in &mut self.filters {
-            excluded |= filter.all_remaining() || filter.excludes_row(row)?;
+            if filter.all_remaining() {
+                if self.asks_for_hints {
+                    return Ok(true);
+                }
+                excluded = true;
+            } else if filter.excludes_row(row)? {
+                excluded = true;
+            } else {
+                has_hint |= self.asks_for_hints && filter.gives_hints();
+            }
         }
-        Ok(excluded)
+        Ok(excluded && !has_hint)
     }
 
     fn cell(&mut self, cell: &Cell) -> Result<Verdict> {
         let mut merged = Verdict::Include;
+        let mut hints = Vec::new();
+        let mut has_hint = false;
         for filter in &mut self.filters {
-            if filter.all_remaining() {
-                return Ok(Verdict::NextRow);
-            }
-            merged = larger_step(merged, filter.cell(cell)?);
             if !merged.includes() {
                 // The other filters do not count a cell that is not returned (HBASE-20565).
-                break;
+                if !self.asks_for_hints || !filter.gives_hints() {
+                    continue;
+                }
+                if let Verdict::Seek(key) = filter.cell(cell)? {
+                    has_hint = true;
+                    hints.extend((!filter.all_remaining()).then_some(key));
+                }
+                continue;
             }
+            if filter.all_remaining() {
+                merged = Verdict::NextRow;
+                continue;
+            }
+            let verdict = filter.cell(cell)?;
+            if let Verdict::Seek(key) = &verdict {
+                has_hint = true;
+                hints.extend((!filter.all_remaining()).then(|| key.clone()));
+            }
+            merged = larger_step(merged, verdict);
         }
-        Ok(merged)
+        if !has_hint {
+            return Ok(merged);
+        }
+        let reversed = self.reversed;
+        let furthest = hints
+            .into_iter()
+            .max_by(|one, other| in_direction(one.compare_keys(other), reversed));
+        Ok(Verdict::Seek(furthest.unwrap_or_else(|| SeekKey::at(cell))))
     }
 
     fn transform(&self, cell: Cell) -> Cell {

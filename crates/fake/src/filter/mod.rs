@@ -45,8 +45,8 @@ pub(crate) enum Verdict {
     NextColumn,
     /// The rest of the family in this row is not read. A region goes on with the row's next family.
     NextRow,
-    /// The read continues at this key. The filter that [`parse`] returns gives only keys that are
-    /// ahead of the cell, in the direction of the scan.
+    /// The read continues at this key if it is ahead of the cell in the direction of the scan, and
+    /// with the next cell otherwise.
     Seek(SeekKey),
 }
 
@@ -124,6 +124,11 @@ pub(crate) trait Filter: Send {
     /// Returns an error if the filter is not modelled for such scans.
     fn reverse(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    /// Whether the class is a `HintingFilter`.
+    fn gives_hints(&self) -> bool {
+        false
     }
 
     /// `isFamilyEssential`: whether the family is read before the filter has decided about a row.

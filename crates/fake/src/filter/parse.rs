@@ -13,7 +13,10 @@ use super::{
     row::{InclusiveStop, MultiRowRange, Page, Prefix, RandomRow},
     wrapper::{Outermost, Skip, WhileMatch},
 };
-use crate::exception::{Exception, Result};
+use crate::{
+    Release,
+    exception::{Exception, Result},
+};
 
 /// The most lists and wrappers inside each other.
 const MAX_DEPTH: usize = 50;
@@ -24,11 +27,14 @@ const MAX_DEPTH: usize = 50;
 ///
 /// Returns the exception of a server that cannot read the filter, or the refusal of a filter that
 /// is not modelled.
-pub(crate) fn parse(filter: &pb::Filter) -> Result<Box<dyn Filter>> {
-    Ok(Box::new(Outermost {
-        filter: inner(filter, 0)?,
-        reversed: false,
-    }))
+pub(crate) fn parse(filter: &pb::Filter, release: Release) -> Result<Box<dyn Filter>> {
+    Ok(Box::new(Outermost(inner(filter, release, 0)?)))
+}
+
+/// Whether a `PrefixFilter` skips rows by hints, and a list asks its filters for hints about cells
+/// that another one excludes: releases with `HintingFilter`.
+fn gives_more_hints(release: Release) -> bool {
+    matches!(release, Release::V2_5 | Release::V2_6)
 }
 
 fn comparison(operator: pb::CompareType, comparator: &pb::Comparator) -> Result<Comparison> {
@@ -60,7 +66,7 @@ fn single(filter: &pb::SingleColumnValueFilter, exclude: bool) -> Result<Box<dyn
     }))
 }
 
-fn inner(filter: &pb::Filter, depth: usize) -> Result<Box<dyn Filter>> {
+fn inner(filter: &pb::Filter, release: Release, depth: usize) -> Result<Box<dyn Filter>> {
     if depth > MAX_DEPTH {
         return Err(Exception::not_modelled("filters so deep in each other"));
     }
@@ -105,10 +111,14 @@ fn inner(filter: &pb::Filter, depth: usize) -> Result<Box<dyn Filter>> {
             let filters: Vec<_> = message
                 .filters
                 .iter()
-                .map(|filter| inner(filter, depth + 1))
+                .map(|filter| inner(filter, release, depth + 1))
                 .collect::<Result<_>>()?;
             match message.operator() {
-                pb::filter_list::Operator::MustPassAll => Box::new(All { filters }),
+                pb::filter_list::Operator::MustPassAll => Box::new(All {
+                    filters,
+                    asks_for_hints: gives_more_hints(release),
+                    reversed: false,
+                }),
                 pb::filter_list::Operator::MustPassOne => Box::new(Any {
                     members: filters.into_iter().map(Into::into).collect(),
                     reversed: false,
@@ -117,7 +127,7 @@ fn inner(filter: &pb::Filter, depth: usize) -> Result<Box<dyn Filter>> {
         }
         "PrefixFilter" => {
             let pb::PrefixFilter { prefix } = decode(&bytes, name)?;
-            Box::new(Prefix::new(prefix))
+            Box::new(Prefix::new(prefix, gives_more_hints(release)))
         }
         "ColumnPrefixFilter" => {
             let pb::ColumnPrefixFilter { prefix } = decode(&bytes, name)?;
@@ -201,14 +211,14 @@ fn inner(filter: &pb::Filter, depth: usize) -> Result<Box<dyn Filter>> {
         "SkipFilter" => {
             let pb::SkipFilter { filter } = decode(&bytes, name)?;
             Box::new(Skip {
-                filter: inner(&filter, depth + 1)?,
+                filter: inner(&filter, release, depth + 1)?,
                 excluded: false,
             })
         }
         "WhileMatchFilter" => {
             let pb::WhileMatchFilter { filter } = decode(&bytes, name)?;
             Box::new(WhileMatch {
-                filter: inner(&filter, depth + 1)?,
+                filter: inner(&filter, release, depth + 1)?,
                 done: false,
             })
         }

@@ -12,23 +12,50 @@ use crate::{
 /// `PrefixFilter`. Without a prefix, it excludes every row.
 pub(super) struct Prefix {
     prefix: Option<Bytes>,
+    /// Whether it skips the rows before the prefix by a hint.
+    hints: bool,
     excluded: bool,
     passed: bool,
+    is_ahead: bool,
     reversed: bool,
 }
 
 impl Prefix {
-    pub(super) fn new(prefix: Option<Bytes>) -> Self {
+    pub(super) fn new(prefix: Option<Bytes>, hints: bool) -> Self {
         Self {
             prefix,
+            hints,
             excluded: true,
             passed: false,
+            is_ahead: false,
             reversed: false,
+        }
+    }
+
+    /// The row at which the rows with the prefix begin, in the direction of the scan.
+    fn first_row(&self) -> Bytes {
+        let prefix = self.prefix.clone().unwrap_or_default();
+        match self.reversed {
+            true => increased(prefix),
+            false => prefix,
         }
     }
 }
 
+/// `PrivateCellUtil.increaseLastNonMaxByte`.
+fn increased(bytes: Bytes) -> Bytes {
+    let mut bytes = bytes.to_vec();
+    if let Some(last) = bytes.iter_mut().rev().find(|byte| **byte != u8::MAX) {
+        *last += 1;
+    }
+    bytes.into()
+}
+
 impl Filter for Prefix {
+    fn gives_hints(&self) -> bool {
+        self.hints
+    }
+
     fn reverse(&mut self) -> Result<()> {
         self.reversed = true;
         Ok(())
@@ -46,22 +73,27 @@ impl Filter for Prefix {
         let Some(prefix) = &self.prefix else {
             return Ok(true);
         };
-        // A row shorter than the prefix does not end the scan, whatever its order.
-        let Some(beginning) = row.get(..prefix.len()).filter(|_| !self.passed) else {
+        if self.passed {
             return Ok(true);
+        }
+        let beginning = match row.get(..prefix.len()) {
+            Some(beginning) => beginning,
+            // Without hints, a row shorter than the prefix does not end the scan, whatever its order.
+            None if !self.hints => return Ok(true),
+            None => row,
         };
         let order = beginning.cmp(prefix);
-        self.passed = if self.reversed {
-            order.is_lt()
-        } else {
-            order.is_gt()
-        };
+        let order = if self.reversed { order.reverse() } else { order };
+        self.passed = order.is_gt();
         self.excluded = order.is_ne();
-        Ok(self.excluded)
+        self.is_ahead = self.hints && order.is_lt();
+        Ok(if self.hints { self.passed } else { self.excluded })
     }
 
     fn cell(&mut self, _cell: &Cell) -> Result<Verdict> {
-        Ok(if self.excluded {
+        Ok(if self.is_ahead {
+            Verdict::Seek(SeekKey::row(self.first_row()))
+        } else if self.excluded {
             Verdict::NextRow
         } else {
             Verdict::Include
@@ -305,6 +337,10 @@ impl MultiRowRange {
 }
 
 impl Filter for MultiRowRange {
+    fn gives_hints(&self) -> bool {
+        true
+    }
+
     /// HBase misses rows if the last range of a reversed scan has no stop row.
     fn reverse(&mut self) -> Result<()> {
         if self.ranges.iter().any(|range| range.stop.is_empty()) {

@@ -3,66 +3,51 @@
 //! As in HBase, `SkipFilter` and `WhileMatchFilter` do not tell the inner filter that the scan is
 //! reversed, nor do they pass on its hints.
 
-use std::cmp::Ordering;
-
 use super::{Filter, SeekKey, Verdict};
 use crate::{cell::Cell, exception::Result};
 
-/// The outermost filter, which a region asks: HBase's `FilterWrapper`, and what its `StoreScanner`
-/// does with hints.
-pub(super) struct Outermost {
-    pub(super) filter: Box<dyn Filter>,
-    pub(super) reversed: bool,
-}
+/// The outermost filter, which a region asks: HBase's `FilterWrapper`.
+pub(super) struct Outermost(pub(super) Box<dyn Filter>);
 
 impl Filter for Outermost {
     fn needs_family(&self, family: &[u8]) -> bool {
-        self.filter.needs_family(family)
+        self.0.needs_family(family)
     }
 
     fn reverse(&mut self) -> Result<()> {
-        self.reversed = true;
-        self.filter.reverse()
+        self.0.reverse()
     }
 
     fn reset(&mut self) {
-        self.filter.reset();
+        self.0.reset();
     }
 
     fn all_remaining(&self) -> bool {
-        self.filter.all_remaining()
+        self.0.all_remaining()
     }
 
     fn excludes_row(&mut self, row: &[u8]) -> Result<bool> {
-        Ok(self.all_remaining() || self.filter.excludes_row(row)?)
+        Ok(self.all_remaining() || self.0.excludes_row(row)?)
     }
 
     fn cell(&mut self, cell: &Cell) -> Result<Verdict> {
-        let ahead = if self.reversed {
-            Ordering::Less
-        } else {
-            Ordering::Greater
-        };
-        Ok(match self.filter.cell(cell)? {
-            Verdict::Seek(key) if key.compare(cell) != ahead => Verdict::Skip,
-            verdict => verdict,
-        })
+        self.0.cell(cell)
     }
 
     fn transform(&self, cell: Cell) -> Cell {
-        self.filter.transform(cell)
+        self.0.transform(cell)
     }
 
     fn row_cells(&mut self, cells: &mut Vec<Cell>) {
-        self.filter.row_cells(cells);
+        self.0.row_cells(cells);
     }
 
     fn excludes_whole_row(&mut self) -> bool {
-        self.filter.excludes_whole_row()
+        self.0.excludes_whole_row()
     }
 
     fn has_row_filter(&self) -> bool {
-        self.filter.has_row_filter()
+        self.0.has_row_filter()
     }
 }
 

@@ -3,7 +3,7 @@
 use hbase_protocol as pb;
 use pb::mutation_proto::MutationType;
 
-use super::{Read, Region, Release, condition::Condition, mutation::Mutation};
+use super::{Read, Region, Release, condition::Condition, mutation::Mutation, read::Query};
 use crate::{
     cell::{Cell, Cells},
     exception::{Exception, Result},
@@ -106,8 +106,8 @@ impl Region {
         let mut present = Vec::new();
         for cell in &mutation.cells {
             let column = Some((&cell.family, &cell.qualifier));
-            let query = super::query::Query::newest(self, column, mutation.time_range);
-            present.extend(self.read_row(&query, &cell.row, now, None)?);
+            let query = Query::newest(self, column, mutation.time_range);
+            present.extend(self.read_row(&query, &cell.row, now, None, false)?);
         }
         Ok(in_order(present))
     }

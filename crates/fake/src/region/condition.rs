@@ -8,7 +8,7 @@ use pb::CompareType;
 
 use super::{
     Region,
-    query::{Query, time_range},
+    read::{Query, time_range},
 };
 use crate::{
     cell::Cell,
@@ -68,11 +68,11 @@ impl<'a> Condition<'a> {
 
     /// Returns the cells that the condition is about.
     fn cells(&self, region: &Region, now: u64) -> Result<Vec<Cell>> {
-        let mut filter = match &self.test {
-            Test::Filter(filter) => Some(filter::parse(filter)?),
+        let filter = match &self.test {
+            Test::Filter(filter) => Some(filter::parse(filter, region.release)?),
             Test::Compare(..) => None,
         };
-        region.read_row(&self.query, self.row, now, filter.as_deref_mut())
+        region.read_row(&self.query, self.row, now, filter, false)
     }
 
     /// Evaluates a condition of a call for several rows.

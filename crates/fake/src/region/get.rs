@@ -1,10 +1,13 @@
 //! Gets.
 
+use std::ops::Bound;
+
+use bytes::Bytes;
 use hbase_protocol as pb;
 
 use super::{
     Region,
-    query::{Moment, Parts, Query},
+    read::{Parts, Progress, Query, Rows},
 };
 use crate::{
     cell::Cell,
@@ -35,7 +38,7 @@ impl Region {
             existence_only,
             consistency,
             cf_time_range,
-            load_column_families_on_demand: _,
+            load_column_families_on_demand,
             query_metrics_enabled,
         } = get;
         if query_metrics_enabled == &Some(true) {
@@ -56,8 +59,13 @@ impl Region {
             store_limit: *store_limit,
             store_offset: *store_offset,
         })?;
-        let mut filter = filter.as_ref().map(filter::parse).transpose()?;
-        let cells = self.read_row(&query, row, now, filter.as_deref_mut())?;
+        let filter = filter
+            .as_ref()
+            .map(|filter| filter::parse(filter, self.release))
+            .transpose()?;
+        // Unless a get says otherwise, servers read families on demand.
+        let joins = *load_column_families_on_demand != Some(false);
+        let cells = self.read_row(&query, row, now, filter, joins)?;
         Ok(match existence_only {
             Some(true) => Read {
                 exists: Some(!cells.is_empty()),
@@ -71,31 +79,21 @@ impl Region {
     pub(super) fn read_row(
         &self,
         query: &Query,
-        row: &bytes::Bytes,
+        row: &Bytes,
         now: u64,
-        filter: Option<&mut (dyn Filter + 'static)>,
+        filter: Option<Box<dyn Filter>>,
+        joins: bool,
     ) -> Result<Vec<Cell>> {
-        let Some(stored) = self.store.row(row) else {
-            return Ok(Vec::new());
-        };
-        let moment = Moment {
+        let rows = Rows {
+            from: Bound::Included(self.store.key(row)),
+            to: Bound::Included(self.store.key(row)),
+            reversed: false,
+            joins,
             read_point: self.sequence,
-            now,
         };
-        let Some(filter) = filter else {
-            return query.read(self, row, stored, moment, None);
-        };
-        filter.reset();
-        if filter.all_remaining() || filter.excludes_row(row)? {
-            return Ok(Vec::new());
-        }
-        let mut cells = query.read(self, row, stored, moment, Some(filter))?;
-        if filter.has_row_filter() {
-            filter.row_cells(&mut cells);
-        }
-        if !cells.is_empty() && filter.excludes_whole_row() {
-            cells.clear();
-        }
+        let mut cells = Vec::new();
+        let mut scanner = query.scanner(self, filter, rows, now);
+        scanner.next(self, &mut cells, &mut Progress::unlimited())?;
         Ok(cells)
     }
 

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `family` | settings of families |
 //! | `store` | cells in order |
-//! | `versions` | markers and versions |
-//! | `query`, `get`, `scan` | reads |
+//! | `read` | which cells a read finds |
+//! | `get`, `scan` | the calls that read |
 //! | `mutation` | mutations as messages have them |
 //! | `write` | what mutations write |
 //! | `condition` | conditions of one row and of several |
@@ -17,13 +17,12 @@ mod entry;
 mod family;
 mod get;
 mod mutation;
-mod query;
+mod read;
 mod release;
 mod scan;
 mod store;
 #[cfg(test)]
 mod tests;
-mod versions;
 mod write;
 
 use std::{
@@ -39,7 +38,7 @@ use self::{entry::Logged, family::Family, store::Store};
 pub(crate) use self::{
     family::attribute,
     get::Read,
-    scan::{Batch, Limits, Scanner},
+    scan::{Call, Scanner},
 };
 use crate::{
     cell::Cell,
@@ -143,26 +142,22 @@ impl Region {
     }
 
     /// Writes memory to a file, which drops what is masked or surplus in memory.
-    pub(crate) fn flush(&mut self, now: u64) {
+    pub(crate) fn flush(&mut self, now: u64) -> Result<()> {
         self.files += 1;
         let (file, read_point) = (self.files, self.smallest_read_point());
         self.store
-            .rewrite(&self.families, now, file, true, read_point, |entry| {
-                entry.file.is_none()
-            });
+            .rewrite(&self.families, now, file, true, read_point, |entry| entry.file.is_none())
     }
 
     /// Writes all files as one, if the table allows it. A major compaction also drops markers.
-    pub(crate) fn compact(&mut self, major: bool, now: u64) {
+    pub(crate) fn compact(&mut self, major: bool, now: u64) -> Result<()> {
         if !self.compacts {
-            return;
+            return Ok(());
         }
         self.files += 1;
         let (file, read_point) = (self.files, self.smallest_read_point());
         self.store
-            .rewrite(&self.families, now, file, !major, read_point, |entry| {
-                entry.file.is_some()
-            });
+            .rewrite(&self.families, now, file, !major, read_point, |entry| entry.file.is_some())
     }
 
     /// Returns the numbers of the files.
@@ -238,4 +233,12 @@ impl Region {
         })
         .collect()
     }
+}
+
+/// The bytes that a cell takes in the memory of a server, from memory or from a file:
+/// `KeyValue.heapSize` and `SizeCachedKeyValue.heapSize`.
+fn heap_size(cell: &Cell, from_file: bool) -> u64 {
+    let _ = from_file;
+    let parts = [&cell.row, &cell.family, &cell.qualifier, &cell.value];
+    parts.map(|part| part.len() as u64).iter().sum::<u64>() + 64
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hbase_protocol as pb;
 use pb::mutation_proto::{DeleteType, Durability, MutationType};
 
-use super::{entry::Logged, query};
+use super::{entry::Logged, read};
 use crate::{
     cell::{Cell, Cells, Kind, LATEST},
     exception::{Exception, Result},
@@ -83,7 +83,7 @@ impl Mutation {
                 Durability::AsyncWal => Some(Logged::Async),
                 Durability::SyncWal | Durability::FsyncWal => Some(Logged::Synced),
             },
-            time_range: query::time_range(time_range.as_ref())?,
+            time_range: read::time_range(time_range.as_ref())?,
             returns_result: true,
             nonce: nonce.unwrap_or(0),
         };

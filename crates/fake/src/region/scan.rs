@@ -1,69 +1,70 @@
 //! Scans of one region.
 
-use std::{collections::VecDeque, ops::Bound, sync::Arc};
+use std::{ops::Bound, sync::Arc};
 
 use bytes::Bytes;
 use hbase_protocol as pb;
 
 use super::{
-    Region,
-    query::{Moment, Parts, Query},
-    store::RowKey,
+    Region, Release,
+    read::{Limits, Parts, Progress, RegionScanner, Rows, Scope},
 };
 use crate::{
     cell::Cell,
     exception::{Exception, Result},
-    filter::{self, Filter},
+    filter,
 };
 
-/// A scan that was begun. It sees writes up to its beginning.
+/// The most bytes of an answer: `hbase.server.scanner.max.result.size`.
+const MAX_BYTES: u64 = 100 << 20;
+
+/// A scan that was begun.
 pub(crate) struct Scanner {
-    query: Query,
-    filter: Option<Box<dyn Filter>>,
-    reversed: bool,
-    /// The rows that are left.
-    from: Bound<RowKey>,
-    to: Bound<RowKey>,
+    rows: RegionScanner,
     /// The most cells of a result.
     batch: Option<usize>,
+    bytes: u64,
     read_point: Arc<u64>,
-    /// The rest of a row that was cut.
-    rest: VecDeque<Cell>,
+    needs_cursor: bool,
+    /// The row of the last result if more of it may follow.
+    partial_row: Option<Bytes>,
 }
 
-/// When a batch ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
-    /// The number of rows, or of results of a scan whose rows are cut.
-    pub(crate) rows: usize,
-    /// The size of the cells, roughly, after which no further result begins.
-    pub(crate) bytes: u64,
+/// What one call asks of a scan.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Call {
+    /// The most results.
+    pub(crate) results: usize,
+    /// The most whole rows.
+    pub(crate) rows: Option<u32>,
+    /// Whether the client can join parts of rows.
+    pub(crate) cuts_rows: bool,
+    /// The number of cells after which the time of the call is over.
+    pub(crate) cells_in_time: Option<u64>,
 }
 
 /// Some results of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch {
-    /// Cells of one row each, and whether more cells of the row follow.
+    /// Cells of one row each, and whether more cells of the row may follow.
     pub(crate) rows: Vec<(Vec<Cell>, bool)>,
     /// Whether the region may have further rows.
     pub(crate) more_in_region: bool,
-    /// False if the filter ends the whole scan.
+    /// False if the filter or the number of rows ends the whole scan.
     pub(crate) more_results: bool,
+    /// Whether the call ends because its time is over.
+    pub(crate) is_heartbeat: bool,
+    /// The row that a heartbeat has reached.
+    pub(crate) cursor: Option<Bytes>,
 }
 
 impl std::fmt::Debug for Scanner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scanner")
-            .field("query", &self.query)
-            .finish_non_exhaustive()
+        f.debug_struct("Scanner").finish_non_exhaustive()
     }
 }
 
 impl Scanner {
-    fn is_filter_done(&self) -> bool {
-        self.filter.as_ref().is_some_and(|filter| filter.all_remaining())
-    }
-
     /// The number of the last write that the scan sees.
     pub(crate) fn read_point(&self) -> u64 {
         *self.read_point
@@ -71,7 +72,7 @@ impl Scanner {
 }
 
 impl Region {
-    pub(crate) fn open_scanner(&mut self, scan: &pb::Scan, _now: u64) -> Result<Scanner> {
+    pub(crate) fn open_scanner(&mut self, scan: &pb::Scan, now: u64) -> Result<Scanner> {
         let pb::Scan {
             column,
             attribute,
@@ -82,7 +83,7 @@ impl Region {
             max_versions: _,
             cache_blocks: _,
             batch_size,
-            max_result_size: _,
+            max_result_size,
             store_limit,
             store_offset,
             load_column_families_on_demand,
@@ -95,8 +96,7 @@ impl Region {
             include_start_row,
             include_stop_row,
             read_type: _,
-            // Cursors come with heartbeats only, and no scan here takes so long.
-            need_cursor_result: _,
+            need_cursor_result,
             query_metrics_enabled,
         } = scan;
         if query_metrics_enabled == &Some(true) {
@@ -105,7 +105,10 @@ impl Region {
         if consistency.is_some_and(|consistency| consistency != pb::Consistency::Strong as i32) {
             return Err(Exception::not_modelled("reads of replicas"));
         }
-        let mut filter = filter.as_ref().map(filter::parse).transpose()?;
+        let mut filter = filter
+            .as_ref()
+            .map(|filter| filter::parse(filter, self.release))
+            .transpose()?;
         let cuts_rows = batch_size.is_some_and(|size| size > 0);
         if cuts_rows && filter.as_ref().is_some_and(|filter| filter.has_row_filter()) {
             return Err(Exception::io(
@@ -122,10 +125,10 @@ impl Region {
             store_offset: *store_offset,
         })?;
         let reversed = *reversed == Some(true);
+        // Unless a scan says otherwise, servers read such families on demand.
+        let joins = *load_column_families_on_demand != Some(false);
         if let (true, Some(filter)) = (reversed, &mut filter) {
-            // Unless a scan says otherwise, servers read such families on demand.
-            let on_demand = *load_column_families_on_demand != Some(false);
-            if on_demand && !query.families().all(|family| filter.needs_family(family)) {
+            if joins && !query.families().all(|family| filter.needs_family(family)) {
                 return Err(Exception::do_not_retry(
                     "Reverse scan with loading CFs on demand is not supported",
                 ));
@@ -151,124 +154,97 @@ impl Region {
         );
         self.scanners.retain(|point| point.strong_count() > 0);
         self.scanners.push(Arc::downgrade(&read_point));
-        Ok(Scanner {
-            query,
-            filter,
-            reversed,
+        let rows = Rows {
             from,
             to,
+            reversed,
+            joins,
+            read_point: *read_point,
+        };
+        Ok(Scanner {
+            rows: query.scanner(self, filter, rows, now),
             batch: batch_size
                 .and_then(|size| usize::try_from(size).ok())
                 .filter(|size| *size > 0),
+            bytes: max_result_size
+                .filter(|size| *size > 0)
+                .unwrap_or(MAX_BYTES)
+                .min(MAX_BYTES),
             read_point,
-            rest: VecDeque::new(),
+            needs_cursor: *need_cursor_result == Some(true),
+            partial_row: None,
         })
     }
 
-    pub(crate) fn next(&mut self, scanner: &mut Scanner, limits: Limits, now: u64) -> Result<Batch> {
+    /// Answers one call of a scan.
+    pub(crate) fn next(&mut self, scanner: &mut Scanner, call: Call) -> Result<Batch> {
+        let mut progress = Progress::new(Limits {
+            batch: scanner.batch,
+            bytes: Some(scanner.bytes),
+            cells_in_time: call.cells_in_time,
+            cuts_rows: call.cuts_rows,
+        });
         let mut batch = Batch {
             more_in_region: true,
             more_results: true,
             ..Batch::default()
         };
-        let mut bytes = 0;
-        while batch.rows.len() < limits.rows && bytes < limits.bytes {
-            if scanner.rest.is_empty() && !self.read_next_row(scanner, now)? {
-                batch.more_in_region = false;
-                batch.more_results = !batch.rows.is_empty() || !scanner.is_filter_done();
+        let mut whole_rows = 0;
+        let has_enough = |whole_rows| call.rows.is_some_and(|most| whole_rows >= most);
+        while batch.rows.len() < call.results {
+            progress.begin_result();
+            let mut cells = Vec::new();
+            batch.more_in_region = scanner.rows.next(self, &mut cells, &mut progress)?;
+            if let Some(first) = cells.first() {
+                let unfinished = match batch.rows.last() {
+                    None => scanner.partial_row.as_ref(),
+                    Some((last, is_partial)) => {
+                        is_partial.then(|| last.first().map(|cell| &cell.row)).flatten()
+                    }
+                };
+                if unfinished.is_some_and(|row| *row != first.row) {
+                    whole_rows += 1;
+                    if has_enough(whole_rows) {
+                        batch.more_results = false;
+                        break;
+                    }
+                }
+                let is_partial = progress.is_mid_row();
+                batch.rows.push((cells, is_partial));
+                if !is_partial {
+                    whole_rows += 1;
+                    if has_enough(whole_rows) {
+                        batch.more_results = false;
+                        break;
+                    }
+                }
+            } else if let (false, Some((_, is_partial))) = (batch.more_in_region, batch.rows.last_mut()) {
+                *is_partial = false;
+            }
+            let is_time_over = progress.is_time_over(Scope::Rows);
+            let is_full = progress.is_size_reached(Scope::Rows);
+            if is_time_over || is_full {
+                let is_empty = batch.rows.is_empty();
+                batch.is_heartbeat = batch.more_in_region
+                    && (is_time_over || is_full && is_empty && self.release >= Release::V2_6);
+                if batch.is_heartbeat && scanner.needs_cursor {
+                    batch.cursor = progress.last_row();
+                }
                 break;
             }
-            let count = scanner.batch.unwrap_or(usize::MAX).min(scanner.rest.len());
-            let cells: Vec<Cell> = scanner.rest.drain(..count).collect();
-            bytes += cells.iter().map(size).sum::<u64>();
-            let is_partial =
-                scanner.batch.is_some_and(|most| cells.len() == most) && !scanner.rest.is_empty();
-            batch.rows.push((cells, is_partial));
+            if !batch.more_in_region {
+                break;
+            }
         }
-        // Where a result is full, a server does not know whether its row goes on.
-        let is_full = batch
-            .rows
-            .last()
-            .is_some_and(|(cells, _)| scanner.batch == Some(cells.len()));
-        if batch.more_in_region && scanner.rest.is_empty() && !is_full && self.is_at_end(scanner) {
-            batch.more_in_region = false;
+        if scanner.rows.is_filter_done() && batch.rows.is_empty() {
+            batch.more_results = false;
+        }
+        if let (true, true, Some((cells, is_partial))) =
+            (batch.more_results, batch.more_in_region, batch.rows.last())
+        {
+            let row = cells.first().map(|cell| cell.row.clone());
+            scanner.partial_row = row.filter(|_| *is_partial);
         }
         Ok(batch)
     }
-
-    fn is_at_end(&self, scanner: &Scanner) -> bool {
-        scanner.is_filter_done()
-            || range(scanner).is_none_or(|range| {
-                let mut rows = self.store.range(range);
-                rows.all(|(_, row)| !scanner.query.has_cells(row, *scanner.read_point))
-            })
-    }
-
-    /// Reads the next row with cells. Returns whether there is one.
-    fn read_next_row(&self, scanner: &mut Scanner, now: u64) -> Result<bool> {
-        let moment = Moment {
-            read_point: *scanner.read_point,
-            now,
-        };
-        while let Some(bounds) = range(scanner) {
-            if scanner.is_filter_done() {
-                return Ok(false);
-            }
-            let mut rows = self.store.range(bounds);
-            let next = if scanner.reversed {
-                rows.next_back()
-            } else {
-                rows.next()
-            };
-            let Some((key, row)) = next else {
-                return Ok(false);
-            };
-            if scanner.reversed {
-                scanner.to = Bound::Excluded(key.clone());
-            } else {
-                scanner.from = Bound::Excluded(key.clone());
-            }
-            let cells = match &mut scanner.filter {
-                None => scanner.query.read(self, &key.row, row, moment, None)?,
-                Some(filter) => {
-                    filter.reset();
-                    if filter.excludes_row(&key.row)? {
-                        continue;
-                    }
-                    let mut cells = scanner
-                        .query
-                        .read(self, &key.row, row, moment, Some(&mut **filter))?;
-                    if filter.has_row_filter() {
-                        filter.row_cells(&mut cells);
-                    }
-                    if !cells.is_empty() && filter.excludes_whole_row() {
-                        cells.clear();
-                    }
-                    cells
-                }
-            };
-            if !cells.is_empty() {
-                scanner.rest = cells.into();
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-}
-
-/// Returns the rows that are left, or `None` if there are none: a range must not be inverted.
-fn range(scanner: &Scanner) -> Option<(Bound<RowKey>, Bound<RowKey>)> {
-    let is_valid = match (&scanner.from, &scanner.to) {
-        (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,
-        (Bound::Included(from), Bound::Included(to)) => from <= to,
-        (Bound::Excluded(from) | Bound::Included(from), Bound::Excluded(to) | Bound::Included(to)) => {
-            from < to
-        }
-    };
-    is_valid.then(|| (scanner.from.clone(), scanner.to.clone()))
-}
-
-fn size(cell: &Cell) -> u64 {
-    let lengths = [&cell.row, &cell.family, &cell.qualifier, &cell.value].map(|part| part.len() as u64);
-    lengths.iter().sum::<u64>() + 24
 }

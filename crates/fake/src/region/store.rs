@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Ordering,
-    collections::{BTreeMap, btree_map},
+    collections::{BTreeMap, BTreeSet, btree_map},
     iter::repeat,
     ops::Bound,
 };
@@ -13,9 +13,12 @@ use super::{
     RowOrder,
     entry::{CellKey, Entry, Logged, Row},
     family::Family,
-    versions,
+    read,
 };
-use crate::cell::{Cell, Kind};
+use crate::{
+    cell::{Cell, Kind},
+    exception::Result,
+};
 
 /// A row key, in the order of its region.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +121,27 @@ impl Store {
         self.rows.values().flatten()
     }
 
+    /// Returns the files, and memory as `None`, in which no cell of a family is in a range of times:
+    /// a read leaves them out with their markers.
+    pub(super) fn files_without(&self, family: &Bytes, (from, to): (u64, u64)) -> BTreeSet<Option<u32>> {
+        if (from, to) == (0, u64::MAX) {
+            return BTreeSet::new();
+        }
+        let mut spans: BTreeMap<Option<u32>, (u64, u64)> = BTreeMap::new();
+        for (key, entry) in self.entries().filter(|(key, _)| key.family == *family) {
+            let timestamp = key.timestamp.0;
+            // Such a marker is about all times before.
+            let first = match key.kind.0 {
+                Kind::DeleteColumn | Kind::DeleteFamily => 0,
+                _ => timestamp,
+            };
+            let span = spans.entry(entry.file).or_insert((first, timestamp));
+            *span = (span.0.min(first), span.1.max(timestamp));
+        }
+        spans.retain(|_, (first, last)| *first >= to || *last < from);
+        spans.into_keys().collect()
+    }
+
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&CellKey, &mut Entry) -> bool) {
         for row in self.rows.values_mut() {
             row.retain(&mut keep);
@@ -136,22 +160,19 @@ impl Store {
         keep_markers: bool,
         read_point: u64,
         selected: impl Fn(&Entry) -> bool,
-    ) {
+    ) -> Result<()> {
         for row in self.rows.values_mut() {
             for (name, family) in families {
-                let cells: Vec<(CellKey, Entry)> = cells_of(row, name)
+                let cells: Vec<(CellKey, Entry)> = row
+                    .range(CellKey::first_of(name.clone(), Bytes::new())..)
+                    .take_while(|(key, _)| key.family == *name)
                     .filter(|(_, entry)| selected(entry))
                     .map(|(key, entry)| (key.clone(), entry.clone()))
                     .collect();
                 let (old, new): (Vec<_>, Vec<_>) = cells
                     .into_iter()
                     .partition(|(key, _)| key.sequence.0 <= read_point);
-                let kept = versions::kept(
-                    old.iter().map(|(key, entry)| (key, entry)),
-                    family,
-                    now,
-                    keep_markers,
-                );
+                let kept = read::kept(&old, *family, now, keep_markers)?;
                 let cells = old.into_iter().zip(kept).chain(new.into_iter().zip(repeat(true)));
                 for ((key, mut entry), kept) in cells {
                     row.remove(&key);
@@ -163,6 +184,7 @@ impl Store {
             }
         }
         self.rows.retain(|_, row| !row.is_empty());
+        Ok(())
     }
 
     /// Takes the rows at and behind a key out.
@@ -176,37 +198,6 @@ impl Store {
 
     pub(super) fn append(&mut self, mut other: Self) {
         self.rows.append(&mut other.rows);
-    }
-}
-
-/// The cells of a family in a row.
-pub(super) struct FamilyCells<'a> {
-    row: &'a Row,
-    family: Bytes,
-    rest: btree_map::Range<'a, CellKey, Entry>,
-}
-
-pub(super) fn cells_of<'a>(row: &'a Row, family: &Bytes) -> FamilyCells<'a> {
-    FamilyCells {
-        row,
-        rest: row.range(CellKey::first_of(family.clone(), Bytes::new())..),
-        family: family.clone(),
-    }
-}
-
-impl FamilyCells<'_> {
-    /// Leaves out the rest of a column.
-    pub(super) fn skip_column(&mut self, qualifier: &Bytes) {
-        let last = CellKey::last_of(self.family.clone(), qualifier.clone());
-        self.rest = self.row.range((Bound::Excluded(last), Bound::Unbounded));
-    }
-}
-
-impl<'a> Iterator for FamilyCells<'a> {
-    type Item = (&'a CellKey, &'a Entry);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.rest.next().filter(|(key, _)| key.family == self.family)
     }
 }
 

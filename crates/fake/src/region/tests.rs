@@ -166,7 +166,7 @@ fn flush_drops_markers_under_masked_cells() {
     region.write(delete(DeleteType::DeleteMultipleVersions, "q", 2));
     region.write(delete(DeleteType::DeleteMultipleVersions, "z", 2));
     region.write(delete(DeleteType::DeleteFamily, "", 9));
-    region.flush(NOW);
+    region.flush(NOW).unwrap();
     assert_eq!(
         region.stored(),
         [
@@ -180,8 +180,8 @@ fn flush_drops_markers_under_masked_cells() {
 fn put_under_a_marker_comes_back_with_a_major_compaction() {
     let mut region = region(&[]);
     region.write(delete(DeleteType::DeleteMultipleVersions, "q", 5));
-    region.flush(NOW);
-    region.compact(true, NOW);
+    region.flush(NOW).unwrap();
+    region.compact(true, NOW).unwrap();
     region.write(put("q", 4, "back"));
     assert_eq!(region.shown(), ["q/4=back"]);
 }
@@ -239,8 +239,8 @@ fn compactions_that_a_table_forbids_are_ignored() {
     };
     region.reopen(&schema).unwrap();
     region.write(delete(DeleteType::DeleteMultipleVersions, "q", 5));
-    region.flush(NOW);
-    region.compact(true, NOW);
+    region.flush(NOW).unwrap();
+    region.compact(true, NOW).unwrap();
     assert_eq!(region.stored().len(), 1);
 }
 

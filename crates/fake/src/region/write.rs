@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hbase_protocol as pb;
 use pb::mutation_proto::MutationType;
 
-use super::{Region, Release, entry::Logged, mutation::Mutation, query::Query};
+use super::{Region, Release, entry::Logged, mutation::Mutation, read::Query};
 use crate::{
     cell::{Cell, Kind, LATEST},
     exception::{Exception, Result},
@@ -91,7 +91,7 @@ impl Region {
                 *number += 1;
                 let column = Some((&cell.family, &cell.qualifier));
                 let query = Query::newest(self, column, (0, u64::MAX)).versions(*number);
-                let versions = self.read_row(&query, &cell.row, now, None)?;
+                let versions = self.read_row(&query, &cell.row, now, None, false)?;
                 if let Some(version) = versions.get(*number as usize - 1) {
                     cell.timestamp = version.timestamp;
                 }
@@ -106,7 +106,7 @@ impl Region {
         for cell in &mut cells {
             let column = Some((&cell.family, &cell.qualifier));
             let query = Query::newest(self, column, mutation.time_range);
-            let old = self.read_row(&query, &cell.row, now, None)?.into_iter().next();
+            let old = self.read_row(&query, &cell.row, now, None, false)?.into_iter().next();
             if let Some(old) = &old {
                 cell.timestamp = now.max(old.timestamp + 1);
             }

@@ -12,11 +12,8 @@ use crate::{
         world::World,
     },
     exception::{Exception, Result},
-    region::{Batch, Limits},
+    region::Call as ScanCall,
 };
-
-/// The most cells' bytes of an answer, unless the client asks for less.
-const MAX_BYTES: u64 = 2 << 20;
 
 impl World {
     pub(super) fn scan(&mut self, call: &Call) -> Result<Answer> {
@@ -45,8 +42,6 @@ impl World {
             region: encoded,
             scanner,
             next_call: 0,
-            bytes: scan.max_result_size.unwrap_or(MAX_BYTES).max(1),
-            limit: request.limit_of_rows.filter(|limit| *limit > 0),
             expires: self.wall + lease,
         };
         let scanners = &mut self.server_mut(call.server).scanners;
@@ -107,38 +102,26 @@ impl World {
     /// Answers with the next rows, and keeps the scanner unless it has ended.
     fn serve(&mut self, call: &Call, request: &pb::ScanRequest, id: u64, mut open: Open) -> Result<Answer> {
         let close = request.close_scanner == Some(true);
-        let rows = request
-            .number_of_rows
-            .unwrap_or(0)
-            .min(open.limit.unwrap_or(u32::MAX));
-        let limits = Limits {
-            rows: usize::try_from(rows).unwrap_or(usize::MAX),
-            bytes: open.bytes,
-        };
-        let now = self.clock(call.server);
+        let results = request.number_of_rows.unwrap_or(if close { 0 } else { 1 });
         let Some(region) = self.hosted_mut(&open.region)?.region.as_mut() else {
             return Err(Exception::io("the region is gone"));
         };
-        let batch = match rows {
-            0 => Batch {
-                more_in_region: true,
-                more_results: true,
-                ..Batch::default()
-            },
-            _ => region.next(&mut open.scanner, limits, now)?,
+        let call_of_scan = ScanCall {
+            results: usize::try_from(results).unwrap_or(usize::MAX),
+            rows: request.limit_of_rows.filter(|limit| *limit > 0),
+            cuts_rows: request.client_handles_partials == Some(true),
+            cells_in_time: None,
         };
-        let is_over = !batch.more_in_region;
-        let mut more_results = batch.more_results;
-        if let Some(limit) = &mut open.limit {
-            let whole = batch.rows.iter().filter(|(_, is_partial)| !is_partial).count();
-            *limit = limit.saturating_sub(u32::try_from(whole).unwrap_or(u32::MAX));
-            more_results &= *limit > 0;
-        }
+        let batch = region
+            .next(&mut open.scanner, call_of_scan)
+            .map_err(Exception::in_scan)?;
+        let is_over = !batch.more_in_region || !batch.more_results;
         let mut response = pb::ScanResponse {
-            more_results: Some(more_results),
-            more_results_in_region: Some(batch.more_in_region && more_results),
+            more_results: Some(batch.more_results),
+            more_results_in_region: Some(batch.more_in_region),
             mvcc_read_point: Some(open.scanner.read_point()),
-            heartbeat_message: Some(false),
+            heartbeat_message: Some(batch.is_heartbeat),
+            cursor: batch.cursor.map(|row| pb::Cursor { row: Some(row) }),
             stale: Some(false),
             ..Default::default()
         };
@@ -158,7 +141,7 @@ impl World {
                 });
             }
         }
-        if !close && !is_over && more_results {
+        if !close && !is_over {
             response.scanner_id = Some(id);
             response.ttl = u32::try_from(self.settings.durations.lease).ok();
             open.expires = self.wall + self.settings.durations.lease;
