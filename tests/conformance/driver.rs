@@ -292,23 +292,7 @@ impl Session<'_> {
                 ..Default::default()
             };
         }
-        forget_needless_marks(&mut parts);
         Ok(parts)
-    }
-}
-
-/// Removes the mark of a batch that its row may go on where the row does not: HBase sets it if more
-/// cells are stored, whether or not they are visible.
-fn forget_needless_marks(parts: &mut [Part]) {
-    let mut next: Option<Bytes> = None;
-    for part in parts.iter_mut().rev() {
-        if let Part::Row(result) = part {
-            let row = result.cell.first().and_then(|cell| cell.row.clone());
-            if row != next {
-                result.partial = None;
-            }
-            next = row;
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Random operations on a few rows and columns, so that they often meet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use fastrand::Rng;
@@ -247,7 +247,7 @@ impl Generator<'_> {
         };
         let atomic = condition.is_some() || self.rng.bool();
         let count = self.rng.u32(1..4);
-        let actions = (0..count)
+        let actions: Vec<_> = (0..count)
             .map(|index| {
                 let get = (!atomic || self.once_in(30)) && self.once_in(3);
                 pb::Action {
@@ -258,6 +258,7 @@ impl Generator<'_> {
                 }
             })
             .collect();
+        let actions = if atomic { actions } else { one_step_each(actions) };
         Operation::Multi(actions, atomic, condition)
     }
 
@@ -434,6 +435,27 @@ impl Generator<'_> {
             ..Default::default()
         }
     }
+}
+
+/// Leaves out mutations of rows that an earlier step has changed: increments and appends are a step
+/// each, and the puts and deletes between them another one. Steps that happen to be in one
+/// millisecond replace each other's cells, and others do not.
+fn one_step_each(actions: Vec<pb::Action>) -> Vec<pb::Action> {
+    use mutation_proto::MutationType::{Append, Increment};
+    let mut steps: BTreeMap<Bytes, usize> = BTreeMap::new();
+    let mut step = 0;
+    let mut is_first_of_step = |action: &pb::Action| {
+        let Some(mutation) = &action.mutation else {
+            return true;
+        };
+        let is_addition = matches!(mutation.mutate_type(), Increment | Append);
+        step += usize::from(is_addition);
+        let of_row = *steps.entry(mutation.row().to_vec().into()).or_insert(step);
+        let is_first = of_row == step;
+        step += usize::from(is_addition);
+        is_first
+    };
+    actions.into_iter().filter(|action| is_first_of_step(action)).collect()
 }
 
 /// Leaves out columns that a mutation has named before: HBase stores cells with equal keys, of which

@@ -143,7 +143,7 @@ impl Region {
                         cell.sequence = sequence;
                         self.store.insert(cell.clone(), logged);
                         let versions = self.families.get(&cell.family).map(|family| family.versions);
-                        if replaces && versions == Some(1) && self.release <= Release::V2_4 {
+                        if replaces && versions == Some(1) && self.release == Release::V2_4_2 {
                             self.store.forget_replaced(cell, before);
                         }
                     }
