@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 
 use super::{
     answers::{Times, Writer},
-    operations::{Operation, everything, sequence},
+    operations::{Operation, Paging, everything, sequence},
     raw::{RawConnection, Refusal},
 };
 
@@ -239,7 +239,7 @@ impl Session<'_> {
                 let answer: pb::MultiResponse = self.rows.call("Multi", &request)?;
                 Ok(answer.region_action_result.into_iter().flat_map(multi).collect())
             }
-            Operation::Scan(scan, rows) => self.scan(region, scan, *rows),
+            Operation::Scan(scan, paging) => self.scan(region, scan, *paging),
             Operation::Flush => {
                 let request = pb::FlushRegionRequest {
                     region,
@@ -256,13 +256,14 @@ impl Session<'_> {
         &mut self,
         region: pb::RegionSpecifier,
         scan: &pb::Scan,
-        rows: u32,
+        paging: Paging,
     ) -> Result<Vec<Part>, Refusal> {
         let mut request = pb::ScanRequest {
             region: Some(region),
             scan: Some(scan.clone()),
-            number_of_rows: Some(rows),
-            client_handles_partials: Some(true),
+            number_of_rows: Some(paging.results),
+            limit_of_rows: paging.rows,
+            client_handles_partials: Some(paging.cuts_rows),
             client_handles_heartbeats: Some(true),
             ..Default::default()
         };
@@ -285,9 +286,10 @@ impl Session<'_> {
             }
             request = pb::ScanRequest {
                 scanner_id: answer.scanner_id.or(request.scanner_id),
-                number_of_rows: Some(rows),
+                number_of_rows: Some(paging.results),
+                limit_of_rows: paging.rows,
                 next_call_seq: Some(sequence),
-                client_handles_partials: Some(true),
+                client_handles_partials: Some(paging.cuts_rows),
                 client_handles_heartbeats: Some(true),
                 ..Default::default()
             };

@@ -24,8 +24,18 @@ pub(crate) enum Operation {
     Flush,
     Multi(Vec<pb::Action>, bool, Option<pb::Condition>),
     Mutate(pb::MutationProto, Option<pb::Condition>),
-    /// A scan, and the number of rows of each of its calls.
-    Scan(pb::Scan, u32),
+    Scan(pb::Scan, Paging),
+}
+
+/// What each call of a scan asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paging {
+    /// The most results.
+    pub(crate) results: u32,
+    /// The most whole rows.
+    pub(crate) rows: Option<u32>,
+    /// Whether rows may be cut where an answer is full.
+    pub(crate) cuts_rows: bool,
 }
 
 struct Generator<'a> {
@@ -72,8 +82,12 @@ impl Generator<'_> {
             60..72 => self.multi(),
             72..82 => Operation::Get(self.get()),
             82..96 => {
-                let rows = self.rng.u32(1..5);
-                Operation::Scan(self.scan(), rows)
+                let paging = Paging {
+                    results: self.rng.u32(1..5),
+                    rows: self.sometimes(6, |all| all.rng.u32(1..4)),
+                    cuts_rows: !self.once_in(4),
+                };
+                Operation::Scan(self.scan(), paging)
             }
             _ => Operation::Flush,
         }
@@ -315,7 +329,8 @@ impl Generator<'_> {
     }
 
     fn filter(&mut self) -> pb::Filter {
-        match self.rng.u32(..13) {
+        match self.rng.u32(..16) {
+            13..16 => self.other_filter(),
             0 => filter(
                 "ValueFilter",
                 &pb::ValueFilter {
@@ -387,6 +402,93 @@ impl Generator<'_> {
         }
     }
 
+    /// The filters that are used more rarely.
+    fn other_filter(&mut self) -> pb::Filter {
+        match self.rng.u32(..11) {
+            0 => {
+                let mut compare = self.compare();
+                let comparable = pb::ByteArrayComparable {
+                    value: Some(self.row()),
+                };
+                let comparator = comparator("BinaryComparator", &pb::BinaryComparator { comparable });
+                compare.comparator = Some(comparator);
+                let compare_filter = compare;
+                filter("RowFilter", &pb::RowFilter { compare_filter })
+            }
+            1 => {
+                let prefix = Some(self.row());
+                filter("PrefixFilter", &pb::PrefixFilter { prefix })
+            }
+            2 => filter(
+                "ColumnPaginationFilter",
+                &pb::ColumnPaginationFilter {
+                    limit: self.rng.i32(1..3),
+                    offset: self.sometimes(2, |all| all.rng.i32(0..2)),
+                    column_offset: None,
+                },
+            ),
+            3 => filter(
+                "ColumnRangeFilter",
+                &pb::ColumnRangeFilter {
+                    min_column: self.sometimes(2, Self::qualifier),
+                    min_column_inclusive: Some(self.rng.bool()),
+                    max_column: self.sometimes(2, Self::qualifier),
+                    max_column_inclusive: Some(self.rng.bool()),
+                },
+            ),
+            4 => filter(
+                "MultipleColumnPrefixFilter",
+                &pb::MultipleColumnPrefixFilter {
+                    sorted_prefixes: vec!["p".into(), "q".into()],
+                },
+            ),
+            5 => filter(
+                "TimestampsFilter",
+                &pb::TimestampsFilter {
+                    timestamps: self.several(1..=2, |all| all.rng.i64(1..6)),
+                    can_hint: self.sometimes(2, |all| all.rng.bool()),
+                },
+            ),
+            6 => filter(
+                "ColumnCountGetFilter",
+                &pb::ColumnCountGetFilter {
+                    limit: self.rng.i32(1..3),
+                },
+            ),
+            7 => filter(
+                "InclusiveStopFilter",
+                &pb::InclusiveStopFilter {
+                    stop_row_key: Some(self.row()),
+                },
+            ),
+            8 => {
+                let inner = self.filter();
+                filter("SkipFilter", &pb::SkipFilter { filter: inner })
+            }
+            9 => {
+                let inner = self.filter();
+                filter("WhileMatchFilter", &pb::WhileMatchFilter { filter: inner })
+            }
+            _ => {
+                let mut value = pb::SingleColumnValueFilter {
+                    column_family: Some(self.family()),
+                    column_qualifier: Some(self.qualifier()),
+                    comparator: self.comparator(),
+                    filter_if_missing: self.once_in(2).then_some(true),
+                    latest_version_only: self.once_in(3).then_some(false),
+                    ..Default::default()
+                };
+                value.set_compare_op(self.operator());
+                filter(
+                    "SingleColumnValueExcludeFilter",
+                    &pb::SingleColumnValueExcludeFilter {
+                        single_column_value_filter: value,
+                    },
+                )
+            }
+        }
+    }
+
     fn columns(&mut self) -> Vec<pb::Column> {
         match self.once_in(2) {
             true => Vec::new(),
@@ -432,6 +534,9 @@ impl Generator<'_> {
                 false => Vec::new(),
             },
             store_limit: self.sometimes(12, |all| all.rng.u32(1..3)),
+            store_offset: self.sometimes(12, |all| all.rng.u32(0..2)),
+            max_result_size: self.sometimes(4, |all| all.rng.u64(1..400)),
+            load_column_families_on_demand: self.sometimes(6, |all| all.rng.bool()),
             ..Default::default()
         }
     }
@@ -455,7 +560,10 @@ fn one_step_each(actions: Vec<pb::Action>) -> Vec<pb::Action> {
         step += usize::from(is_addition);
         is_first
     };
-    actions.into_iter().filter(|action| is_first_of_step(action)).collect()
+    actions
+        .into_iter()
+        .filter(|action| is_first_of_step(action))
+        .collect()
 }
 
 /// Leaves out columns that a mutation has named before: HBase stores cells with equal keys, of which
@@ -481,7 +589,12 @@ pub(crate) fn everything(prefix: &str) -> Operation {
         attribute: vec![attribute("_raw_", &[0xff])],
         ..Default::default()
     };
-    Operation::Scan(scan, 1_000)
+    let paging = Paging {
+        results: 1_000,
+        rows: None,
+        cuts_rows: true,
+    };
+    Operation::Scan(scan, paging)
 }
 
 fn attribute(name: &str, value: &[u8]) -> pb::NameBytesPair {

@@ -75,7 +75,10 @@ impl Exception {
     pub(crate) fn in_scan(self) -> Self {
         match self.is_do_not_retry() {
             true => self,
-            false => Self::new("exceptions.ScannerResetException", "Scanner is closed on the server-side"),
+            false => Self::new(
+                "exceptions.ScannerResetException",
+                "Scanner is closed on the server-side",
+            ),
         }
     }
 

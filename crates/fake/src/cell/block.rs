@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::{Cell, Kind};
+use super::{Cell, Heap, Kind};
 use crate::exception::{Exception, Result};
 
 /// Row length, family length, timestamp and type.
@@ -82,6 +82,7 @@ impl Cells {
             sequence: 0,
             value,
             ttl: None,
+            heap: Heap::default(),
         })
     }
 

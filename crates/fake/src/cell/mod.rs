@@ -41,6 +41,49 @@ pub(crate) struct Cell {
     pub(crate) value: Bytes,
     /// How long the cell lives after its timestamp, in milliseconds.
     pub(crate) ttl: Option<u64>,
+    pub(crate) heap: Heap,
+}
+
+/// The bytes that a cell takes in a server while it is read, which count towards the size of an
+/// answer (`Cell.heapSize`). They depend on where it was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heap {
+    Memory(u64),
+    File(u64),
+}
+
+impl Default for Heap {
+    fn default() -> Self {
+        Self::Memory(0)
+    }
+}
+
+impl Heap {
+    pub(crate) fn bytes(self) -> u64 {
+        let (Self::Memory(bytes) | Self::File(bytes)) = self;
+        bytes
+    }
+
+    /// What HBase's `KeyOnlyFilter` makes of it.
+    pub(crate) fn key_only(self) -> Self {
+        /// `KeyOnlyByteBufferExtendedCell.FIXED_OVERHEAD`.
+        const OVERHEAD: u64 = 17;
+        match self {
+            Self::Memory(bytes) => Self::Memory((OVERHEAD + bytes).next_multiple_of(8)),
+            Self::File(bytes) => Self::File(bytes),
+        }
+    }
+}
+
+impl Cell {
+    /// The length of the cell as HBase stores it, as a `KeyValue`.
+    pub(crate) fn length(&self) -> u64 {
+        /// The lengths of key, value, row and family, the timestamp and the type.
+        const FIXED: usize = 4 + 4 + 2 + 1 + 8 + 1;
+        let tags = if self.ttl.is_some() { 2 + 2 + 1 + 8 } else { 0 };
+        let parts = [&self.row, &self.family, &self.qualifier, &self.value];
+        (FIXED + tags + parts.map(|part| part.len()).iter().sum::<usize>()) as u64
+    }
 }
 
 impl fmt::Display for Cell {

@@ -27,6 +27,7 @@ impl Filter for KeyOnly {
         Cell {
             value,
             ttl: None,
+            heap: cell.heap.key_only(),
             ..cell
         }
     }

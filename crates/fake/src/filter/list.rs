@@ -163,6 +163,8 @@ impl Member {
             Verdict::NextRow | Verdict::IncludeAndNextRow => {
                 (last.family == cell.family).then_some(Verdict::NextRow)
             }
+            // A missing hint is about no further cell.
+            Verdict::Seek(key) if *key == SeekKey::at(last) => None,
             Verdict::Seek(key) => {
                 let order = in_direction(key.compare(cell), reversed);
                 order.is_gt().then(|| Verdict::Seek(key.clone()))

@@ -234,11 +234,3 @@ impl Region {
         .collect()
     }
 }
-
-/// The bytes that a cell takes in the memory of a server, from memory or from a file:
-/// `KeyValue.heapSize` and `SizeCachedKeyValue.heapSize`.
-fn heap_size(cell: &Cell, from_file: bool) -> u64 {
-    let _ = from_file;
-    let parts = [&cell.row, &cell.family, &cell.qualifier, &cell.value];
-    parts.map(|part| part.len() as u64).iter().sum::<u64>() + 64
-}

@@ -6,7 +6,7 @@ use pb::mutation_proto::{DeleteType, Durability, MutationType};
 
 use super::{entry::Logged, read};
 use crate::{
-    cell::{Cell, Cells, Kind, LATEST},
+    cell::{Cell, Cells, Heap, Kind, LATEST},
     exception::{Exception, Result},
 };
 
@@ -152,5 +152,6 @@ fn cell_of(
             _ => Bytes::new(),
         },
         ttl: None,
+        heap: Heap::default(),
     })
 }

@@ -16,7 +16,7 @@ use super::{
     read,
 };
 use crate::{
-    cell::{Cell, Kind},
+    cell::{Cell, Heap, Kind},
     exception::Result,
 };
 
@@ -202,7 +202,10 @@ impl Store {
 }
 
 pub(super) fn to_cell(row: &Bytes, key: &CellKey, entry: &Entry) -> Cell {
-    Cell {
+    /// The overheads of `ByteBufferKeyValue` and `SizeCachedKeyValue`.
+    const IN_MEMORY: u64 = 32;
+    const IN_FILE: u64 = 38;
+    let mut cell = Cell {
         row: row.clone(),
         family: key.family.clone(),
         qualifier: key.qualifier.clone(),
@@ -211,5 +214,12 @@ pub(super) fn to_cell(row: &Bytes, key: &CellKey, entry: &Entry) -> Cell {
         sequence: key.sequence.0,
         value: entry.value.clone(),
         ttl: entry.ttl,
-    }
+        heap: Heap::default(),
+    };
+    let length = cell.length();
+    cell.heap = match entry.file {
+        None => Heap::Memory((IN_MEMORY + length).next_multiple_of(8)),
+        Some(_) => Heap::File(IN_FILE + length),
+    };
+    cell
 }

@@ -9,7 +9,7 @@ use pb::mutation_proto::MutationType;
 
 use super::{Region, Release, entry::Logged, mutation::Mutation, read::Query};
 use crate::{
-    cell::{Cell, Kind, LATEST},
+    cell::{Cell, Heap, Kind, LATEST},
     exception::{Exception, Result},
 };
 
@@ -77,6 +77,7 @@ impl Region {
                 sequence: 0,
                 value: Bytes::new(),
                 ttl: None,
+                heap: Heap::default(),
             };
             return Ok(self.families.keys().map(whole).collect());
         }
@@ -106,7 +107,10 @@ impl Region {
         for cell in &mut cells {
             let column = Some((&cell.family, &cell.qualifier));
             let query = Query::newest(self, column, mutation.time_range);
-            let old = self.read_row(&query, &cell.row, now, None, false)?.into_iter().next();
+            let old = self
+                .read_row(&query, &cell.row, now, None, false)?
+                .into_iter()
+                .next();
             if let Some(old) = &old {
                 cell.timestamp = now.max(old.timestamp + 1);
             }

@@ -120,7 +120,9 @@ impl BySequence {
 
     /// Whether all columns were read.
     pub(super) fn is_done(&self) -> bool {
-        self.columns.as_ref().is_some_and(|columns| self.at >= columns.len())
+        self.columns
+            .as_ref()
+            .is_some_and(|columns| self.at >= columns.len())
     }
 
     /// The column that is read or comes next.

@@ -106,10 +106,7 @@ impl Matcher {
             let columns = explicit.then_some(query.columns);
             Columns::BySequence(BySequence::new(columns, family.versions, most))
         } else if explicit {
-            Columns::Some(
-                SomeColumns::new(query.columns, before_filter),
-                Deletes::default(),
-            )
+            Columns::Some(SomeColumns::new(query.columns, before_filter), Deletes::default())
         } else {
             Columns::All(AllColumns::new(before_filter), Deletes::default())
         };
@@ -253,9 +250,7 @@ impl Matcher {
         match &mut self.columns {
             Columns::All(columns, _) => columns.count(&key.qualifier, timestamp, kind),
             Columns::Some(columns, _) => columns.count(timestamp),
-            Columns::BySequence(columns) => {
-                columns.count(self.family.is_expired(timestamp, None, self.now))
-            }
+            Columns::BySequence(columns) => columns.count(self.family.is_expired(timestamp, None, self.now)),
         }
     }
 
@@ -301,9 +296,8 @@ impl Matcher {
             }
             (Verdict::Skip | Verdict::NextColumn | Verdict::NextRow, _) => return Step::NextRow,
             (Verdict::Seek(to), _) => return Step::Seek(to),
-            (Verdict::Include, step) => step,
             (Verdict::IncludeAndNextColumn, Step::Include) => Step::IncludeAndNextColumn,
-            (Verdict::IncludeAndNextColumn, step) => step,
+            (Verdict::Include | Verdict::IncludeAndNextColumn, step) => step,
             (Verdict::IncludeAndNextRow, _) => Step::IncludeAndNextRow,
         };
         let count = match &self.behind_filter {

@@ -45,7 +45,11 @@ impl Progress {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            scope: if limits.cuts_rows { Scope::Cells } else { Scope::Rows },
+            scope: if limits.cuts_rows {
+                Scope::Cells
+            } else {
+                Scope::Rows
+            },
             batch: 0,
             bytes: (0, 0),
             looked_at: 0,
@@ -87,11 +91,13 @@ impl Progress {
         }
     }
 
-    pub(super) fn add(&mut self, serialized: u64, heap: u64) {
+    pub(super) fn add(&mut self, cell: &Cell) {
+        /// The length of a cell before it.
+        const PREFIX: u64 = 4;
         if !self.is_skipping {
             self.batch += 1;
-            self.bytes.0 += serialized;
-            self.bytes.1 += heap;
+            self.bytes.0 += cell.length() + PREFIX;
+            self.bytes.1 += cell.heap.bytes();
         }
     }
 
@@ -118,13 +124,4 @@ impl Progress {
     pub(super) fn is_any_reached(&self, scope: Scope) -> bool {
         self.is_size_reached(scope) || self.is_batch_full() || self.is_time_over(scope)
     }
-}
-
-/// The bytes of a cell as a message has it: `PrivateCellUtil.estimatedSerializedSizeOf`.
-pub(super) fn serialized_size(cell: &Cell) -> u64 {
-    /// The lengths of cell, key, value, row and family, the timestamp and the type.
-    const FIXED: usize = 4 + 4 + 4 + 2 + 1 + 8 + 1;
-    let tags = if cell.ttl.is_some() { 2 + 2 + 1 + 8 } else { 0 };
-    let parts = [&cell.row, &cell.family, &cell.qualifier, &cell.value];
-    (FIXED + tags + parts.map(|part| part.len()).iter().sum::<usize>()) as u64
 }

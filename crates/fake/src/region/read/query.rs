@@ -125,7 +125,11 @@ impl Region {
 
 impl Query {
     /// A query of the newest version of everything, or of one column.
-    pub(in crate::region) fn newest(region: &Region, column: Option<(&Bytes, &Bytes)>, range: (u64, u64)) -> Self {
+    pub(in crate::region) fn newest(
+        region: &Region,
+        column: Option<(&Bytes, &Bytes)>,
+        range: (u64, u64),
+    ) -> Self {
         let families = match column {
             Some((family, qualifier)) => {
                 BTreeMap::from([(family.clone(), BTreeSet::from([qualifier.clone()]))])

@@ -5,14 +5,14 @@ use std::ops::Bound;
 use bytes::Bytes;
 
 use super::{
-    progress::{Progress, Scope, serialized_size},
+    progress::{Progress, Scope},
     store_scanner::StoreScanner,
 };
 use crate::{
     cell::Cell,
     exception::Result,
     filter::Filter,
-    region::{Region, Release, entry::CellKey, heap_size, store::RowKey},
+    region::{Region, Release, entry::CellKey, store::RowKey},
 };
 
 /// A read of rows that was begun. It sees writes up to its beginning.
@@ -113,7 +113,7 @@ impl RegionScanner {
         }
         let scope = if has_row_filter { Scope::Rows } else { Scope::Cells };
         loop {
-                (progress.batch, progress.bytes) = (0, before);
+            (progress.batch, progress.bytes) = (0, before);
             let row = self.peek(region);
             if progress.is_time_over(Scope::Cells) {
                 return Ok(true);
@@ -207,7 +207,7 @@ impl RegionScanner {
         }
         (progress.batch, progress.bytes) = (0, before);
         for cell in &*cells {
-            progress.add(serialized_size(cell), heap_size(cell, false));
+            progress.add(cell);
         }
         !is_empty && !is_excluded
     }

@@ -28,13 +28,15 @@ pub(crate) fn kept(
     let mut at = 0;
     while let Some((key, entry)) = cells.get(at) {
         let step = matcher.step_without_filter(key, entry)?;
-        kept[at] = matches!(step, Step::Include | Step::IncludeAndNextColumn | Step::IncludeAndNextRow);
+        kept[at] = matches!(
+            step,
+            Step::Include | Step::IncludeAndNextColumn | Step::IncludeAndNextRow
+        );
         let next = match step {
             Step::IncludeAndNextColumn | Step::NextColumn if key.qualifier.is_empty() => Some(behind(key)),
-            Step::IncludeAndNextColumn | Step::NextColumn => Some(CellKey::last_of(
-                key.family.clone(),
-                key.qualifier.clone(),
-            )),
+            Step::IncludeAndNextColumn | Step::NextColumn => {
+                Some(CellKey::last_of(key.family.clone(), key.qualifier.clone()))
+            }
             Step::IncludeAndNextRow | Step::NextRow | Step::Done => break,
             Step::Include | Step::Skip | Step::Seek(_) => None,
         };

@@ -3,13 +3,13 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, btree_map},
-    };
+};
 
 use bytes::Bytes;
 
 use super::{
     matcher::{Matcher, Step, behind},
-    progress::{Progress, serialized_size},
+    progress::Progress,
 };
 use crate::{
     cell::Cell,
@@ -17,7 +17,6 @@ use crate::{
     filter::{Filter, SeekKey},
     region::{
         entry::{CellKey, Entry, Row},
-        heap_size,
         store::to_cell,
     },
 };
@@ -105,10 +104,7 @@ impl StoreScanner {
         Rest {
             row,
             family: self.family.clone(),
-            cells: self
-                .position
-                .clone()
-                .map(|position| row.range(position..)),
+            cells: self.position.clone().map(|position| row.range(position..)),
         }
     }
 
@@ -149,13 +145,11 @@ impl StoreScanner {
             if is_included {
                 self.count += 1;
                 if self.count > self.offset {
-                    let stored = cell();
-                    let size = serialized_size(&stored);
                     let cell = match filter {
-                        Some(filter) => filter.transform(stored),
-                        None => stored,
+                        Some(filter) => filter.transform(cell()),
+                        None => cell(),
                     };
-                    progress.add(size, heap_size(&cell, entry.file.is_some()));
+                    progress.add(&cell);
                     if !progress.is_skipping {
                         cells.push(cell);
                     }
@@ -176,14 +170,21 @@ impl StoreScanner {
                 }
             }
             if is_included && (progress.is_batch_full() || progress.is_size_reached(Cells)) {
-                break;
+                self.keep_position(rest);
+                return Ok(());
             }
         }
+        self.leave_row();
+        // HBase goes on to the next row here, where the filter ends the read.
+        self.is_closed |= filter.as_ref().is_some_and(|filter| filter.all_remaining());
+        Ok(())
+    }
+
+    fn keep_position(&mut self, mut rest: Rest<'_>) {
         match rest.find(|(key, entry)| self.is_read(key, entry)) {
             Some((key, _)) => self.position = Some(key.clone()),
             None => self.leave_row(),
         }
-        Ok(())
     }
 
     fn leave_row(&mut self) {
