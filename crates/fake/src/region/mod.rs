@@ -146,7 +146,9 @@ impl Region {
         self.files += 1;
         let (file, read_point) = (self.files, self.smallest_read_point());
         self.store
-            .rewrite(&self.families, now, file, true, read_point, |entry| entry.file.is_none())
+            .rewrite(&self.families, now, file, true, read_point, |entry| {
+                entry.file.is_none()
+            })
     }
 
     /// Writes all files as one, if the table allows it. A major compaction also drops markers.
@@ -157,7 +159,9 @@ impl Region {
         self.files += 1;
         let (file, read_point) = (self.files, self.smallest_read_point());
         self.store
-            .rewrite(&self.families, now, file, !major, read_point, |entry| entry.file.is_some())
+            .rewrite(&self.families, now, file, !major, read_point, |entry| {
+                entry.file.is_some()
+            })
     }
 
     /// Returns the numbers of the files.

@@ -204,21 +204,21 @@ fn open_scanner_sees_versions_that_later_ones_replace(
     region.write(increment());
     region.write(increment());
     if flushes {
-        region.flush(NOW);
+        region.flush(NOW).unwrap();
     }
     if compacts {
-        region.compact(true, NOW);
+        region.compact(true, NOW).unwrap();
     }
-    let limits = Limits {
-        rows: 1,
-        bytes: u64::MAX,
+    let call = Call {
+        results: 1,
+        ..Call::default()
     };
-    let batch = region.next(&mut scanner, limits, NOW).unwrap();
+    let batch = region.next(&mut scanner, call).unwrap();
     assert_eq!(batch.rows[0].0[0].value, one[..]);
     drop(scanner);
     region.write(increment());
-    region.flush(NOW);
-    region.compact(true, NOW);
+    region.flush(NOW).unwrap();
+    region.compact(true, NOW).unwrap();
     assert_eq!(region.stored().len(), 1);
 }
 
