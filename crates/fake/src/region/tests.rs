@@ -259,6 +259,24 @@ fn increments_have_times(#[case] old: Option<u64>, #[case] expected: u64) {
     assert_eq!(region.stored()[0].1, expected);
 }
 
+/// Java sends no indexes with the mutations of one row.
+#[test]
+fn results_of_an_atomic_call_have_their_places_as_indexes() {
+    let action = |qualifier| pb::Action {
+        mutation: Some(put(qualifier, 1, "v")),
+        ..Default::default()
+    };
+    let actions = pb::RegionAction {
+        atomic: Some(true),
+        action: vec![action("a"), action("b")],
+        ..Default::default()
+    };
+    let mut no_cells = Cells::new(Bytes::new(), false);
+    let answer = region(&[]).multi(&actions, 0, &mut no_cells, NOW).unwrap();
+    let indexes: Vec<_> = answer.actions.iter().map(|(index, _)| *index).collect();
+    assert_eq!(indexes, [0, 1]);
+}
+
 #[test]
 fn crash_loses_what_is_not_logged() {
     let mut region = region(&[]);

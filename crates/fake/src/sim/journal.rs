@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use super::Run;
+use super::plan::FaultReport;
 
 /// The file to which the hash of each run's trace is appended.
 const TRACES: &str = "SIM_TRACES";
@@ -37,19 +37,19 @@ impl Journal {
         }
     }
 
-    /// Adds a run.
+    /// Adds a run: the hash of its trace, and its faults.
     ///
     /// # Panics
     ///
     /// Panics if the file can't be written.
-    pub(super) fn add(&self, name: &str, seed: u64, run: &Run) {
+    pub(super) fn add(&self, name: &str, seed: u64, trace: u64, happened: &[FaultReport]) {
         let mut faults = locked(&self.faults);
-        for fault in &run.faults {
+        for fault in happened {
             *faults.entry(fault.kind).or_default() += 1;
         }
         drop(faults);
         if let Some(traces) = &self.traces {
-            let line = format!("{name} {seed} {:016x}\n", run.trace);
+            let line = format!("{name} {seed} {trace:016x}\n");
             let written = locked(traces).write_all(line.as_bytes());
             written.unwrap_or_else(|error| panic!("{TRACES}: {error}"));
         }

@@ -206,7 +206,7 @@ impl Simulation {
         let seed = self.first.wrapping_add(number);
         let is_repeated = number.is_multiple_of(REPEATED);
         let run = self.run_once(seed, None, is_repeated, scenario);
-        journal.add(&self.name, seed, &run);
+        journal.add(&self.name, seed, run.trace, &run.faults);
         if let Some(failure) = &run.failure {
             let faults = run.faults.iter().map(|fault| fault.id).collect();
             let (_, fewest) =
