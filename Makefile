@@ -1,5 +1,5 @@
 # The front door. `make demo` and `make test` are all that most people need.
-.PHONY: help demo check test test-fake simulate scale conformance test-docker planted planted-chaos chaos bench fuzz deny oldest-rust package
+.PHONY: help demo check test test-fake simulate scale conformance test-docker planted planted-chaos planted-store chaos bench fuzz deny oldest-rust package
 
 help:
 	@echo "make demo    the classic example on a real HBase, which it sets up"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-docker  the smoke suite in a container of coprocessor/Dockerfile; on Debian as root it installs what it needs"
 	@echo "make planted  fixed bugs planted again, one at a time, which the simulation must find (BUGS=\"NAME…\" for some)"
 	@echo "make planted-chaos  the same for short forms of the tests under faults, on a cluster that it starts and ends"
+	@echo "make planted-store  bugs of the fake planted, one at a time, which the conformance must find (BUGS=\"NAME…\" for some)"
 	@echo "make chaos   the tests under faults, and others of great counts, in full (CHAOS_SEED, CHAOS_ROUNDS, CHAOS_COMMITS, CHAOS_CYCLES)"
 	@echo "make bench   what records, group commit, a hot partition and locks cost, on a cluster that it starts and ends (20 minutes behind the build)"
 	@echo "make fuzz    every decoder under a fuzzer (FUZZ_SECONDS=60 each; needs nightly Rust and cargo-fuzz)"
@@ -53,6 +54,9 @@ planted:
 
 planted-chaos:
 	@scripts/planted --chaos $(BUGS)
+
+planted-store:
+	@scripts/planted --store $(BUGS)
 
 chaos:
 	@scripts/test chaos

@@ -22,6 +22,9 @@ use super::{
 /// Operations are this far apart, so that their times differ.
 const GAP: Duration = Duration::from_millis(6);
 
+/// The answer to an operation that the fake refuses.
+const REFUSED: &str = "not modelled";
+
 /// Every flush leaves a file, which slows down reads.
 const SEQUENCES_PER_TABLE: usize = 100;
 
@@ -150,7 +153,10 @@ fn differ(real: &mut Session<'_>, fake: &mut Session<'_>, seed: u64, chosen: &[u
     let all = sequence(seed, &prefix);
     let mut operations: Vec<_> = chosen.iter().map(|number| all[*number].clone()).collect();
     operations.push(everything(&prefix));
-    let (real, fake) = (real.run(&operations, &prefix), fake.run(&operations, &prefix));
+    let fake = fake.run(&operations, &prefix, &[]);
+    // What the fake refuses would keep a thread of a real server busy without end.
+    let refused: Vec<_> = fake.iter().map(|answer| answer == REFUSED).collect();
+    let real = real.run(&operations, &prefix, &refused);
     (real != fake).then_some(Difference {
         seed,
         operations,
@@ -165,16 +171,20 @@ fn now() -> u64 {
 }
 
 impl Session<'_> {
-    /// Runs operations, and returns their answers.
-    fn run(&mut self, operations: &[Operation], prefix: &str) -> Vec<String> {
+    /// Runs operations without those that are refused, and returns their answers.
+    fn run(&mut self, operations: &[Operation], prefix: &str, refused: &[bool]) -> Vec<String> {
         let mut times = Times::default();
         operations
             .iter()
-            .map(|operation| {
+            .enumerate()
+            .map(|(number, operation)| {
                 #[allow(clippy::disallowed_methods, reason = "operations need different milliseconds")]
                 thread::sleep(GAP);
                 let began = now();
-                let answer = self.send(operation);
+                let answer = match refused.get(number) {
+                    Some(true) => Err(Refusal::not_modelled()),
+                    _ => self.send(operation),
+                };
                 times.spans.push((began, now()));
                 let mut writer = Writer {
                     times: &times,
@@ -183,6 +193,7 @@ impl Session<'_> {
                 };
                 match answer {
                     Ok(parts) => parts.iter().for_each(|part| part.write(&mut writer)),
+                    Err(refusal) if refusal.is_not_modelled() => writer.text = REFUSED.to_owned(),
                     Err(refusal) => writer.refusal(&refusal),
                 }
                 writer.text

@@ -13,6 +13,9 @@ use prost::Message;
 /// How long a server may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The beginning of a refusal's text.
+const NOT_MODELLED: &str = "hbase-fake does not model ";
+
 /// A connection for one service. Its cells travel in messages, not in blocks.
 pub(crate) struct RawConnection {
     stream: TcpStream,
@@ -25,6 +28,21 @@ pub(crate) struct Refusal {
     pub(crate) class: String,
     pub(crate) do_not_retry: bool,
     pub(crate) text: String,
+}
+
+impl Refusal {
+    /// The refusal of a fake that does not model a request.
+    pub(crate) fn not_modelled() -> Self {
+        Self {
+            class: String::new(),
+            do_not_retry: true,
+            text: NOT_MODELLED.to_owned(),
+        }
+    }
+
+    pub(crate) fn is_not_modelled(&self) -> bool {
+        self.text.contains(NOT_MODELLED)
+    }
 }
 
 impl RawConnection {

@@ -1,7 +1,8 @@
-//! Bugs that are planted, one at a time, and that tests must find: the simulation, or the short forms
-//! of the tests under faults.
+//! Bugs that are planted, one at a time, and that tests must find.
 //!
-//! `tests/planted.toml` lists them. `scripts/planted` runs the ignored tests on a copy of the sources.
+//! `tests/planted.toml` lists bugs of the library, which the simulation or the short forms of the tests
+//! under faults must find, and `tests/planted_store.toml` bugs of the fake's store, which the
+//! conformance must find. `scripts/planted` runs the ignored tests on a copy of the sources.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -28,8 +29,15 @@ const LIMIT_OF_WAITING: &str = "1200";
 const TIMED_OUT: i32 = 124;
 /// More seeds than fit into the limit.
 const SEEDS: &str = "1000000";
+/// The operations within which the conformance must find a bug.
+const OPERATIONS: &str = "20000";
+/// The test that compares the fake with a cluster.
+const COMPARISON: &str = "fake_answers_as_every_release_does";
 
-/// A defence of the library that is taken away.
+const LIBRARY: &str = "tests/planted.toml";
+const STORE: &str = "tests/planted_store.toml";
+
+/// A mistake in the sources.
 struct Bug {
     name: String,
     /// What goes wrong for the user.
@@ -45,8 +53,8 @@ struct Bug {
 }
 
 impl Bug {
-    fn all() -> Vec<Self> {
-        let text = read(&root().join("tests/planted.toml"));
+    fn all(list: &str) -> Vec<Self> {
+        let text = read(&root().join(list));
         let file = DeTable::parse(&text).unwrap_or_else(|error| panic!("{error}"));
         let bugs = file.get_ref()["bug"].get_ref().as_array().unwrap().iter();
         bugs.map(|bug| {
@@ -88,11 +96,10 @@ fn read(path: &Path) -> String {
 fn planted_bugs_fit_the_sources() {
     let simulation = read(&root().join("tests/simulation/main.rs"));
     let mut names = BTreeSet::new();
-    for bug in Bug::all() {
+    for bug in [LIBRARY, STORE].into_iter().flat_map(Bug::all) {
         let (right, wrong) = bug.texts(root());
         assert_ne!(right, wrong, "{}", bug.name);
         assert!(bug.what.ends_with('.'), "{}", bug.name);
-        assert!(bug.scenario.is_some() || bug.chaos.is_some(), "{}", bug.name);
         if let Some(scenario) = &bug.scenario {
             let function = format!("#[test]\nfn {scenario}() {{");
             assert!(simulation.contains(&function), "{}: no {scenario}", bug.name);
@@ -116,31 +123,39 @@ fn is_a_test_under_faults(path: &str) -> bool {
 #[test]
 #[ignore = "builds the library for each bug: make planted"]
 fn simulation_finds_planted_bugs() {
-    plant(|tree, bug| {
+    plant(LIBRARY, |tree, bug| {
         let scenario = bug.scenario.as_ref()?;
         Some(build(tree, "simulation").and_then(|binary| simulate(&binary, tree, scenario)))
     });
 }
 
 #[test]
-#[ignore = "builds the library for each bug, and needs a cluster: scripts/planted --chaos"]
+#[ignore = "builds the library for each bug, and needs a cluster: make planted-chaos"]
 fn short_forms_under_faults_find_planted_bugs() {
-    plant(|tree, bug| {
+    plant(LIBRARY, |tree, bug| {
         let test = bug.chaos.as_ref()?;
         Some(build(tree, "chaos").and_then(|binary| run_under_faults(&binary, tree, test)))
     });
 }
 
-/// Plants the bugs that `PLANTED` names (all if it is empty) in the copy of the sources
+#[test]
+#[ignore = "builds the fake for each bug, and needs a cluster: make planted-store"]
+fn conformance_finds_planted_bugs() {
+    plant(STORE, |tree, _| {
+        Some(build(tree, "conformance").and_then(|binary| compare(&binary, tree)))
+    });
+}
+
+/// Plants the bugs of a list that `PLANTED` names (all if it is empty) in the copy of the sources
 /// `PLANTED_TREE`, and prints by what each is found. Leaves out those for which `find` returns
 /// `None`.
-fn plant(find: impl Fn(&Path, &Bug) -> Option<Result<String, String>>) {
+fn plant(list: &str, find: impl Fn(&Path, &Bug) -> Option<Result<String, String>>) {
     let tree = PathBuf::from(env::var("PLANTED_TREE").expect("run by scripts/planted"));
     let names = env::var("PLANTED").unwrap_or_default();
     let mut wanted: BTreeSet<&str> = names.split_whitespace().collect();
     let all = wanted.is_empty();
     let mut missed = Vec::new();
-    for bug in Bug::all() {
+    for bug in Bug::all(list) {
         if !wanted.remove(bug.name.as_str()) && !all {
             continue;
         }
@@ -225,6 +240,33 @@ fn run_under_faults(binary: &Path, tree: &Path, test: &str) -> Result<String, St
         (Some(0), _) => Err(format!("{test} | {seconds} | not found")),
         (_, Some(report)) => Ok(format!("{test} | {seconds} | {report}")),
         (status, None) => Err(format!("{test} | {seconds} | no report, status {status:?}")),
+    }
+}
+
+/// Compares the fake with a cluster until an answer differs. Returns the seconds, and the first
+/// answers that differ.
+fn compare(binary: &Path, tree: &Path) -> Result<String, String> {
+    let began = Instant::now();
+    let output = Command::new("timeout")
+        .arg(LIMIT_OF_WAITING)
+        .arg(binary)
+        .args([COMPARISON, "--exact", "--nocapture"])
+        .current_dir(tree)
+        .env_remove("CONFORMANCE_SEED")
+        .env("CONFORMANCE_OPERATIONS", OPERATIONS)
+        .env("CONFORMANCE_DIFFERENCES", "1")
+        .output()
+        .unwrap();
+    let seconds = began.elapsed().as_secs();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let answer = |of: &str| {
+        let line = text.lines().map(str::trim).find(|line| line.starts_with(of))?;
+        Some(line.replace('|', "/").chars().take(120).collect::<String>())
+    };
+    match (answer("HBase: "), answer("fake: ")) {
+        (Some(real), Some(fake)) => Ok(format!("{COMPARISON} | {seconds} | {real} {fake}")),
+        _ if output.status.success() => Err(format!("{COMPARISON} | - | not found in {OPERATIONS} operations")),
+        _ => Err(format!("{COMPARISON} | - | no difference, status {:?}", output.status.code())),
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Call {
     /// The cell block.
     pub(crate) cells: Bytes,
     pub(crate) timeout: Option<Duration>,
+    /// The number of cells after which a scan's time is over.
+    pub(crate) cells_in_time: Option<u64>,
 }
 
 /// The answer to a call.

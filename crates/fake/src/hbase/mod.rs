@@ -74,6 +74,12 @@ impl FakeHBase {
         self.network.set_random_faults(Some(draws));
     }
 
+    /// Returns the requests since the last call that were refused because they need something that is
+    /// not modelled. Those that are not taken fail the test when the cluster is dropped.
+    pub fn take_refusals(&self) -> Vec<String> {
+        self.network.take_refusals()
+    }
+
     /// Returns the number of calls of a method that clients have sent. A call of an endpoint counts
     /// as one of the endpoint's method.
     #[must_use]

@@ -114,6 +114,10 @@ impl Network {
         self.state().refusals.clone()
     }
 
+    pub(crate) fn take_refusals(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().refusals)
+    }
+
     /// Returns the number of calls of a method that clients sent.
     pub(crate) fn calls(&self, method: &str) -> usize {
         self.state().trace.calls(method)

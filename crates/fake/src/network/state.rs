@@ -239,6 +239,7 @@ impl State {
             parameter,
             cells,
             timeout,
+            cells_in_time: None,
         };
         let subject = self.world.subject(&call);
         self.calls += 1;
@@ -284,6 +285,14 @@ impl State {
         }
         let outcome = match fault {
             Some(Action::FailBefore(exception)) => Err(exception.clone()),
+            Some(Action::EndAfterCells(cells)) => {
+                let timed = cluster::Call {
+                    cells_in_time: Some(*cells),
+                    ..call.clone()
+                };
+                let wall = self.wall();
+                self.world.execute(&timed, wall)
+            }
             _ => {
                 let wall = self.wall();
                 self.world.execute(call, wall)

@@ -181,7 +181,7 @@ impl Region {
         let mut progress = Progress::new(Limits {
             batch: scanner.batch,
             bytes: Some(scanner.bytes),
-            cells_in_time: call.cells_in_time,
+            cells_in_time: call.cells_in_time.filter(|_| call.cuts_rows),
             cuts_rows: call.cuts_rows,
         });
         let mut batch = Batch {

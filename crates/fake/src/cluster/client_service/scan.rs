@@ -110,7 +110,9 @@ impl World {
             results: usize::try_from(results).unwrap_or(usize::MAX),
             rows: request.limit_of_rows.filter(|limit| *limit > 0),
             cuts_rows: request.client_handles_partials == Some(true),
-            cells_in_time: None,
+            cells_in_time: call
+                .cells_in_time
+                .filter(|_| request.client_handles_heartbeats == Some(true)),
         };
         let batch = region
             .next(&mut open.scanner, call_of_scan)

@@ -215,6 +215,13 @@ impl Call {
         self.with(Action::FailBefore(Exception::new(class, message)))
     }
 
+    /// The time of a call of a scan is over when the server has looked at so many stored cells, and
+    /// it answers with what it has found until then: a heartbeat, perhaps without results. Clients
+    /// that cannot handle heartbeats receive none.
+    pub fn heartbeat_after(self, cells: u64) -> Fault {
+        self.with(Action::EndAfterCells(cells))
+    }
+
     /// The server executes the call, and answers with an exception.
     pub fn fail_after(self, class: &'static str, message: impl Into<String>) -> Fault {
         self.with(Action::FailAfter(Exception::new(class, message)))
