@@ -265,8 +265,13 @@ fn compare(binary: &Path, tree: &Path) -> Result<String, String> {
     };
     match (answer("HBase: "), answer("fake: ")) {
         (Some(real), Some(fake)) => Ok(format!("{COMPARISON} | {seconds} | {real} {fake}")),
-        _ if output.status.success() => Err(format!("{COMPARISON} | - | not found in {OPERATIONS} operations")),
-        _ => Err(format!("{COMPARISON} | - | no difference, status {:?}", output.status.code())),
+        _ if output.status.success() => {
+            Err(format!("{COMPARISON} | - | not found in {OPERATIONS} operations"))
+        }
+        _ => Err(format!(
+            "{COMPARISON} | - | no difference, status {:?}",
+            output.status.code()
+        )),
     }
 }
 

@@ -146,6 +146,10 @@ impl World {
         &self.refusals
     }
 
+    pub(crate) fn take_refusals(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.refusals)
+    }
+
     /// Returns whether a process has a service; it rejects connections for others.
     pub(crate) fn offers(&self, server: ServerIndex, service: Service) -> bool {
         match (service, self.server(server).role) {

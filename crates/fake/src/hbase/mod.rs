@@ -74,10 +74,12 @@ impl FakeHBase {
         self.network.set_random_faults(Some(draws));
     }
 
-    /// Returns the requests since the last call that were refused because they need something that is
+    /// Returns the requests since the last such call that were refused because they need something that is
     /// not modelled. Those that are not taken fail the test when the cluster is dropped.
     pub fn take_refusals(&self) -> Vec<String> {
-        self.network.take_refusals()
+        let mut refused = self.network.with_world(|world, _| world.take_refusals());
+        refused.extend(self.network.take_refusals());
+        refused
     }
 
     /// Returns the number of calls of a method that clients have sent. A call of an endpoint counts

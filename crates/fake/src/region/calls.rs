@@ -46,6 +46,12 @@ impl Region {
             nonce_group,
         } = request;
         let mutation = Mutation::read(mutation, cells)?;
+        if let Some(condition) = condition {
+            if condition.row != mutation.row {
+                return Err(Exception::do_not_retry("the condition is of another row"));
+            }
+            self.check_family(condition)?;
+        }
         if !self.contains(&mutation.row) {
             return Err(match condition {
                 None if !is_addition(&mutation) => self.insane(&mutation.row),
@@ -53,19 +59,15 @@ impl Region {
             });
         }
         let least = match condition {
-            Some(condition) => {
-                let row = condition.row.clone();
-                match self.holds(condition, now)? {
-                    Some(least) if row == mutation.row => least,
-                    Some(_) => return Err(Exception::do_not_retry("the condition is of another row")),
-                    None => {
-                        return Ok(Mutated {
-                            result: None,
-                            processed: Some(false),
-                        });
-                    }
+            Some(condition) => match Condition::read(self, condition)?.holds_for_row(self, now)? {
+                Some(least) => least,
+                None => {
+                    return Ok(Mutated {
+                        result: None,
+                        processed: Some(false),
+                    });
                 }
-            }
+            },
             None => 0,
         };
         let result = self.write_one(&mutation, nonce_group.unwrap_or(0), now, least)?;
@@ -78,12 +80,14 @@ impl Region {
         })
     }
 
-    /// Returns the timestamp that puts must not be below if the condition of one row holds.
-    fn holds(&self, condition: &pb::Condition, now: u64) -> Result<Option<u64>> {
-        if condition.filter.is_none() {
-            self.family(&condition.family.clone().unwrap_or_default())?;
+    /// Checks the family of a condition, which HBase does before it checks the row.
+    fn check_family(&self, condition: &pb::Condition) -> Result<()> {
+        match condition.filter {
+            Some(_) => Ok(()),
+            None => self
+                .family(&condition.family.clone().unwrap_or_default())
+                .map(drop),
         }
-        Condition::read(self, condition)?.holds_for_row(self, now)
     }
 
     /// Writes one mutation by itself. Returns the new values of an increment or append.
@@ -208,11 +212,6 @@ impl Region {
             };
             mutations.push(Mutation::read(mutation, cells)?);
         }
-        for mutation in &mutations {
-            if !self.contains(&mutation.row) {
-                return Err(self.wrong_region(&mutation.row, "Multi"));
-            }
-        }
         let done = |processed: bool, first: Vec<Cell>| MultiAnswer {
             // Indexes are the places, whatever the call says: Java gives none.
             actions: (0..)
@@ -235,7 +234,11 @@ impl Region {
                     "the actions and the condition are of several rows",
                 ));
             }
-            match self.holds(condition, now)? {
+            self.check_family(condition)?;
+            if !self.contains(&condition.row) {
+                return Err(self.wrong_region(&condition.row, "doCheckAndRowMutate"));
+            }
+            match Condition::read(self, condition)?.holds_for_row(self, now)? {
                 Some(timestamp) => least = timestamp,
                 None => return Ok(done(false, Vec::new())),
             }
@@ -255,6 +258,9 @@ impl Region {
         least: u64,
     ) -> Result<Vec<Cell>> {
         for mutation in mutations {
+            if !self.contains(&mutation.row) {
+                return Err(self.wrong_region(&mutation.row, "batchMutate"));
+            }
             self.check(mutation)?;
         }
         let repeated = nonce.1 != 0 && mutations.iter().any(is_addition) && !self.nonces.insert(nonce);
@@ -314,9 +320,7 @@ impl Region {
                 }
             }
             for condition in condition {
-                if condition.filter.is_none() {
-                    self.family(&condition.family.clone().unwrap_or_default())?;
-                }
+                self.check_family(condition)?;
                 if !Condition::read(self, condition)?.holds_for_rows(self, now)? {
                     return Ok(Some(false));
                 }

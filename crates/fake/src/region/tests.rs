@@ -308,3 +308,62 @@ fn filters_that_are_not_modelled_are_refused_by_name(#[case] name: &str) {
         "{refusal:?}"
     );
 }
+
+#[test]
+fn scan_whose_time_is_over_answers_with_a_part_and_goes_on() {
+    let mut region = region(&[]);
+    for qualifier in ["a", "b", "c"] {
+        region.write(put(qualifier, 1, "x"));
+    }
+    let scan = pb::Scan {
+        need_cursor_result: Some(true),
+        ..Default::default()
+    };
+    let mut scanner = region.open_scanner(&scan, NOW).unwrap();
+    let mut next = |cells_in_time| {
+        let call = Call {
+            results: 10,
+            rows: None,
+            cuts_rows: true,
+            cells_in_time,
+        };
+        region.next(&mut scanner, call).unwrap()
+    };
+    let nothing = next(Some(0));
+    assert!(nothing.is_heartbeat && nothing.rows.is_empty() && nothing.more_in_region);
+    let part = next(Some(2));
+    let (cells, is_partial) = &part.rows[0];
+    assert_eq!((cells.len(), *is_partial, part.is_heartbeat), (2, true, true));
+    assert_eq!(part.cursor.as_deref(), Some(&b"r"[..]));
+    let rest = next(None);
+    let (cells, is_partial) = &rest.rows[0];
+    assert_eq!((cells.len(), *is_partial, rest.is_heartbeat), (1, false, false));
+    assert!(!rest.more_in_region);
+}
+
+#[test]
+fn raw_scan_that_hangs_hbase_is_refused() {
+    let mut region = region(&[]);
+    region.write(put("", 5, "x"));
+    region.flush(NOW).unwrap();
+    region.write(delete(DeleteType::DeleteOneVersion, "", 5));
+    let scan = pb::Scan {
+        attribute: vec![pb::NameBytesPair {
+            name: "_raw_".to_owned(),
+            value: Some(Bytes::from_static(&[0xff])),
+        }],
+        time_range: Some(pb::TimeRange {
+            from: Some(6),
+            to: None,
+        }),
+        ..Default::default()
+    };
+    region.write(put("q", 7, "x"));
+    let mut scanner = region.open_scanner(&scan, NOW).unwrap();
+    let call = Call {
+        results: 10,
+        ..Default::default()
+    };
+    let refusal = region.next(&mut scanner, call).unwrap_err();
+    assert!(refusal.is_not_modelled(), "{refusal}");
+}

@@ -51,6 +51,7 @@ impl Action {
             Self::WrongCallId => "wrong_call_id",
             Self::FailBefore(_) => "fail_before",
             Self::FailAfter(_) => "fail_after",
+            Self::EndAfterCells(_) => "heartbeat_after",
             Self::HoldRequest => "hold_request",
             Self::HoldAnswer => "hold_answer",
             Self::Mute => "mute",
