@@ -3,8 +3,9 @@
 //!
 //! `HBASE_TXN_TEST_VERSIONS` names clusters, one of each release, as for the suite `versions`.
 //! `CONFORMANCE_OPERATIONS` is the number of operations on each (4,000 unless set);
-//! `CONFORMANCE_SEED` is the first seed, and alone runs one sequence again. A difference is shrunk to
-//! the fewest operations that show it.
+//! `CONFORMANCE_SEED` is the first seed, and alone runs one sequence again. Up to
+//! `CONFORMANCE_DIFFERENCES` differences on a release are shrunk to the fewest operations that show
+//! them.
 //!
 //! | file | what |
 //! |---|---|

@@ -345,6 +345,7 @@ fn scan_whose_time_is_over_answers_with_a_part_and_goes_on() {
 fn raw_scan_that_hangs_hbase_is_refused() {
     let mut region = region(&[]);
     region.write(put("", 5, "x"));
+    region.write(put("q", 7, "x"));
     region.flush(NOW).unwrap();
     region.write(delete(DeleteType::DeleteOneVersion, "", 5));
     let scan = pb::Scan {
@@ -358,7 +359,6 @@ fn raw_scan_that_hangs_hbase_is_refused() {
         }),
         ..Default::default()
     };
-    region.write(put("q", 7, "x"));
     let mut scanner = region.open_scanner(&scan, NOW).unwrap();
     let call = Call {
         results: 10,
