@@ -14,8 +14,9 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures::{FutureExt, future::Shared};
 use tokio::{
-    sync::watch,
+    sync::oneshot,
     task::AbortHandle,
     time::{Instant, timeout_at},
 };
@@ -50,8 +51,9 @@ struct State {
 #[derive(Debug)]
 struct Reading {
     task: AbortHandle,
-    /// Closed when the task ends in any way.
-    ended: watch::Receiver<()>,
+    /// Completes when the task ends in any way. Waiting transactions wake in the order in which they
+    /// came, and those of tokio's `watch` do not: a simulation would not repeat itself.
+    ended: Shared<oneshot::Receiver<()>>,
 }
 
 impl Drop for Reading {
@@ -109,11 +111,14 @@ impl RuleWatch {
     /// Starts a background read of the rule, unless one is running.
     pub(super) fn start_reading<F: Future<Output = ()> + Send + 'static>(&self, read: impl FnOnce() -> F) {
         let mut state = self.state();
-        let is_running = |reading: &Reading| reading.ended.has_changed().is_ok();
-        if state.reading.as_ref().is_some_and(is_running) {
+        if state
+            .reading
+            .as_ref()
+            .is_some_and(|reading| !reading.task.is_finished())
+        {
             return;
         }
-        let (running, ended) = watch::channel(());
+        let (running, ended) = oneshot::channel();
         let read = read();
         let task = tokio::spawn(async move {
             read.await;
@@ -122,7 +127,7 @@ impl RuleWatch {
         state.tried_at = Instant::now();
         state.reading = Some(Reading {
             task: task.abort_handle(),
-            ended,
+            ended: ended.shared(),
         });
     }
 
@@ -132,10 +137,8 @@ impl RuleWatch {
     pub(super) async fn reading_ended(&self, deadline: Instant) {
         let silent_at = Instant::now() + OLD_RULE_WAIT;
         let ended = self.state().reading.as_ref().map(|reading| reading.ended.clone());
-        if let Some(mut ended) = ended
-            && timeout_at(deadline.min(silent_at), ended.changed())
-                .await
-                .is_err()
+        if let Some(ended) = ended
+            && timeout_at(deadline.min(silent_at), ended).await.is_err()
             && silent_at <= deadline
         {
             self.not_read();
