@@ -348,6 +348,7 @@ fn raw_scan_that_hangs_hbase_is_refused() {
     region.write(put("q", 7, "x"));
     region.flush(NOW).unwrap();
     region.write(delete(DeleteType::DeleteOneVersion, "", 5));
+    region.write(put("q", 8, "x"));
     let scan = pb::Scan {
         attribute: vec![pb::NameBytesPair {
             name: "_raw_".to_owned(),
