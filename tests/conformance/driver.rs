@@ -25,8 +25,8 @@ const GAP: Duration = Duration::from_millis(6);
 /// The answer to an operation that the fake refuses.
 const REFUSED: &str = "not modelled";
 
-/// Every flush leaves a file, which slows down reads.
-const SEQUENCES_PER_TABLE: usize = 100;
+/// Every flush leaves files, of which a server keeps about 120 KB each in its memory.
+const SEQUENCES_PER_TABLE: usize = 25;
 
 /// A cluster to compare.
 pub(crate) struct Cluster {
