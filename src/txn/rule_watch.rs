@@ -111,11 +111,9 @@ impl RuleWatch {
     /// Starts a background read of the rule, unless one is running.
     pub(super) fn start_reading<F: Future<Output = ()> + Send + 'static>(&self, read: impl FnOnce() -> F) {
         let mut state = self.state();
-        if state
-            .reading
-            .as_ref()
-            .is_some_and(|reading| !reading.task.is_finished())
-        {
+        // The task itself is finished a moment after those that wait for it wake.
+        let is_running = |reading: &Reading| reading.ended.clone().now_or_never().is_none();
+        if state.reading.as_ref().is_some_and(is_running) {
             return;
         }
         let (running, ended) = oneshot::channel();

@@ -320,7 +320,8 @@ fn long_sequences_of_one_row_take_no_quadratic_time() {
     let began = Instant::now();
     let sequence = fold(&mutations).unwrap();
     assert_eq!(sequence.folded(), 20_000 + 2 * 19_999);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    // Less than a second on an idle machine.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
 fn increment_of(qualifier: &'static str) -> Mutation {
