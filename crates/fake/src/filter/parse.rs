@@ -13,28 +13,20 @@ use super::{
     row::{InclusiveStop, MultiRowRange, Page, Prefix, RandomRow},
     wrapper::{Outermost, Skip, WhileMatch},
 };
-use crate::{
-    Release,
-    exception::{Exception, Result},
-};
+use crate::exception::{Exception, Result};
 
 /// The most lists and wrappers inside each other.
 const MAX_DEPTH: usize = 50;
 
-/// Returns a filter, ready for a scan or a get.
+/// Returns a filter, ready for a scan or a get. With `hints`, a `PrefixFilter` skips rows by hints, and
+/// a list asks its filters for hints about cells that another one excludes.
 ///
 /// # Errors
 ///
 /// Returns the exception of a server that cannot read the filter, or the refusal of a filter that
 /// is not modelled.
-pub(crate) fn parse(filter: &pb::Filter, release: Release) -> Result<Box<dyn Filter>> {
-    Ok(Box::new(Outermost(inner(filter, release, 0)?)))
-}
-
-/// Whether a `PrefixFilter` skips rows by hints, and a list asks its filters for hints about cells
-/// that another one excludes: releases with `HintingFilter`.
-fn gives_more_hints(release: Release) -> bool {
-    matches!(release, Release::V2_5 | Release::V2_6)
+pub(crate) fn parse(filter: &pb::Filter, hints: bool) -> Result<Box<dyn Filter>> {
+    Ok(Box::new(Outermost(inner(filter, hints, 0)?)))
 }
 
 fn comparison(operator: pb::CompareType, comparator: &pb::Comparator) -> Result<Comparison> {
@@ -66,7 +58,7 @@ fn single(filter: &pb::SingleColumnValueFilter, exclude: bool) -> Result<Box<dyn
     }))
 }
 
-fn inner(filter: &pb::Filter, release: Release, depth: usize) -> Result<Box<dyn Filter>> {
+fn inner(filter: &pb::Filter, hints: bool, depth: usize) -> Result<Box<dyn Filter>> {
     if depth > MAX_DEPTH {
         return Err(Exception::not_modelled("filters so deep in each other"));
     }
@@ -111,12 +103,12 @@ fn inner(filter: &pb::Filter, release: Release, depth: usize) -> Result<Box<dyn 
             let filters: Vec<_> = message
                 .filters
                 .iter()
-                .map(|filter| inner(filter, release, depth + 1))
+                .map(|filter| inner(filter, hints, depth + 1))
                 .collect::<Result<_>>()?;
             match message.operator() {
                 pb::filter_list::Operator::MustPassAll => Box::new(All {
                     filters,
-                    asks_for_hints: gives_more_hints(release),
+                    asks_for_hints: hints,
                     reversed: false,
                 }),
                 pb::filter_list::Operator::MustPassOne => Box::new(Any {
@@ -127,7 +119,7 @@ fn inner(filter: &pb::Filter, release: Release, depth: usize) -> Result<Box<dyn 
         }
         "PrefixFilter" => {
             let pb::PrefixFilter { prefix } = decode(&bytes, name)?;
-            Box::new(Prefix::new(prefix, gives_more_hints(release)))
+            Box::new(Prefix::new(prefix, hints))
         }
         "ColumnPrefixFilter" => {
             let pb::ColumnPrefixFilter { prefix } = decode(&bytes, name)?;
@@ -211,14 +203,14 @@ fn inner(filter: &pb::Filter, release: Release, depth: usize) -> Result<Box<dyn 
         "SkipFilter" => {
             let pb::SkipFilter { filter } = decode(&bytes, name)?;
             Box::new(Skip {
-                filter: inner(&filter, release, depth + 1)?,
+                filter: inner(&filter, hints, depth + 1)?,
                 excluded: false,
             })
         }
         "WhileMatchFilter" => {
             let pb::WhileMatchFilter { filter } = decode(&bytes, name)?;
             Box::new(WhileMatch {
-                filter: inner(&filter, release, depth + 1)?,
+                filter: inner(&filter, hints, depth + 1)?,
                 done: false,
             })
         }

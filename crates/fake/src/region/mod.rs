@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `family` | settings of families |
-//! | `store` | cells in order |
+//! | `store`, `files` | cells in order, flushes and compactions |
 //! | `read` | which cells a read finds |
 //! | `get`, `scan` | the calls that read |
 //! | `mutation` | mutations as messages have them |
@@ -15,6 +15,7 @@ mod calls;
 mod condition;
 mod entry;
 mod family;
+mod files;
 mod get;
 mod mutation;
 mod read;
@@ -135,33 +136,11 @@ impl Region {
         self.start_key <= row && (self.end_key.is_empty() || row < &self.end_key[..])
     }
 
-    /// Returns the number of the last write that all open scanners see (`HRegion#getSmallestReadPoint`).
+    /// Returns the number of the last write that all open scanners see
+    /// (`HRegion#getSmallestReadPoint`).
     fn smallest_read_point(&self) -> u64 {
         let open = self.scanners.iter().filter_map(Weak::upgrade);
         open.map(|point| *point).fold(self.sequence, u64::min)
-    }
-
-    /// Writes memory to a file, which drops what is masked or surplus in memory.
-    pub(crate) fn flush(&mut self, now: u64) -> Result<()> {
-        self.files += 1;
-        let (file, read_point) = (self.files, self.smallest_read_point());
-        self.store
-            .rewrite(&self.families, now, file, true, read_point, |entry| {
-                entry.file.is_none()
-            })
-    }
-
-    /// Writes all files as one, if the table allows it. A major compaction also drops markers.
-    pub(crate) fn compact(&mut self, major: bool, now: u64) -> Result<()> {
-        if !self.compacts {
-            return Ok(());
-        }
-        self.files += 1;
-        let (file, read_point) = (self.files, self.smallest_read_point());
-        self.store
-            .rewrite(&self.families, now, file, !major, read_point, |entry| {
-                entry.file.is_some()
-            })
     }
 
     /// Returns the numbers of the files.

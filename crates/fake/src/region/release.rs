@@ -20,6 +20,13 @@ pub enum Release {
     V3_0,
 }
 
+impl Release {
+    /// Whether filters are told apart that give hints: HBase's `HintingFilter`.
+    pub(super) fn has_hinting_filters(self) -> bool {
+        matches!(self, Self::V2_5 | Self::V2_6)
+    }
+}
+
 /// The error of a text that names no modelled release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownRelease(String);

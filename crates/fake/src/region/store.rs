@@ -13,7 +13,6 @@ use super::{
     RowOrder,
     entry::{CellKey, Entry, Logged, Row},
     family::Family,
-    read,
 };
 use crate::{
     cell::{Cell, Heap, Kind},
@@ -149,17 +148,15 @@ impl Store {
         self.rows.retain(|_, row| !row.is_empty());
     }
 
-    /// Rewrites the cells that are selected as one file: what they mask of each other, what has
-    /// expired, and surplus versions are dropped; markers too if they are not kept. Cells behind the
-    /// read point, which open scanners do not see, are kept and mask nothing.
+    /// Rewrites the cells that are selected as one file, without those of a family of a row that are
+    /// not kept. Cells behind the read point, which open scanners do not see, stay and mask nothing.
     pub(super) fn rewrite(
         &mut self,
         families: &BTreeMap<Bytes, Family>,
-        now: u64,
         file: u32,
-        keep_markers: bool,
         read_point: u64,
         selected: impl Fn(&Entry) -> bool,
+        kept: impl Fn(&[(CellKey, Entry)], Family) -> Result<Vec<bool>>,
     ) -> Result<()> {
         for row in self.rows.values_mut() {
             for (name, family) in families {
@@ -172,7 +169,7 @@ impl Store {
                 let (old, new): (Vec<_>, Vec<_>) = cells
                     .into_iter()
                     .partition(|(key, _)| key.sequence.0 <= read_point);
-                let kept = read::kept(&old, *family, now, keep_markers)?;
+                let kept = kept(&old, *family)?;
                 let cells = old.into_iter().zip(kept).chain(new.into_iter().zip(repeat(true)));
                 for ((key, mut entry), kept) in cells {
                     row.remove(&key);

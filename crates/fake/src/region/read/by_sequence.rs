@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::matcher::{Masked, Step};
+use super::step::{Masked, Step};
 use crate::{cell::Kind, region::entry::CellKey};
 
 /// Behind all sequences.

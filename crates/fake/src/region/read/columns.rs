@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::matcher::Step;
+use super::step::Step;
 use crate::cell::Kind;
 
 /// Timestamp and kind of the cell before in its column.

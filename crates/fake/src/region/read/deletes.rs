@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::matcher::Masked;
+use super::step::Masked;
 use crate::{cell::Kind, region::entry::CellKey};
 
 /// The markers seen so far in one family of a row. Cells come in order.

@@ -8,41 +8,18 @@ use super::{
     by_sequence::BySequence,
     columns::{AllColumns, SomeColumns},
     deletes::Deletes,
+    step::{Masked, Step},
 };
 use crate::{
     cell::{Cell, Kind},
     exception::Result,
-    filter::{Filter, SeekKey, Verdict},
+    filter::{Filter, Verdict},
     region::{
         entry::{CellKey, Entry},
         family::Family,
         store::to_cell,
     },
 };
-
-/// What a read does after a cell: HBase's `MatchCode`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    Include,
-    IncludeAndNextColumn,
-    IncludeAndNextRow,
-    Skip,
-    NextColumn,
-    NextRow,
-    /// The read continues at a key of the filter if that is ahead.
-    Seek(SeekKey),
-    /// The family is read no further.
-    Done,
-}
-
-/// What a marker masks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Masked {
-    /// One cell.
-    Alone,
-    /// It and the older versions of its column.
-    WithOlder,
-}
 
 /// Who reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

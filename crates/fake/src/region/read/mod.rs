@@ -4,7 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `query` | what a read asks of each row |
-//! | `matcher` | the step behind each stored cell |
+//! | `matcher`, `step` | the step behind each stored cell |
 //! | `columns`, `deletes`, `by_sequence` | versions and markers |
 //! | `store_scanner` | the cells of one family |
 //! | `region_scanner` | the results of a region |
@@ -19,6 +19,7 @@ mod progress;
 mod query;
 mod region_scanner;
 mod rewrite;
+mod step;
 mod store_scanner;
 
 pub(super) use self::{

@@ -1,6 +1,9 @@
 //! Which cells flushes and compactions keep.
 
-use super::matcher::{FamilyQuery, Matcher, Purpose, Step, behind};
+use super::{
+    matcher::{FamilyQuery, Matcher, Purpose, behind},
+    step::Step,
+};
 use crate::{
     exception::Result,
     region::{

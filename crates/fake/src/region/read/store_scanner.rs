@@ -9,8 +9,9 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    matcher::{Matcher, Step, behind},
+    matcher::{Matcher, behind},
     progress::Progress,
+    step::Step,
 };
 use crate::{
     cell::Cell,
