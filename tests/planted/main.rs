@@ -30,7 +30,7 @@ const TIMED_OUT: i32 = 124;
 /// More seeds than fit into the limit.
 const SEEDS: &str = "1000000";
 /// The operations within which the conformance must find a bug.
-const OPERATIONS: &str = "20000";
+const OPERATIONS: &str = "50000";
 /// The test that compares the fake with a cluster.
 const COMPARISON: &str = "fake_answers_as_every_release_does";
 
