@@ -238,7 +238,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_reading_runs_at_a_time_and_ends_with_the_watch() {
-        let (watch, (alive, mut ended)) = (RuleWatch::new(INTERVAL), tokio::sync::oneshot::channel::<()>());
+        let (watch, (alive, mut ended)) = (RuleWatch::new(INTERVAL), oneshot::channel::<()>());
         watch.start_reading(|| async {
             let _alive = alive;
             pending::<()>().await;
@@ -248,7 +248,7 @@ mod tests {
         assert!(
             ended
                 .try_recv()
-                .is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Empty)
+                .is_err_and(|error| error == oneshot::error::TryRecvError::Empty)
         );
         drop(watch);
         ended.await.unwrap_err();
