@@ -1,20 +1,12 @@
 //! Flushes and compactions.
 
-use super::{Region, read};
+use super::{Region, entry::Entry, read};
 use crate::exception::Result;
 
 impl Region {
     /// Writes memory to a file, which drops what is masked or surplus in memory.
     pub(crate) fn flush(&mut self, now: u64) -> Result<()> {
-        self.files += 1;
-        let read_point = self.smallest_read_point();
-        self.store.rewrite(
-            &self.families,
-            self.files,
-            read_point,
-            |entry| entry.file.is_none(),
-            |cells, family| read::kept(cells, family, now, true),
-        )
+        self.write_file(now, true, |entry| entry.file.is_none())
     }
 
     /// Writes all files as one, if the table allows it. A major compaction also drops markers.
@@ -22,14 +14,18 @@ impl Region {
         if !self.compacts {
             return Ok(());
         }
+        self.write_file(now, !major, |entry| entry.file.is_some())
+    }
+
+    fn write_file(&mut self, now: u64, keep_markers: bool, selected: impl Fn(&Entry) -> bool) -> Result<()> {
         self.files += 1;
         let read_point = self.smallest_read_point();
         self.store.rewrite(
             &self.families,
             self.files,
             read_point,
-            |entry| entry.file.is_some(),
-            |cells, family| read::kept(cells, family, now, !major),
+            selected,
+            |cells, family| read::kept(cells, family, now, keep_markers),
         )
     }
 }
