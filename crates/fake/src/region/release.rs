@@ -21,7 +21,7 @@ pub enum Release {
 }
 
 impl Release {
-    /// Whether filters are told apart that give hints: HBase's `HintingFilter`.
+    /// Whether filters that give hints are distinguished: HBase's `HintingFilter`.
     pub(super) fn has_hinting_filters(self) -> bool {
         matches!(self, Self::V2_5 | Self::V2_6)
     }
