@@ -328,6 +328,19 @@ impl Generator<'_> {
         compare
     }
 
+    fn single_column_value(&mut self) -> pb::SingleColumnValueFilter {
+        let mut value = pb::SingleColumnValueFilter {
+            column_family: Some(self.family()),
+            column_qualifier: Some(self.qualifier()),
+            comparator: self.comparator(),
+            filter_if_missing: self.once_in(2).then_some(true),
+            latest_version_only: self.once_in(3).then_some(false),
+            ..Default::default()
+        };
+        value.set_compare_op(self.operator());
+        value
+    }
+
     fn filter(&mut self) -> pb::Filter {
         match self.rng.u32(..16) {
             13..16 => self.other_filter(),
@@ -357,15 +370,7 @@ impl Generator<'_> {
                 },
             ),
             5 | 6 => {
-                let mut value = pb::SingleColumnValueFilter {
-                    column_family: Some(self.family()),
-                    column_qualifier: Some(self.qualifier()),
-                    comparator: self.comparator(),
-                    filter_if_missing: self.once_in(2).then_some(true),
-                    latest_version_only: self.once_in(3).then_some(false),
-                    ..Default::default()
-                };
-                value.set_compare_op(self.operator());
+                let value = self.single_column_value();
                 filter("SingleColumnValueFilter", &value)
             }
             7 => {
@@ -470,15 +475,7 @@ impl Generator<'_> {
                 filter("WhileMatchFilter", &pb::WhileMatchFilter { filter: inner })
             }
             _ => {
-                let mut value = pb::SingleColumnValueFilter {
-                    column_family: Some(self.family()),
-                    column_qualifier: Some(self.qualifier()),
-                    comparator: self.comparator(),
-                    filter_if_missing: self.once_in(2).then_some(true),
-                    latest_version_only: self.once_in(3).then_some(false),
-                    ..Default::default()
-                };
-                value.set_compare_op(self.operator());
+                let value = self.single_column_value();
                 filter(
                     "SingleColumnValueExcludeFilter",
                     &pb::SingleColumnValueExcludeFilter {
