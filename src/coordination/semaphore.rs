@@ -22,6 +22,7 @@ use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result, unknown_if},
     java_layout::Level,
     lock::{LockHolder, LockLoss, LockManager, LockToken, ReleaseOutcome, SlotRow, SlotsSeen},
+    random,
 };
 
 const KIND: &str = "SEM";
@@ -200,7 +201,8 @@ impl Semaphore {
     /// Changes the number of permits, 1 to 1,024.
     ///
     /// Held permits stay held, even those beyond a smaller number. While more permits are held than
-    /// the new number, no other is granted.
+    /// the new number, no other is granted. No request of an earlier `resize` changes the number
+    /// after this one has succeeded, even if it arrives late.
     ///
     /// # Errors
     ///
@@ -296,8 +298,7 @@ impl Semaphore {
             }
             // The delete marker of an earlier semaphore may hide this definition. It is then
             // written again later.
-            let permits = permits.to_string();
-            let defined = self.row.define(None, permits.as_bytes(), deadline);
+            let defined = self.row.define(None, self.definition(permits), deadline);
             is_written |= defined.await.map_err(unknown_if(is_written))?;
             let is_seen = self.is_seen(&seen, deadline).await;
             if !is_seen.map_err(unknown_if(is_written))? && !waiting.goes_on().await {
@@ -312,13 +313,12 @@ impl Semaphore {
         let mut is_written = false;
         loop {
             let seen = self.row.read(deadline).await.map_err(unknown_if(is_written))?;
-            if self.note(&seen).map_err(unknown_if(is_written))? == permits {
-                return Ok(());
-            }
-            let permits = permits.to_string();
+            self.note(&seen).map_err(unknown_if(is_written))?;
+            // Also if the number is the same: a late request of an earlier resize, whose outcome is
+            // unknown, then fails its condition.
             let defined = self
                 .row
-                .define(seen.definition.as_ref(), permits.as_bytes(), deadline);
+                .define(seen.definition.as_ref(), self.definition(permits), deadline);
             let changed = defined.await.map_err(unknown_if(is_written))?;
             is_written |= changed;
             // Another client may have changed the number again since.
@@ -351,6 +351,13 @@ impl Semaphore {
             }
         }
         Ok(false)
+    }
+
+    /// Encodes a definition: the number of permits, and random digits, which no other definition
+    /// has.
+    fn definition(&self, permits: u32) -> Bytes {
+        let environment = self.row.table().connection().environment();
+        format!("{permits} {:016x}", random::bits_64(environment)).into()
     }
 
     fn patience(&self) -> (Instant, Waiting) {
@@ -398,9 +405,11 @@ fn check(permits: u32) -> Result<()> {
     )))
 }
 
-/// Decodes the number of permits: decimal digits, readable in HBase's shell.
+/// Decodes the number of permits. It is in decimal digits, readable in HBase's shell, and ends at
+/// the first space.
 fn decode(definition: &Bytes) -> Result<u32> {
-    let text = std::str::from_utf8(definition).ok();
+    let text = definition.split(|byte| *byte == b' ').next();
+    let text = text.and_then(|text| std::str::from_utf8(text).ok());
     let permits = text.filter(|text| text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit()));
     let permits = permits.and_then(|text| text.parse().ok());
     permits.filter(|permits| check(*permits).is_ok()).ok_or_else(|| {

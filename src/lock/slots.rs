@@ -13,10 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use hbase_client::{
-    Cell, Condition, Delete, Get, Put, Row, Table,
-    low_level::{ActionAnswer, AnyRegion, CallKind, MultiCall, RegionAction, TableCalls, condition},
-};
+use hbase_client::{Cell, Condition, Delete, Get, Put, Row, Table, low_level::TableCalls};
 use tokio::time::Instant;
 
 use super::{
@@ -167,12 +164,15 @@ impl SlotRow {
         Get::new(self.row.clone()).family(FAMILY)
     }
 
-    /// Writes the definition if it is still as it was read. Returns whether it did. A delete marker
-    /// may hide the new definition, so only another read shows the current one.
+    /// Writes a definition if the present one is as it was read. Returns whether it did. A delete
+    /// marker may hide the new definition, so only another read shows the current one.
+    ///
+    /// Each definition must differ from all others of the row. Otherwise a late request could take
+    /// a later definition for the one that its sender read.
     pub(crate) async fn define(
         &self,
         seen: Option<&Definition>,
-        definition: &[u8],
+        definition: Bytes,
         deadline: Instant,
     ) -> Result<bool> {
         let row = self.row.clone();
@@ -181,38 +181,22 @@ impl SlotRow {
             None => Condition::absent(row.clone(), FAMILY, DEFINITION),
         };
         let put = Put::new(row)
-            .cell(FAMILY, DEFINITION, Bytes::copy_from_slice(definition))
+            .cell(FAMILY, DEFINITION, definition)
             .durability(self.table.durable());
         let table = self.table_until(deadline);
         Ok(table.check_and_mutate(condition, [put.into()]).await?)
     }
 
-    /// Deletes the definition if it was not written again since it was read, even with the same
-    /// value. Returns whether it did.
+    /// Deletes the definition if it is still as it was read. Returns whether it did.
     pub(crate) async fn undefine(&self, seen: &Definition, deadline: Instant) -> Result<bool> {
+        let condition = Condition::equal(self.row.clone(), FAMILY, DEFINITION, seen.value.clone());
+        // Only this version: a marker for the whole column would hide a later definition.
         let delete = Delete::new(self.row.clone())
             .column(FAMILY, DEFINITION)
-            .timestamp(seen.timestamp);
-        let call = MultiCall {
-            row: self.row.clone(),
-            actions: vec![RegionAction::Conditional {
-                mutations: vec![delete.into()],
-                condition: condition::absent_from(
-                    &self.row,
-                    &FAMILY,
-                    &DEFINITION,
-                    seen.timestamp.saturating_add(1),
-                ),
-            }],
-            durability: self.table.durable(),
-            kind: CallKind::Write,
-        };
-        let operation = "taking the definition away";
-        let answers = self.table.multi_where(operation, &call, &AnyRegion, deadline);
-        Ok(matches!(
-            answers.await?[..],
-            [ActionAnswer::Processed { processed: true, .. }]
-        ))
+            .timestamp(seen.timestamp)
+            .durability(self.table.durable());
+        let table = self.table_until(deadline);
+        Ok(table.check_and_mutate(condition, [delete.into()]).await?)
     }
 
     /// Releases the hold of another process's token.

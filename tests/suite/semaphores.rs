@@ -19,8 +19,9 @@ use tokio::task::JoinSet;
 
 use crate::{
     dropped::{at_every_wait, polled},
+    proxy::{Action, Proxy},
     support::{
-        connect, eventually, forwarded,
+        connect, connect_by, eventually, forwarded,
         lock_rows::lock_manager,
         spied, standalone,
         table::{SharedTable, TestTable},
@@ -451,4 +452,26 @@ async fn semaphore_is_created_within_one_timeout_or_not_at_all() {
     let error = created.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::DeadlineExceeded, "{error:?}");
     assert!(forwarder.has_stopped());
+}
+
+#[tokio::test]
+async fn late_request_of_a_resize_does_not_change_what_a_later_one_set() {
+    let (connection, table) = (connect().await, TABLE.get().await);
+    let semaphore = create(&connection, &table, "late", 3).await;
+    let proxy = Proxy::new();
+    let config = standalone()
+        .config()
+        .with_write_timeout(Duration::from_millis(300));
+    let behind = connect_by(proxy.clone(), config).await;
+    let other = Semaphore::open(&locks(&behind, &table).await, Level::Dc, "late")
+        .await
+        .unwrap();
+    proxy.once("Multi", Action::Hold);
+    let error = other.resize(4).await.unwrap_err();
+    assert!(error.is_outcome_unknown(), "{error}");
+    // The number that it has already.
+    semaphore.resize(3).await.unwrap();
+    assert_eq!(proxy.release().await, 1);
+    assert_eq!(semaphore.show().await.unwrap().permits, 3);
+    behind.close().await;
 }
