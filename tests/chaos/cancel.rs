@@ -110,7 +110,13 @@ impl Rig {
 #[tokio::test]
 async fn reads_and_writes_of_a_new_client_can_be_dropped_at_any_point() {
     let rig = Rig::new("cancel_cold").await;
-    for call in ["get", "put", "scan"] {
+    // One in each region, before any that a dropped put may write.
+    let rows = ["ccc", "jjj", "sss"];
+    for row in rows {
+        let put = Put::new(row).cell(FAMILY, QUALIFIER, "v");
+        rig.table.table().put(put).await.unwrap();
+    }
+    for call in ["get", "scan", "put"] {
         let times = first_to_complete(async |times| {
             // The client has no locations and connections yet, so the call goes through every
             // stage.
@@ -128,9 +134,15 @@ async fn reads_and_writes_of_a_new_client_can_be_dropped_at_any_point() {
                 _ => {
                     let mut scanner = table.scan(Scan::new()).unwrap();
                     let next = polled(times, scanner.next()).await;
+                    let is_complete = next.is_some();
                     // A dropped call loses no row: the scanner continues.
-                    while scanner.next().await.unwrap().is_some() {}
-                    next.map(|row| drop(row.unwrap()))
+                    let mut seen = Vec::from_iter(next.and_then(Result::unwrap));
+                    while let Some(row) = scanner.next().await.unwrap() {
+                        seen.push(row);
+                    }
+                    let seen: Vec<_> = seen.iter().map(|row| text(row).0).collect();
+                    assert_eq!(seen, rows);
+                    is_complete.then_some(())
                 }
             };
             rig.still_works(&connection).await;

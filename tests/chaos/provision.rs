@@ -21,6 +21,9 @@ use crate::{
 /// Boundaries of an existing table.
 const BOUNDARIES: [&str; 5] = ["20", "40", "60", "80", "a0"];
 
+/// The number of moments at which the process is killed, in the short form.
+const SHORT: usize = 6;
+
 /// The state before an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
@@ -191,7 +194,7 @@ impl Scene {
 
 async fn is_finished_whenever_it_is_killed(before: Before) {
     let cluster = TestCluster::take().await;
-    let _settings = Settings::of("provision");
+    let settings = Settings::of("provision");
     let connection = cluster.connect().await;
     let mut scene = Scene::new(&cluster, &connection, before);
     scene.set().await;
@@ -210,6 +213,10 @@ async fn is_finished_whenever_it_is_killed(before: Before) {
     let mut moments: Vec<_> = (1..steps.len()).map(Moment::Steps).collect();
     moments.push(Moment::Begun);
     moments.extend((0..=parts).map(|part| Moment::After(took * part / parts)));
+    if !is_long() {
+        settings.rng(1).shuffle(&mut moments);
+        moments.truncate(SHORT);
+    }
     let mut at_work = 0;
     for moment in moments {
         scene.set().await;

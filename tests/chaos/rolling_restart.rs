@@ -61,7 +61,7 @@ async fn no_call_outlives_its_deadline_under_cluster_changes() {
         shuffler.move_one().await;
     }
     workload.goes_on(50, PATIENCE).await;
-    for server in 1..=3 {
+    for server in settings.variants([1, 2, 3]) {
         cluster.kill(server).await;
         cluster.start(server).await;
         workload.goes_on(50, PATIENCE).await;

@@ -40,6 +40,14 @@ impl Settings {
         from_env("CHAOS_CYCLES").unwrap_or_else(|| if is_long() { long } else { short })
     }
 
+    /// Returns all of these in the long form, and one of them, by the seed, in the short form.
+    pub(crate) fn variants<T: Copy, const N: usize>(&self, all: [T; N]) -> Vec<T> {
+        match is_long() {
+            true => all.to_vec(),
+            false => self.rng(60).choice(all).into_iter().collect(),
+        }
+    }
+
     /// Returns a random generator for this seed; `part` distinguishes those of one test.
     pub(crate) fn rng(&self, part: u64) -> Rng {
         Rng::with_seed(self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(part))

@@ -40,7 +40,7 @@ fn misfortune(rng: &mut Rng, has_state: bool) -> Action {
 async fn counts_are_exact_under_lost_late_and_repeated_requests() {
     const TEST: &str = "latch_faults";
     let settings = Settings::of(TEST);
-    for has_state in [true, false] {
+    for has_state in settings.variants([true, false]) {
         let rig = Rig::new(TEST, &settings, has_state).await;
         let proxy = Proxy::new();
         let mut connections = Vec::new();
@@ -84,7 +84,7 @@ async fn counts_are_exact_under_lost_late_and_repeated_requests() {
 async fn counts_are_right_although_a_server_is_killed() {
     const TEST: &str = "latch_servers";
     let settings = Settings::of(TEST);
-    for has_state in [true, false] {
+    for has_state in settings.variants([true, false]) {
         let rig = Rig::new(TEST, &settings, has_state).await;
         let mut connections = Vec::new();
         for _ in 0..WORKERS {

@@ -60,7 +60,7 @@ impl Two {
 async fn lost_or_late_acquire_leaves_no_lock_held() {
     const TEST: &str = "lock_unanswered";
     let settings = Settings::of(TEST);
-    for sort in SORTS {
+    for sort in settings.variants(SORTS) {
         let two = Two::new(TEST, &settings, sort).await;
         for action in [
             Action::DropAnswer,
@@ -102,7 +102,7 @@ async fn lost_or_late_acquire_leaves_no_lock_held() {
 async fn release_with_a_lost_answer_is_released_or_unknown() {
     const TEST: &str = "lock_release_unanswered";
     let settings = Settings::of(TEST);
-    for sort in SORTS {
+    for sort in settings.variants(SORTS) {
         let two = Two::new(TEST, &settings, sort).await;
         // Without another owner in between, the cells left behind identify this owner.
         let guard = request(&two.mine, "left", LEASE).acquire().await.unwrap();

@@ -28,7 +28,7 @@ async fn owner_paused_past_its_lease_sees_the_loss_and_does_no_harm() {
     const TEST: &str = "lock_paused";
     const LEASE: Duration = Duration::from_secs(5);
     let settings = Settings::of(TEST);
-    for sort in SORTS {
+    for sort in settings.variants(SORTS) {
         let rig = Rig::new(TEST, &settings, sort).await;
         let data = rig.connection.table(rig.name.clone()).unwrap();
         prepare(&data, 1).await;
@@ -90,7 +90,7 @@ async fn loss_is_reported_before_the_next_holder_despite_silence() {
     const TEST: &str = "lock_silence";
     const LEASE: Duration = Duration::from_secs(2);
     let settings = Settings::of(TEST);
-    for sort in SORTS {
+    for sort in settings.variants(SORTS) {
         let rig = Rig::new(TEST, &settings, sort).await;
         let proxy = Proxy::new();
         let behind = rig.behind(&proxy).await;
@@ -143,7 +143,7 @@ pub(crate) fn misfortune(rng: &mut Rng) -> Action {
 async fn lock_has_one_holder_under_lost_late_and_repeated_requests() {
     const TEST: &str = "lock_faults";
     let settings = Settings::of(TEST);
-    for sort in SORTS {
+    for sort in settings.variants(SORTS) {
         let rig = Rig::new(TEST, &settings, sort).await;
         let proxy = Proxy::new();
         let mut connections = Vec::new();
@@ -177,7 +177,7 @@ async fn lock_has_one_holder_under_lost_late_and_repeated_requests() {
 async fn lock_has_one_holder_under_region_moves_and_server_kills() {
     const TEST: &str = "lock_servers";
     let settings = Settings::of(TEST);
-    for sort in SORTS {
+    for sort in settings.variants(SORTS) {
         let rig = Rig::new(TEST, &settings, sort).await;
         let mut connections = Vec::new();
         for _ in 0..6 {

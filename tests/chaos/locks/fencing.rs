@@ -16,7 +16,7 @@ const SHORT: Duration = Duration::from_millis(100);
 async fn fencing_numbers_rise_over_releases_deletes_and_moves() {
     const TEST: &str = "lock_fencing";
     let settings = Settings::of(TEST);
-    for sort in [Sort::OursAlone, Sort::WithCompanions] {
+    for sort in settings.variants([Sort::OursAlone, Sort::WithCompanions]) {
         let rig = Rig::new(TEST, &settings, sort).await;
         let mut rng = settings.rng(1);
         let mut shuffler = Shuffler::new(&rig.connection, &rig.name, settings.rng(77));

@@ -157,7 +157,7 @@ async fn wrong_wall_clock_does_not_break_exclusion() {
     let settings = Settings::of(TEST);
     let folder = tempfile::tempdir().unwrap();
     let shim = compile(folder.path()).await;
-    for sort in [Sort::OursAlone, Sort::WithCompanions] {
+    for sort in settings.variants([Sort::OursAlone, Sort::WithCompanions]) {
         let rig = Rig::new(TEST, &settings, sort).await;
         let locks = rig.locks().await;
         let mut last = 0;

@@ -111,7 +111,7 @@ async fn without_records_the_same_run_shows_doubles_and_ghosts() {
     };
     let cluster = TestCluster::take().await;
     let settings = Settings::of(PLAN.test);
-    let commits = Settings::commits(2_000, 20_000);
+    let commits = Settings::commits(1_000, 20_000);
     let run = run(&cluster, &settings, PLAN, commits).await;
     let wrong = run.log().compare(marks(&run.table, &run.partitions).await);
     println!(
@@ -139,7 +139,7 @@ async fn deletes_by_others_make_no_outcome_wrong() {
     };
     let cluster = TestCluster::take().await;
     let settings = Settings::of(plan.test);
-    let commits = Settings::commits(1_500, 50_000);
+    let commits = Settings::commits(750, 50_000);
     let run = run(&cluster, &settings, plan, commits).await;
     let wrong = run.log().compare(marks(&run.table, &run.partitions).await);
     assert!(wrong.is_nothing(), "{wrong:#?}");
