@@ -110,8 +110,8 @@ impl Rig {
 #[tokio::test]
 async fn reads_and_writes_of_a_new_client_can_be_dropped_at_any_point() {
     let rig = Rig::new("cancel_cold").await;
-    // One in each region, before any that a dropped put may write.
-    let rows = ["ccc", "jjj", "sss"];
+    // Two in each region, before any that a dropped put may write.
+    let rows = ["bbb", "ccc", "jjj", "kkk", "sss", "ttt"];
     for row in rows {
         let put = Put::new(row).cell(FAMILY, QUALIFIER, "v");
         rig.table.table().put(put).await.unwrap();
@@ -132,11 +132,15 @@ async fn reads_and_writes_of_a_new_client_can_be_dropped_at_any_point() {
                     polled(times, table.put(put)).await.map(Result::unwrap)
                 }
                 _ => {
-                    let mut scanner = table.scan(Scan::new()).unwrap();
-                    let next = polled(times, scanner.next()).await;
-                    let is_complete = next.is_some();
+                    let mut scanner = table.scan(Scan::new().caching(1)).unwrap();
+                    let (mut seen, mut is_complete) = (Vec::new(), true);
+                    // The first opens a scanner, and the second one continues it.
+                    for _ in 0..2 {
+                        let next = polled(times, scanner.next()).await;
+                        is_complete &= next.is_some();
+                        seen.extend(next.and_then(Result::unwrap));
+                    }
                     // A dropped call loses no row: the scanner continues.
-                    let mut seen = Vec::from_iter(next.and_then(Result::unwrap));
                     while let Some(row) = scanner.next().await.unwrap() {
                         seen.push(row);
                     }

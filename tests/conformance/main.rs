@@ -2,7 +2,7 @@
 //! that shares no code with the client, and every answer is compared.
 //!
 //! `HBASE_TXN_TEST_VERSIONS` names clusters, one of each release, as for the suite `versions`.
-//! `CONFORMANCE_OPERATIONS` is the number of operations on each (4,000 unless set);
+//! `CONFORMANCE_OPERATIONS` is the number of operations on each (1,000 unless set);
 //! `CONFORMANCE_SEED` is the first seed, and alone runs one sequence again. Up to
 //! `CONFORMANCE_DIFFERENCES` differences on a release are shrunk to the fewest operations that show
 //! them.
@@ -81,7 +81,7 @@ async fn fake_answers_as_every_release_does() {
     let (operations, seed) = (number("CONFORMANCE_OPERATIONS"), number("CONFORMANCE_SEED"));
     let sequences = match (operations, seed) {
         (None, Some(_)) => 1,
-        (operations, _) => operations.unwrap_or(4_000).div_ceil(operations::LENGTH as u64),
+        (operations, _) => operations.unwrap_or(1_000).div_ceil(operations::LENGTH as u64),
     };
     let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 40));
     let mut found = 0;

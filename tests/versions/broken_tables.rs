@@ -1,13 +1,13 @@
 //! Twelve kinds of broken tables, and six sound ones: the audit reports each broken table, and the
 //! command of its finding fixes it; sound tables have no findings.
 
-use std::process::Command;
-
 use hbase_provision::{Finding, Severity, audit_cluster, audit_table};
 use hbase_txn::{
     Connection, FamilyDescriptor, PartitionRule, PartitionedTable, TableDescriptor, TableDescriptorExt,
     TableName, latch::LatchTableOptions, lock::LockTableOptions,
 };
+
+use tokio::process::Command;
 
 use crate::{
     on_each,
@@ -134,7 +134,7 @@ async fn each_is_found_and_mended(tables: &[Broken]) {
             let found = broken(&connection, &table.name).await;
             let names: Vec<_> = found.iter().map(|finding| finding.finding).collect();
             assert_eq!(names, [expected], "{label}: {found:#?}");
-            fix(cluster, &found[0]);
+            fix(cluster, &found[0]).await;
             let left = broken(&connection, &table.name).await;
             assert!(left.is_empty(), "{label} is not fixed: {left:#?}");
             // A sound table also works for its purpose.
@@ -208,7 +208,7 @@ async fn broken(connection: &Connection, table: &TableName) -> Vec<Finding> {
 }
 
 /// Runs the command of a finding as a shell would.
-fn fix(cluster: &Cluster, finding: &Finding) {
+async fn fix(cluster: &Cluster, finding: &Finding) {
     let command = finding.command.as_ref().unwrap();
     let command = command.replace("--prefix-length N", "--prefix-length 3");
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_hbase-txn"));
@@ -222,6 +222,7 @@ fn fix(cluster: &Cluster, finding: &Finding) {
         .env("PATH", path)
         .env("HBASE_TXN_CONNECT", cluster.config().address().to_string())
         .output()
+        .await
         .unwrap();
     assert!(output.status.success(), "{command}: {output:?}");
 }

@@ -17,8 +17,12 @@ mod sequences;
 mod truth_table;
 mod without_endpoint;
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, resume_unwind},
+};
 
+use futures::{FutureExt, future::join_all};
 use hbase_local::HBaseVersion;
 use hbase_txn::{
     ClientErrorKind, Connection, Delete, ErrorKind, Get, PartitionedTable, Put, Scan, TableName, TimeRange,
@@ -30,12 +34,18 @@ use support::{
     value, versions,
 };
 
-/// Runs a part of the smoke suite on every cluster, and names the cluster on a failure.
+/// Runs a part of the smoke suite on all clusters concurrently, and names those on which it fails.
 async fn on_each(part: impl AsyncFn(&Cluster)) {
-    for cluster in versions() {
-        let version = cluster.status.version.unwrap();
-        eprintln!("on {version}");
-        part(&cluster).await;
+    let clusters = versions();
+    let parts = clusters.iter().map(async |cluster| {
+        let result = AssertUnwindSafe(part(cluster)).catch_unwind().await;
+        if result.is_err() {
+            eprintln!("on {}", cluster.status.version.unwrap());
+        }
+        result
+    });
+    for failure in join_all(parts).await.into_iter().filter_map(Result::err) {
+        resume_unwind(failure);
     }
 }
 

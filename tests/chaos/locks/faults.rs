@@ -143,7 +143,7 @@ pub(crate) fn misfortune(rng: &mut Rng) -> Action {
 async fn lock_has_one_holder_under_lost_late_and_repeated_requests() {
     const TEST: &str = "lock_faults";
     let settings = Settings::of(TEST);
-    for sort in settings.variants(SORTS) {
+    for sort in SORTS {
         let rig = Rig::new(TEST, &settings, sort).await;
         let proxy = Proxy::new();
         let mut connections = Vec::new();

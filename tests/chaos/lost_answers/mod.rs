@@ -37,7 +37,7 @@ async fn run(cluster: &TestCluster, settings: &Settings, plan: Plan, commits: us
         for _ in 0..2 {
             shuffler.move_one().await;
         }
-        for _ in 0..3 {
+        for _ in 0..if is_long() { 3 } else { 1 } {
             let found = shuffler.choose_region().await;
             let home = found.server.as_ref().unwrap().port;
             run.faults
@@ -139,7 +139,7 @@ async fn deletes_by_others_make_no_outcome_wrong() {
     };
     let cluster = TestCluster::take().await;
     let settings = Settings::of(plan.test);
-    let commits = Settings::commits(750, 50_000);
+    let commits = Settings::commits(1_500, 50_000);
     let run = run(&cluster, &settings, plan, commits).await;
     let wrong = run.log().compare(marks(&run.table, &run.partitions).await);
     assert!(wrong.is_nothing(), "{wrong:#?}");
