@@ -1,6 +1,6 @@
 //! The crates and modules keep to the tables in `docs/architecture.md`, source files are short, the
-//! lowest modules use no sockets and tasks, clocks and randomness come from the environment, no library names a command of the CLI, and dependency
-//! cycles among files do not grow.
+//! lowest modules use no sockets and tasks, clocks and randomness come from the environment, no
+//! library names a command of the CLI, and dependency cycles among files do not grow.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,12 +1,9 @@
 //! Futures dropped at every await point.
 
-use std::{
-    pin::{Pin, pin},
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use hbase_txn::{Admin, Connection, FamilyDescriptor, Get, PartitionedTable, Put, Scan, TableDescriptor};
+use tokio::time::sleep;
 
 use crate::{
     cluster::{FAMILY, PATIENCE, QUALIFIER, TestCluster, create_table, drop_table, until},
@@ -15,36 +12,25 @@ use crate::{
     settings::Settings,
 };
 
-/// A future that is dropped after this many polls.
-struct Polled<F> {
-    future: F,
-    left: usize,
-}
-
-impl<F: Future + Unpin> Future for Polled<F> {
-    /// `None` if it was dropped.
-    type Output = Option<F::Output>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(output) = Pin::new(&mut self.future).poll(context) {
+/// Polls a future this many times and then drops it, unless it has completed: at once, so that its
+/// request has not left, or when an answer may have arrived. Returns `None` if it was dropped.
+async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
+    let (mut future, mut left) = (pin!(future), times);
+    let output = poll_fn(|context| {
+        if let Poll::Ready(output) = future.as_mut().poll(context) {
             return Poll::Ready(Some(output));
         }
-        // The event that it waits for is in progress.
-        self.left -= 1;
-        match self.left {
+        left -= 1;
+        match left {
             0 => Poll::Ready(None),
             _ => Poll::Pending,
         }
+    })
+    .await;
+    if output.is_none() && fastrand::bool() {
+        sleep(Duration::from_millis(3)).await;
     }
-}
-
-/// Polls a future this many times and then drops it, unless it has completed.
-async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
-    Polled {
-        future: pin!(future),
-        left: times,
-    }
-    .await
+    output
 }
 
 /// The largest number of connections of a client to three region servers: each region server as

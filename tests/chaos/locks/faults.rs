@@ -132,9 +132,9 @@ pub(crate) fn misfortune(rng: &mut Rng) -> Action {
         3..5 => Action::Detour(late),
         5..9 => Action::Again(late),
         9..11 => Action::DelayRequest(late),
-        11..13 => Action::DelayAnswer(late),
-        13..15 => Action::CutBeforeAnswer,
-        15..17 => Action::Duplicate,
+        11..19 => Action::DelayAnswer(late),
+        19..21 => Action::CutBeforeAnswer,
+        21..23 => Action::Duplicate,
         _ => Action::Pass,
     }
 }
@@ -152,7 +152,7 @@ async fn lock_has_one_holder_under_lost_late_and_repeated_requests() {
         }
         let terms = Terms {
             locks: 3,
-            lease: Duration::from_millis(1_500),
+            lease: Duration::from_millis(1_000),
         };
         let mut contest = Contest::start(&connections, &rig.name, terms, |owner| settings.rng(owner)).await;
         let mut rng = settings.rng(99);
