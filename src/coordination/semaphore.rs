@@ -405,12 +405,15 @@ fn check(permits: u32) -> Result<()> {
     )))
 }
 
-/// Decodes the number of permits. It is in decimal digits, readable in HBase's shell, and ends at
-/// the first space.
+/// Decodes the number of permits: decimal digits, readable in HBase's shell, with or without the
+/// random ones.
 fn decode(definition: &Bytes) -> Result<u32> {
-    let text = definition.split(|byte| *byte == b' ').next();
-    let text = text.and_then(|text| std::str::from_utf8(text).ok());
-    let permits = text.filter(|text| text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit()));
+    let text = std::str::from_utf8(definition).ok();
+    let permits = text.map(|text| match text.split_once(' ') {
+        Some((permits, random)) if random.len() == 16 => permits,
+        _ => text,
+    });
+    let permits = permits.filter(|text| text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit()));
     let permits = permits.and_then(|text| text.parse().ok());
     permits.filter(|permits| check(*permits).is_ok()).ok_or_else(|| {
         let shown = &definition[..definition.len().min(64)];

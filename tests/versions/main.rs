@@ -35,6 +35,7 @@ use support::{
 };
 
 /// Runs a part of the smoke suite on all clusters concurrently, and names those on which it fails.
+#[allow(clippy::future_not_send, reason = "a test runs on one thread")]
 async fn on_each(part: impl AsyncFn(&Cluster)) {
     let clusters = versions();
     let parts = clusters.iter().map(async |cluster| {
@@ -44,7 +45,8 @@ async fn on_each(part: impl AsyncFn(&Cluster)) {
         }
         result
     });
-    for failure in join_all(parts).await.into_iter().filter_map(Result::err) {
+    let failure = join_all(parts).await.into_iter().find_map(Result::err);
+    if let Some(failure) = failure {
         resume_unwind(failure);
     }
 }
