@@ -163,6 +163,9 @@ fn program(built: &Built, class: &str) -> Command {
         .args([
             "--add-opens=java.base/java.nio=ALL-UNNAMED",
             "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
+            // Programs that end soon are not worth the time of the better compiler.
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
             // Output of the virtual machine would mix with the answers.
             "-Xlog:disable",
             "-Xlog:all=warning:stderr",
