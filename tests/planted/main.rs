@@ -200,7 +200,8 @@ fn build(tree: &Path, tests: &str) -> Result<PathBuf, String> {
 }
 
 /// Runs a scenario on one core until it fails. Returns the seconds of processor time, which do not
-/// depend on other processes, and the first line of its report.
+/// depend on other processes, and the first line of its report. A reduction of the faults may be
+/// cut off by the limit.
 fn simulate(binary: &Path, tree: &Path, scenario: &str) -> Result<String, String> {
     let mut command = Command::new("timeout");
     command.args([LIMIT_OF_WAITING, "sh", "-c", LIMITED, LIMIT]);
@@ -218,8 +219,8 @@ fn simulate(binary: &Path, tree: &Path, scenario: &str) -> Result<String, String
     let text = String::from_utf8_lossy(&output.stderr);
     let seconds = seconds(&text).unwrap_or(f64::INFINITY);
     match (output.status.code(), report(&text, " fails: panicked at ")) {
-        (Some(OVER | TIMED_OUT), _) => Err(format!("{scenario} | - | not found in {LIMIT} s")),
         (_, Some(report)) => Ok(format!("{scenario} | {seconds:.1} | {report}")),
+        (Some(OVER | TIMED_OUT), None) => Err(format!("{scenario} | - | not found in {LIMIT} s")),
         (status, None) => Err(format!("{scenario} | - | no report, status {status:?}")),
     }
 }

@@ -208,6 +208,8 @@ impl Simulation {
         let run = self.run_once(seed, None, is_repeated, scenario);
         journal.add(&self.name, seed, run.trace, &run.faults);
         if let Some(failure) = &run.failure {
+            // The reduction may take minutes.
+            eprintln!("{}: SIM_SEED={seed} fails: {failure}", self.name);
             let faults = run.faults.iter().map(|fault| fault.id).collect();
             let (_, fewest) =
                 shrink::shrink(faults, &|only| self.run_once(seed, Some(only), false, scenario));

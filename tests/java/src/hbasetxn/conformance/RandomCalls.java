@@ -26,7 +26,6 @@ final class RandomCalls {
     private final Transcript transcript;
     private final String prefix;
     private final long seed;
-    private boolean regionsMove;
 
     RandomCalls(Connection connection, Transcript transcript, String prefix, long seed) {
         this.connection = connection;
@@ -40,7 +39,7 @@ final class RandomCalls {
             TableName steady = TableName.valueOf(prefix + "random");
             try (Table table = connection.getTable(steady)) {
                 admin.createTable(Rows.descriptor(steady).build(), Rows.splitKeys());
-                Choices choices = new Choices(seed, "a", "b", "m");
+                Choices choices = new Choices(seed, false, "a", "b", "m");
                 for (int call = 0; call < calls; call++) {
                     if (choices.below(40) == 0) {
                         flush(admin, steady);
@@ -60,8 +59,7 @@ final class RandomCalls {
             try (Connection other = ConnectionFactory.createConnection(patient);
                     Table table = other.getTable(moving)) {
                 admin.createTable(Rows.descriptor(moving).build(), Rows.splitKeys());
-                Choices choices = new Choices(seed + 1, "m");
-                regionsMove = true;
+                Choices choices = new Choices(seed + 1, true, "m");
                 try (Mover mover = new Mover(connection, moving)) {
                     for (int call = 0; call < calls / 3; call++) {
                         call(table, choices);
@@ -97,15 +95,9 @@ final class RandomCalls {
                 break;
             }
             case 2:
-            case 3: {
-                Scan scan = choices.scan();
-                if (regionsMove && scan.getBatch() > 0) {
-                    // A client that begins again within a row counts that row against the limit twice.
-                    scan.setLimit(-1);
-                }
-                scan(table, scan);
+            case 3:
+                scan(table, choices.scan());
                 break;
-            }
             case 4: {
                 RowMutations mutations = choices.mutations(row);
                 transcript.call("mutate " + mutations.getMutations(), () -> table.mutateRow(mutations));
