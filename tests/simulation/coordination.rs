@@ -22,7 +22,7 @@ use crate::{
 /// The number of permits of the semaphore at first, and the most that it has at any time.
 const PERMITS: u32 = 3;
 const MAX_PERMITS: u32 = 4;
-const RESIZES: usize = 4;
+const RESIZES: usize = 8;
 /// A weight that all readers together can't reach.
 const WRITER: usize = 1_000;
 /// The semaphore, the read/write lock and the election, by their capacities.
@@ -97,19 +97,20 @@ pub(crate) async fn scenario(world: World) {
     world.end_faults().await;
     history.check(&CAPACITIES);
     permits.check();
+    let last = Semaphore::open(&defined, LEVEL, "permits").await.unwrap();
+    permits.check_number(last.permits());
 }
 
 /// Changes the number of permits several times. A change that failed may still be made later.
 async fn resize(locks: LockManager, permits: Rc<Permits>, mut rng: Rng) {
     for _ in 0..RESIZES {
-        sleep(Duration::from_millis(rng.u64(..1_500))).await;
+        sleep(Duration::from_millis(rng.u64(..800))).await;
         let number = rng.u32(2..=MAX_PERMITS);
         let asked = Instant::now();
         let resized = async {
-            Semaphore::open(&locks, LEVEL, "permits")
-                .await?
-                .resize(number)
-                .await
+            let semaphore = Semaphore::open(&locks, LEVEL, "permits").await?;
+            permits.check_number(semaphore.permits());
+            semaphore.resize(number).await
         };
         let resized = timeout(Duration::from_secs(180), resized).await;
         let resized = resized.expect("a change of the number of permits ends");
@@ -134,6 +135,24 @@ impl Permits {
             }
         }
         limit.max(if is_over { 0 } else { PERMITS }) as usize
+    }
+
+    /// Checks that a number of permits that was read after all changes so far is that of the last
+    /// certain change, or of a later one.
+    fn check_number(&self, read: u32) {
+        let resizes = self.resizes.borrow();
+        let last_certain = resizes.iter().rposition(|resize| resize.is_certain);
+        let mut possible: Vec<_> = resizes[last_certain.unwrap_or(0)..]
+            .iter()
+            .map(|resize| resize.permits)
+            .collect();
+        if last_certain.is_none() {
+            possible.push(PERMITS);
+        }
+        assert!(
+            possible.contains(&read),
+            "there are {read} permits, not one of {possible:?}: {resizes:?}"
+        );
     }
 
     /// Checks that no permit was handed out while as many as there were, or more, were held.
