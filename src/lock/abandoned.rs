@@ -46,7 +46,7 @@ pub(crate) trait Abandoned: Clone + Send + Sync + 'static {
     fn lease(&self) -> Duration;
 
     /// Releases the rows that attempts on one lock hold. Returns for each attempt whether it held
-    /// all rows; if not, it may still take the others.
+    /// all rows, and holds none any more; if not, it may hold some, or still take them.
     fn give_back(attempts: &[Self]) -> impl Future<Output = Result<Vec<bool>>> + Send;
 }
 
@@ -224,10 +224,11 @@ impl Abandoned for LockAttempt {
                 }
             };
             let states = &outcome[index].1;
-            location
+            let is_released = location
                 .give_back_part(held.token, None, states, location.table.deadline())
                 .await?;
-            whole.push(states.iter().all(|state| state.lease_of(held.token).is_some()));
+            let was_held = states.iter().all(|state| state.lease_of(held.token).is_some());
+            whole.push(is_released && was_held);
         }
         Ok(whole)
     }

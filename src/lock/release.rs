@@ -151,14 +151,16 @@ impl LockLocation {
         Some(self.if_marked(index, marker, vec![self.blank(index, timestamp)]))
     }
 
-    /// Releases the rows that the token holds. `before` are the rows before the attempt.
+    /// Releases the rows that the token holds. `before` are the rows before the attempt. Returns
+    /// whether the token holds none after that: a late request of its own may have changed a row
+    /// since the row was read.
     pub(super) async fn give_back_part(
         &self,
         token: LockToken,
         before: Option<&[RowState]>,
         states: &[RowState],
         deadline: Instant,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let actions: Vec<RegionAction> = states
             .iter()
             .enumerate()
@@ -173,11 +175,13 @@ impl LockLocation {
                 Some(self.if_held(index, &row_lease, mutations))
             })
             .collect();
-        if !actions.is_empty() {
-            self.change("releasing a part of the lock", actions, deadline)
-                .await?;
+        if actions.is_empty() {
+            return Ok(true);
         }
-        Ok(())
+        let after = self
+            .change("releasing a part of the lock", actions, deadline)
+            .await?;
+        Ok(after.iter().all(|state| state.lease_of(token).is_none()))
     }
 
     /// Returns the action that restores the record of remaining cells if a hidden hold overwrote

@@ -80,6 +80,39 @@ async fn attempt_is_given_back_however_long_the_network_is_down() {
 }
 
 #[tokio::test]
+async fn attempt_that_changes_its_rows_while_they_are_released_is_given_back() {
+    let table = LOCKS.get().await;
+    let others = manager(&connect().await, &table).await;
+    let proxy = Proxy::new();
+    let locks = manager(&behind(&proxy).await, &table).await;
+    let request = |lease| others.lock(Level::Xdc, "changed").unwrap().ttl(lease);
+    // A shorter hold clears, by a second call, what a longer one left.
+    request(LEASE).acquire().await.unwrap().release().await.unwrap();
+    let before = proxy.requests("Multi");
+    proxy.rule(
+        move |request| match (&*request.method, request.earlier - before) {
+            ("Multi", 1) => Action::Hold,
+            // The release, after a read of the rows.
+            ("Multi", 3) => Action::DelayRequest(Duration::from_secs(1)),
+            _ => Action::Pass,
+        },
+    );
+    let attempt = locks.lock(Level::Xdc, "changed").unwrap().ttl(LEASE / 2);
+    let error = attempt.acquire().await.unwrap_err();
+    assert!(error.is_outcome_unknown(), "{error}");
+    eventually("the lost attempt is released", async || {
+        (proxy.requests("Multi") == before + 4).then_some(())
+    })
+    .await;
+    assert_eq!(proxy.release().await, 1);
+    let guard = eventually("the lost attempt is given back", async || {
+        request(LEASE).try_acquire().await.unwrap()
+    })
+    .await;
+    assert!(guard.release().await.unwrap().is_released());
+}
+
+#[tokio::test]
 async fn many_lost_attempts_at_one_lock_are_watched_as_one() {
     const ATTEMPTS: usize = 12;
     let table = LOCKS.get().await;
