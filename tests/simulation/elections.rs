@@ -11,7 +11,7 @@ use fastrand::Rng;
 use futures::StreamExt;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Connection, ErrorKind, Level,
+    Config, Connection, ErrorKind, Level,
     coordination::{Election, Leader, Leadership},
     lock::{LockLoss, LockTableOptions, LockToken, ReleaseOutcome},
 };
@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    bench::{connect, lock_options},
+    bench::{connect, connect_with, lock_options},
     holds_checker::capacity::{History, Hold},
 };
 
@@ -34,8 +34,6 @@ const EVICTIONS: usize = 3;
 const MARGIN: Duration = Duration::from_millis(2);
 /// Longer than any campaign and the calls that it may take.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How long a candidate that campaigns is without a leadership at most, unless it hangs.
-const RECENTLY: Duration = Duration::from_secs(60);
 
 /// A leadership that a candidate won.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +99,10 @@ pub(crate) async fn scenario(world: World) {
     let records = Rc::new(Records::default());
     let (candidates, observers) = (LocalSet::new(), LocalSet::new());
     for number in 0..CANDIDATES {
-        let connection = connect(&world, &mut rng).await;
+        // In small answers, a raw scan of a row that was often taken takes dozens of calls, and begins
+        // again after each fault: none would end while faults last.
+        let set = |config: Config| config.with_scan_batch_bytes(1 << 20);
+        let connection = connect_with(&world, &mut rng, set).await;
         let candidate = Candidate {
             number,
             election: open(&connection, number).await,
@@ -227,19 +228,8 @@ impl Candidate {
         match timeout(patience, campaign.lead_while(work)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => assert!(error.is_retryable() || error.is_outcome_unknown(), "{error}"),
-            // Under faults that last, each leadership may be lost before its work is done.
-            Err(_) => assert!(
-                patience < PATIENCE || self.has_led_since(Instant::now() - RECENTLY),
-                "lead_while does not end"
-            ),
+            Err(_) => assert!(patience < PATIENCE, "lead_while does not end"),
         }
-    }
-
-    /// Whether it won a term since then.
-    fn has_led_since(&self, since: Instant) -> bool {
-        let terms = self.records.terms.borrow();
-        let mut own = terms.iter().filter(|term| term.candidate == self.number);
-        own.any(|term| term.from >= since)
     }
 
     /// Mostly leaders resign soon; some stay longer than their lease, which is renewed.
