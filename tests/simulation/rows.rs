@@ -11,14 +11,16 @@ use std::{
 use fastrand::Rng;
 use hbase_fake::sim::World;
 use hbase_txn::{
-    Append, Condition, Connection, Delete, FamilyDescriptor, Get, Increment, Put, Scan, Table,
-    TableDescriptor,
+    Append, ClientErrorKind, Condition, Connection, Delete, FamilyDescriptor, Get, Increment, Put, Scan,
+    Table, TableDescriptor,
 };
-use tokio::task::LocalSet;
+use tokio::{task::LocalSet, time::timeout};
 
 use crate::bench::{FAMILY, connect};
 
-const TASKS: usize = 5;
+/// The number of tasks, each with a client of its own or all with one client, whose calls carry
+/// operations of several tasks.
+const TASKS: [usize; 2] = [5, 24];
 const CALLS: usize = 12;
 const COUNTER: &str = "counter";
 const LIST: &str = "list";
@@ -39,6 +41,8 @@ struct Tally {
 struct Task {
     table: Table,
     row: String,
+    /// The number of tasks.
+    tasks: usize,
     rng: Rng,
     tally: Rc<Tally>,
     /// The last acknowledged value of the row, and the values that it may have instead.
@@ -51,16 +55,25 @@ struct Task {
 pub(crate) async fn scenario(world: World) {
     let mut rng = world.rng(0);
     let plain = world.connect(world.hbase().config(), 0).await.unwrap();
-    let table = create(&plain).await;
+    let count = rng.choice(TASKS).unwrap();
+    let table = create(&plain, count).await;
     let tally = Rc::new(Tally::default());
     let tasks = LocalSet::new();
-    for number in 0..TASKS {
-        let connection = connect(&world, &mut rng).await;
+    let shared = match count == TASKS[1] {
+        true => Some(connect(&world, &mut rng).await),
+        false => None,
+    };
+    for number in 0..count {
+        let connection = match &shared {
+            Some(connection) => connection.clone(),
+            None => connect(&world, &mut rng).await,
+        };
         let deadline = Duration::from_millis(rng.u64(300..4_000));
         let table = connection.table("rows").unwrap().with_operation_timeout(deadline);
         let task = Task {
             table,
-            row: format!("t{number}"),
+            row: name(number),
+            tasks: count,
             rng: world.rng(1 + number as u64),
             tally: Rc::clone(&tally),
             value: 0,
@@ -83,11 +96,16 @@ pub(crate) async fn scenario(world: World) {
     );
 }
 
-async fn create(connection: &Connection) -> Table {
+/// The name of a task, which is that of its row.
+fn name(task: usize) -> String {
+    format!("t{task:02}")
+}
+
+async fn create(connection: &Connection, tasks: usize) -> Table {
     let descriptor = TableDescriptor::new("rows")
         .unwrap()
         .with_family(FamilyDescriptor::new(FAMILY));
-    let split_keys = ["still10".into(), "still20".into(), "t2".into()];
+    let split_keys = ["still10".into(), "still20".into(), "t02".into()];
     connection
         .admin()
         .create_table(&descriptor, &split_keys)
@@ -98,9 +116,9 @@ async fn create(connection: &Connection) -> Table {
         let put = Put::new(format!("still{still:02}")).cell(FAMILY, "n", 7_i64);
         table.put(put).await.unwrap();
     }
-    for task in 0..TASKS {
+    for task in 0..tasks {
         table
-            .put(Put::new(format!("t{task}")).cell(FAMILY, "n", 0_i64))
+            .put(Put::new(name(task)).cell(FAMILY, "n", 0_i64))
             .await
             .unwrap();
     }
@@ -156,8 +174,9 @@ impl Tally {
 impl Task {
     async fn run(mut self) {
         for _ in 0..CALLS {
-            match self.rng.u8(..10) {
+            match self.rng.u8(..11) {
                 0..3 => self.put().await,
+                10 => self.put_of_no_family().await,
                 3 => self.get().await,
                 4 => self.get_many().await,
                 5 => self.increment().await,
@@ -174,9 +193,27 @@ impl Task {
         let value = self.next;
         self.next += 1;
         let put = Put::new(self.row.clone()).cell(FAMILY, "n", value);
-        self.note(
-            value,
-            self.table.put(put).await.map(|()| true).map_err(Into::into),
+        let patience = match self.rng.u8(..8) {
+            0 => Duration::from_micros(self.rng.u64(..200_000)),
+            _ => Duration::from_secs(180),
+        };
+        match timeout(patience, self.table.put(put)).await {
+            Ok(done) => self.note(value, done.map(|()| true).map_err(Into::into)),
+            Err(_) => {
+                assert!(patience < Duration::from_secs(1), "a put does not end");
+                self.maybe.push(value);
+            }
+        }
+    }
+
+    /// Puts a value that the server refuses, which may be in one call with those of other tasks.
+    async fn put_of_no_family(&mut self) {
+        let put = Put::new(self.row.clone()).cell("absent", "n", self.next);
+        let error = self.table.put(put).await.unwrap_err();
+        let kind = error.kind();
+        assert!(
+            kind == ClientErrorKind::FamilyNotFound || error.is_retryable() || error.is_outcome_unknown(),
+            "{error}"
         );
     }
 
@@ -203,7 +240,12 @@ impl Task {
                 // Earlier requests may still be late.
             }
             Err(error) if error.is_outcome_unknown() => self.maybe.push(value),
-            Ok(false) | Err(_) => self.refused.push(value),
+            Ok(false) => self.refused.push(value),
+            Err(error) => {
+                // That is the failure of another task's put.
+                assert_ne!(error.kind(), ClientErrorKind::FamilyNotFound, "{error}");
+                self.refused.push(value);
+            }
         }
     }
 
@@ -310,7 +352,7 @@ impl Task {
         }
         let mut wanted = vec![COUNTER.to_owned(), LIST.to_owned()];
         wanted.extend((0..STILL).map(|still| format!("still{still:02}")));
-        wanted.extend((0..TASKS).map(|task| format!("t{task}")));
+        wanted.extend((0..self.tasks).map(name));
         assert_eq!(keys, wanted, "a scan");
     }
 }

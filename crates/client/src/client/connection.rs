@@ -2,15 +2,18 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use prost::Message;
 use tokio::time::Instant;
 
+use super::lanes::Lanes;
 use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, RegionLocation},
     config::Config,
     environment::{Environment, SystemEnvironment},
     error::Result,
     model::{RegionInfo, TableName},
-    rpc::{Connector, TcpConnector},
+    rpc::{AttemptLimit, CallError, Connector, ServiceKind, TcpConnector},
+    wire::cell_block::{CellBlockDecoder, Codec},
 };
 
 /// A client of one cluster: its connections, and its cache of region locations.
@@ -37,6 +40,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Connection {
     pub(super) cluster: Arc<Cluster>,
+    pub(super) lanes: Arc<Lanes>,
 }
 
 /// A builder of a [`Connection`] with settings other than the defaults.
@@ -52,6 +56,13 @@ pub struct ConnectionBuilder {
 const DRAIN: Duration = Duration::from_secs(10);
 
 impl Connection {
+    pub(super) fn new(cluster: Arc<Cluster>) -> Self {
+        Self {
+            cluster,
+            lanes: Arc::default(),
+        }
+    }
+
     /// Connects to the cluster of a connection URI, with the default settings of [`Config`].
     ///
     /// # Errors
@@ -89,6 +100,20 @@ impl Connection {
     /// A client that is dropped instead closes its connections at once.
     pub async fn close(&self) {
         self.cluster.close(Instant::now() + DRAIN).await;
+    }
+
+    /// Calls a method of the region server that serves a region. Makes one attempt.
+    pub(super) async fn call<M: Message, R: Message + Default>(
+        &self,
+        location: &RegionLocation,
+        codec: Codec,
+        method: &'static str,
+        request: &M,
+        limit: AttemptLimit,
+    ) -> Result<(R, CellBlockDecoder), CallError> {
+        self.cluster
+            .call_region_server(location, ServiceKind::Client, codec, method, request, limit)
+            .await
     }
 
     /// Returns a table's regions, each with the sequence number of its opening.
@@ -133,7 +158,7 @@ impl ConnectionBuilder {
         let deadline = Instant::now() + self.config.operation_timeout();
         let cluster = Arc::new(Cluster::new(self.config, self.connector, self.environment));
         cluster.reach(deadline).await?;
-        Ok(Connection { cluster })
+        Ok(Connection::new(cluster))
     }
 }
 

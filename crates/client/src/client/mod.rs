@@ -7,6 +7,7 @@
 //! | `table` | [`Table`]: get, put, delete, scan, calls of endpoints |
 //! | `check_and_mutate` | changes of a row under a condition |
 //! | `get_many` | many gets at once, with one call for each server |
+//! | `lanes` | single gets, puts and deletes that share calls |
 //! | `counters` | increments and appends |
 //! | `scanner` | [`ResultScanner`]: rows in order, of all regions; of one region as of one moment |
 //! | `region_call` | calls of the region of a row, where a guard lets them pass |
@@ -26,6 +27,7 @@ mod connection;
 mod counters;
 mod endpoint;
 mod get_many;
+mod lanes;
 mod maintenance;
 mod multi;
 mod pauses;

@@ -360,7 +360,7 @@ mod tests {
             Arc::new(TcpConnector),
             Arc::new(SystemEnvironment),
         ));
-        let table = Connection { cluster }.table("t").unwrap();
+        let table = Connection::new(cluster).table("t").unwrap();
         let mut scanner = ResultScanner::new(table, Scan::new());
         let mut after = |row, partial, cursor| {
             scanner.take(location(), answer(row, partial, cursor)).unwrap();

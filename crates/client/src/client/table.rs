@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{Connection, ResultScanner};
+use super::{Connection, ResultScanner, lanes};
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     config::bounded,
@@ -14,10 +14,10 @@ use crate::{
     model::{
         Delete, Durability, Get, IntoTableName, Limits, Mutation, Put, Row, Scan, TableDescriptor, TableName,
     },
-    rpc::{AttemptLimit, CallError, ServiceKind},
+    rpc::{AttemptLimit, CallError},
     wire::{
         cell_block::{CellBlockDecoder, Codec},
-        convert, pb,
+        convert,
     },
 };
 
@@ -33,7 +33,7 @@ pub struct Table {
     pub(super) name: TableName,
     pub(super) operation_timeout: Duration,
     /// The encoding of cells in answers.
-    codec: Codec,
+    pub(super) codec: Codec,
     /// The durability of writes that must survive a crash.
     durable: Durability,
 }
@@ -135,19 +135,12 @@ impl Table {
     pub async fn get(&self, get: Get) -> Result<Option<Row>> {
         get.check()
             .map_err(|error| error.at_operation("get").at_table(&self.name))?;
-        let message = convert::get_message(&get);
+        let operation = lanes::Operation::Get(convert::get_message(&get));
         let mut attempts = self.attempts("get", Cow::Borrowed(&get.row), CallKind::Read);
         loop {
             let location = attempts.locate().await?;
-            let request = pb::GetRequest {
-                region: convert::region_specifier(&location.region),
-                get: message.clone(),
-            };
-            let answer = self
-                .call::<_, pb::GetResponse>(&location, "Get", &request, attempts.attempt_limit())
-                .await
-                .and_then(|(answer, block)| row(answer.result, block));
-            match answer {
+            let answer = self.execute(&location, &operation, attempts.attempt_limit());
+            match answer.await {
                 Ok(row) => return Ok(row),
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
@@ -203,7 +196,8 @@ impl Table {
         mutation
             .check(&self.limits())
             .map_err(|error| error.at_table(&self.name))?;
-        let message = convert::mutation_message(&mutation);
+        let may_share = matches!(mutation, Mutation::Put(_) | Mutation::Delete(_));
+        let operation = lanes::Operation::Mutation(convert::mutation_message(&mutation));
         let kind = if stamped {
             CallKind::IdempotentWrite
         } else {
@@ -212,15 +206,11 @@ impl Table {
         let mut attempts = self.attempts(name, Cow::Borrowed(mutation.row()), kind);
         loop {
             let location = attempts.locate().await?;
-            let request = pb::MutateRequest {
-                region: convert::region_specifier(&location.region),
-                mutation: message.clone(),
-                ..pb::MutateRequest::default()
+            let limit = attempts.attempt_limit();
+            let answer = match may_share {
+                true => self.execute(&location, &operation, limit).await,
+                false => self.execute_alone(&location, &operation, limit).await,
             };
-            let answer = self
-                .call::<_, pb::MutateResponse>(&location, "Mutate", &request, attempts.attempt_limit())
-                .await
-                .and_then(|(answer, block)| row(answer.result, block));
             match answer {
                 Ok(row) => return Ok(row),
                 Err(failure) => attempts.recover(failure, &location).await?,
@@ -264,16 +254,9 @@ impl Table {
         limit: AttemptLimit,
     ) -> Result<(R, CellBlockDecoder), CallError> {
         self.connection
-            .cluster
-            .call_region_server(location, ServiceKind::Client, self.codec, method, request, limit)
+            .call(location, self.codec, method, request, limit)
             .await
     }
-}
-
-/// Returns the row of an answer. Its cells are in the message or in the block after it.
-fn row(result: Option<pb::Result>, mut block: CellBlockDecoder) -> Result<Option<Row>, CallError> {
-    convert::row(result.unwrap_or_default(), &mut block)
-        .map_err(|error| CallError::BadAnswer(error.to_string().into()))
 }
 
 impl fmt::Debug for Table {

@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 /// | [pause of an overloaded server](Self::with_overloaded_pause) | as the pause | `hbase.client.pause.server.overloaded` |
 /// | [scan batch](Self::with_scan_batch_bytes) | 2 MiB | `hbase.client.scanner.max.result.size` |
 /// | [largest cell](Self::with_max_cell_size) | 10 MiB | `hbase.client.keyvalue.maxsize` |
+/// | [coalescing](Self::with_coalescing) | on | |
 /// | [user](Self::with_user) | `HADOOP_USER_NAME`, else the login name | |
 ///
 /// Times range from a millisecond to a year; values outside are replaced by the nearest bound. A
@@ -80,6 +81,7 @@ pub struct Config {
     scan_batch_bytes: u64,
     max_cell_size: usize,
     max_frame_size: usize,
+    coalescing: bool,
     warnings: Vec<String>,
 }
 
@@ -101,6 +103,7 @@ impl Config {
             scan_batch_bytes: 2 << 20,
             max_cell_size: 10 << 20,
             max_frame_size: 256 << 20,
+            coalescing: true,
             warnings: Vec::new(),
         }
     }
@@ -353,6 +356,29 @@ impl Config {
     #[must_use]
     pub fn with_max_frame_size(mut self, bytes: usize) -> Self {
         self.max_frame_size = bytes;
+        self
+    }
+
+    /// Returns whether gets, puts and deletes may share calls.
+    #[must_use]
+    pub fn coalescing(&self) -> bool {
+        self.coalescing
+    }
+
+    /// Sets whether gets, puts and deletes may share calls. The default is on.
+    ///
+    /// While four calls with such operations are in flight to a server, further ones wait until one
+    /// of these calls ends, for 100 ms at most. Then up to 1,000 of those that wait, in up to 1 MiB,
+    /// share one call. Without others in flight, an operation is sent at once, in a call of its own.
+    /// Each operation keeps its own outcome, deadline and attempts. Increments, appends, conditional
+    /// changes and transactions never wait.
+    ///
+    /// Mutations of one region that share a call are applied together. If the server answers them
+    /// with an exception that leaves open whether they were applied, for example one that a
+    /// coprocessor throws for one of them, the outcome of all of them is unknown.
+    #[must_use]
+    pub fn with_coalescing(mut self, coalescing: bool) -> Self {
+        self.coalescing = coalescing;
         self
     }
 }

@@ -22,7 +22,7 @@ fn table() -> Table {
         Arc::new(TcpConnector),
         Arc::new(SystemEnvironment),
     ));
-    Connection { cluster }.table("t").unwrap()
+    Connection::new(cluster).table("t").unwrap()
 }
 
 fn location() -> Arc<RegionLocation> {

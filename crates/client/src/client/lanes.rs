@@ -1,0 +1,443 @@
+//! Single gets, puts and deletes that share calls.
+//!
+//! A server spends far more time on a call than on an operation in it. So at most [`LANES`] calls
+//! of single operations are in flight to a server. The operations that arrive meanwhile wait, and
+//! when a call ends, one call takes as many of them as it may. No timer is involved: without other
+//! operations in flight, an operation is sent at once, as a call of its own.
+//!
+//! Mutations of a region that share a call are one atomic action. So an exception means that none
+//! of them was applied, as it does for a single mutation. A server that applies mutations one by
+//! one may apply some, and then answer the exception to all of them. If the exception is final, each
+//! is sent again in a call of its own, because another one may be the cause.
+//!
+//! No call has two mutations of one row: they would have the same timestamp, with which a delete
+//! hides a put.
+
+mod call;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    future::poll_fn,
+    io, mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use prost::Message;
+use tokio::{
+    runtime::Handle,
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
+
+use self::call::SharedCall;
+use super::{Connection, Table};
+use crate::{
+    cluster::RegionLocation,
+    model::{Row, ServerName},
+    rpc::{AttemptLimit, CallError},
+    wire::{cell_block::Codec, convert, pb},
+};
+
+/// The number of calls to a server from which on operations wait. While the server executes some,
+/// the client encodes and decodes others.
+const LANES: usize = 4;
+/// The maximum number of operations in a call, and of bytes unless one operation is larger.
+const MOST_OPERATIONS: usize = 1_000;
+const MOST_BYTES: usize = 1 << 20;
+/// The number of waiting operations of one region that are worth a call. A server executes the
+/// regions of a call one after the other, so each region gets a call of its own if enough wait.
+const WORTH_A_CALL: usize = 16;
+/// The longest wait for a call to end. After that, an operation is sent alone: all calls in flight
+/// may be stuck at one region.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A get, a put or a delete.
+#[derive(Clone, Debug)]
+pub(super) enum Operation {
+    Get(pb::Get),
+    Mutation(pb::MutationProto),
+}
+
+impl Operation {
+    fn is_get(&self) -> bool {
+        matches!(self, Self::Get(_))
+    }
+
+    fn encoded_len(&self) -> usize {
+        match self {
+            Self::Get(get) => get.encoded_len(),
+            Self::Mutation(mutation) => mutation.encoded_len(),
+        }
+    }
+}
+
+/// The result of one attempt: the row of a get, if it has requested cells.
+type Attempted = Result<Option<Row>, CallError>;
+
+/// The answer to an operation in a shared call.
+#[derive(Debug)]
+enum Answer {
+    Attempted(Attempted),
+    /// Nothing was applied, and another operation of the call may be the cause.
+    Alone,
+}
+
+/// An operation that waits for a call.
+#[derive(Debug)]
+struct Waiting {
+    location: Arc<RegionLocation>,
+    codec: Codec,
+    operation: Operation,
+    limit: AttemptLimit,
+    /// Set by the call that takes it, or by the caller that waits no longer.
+    claimed: Arc<AtomicBool>,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// The caller's end of a [`Waiting`].
+struct Ticket {
+    claimed: Arc<AtomicBool>,
+    answer: oneshot::Receiver<Answer>,
+}
+
+/// The single operations of a client, by server.
+#[derive(Debug, Default)]
+pub(super) struct Lanes(Mutex<BTreeMap<ServerName, Traffic>>);
+
+/// The calls of single operations to a server.
+#[derive(Debug, Default)]
+struct Traffic {
+    in_flight: usize,
+    queue: VecDeque<Waiting>,
+}
+
+/// A call in flight. When it ends, the next one takes its place.
+struct Lane {
+    connection: Connection,
+    location: Arc<RegionLocation>,
+}
+
+impl Table {
+    /// Executes an operation, alone or in a shared call. Makes one attempt.
+    pub(super) async fn execute(
+        &self,
+        location: &Arc<RegionLocation>,
+        operation: &Operation,
+        limit: AttemptLimit,
+    ) -> Attempted {
+        let connection = &self.connection;
+        let alone = || self.execute_alone(location, operation, limit);
+        if !connection.config().coalescing() || location.region.table.is_system() {
+            return alone().await;
+        }
+        let began = Instant::now();
+        let enter = || Waiting::new(location, self.codec, operation, limit);
+        let Some(mut ticket) = connection.lanes.enter(&location.server, enter) else {
+            let _lane = Lane {
+                connection: connection.clone(),
+                location: Arc::clone(location),
+            };
+            return alone().await;
+        };
+        let until = limit.deadline.min(began + PATIENCE);
+        let answer = match timeout_at(until, &mut ticket.answer).await {
+            Ok(answer) => answer,
+            Err(_) if !ticket.claim() => return alone().await,
+            Err(_) => match timeout_at(limit.deadline, ticket.answer).await {
+                Ok(answer) => answer,
+                Err(_) => {
+                    return Err(CallError::Timeout {
+                        waited: began.elapsed(),
+                        sent: true,
+                    });
+                }
+            },
+        };
+        match answer {
+            Ok(Answer::Attempted(attempted)) => attempted,
+            Ok(Answer::Alone) => alone().await,
+            Err(_) => Err(CallError::Lost {
+                sent: true,
+                cause: Arc::new(io::Error::other("the runtime of a shared call has ended")),
+            }),
+        }
+    }
+}
+
+impl Table {
+    /// Executes an operation in a call of its own. Makes one attempt.
+    pub(super) async fn execute_alone(
+        &self,
+        location: &RegionLocation,
+        operation: &Operation,
+        limit: AttemptLimit,
+    ) -> Attempted {
+        self.connection
+            .execute_alone(location, self.codec, operation, limit)
+            .await
+    }
+}
+
+impl Connection {
+    async fn execute_alone(
+        &self,
+        location: &RegionLocation,
+        codec: Codec,
+        operation: &Operation,
+        limit: AttemptLimit,
+    ) -> Attempted {
+        let region = convert::region_specifier(&location.region);
+        let (result, mut block) = match operation {
+            Operation::Get(get) => {
+                let get = get.clone();
+                let request = pb::GetRequest { region, get };
+                let answer = self.call(location, codec, "Get", &request, limit).await;
+                let (answer, block): (pb::GetResponse, _) = answer?;
+                (answer.result, block)
+            }
+            Operation::Mutation(mutation) => {
+                let request = pb::MutateRequest {
+                    region,
+                    mutation: mutation.clone(),
+                    ..pb::MutateRequest::default()
+                };
+                let answer = self.call(location, codec, "Mutate", &request, limit).await;
+                let (answer, block): (pb::MutateResponse, _) = answer?;
+                (answer.result, block)
+            }
+        };
+        convert::row(result.unwrap_or_default(), &mut block)
+            .map_err(|error| CallError::BadAnswer(error.to_string().into()))
+    }
+}
+
+impl Ticket {
+    /// Claims the operation for its caller. Returns whether a call has taken it before.
+    fn claim(&self) -> bool {
+        self.claimed.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl Waiting {
+    fn new(
+        location: &Arc<RegionLocation>,
+        codec: Codec,
+        operation: &Operation,
+        limit: AttemptLimit,
+    ) -> (Self, Ticket) {
+        let (answer, answered) = oneshot::channel();
+        let claimed = Arc::new(AtomicBool::new(false));
+        let ticket = Ticket {
+            claimed: Arc::clone(&claimed),
+            answer: answered,
+        };
+        let waiting = Self {
+            location: Arc::clone(location),
+            codec,
+            operation: operation.clone(),
+            limit,
+            claimed,
+            answer,
+        };
+        (waiting, ticket)
+    }
+
+    /// Returns whether its caller waits for a call.
+    fn is_waited_for(&self) -> bool {
+        !self.claimed.load(Ordering::Relaxed) && !self.answer.is_closed()
+    }
+
+    /// Operations of one kind may share a call: a server executes the gets of a call before its
+    /// mutations.
+    fn kind(&self) -> (Codec, bool) {
+        (self.codec, self.operation.is_get())
+    }
+
+    fn mutated_row(&self) -> Option<&Bytes> {
+        match &self.operation {
+            Operation::Get(_) => None,
+            Operation::Mutation(mutation) => mutation.row.as_ref(),
+        }
+    }
+}
+
+impl Lanes {
+    fn servers(&self) -> MutexGuard<'_, BTreeMap<ServerName, Traffic>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns `None` if a call may begin, and otherwise the ticket of the operation, which waits
+    /// now.
+    fn enter(&self, server: &ServerName, waiting: impl FnOnce() -> (Waiting, Ticket)) -> Option<Ticket> {
+        let mut servers = self.servers();
+        let Some(traffic) = servers.get_mut(server) else {
+            // Servers that have restarted have other names.
+            servers.retain(|_, traffic| traffic.in_flight > 0 || !traffic.queue.is_empty());
+            servers.insert(
+                server.clone(),
+                Traffic {
+                    in_flight: 1,
+                    queue: VecDeque::new(),
+                },
+            );
+            return None;
+        };
+        if traffic.in_flight < LANES {
+            traffic.in_flight += 1;
+            return None;
+        }
+        let (waiting, ticket) = waiting();
+        traffic.queue.push_back(waiting);
+        Some(ticket)
+    }
+
+    /// Returns the operations of the next call, which takes the place of one that has ended.
+    fn next(&self, server: &ServerName) -> Vec<Waiting> {
+        let mut servers = self.servers();
+        let Some(traffic) = servers.get_mut(server) else {
+            return Vec::new();
+        };
+        let taken = traffic.take();
+        if taken.is_empty() {
+            traffic.in_flight -= 1;
+        }
+        taken
+    }
+
+    fn leave(&self, server: &ServerName) {
+        if let Some(traffic) = self.servers().get_mut(server) {
+            traffic.in_flight -= 1;
+        }
+    }
+}
+
+impl Traffic {
+    /// Takes the operations of one call out of the queue: the first, and those that may go with it.
+    fn take(&mut self) -> Vec<Waiting> {
+        self.queue.retain(Waiting::is_waited_for);
+        let Some(first) = self.queue.front() else {
+            return Vec::new();
+        };
+        let (kind, location) = (first.kind(), Arc::clone(&first.location));
+        let is_beside = |waiting: &Waiting| waiting.location.region.name == location.region.name;
+        let alike = self.queue.iter().filter(|waiting| waiting.kind() == kind);
+        let beside = alike.filter(|waiting| is_beside(waiting)).take(WORTH_A_CALL);
+        let of_one_region = beside.count() == WORTH_A_CALL;
+        let mut taken: Vec<Waiting> = Vec::new();
+        let mut rows: BTreeSet<Bytes> = BTreeSet::new();
+        let mut bytes = 0;
+        for waiting in mem::take(&mut self.queue) {
+            let len = waiting.operation.encoded_len();
+            let is_first = taken.is_empty();
+            let fits = is_first
+                || taken.len() < MOST_OPERATIONS
+                    && bytes + len <= MOST_BYTES
+                    && waiting.kind() == kind
+                    && (!of_one_region || is_beside(&waiting))
+                    && !waiting.mutated_row().is_some_and(|row| rows.contains(row));
+            if !fits {
+                self.queue.push_back(waiting);
+            } else if !waiting.claimed.swap(true, Ordering::Relaxed) {
+                rows.extend(waiting.mutated_row().cloned());
+                bytes += len;
+                taken.push(waiting);
+            }
+        }
+        taken
+    }
+}
+
+impl Lane {
+    /// Executes the operations in one call. Ends early if no caller waits for any of them.
+    async fn execute(self, mut operations: Vec<Waiting>) {
+        let Some(limit) = limit_of(&operations) else {
+            return;
+        };
+        let attempted = match &*operations {
+            [alone] => {
+                let Waiting {
+                    location,
+                    codec,
+                    operation,
+                    ..
+                } = alone;
+                let (location, codec, operation) = (Arc::clone(location), *codec, operation.clone());
+                let executed = self.connection.execute_alone(&location, codec, &operation, limit);
+                let executed = until_abandoned(&mut operations, executed).await;
+                executed.map(|attempted| vec![Answer::Attempted(attempted)])
+            }
+            _ => {
+                let call = SharedCall::new(&operations);
+                let location = &self.location;
+                let codec = operations[0].codec;
+                let answer = self
+                    .connection
+                    .call(location, codec, "Multi", &call.request, limit);
+                let answer = until_abandoned(&mut operations, answer).await;
+                answer.map(|answer| {
+                    let answers = answer.and_then(|(answer, block)| call.read(&operations, answer, block));
+                    answers.unwrap_or_else(|failure| {
+                        let failed = || Answer::Attempted(Err(failure.clone()));
+                        operations.iter().map(|_| failed()).collect()
+                    })
+                })
+            }
+        };
+        for (operation, answer) in operations.into_iter().zip(attempted.unwrap_or_default()) {
+            // A caller that has gone needs no answer.
+            let _ = operation.answer.send(answer);
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let Self { connection, location } = self;
+        // Outside of a runtime, the operations that wait are sent alone when their patience ends.
+        let Ok(runtime) = Handle::try_current() else {
+            return connection.lanes.leave(&location.server);
+        };
+        let operations = connection.lanes.next(&location.server);
+        if let Some(first) = operations.first() {
+            let next = Self {
+                connection: connection.clone(),
+                location: Arc::clone(&first.location),
+            };
+            runtime.spawn(next.execute(operations));
+        }
+    }
+}
+
+/// Returns the limit of a call with these operations. Each caller also keeps its own.
+fn limit_of(operations: &[Waiting]) -> Option<AttemptLimit> {
+    Some(AttemptLimit {
+        deadline: operations.iter().map(|waiting| waiting.limit.deadline).max()?,
+        repeatable: operations.iter().all(|waiting| waiting.limit.repeatable),
+    })
+}
+
+/// Returns the output of a call, or `None` if no caller waits for it any more.
+async fn until_abandoned<F: Future>(operations: &mut [Waiting], call: F) -> Option<F::Output> {
+    let mut left = operations.iter_mut();
+    let mut watched = left.next();
+    let abandoned = poll_fn(move |context| {
+        while let Some(waiting) = &mut watched {
+            if waiting.answer.poll_closed(context).is_pending() {
+                return Poll::Pending;
+            }
+            watched = left.next();
+        }
+        Poll::Ready(())
+    });
+    tokio::select! {
+        biased;
+        output = call => Some(output),
+        () = abandoned => None,
+    }
+}

@@ -1,0 +1,157 @@
+//! One call with the operations of several callers, and its answer.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bytes::Bytes;
+
+use super::{Answer, Operation, Waiting};
+use crate::{
+    error::Effect,
+    model::RegionInfo,
+    rpc::{CallError, Classification, Recovery},
+    wire::{cell_block::CellBlockDecoder, convert, frame::RemoteFault, pb},
+};
+
+/// The request of a call.
+pub(super) struct SharedCall {
+    pub(super) request: pb::MultiRequest,
+    /// The indexes of each region's operations, in the order of the request.
+    regions: Vec<Vec<usize>>,
+}
+
+impl SharedCall {
+    pub(super) fn new(operations: &[Waiting]) -> Self {
+        let mut regions: BTreeMap<&Bytes, (&RegionInfo, Vec<usize>)> = BTreeMap::new();
+        for (index, waiting) in operations.iter().enumerate() {
+            let region = &waiting.location.region;
+            let (_, indexes) = regions.entry(&region.name).or_insert((region, Vec::new()));
+            indexes.push(index);
+        }
+        let mut call = Self {
+            request: pb::MultiRequest::default(),
+            regions: Vec::with_capacity(regions.len()),
+        };
+        for (region, mut indexes) in regions.into_values() {
+            // A server locks the rows of an atomic action in this order. In another order, two
+            // calls would wait for each other.
+            indexes.sort_by_key(|index| operations[*index].mutated_row());
+            let of_region: Vec<_> = indexes
+                .iter()
+                .map(|index| &operations[*index].operation)
+                .collect();
+            call.request.region_action.push(region_action(region, &of_region));
+            call.regions.push(indexes);
+        }
+        call
+    }
+
+    /// Reads the answers, in the order of the operations.
+    pub(super) fn read(
+        &self,
+        operations: &[Waiting],
+        answer: pb::MultiResponse,
+        mut block: CellBlockDecoder,
+    ) -> Result<Vec<Answer>, CallError> {
+        let results = answer.region_action_result;
+        let (answered, sent) = (results.len(), self.regions.len());
+        if answered != sent {
+            return Err(bad(format!("{answered} answers to {sent} region actions")));
+        }
+        let mut answers: Vec<Option<Answer>> = operations.iter().map(|_| None).collect();
+        for (indexes, result) in self.regions.iter().zip(results) {
+            if let Some(exception) = &result.exception {
+                for index in indexes {
+                    let is_get = operations[*index].operation.is_get();
+                    answers[*index] = Some(failed_region(exception, is_get, indexes.len()));
+                }
+                continue;
+            }
+            for part in result.result_or_exception {
+                let place = part.index.and_then(|place| usize::try_from(place).ok());
+                let index = place.and_then(|place| indexes.get(place).copied());
+                let Some((operation, answer @ None)) =
+                    index.map(|index| (&operations[index].operation, &mut answers[index]))
+                else {
+                    return Err(bad(
+                        "a result of no operation of the call, or a second one of the same",
+                    ));
+                };
+                *answer = Some(read_one(operation, part, &mut block)?);
+            }
+        }
+        let answers: Option<Vec<Answer>> = answers.into_iter().collect();
+        answers.ok_or_else(|| bad("an operation without an answer"))
+    }
+}
+
+fn region_action(region: &RegionInfo, operations: &[&Operation]) -> pb::RegionAction {
+    let is_atomic = operations.iter().all(|operation| !operation.is_get());
+    let actions = (0..).zip(operations).map(|(index, operation)| {
+        let mut action = pb::Action {
+            index: Some(index),
+            ..pb::Action::default()
+        };
+        match operation {
+            Operation::Get(get) => action.get = Some(get.clone()),
+            Operation::Mutation(mutation) => action.mutation = Some(mutation.clone()),
+        }
+        action
+    });
+    pb::RegionAction {
+        region: convert::region_specifier(region),
+        atomic: is_atomic.then_some(true),
+        action: actions.collect(),
+        ..pb::RegionAction::default()
+    }
+}
+
+/// Returns the answer to an operation of a region that answered all its operations with an
+/// exception.
+fn failed_region(exception: &pb::NameBytesPair, is_get: bool, operations: usize) -> Answer {
+    let fault = RemoteFault::of_action(exception);
+    let Classification { recovery, effect, .. } = Classification::of_fault(&fault);
+    if !is_get && operations > 1 && recovery == Recovery::Fail && effect == Effect::None {
+        return Answer::Alone;
+    }
+    Answer::Attempted(Err(CallError::Action {
+        fault: Arc::new(fault),
+        effect: if is_get { Effect::None } else { effect },
+    }))
+}
+
+fn read_one(
+    operation: &Operation,
+    part: pb::ResultOrException,
+    block: &mut CellBlockDecoder,
+) -> Result<Answer, CallError> {
+    let attempted = match (operation, part.exception, part.result) {
+        (Operation::Get(_), Some(exception), _) => Err(CallError::Action {
+            fault: Arc::new(RemoteFault::of_action(&exception)),
+            effect: Effect::None,
+        }),
+        (Operation::Mutation(_), Some(exception), _) => {
+            let fault = RemoteFault::of_action(&exception);
+            return Err(bad(format!(
+                "an exception for one of several mutations that are atomic: {}: {}",
+                fault.class, fault.message
+            )));
+        }
+        (Operation::Get(get), None, Some(result)) => {
+            let row = convert::row(result, block).map_err(|error| bad(error.to_string()))?;
+            if row.as_ref().is_some_and(|row| *row.key() != get.row) {
+                return Err(bad("another row than the one that was asked for"));
+            }
+            Ok(row)
+        }
+        (Operation::Get(_), None, None) => return Err(bad("no result to a get")),
+        (Operation::Mutation(_), None, result) => {
+            convert::row(result.unwrap_or_default(), block).map_err(|error| bad(error.to_string()))?;
+            Ok(None)
+        }
+    };
+    Ok(Answer::Attempted(attempted))
+}
+
+fn bad(what: impl Into<Arc<str>>) -> CallError {
+    CallError::BadAnswer(what.into())
+}
