@@ -354,20 +354,27 @@ impl Records {
 
     /// Returns when a term ended for others at the latest: a leader notices its eviction later.
     fn end_of(&self, term: &Term) -> Instant {
+        let evicted = self.evicted(term);
+        evicted.map_or(term.until, |evicted| term.until.min(evicted).max(term.from))
+    }
+
+    /// Returns when the first eviction of the leader began.
+    fn evicted(&self, term: &Term) -> Option<Instant> {
         let evictions = self.evictions.borrow();
-        let first = evictions
-            .get(&term.token.to_string())
-            .and_then(|evictions| evictions.first());
-        first.map_or(term.until, |eviction| {
-            term.until.min(eviction.asked).max(term.from)
-        })
+        let evictions = evictions.get(&term.token.to_string())?;
+        evictions.first().map(|eviction| eviction.asked)
     }
 
     fn check(&self, (began, wall): (Instant, Duration)) {
         let mut terms = self.terms.borrow_mut();
         terms.sort_unstable_by_key(|term| term.number);
         let history = History::default();
-        for term in &*terms {
+        // A winner whose answer is late may be evicted before it knows of its term, and others lead then.
+        let led: Vec<&Term> = terms
+            .iter()
+            .filter(|term| self.evicted(term).is_none_or(|evicted| evicted > term.from))
+            .collect();
+        for term in &led {
             history.add(Hold {
                 thing: 0,
                 part: 1,
@@ -379,8 +386,8 @@ impl Records {
         }
         history.check(&[1]);
         // A term is the server's time at which it began, as in `holds`.
-        for pair in terms.windows(2) {
-            let until = wall + self.end_of(&pair[0]).saturating_duration_since(began);
+        for pair in led.windows(2) {
+            let until = wall + self.end_of(pair[0]).saturating_duration_since(began);
             assert!(
                 until.as_millis() <= u128::from(pair[1].number),
                 "{:?} began before the end of {:?}",
