@@ -64,6 +64,7 @@ mod scans;
 mod semaphores;
 mod sequences;
 mod server_proofs;
+mod shared_calls;
 mod skew;
 mod snapshots;
 mod thrift;

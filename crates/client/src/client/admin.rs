@@ -144,7 +144,12 @@ impl Admin {
     /// Returns [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
     pub async fn regions(&self, table: impl IntoTableName) -> Result<Vec<TableRegion>> {
         let table = &table.into_table_name()?;
-        let regions = self.connection.cluster.regions_of(table, self.deadline()).await?;
+        let regions = self
+            .connection
+            .shared
+            .cluster
+            .regions_of(table, self.deadline())
+            .await?;
         Ok(regions
             .into_iter()
             .map(|found| TableRegion {
@@ -489,7 +494,7 @@ impl Admin {
 
     /// Adds the master to the context of an error.
     fn at_master(&self, error: Error) -> Error {
-        self.connection.cluster.at_master(error)
+        self.connection.shared.cluster.at_master(error)
     }
 
     pub(super) async fn call<M: Message, R: Message + Default>(
@@ -498,6 +503,7 @@ impl Admin {
         request: &M,
     ) -> Result<R> {
         self.connection
+            .shared
             .cluster
             .call_master(method, CallKind::Read, request, self.deadline())
             .await
@@ -531,6 +537,7 @@ impl Admin {
         deadline: Instant,
     ) -> Result<R> {
         self.connection
+            .shared
             .cluster
             .call_master(method, CallKind::IdempotentWrite, request, deadline)
             .await

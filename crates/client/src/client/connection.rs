@@ -39,8 +39,13 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Connection {
-    pub(super) cluster: Arc<Cluster>,
-    pub(super) lanes: Arc<Lanes>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What the clones of a client share.
+pub(super) struct Shared {
+    pub(super) cluster: Cluster,
+    pub(super) lanes: Lanes,
 }
 
 /// A builder of a [`Connection`] with settings other than the defaults.
@@ -56,10 +61,12 @@ pub struct ConnectionBuilder {
 const DRAIN: Duration = Duration::from_secs(10);
 
 impl Connection {
-    pub(super) fn new(cluster: Arc<Cluster>) -> Self {
+    pub(super) fn new(cluster: Cluster) -> Self {
         Self {
-            cluster,
-            lanes: Arc::default(),
+            shared: Arc::new(Shared {
+                cluster,
+                lanes: Lanes::default(),
+            }),
         }
     }
 
@@ -85,13 +92,13 @@ impl Connection {
     /// Returns the settings of this client.
     #[must_use]
     pub fn config(&self) -> &Config {
-        &self.cluster.config
+        &self.shared.cluster.config
     }
 
     /// Returns the clocks and the random numbers of this client.
     #[must_use]
     pub fn environment(&self) -> &Arc<dyn Environment> {
-        &self.cluster.environment
+        &self.shared.cluster.environment
     }
 
     /// Waits for the calls in flight (for 10 seconds at most) and closes all connections. Later
@@ -99,7 +106,7 @@ impl Connection {
     ///
     /// A client that is dropped instead closes its connections at once.
     pub async fn close(&self) {
-        self.cluster.close(Instant::now() + DRAIN).await;
+        self.shared.cluster.close(Instant::now() + DRAIN).await;
     }
 
     /// Calls a method of the region server that serves a region. Makes one attempt.
@@ -111,7 +118,8 @@ impl Connection {
         request: &M,
         limit: AttemptLimit,
     ) -> Result<(R, CellBlockDecoder), CallError> {
-        self.cluster
+        self.shared
+            .cluster
             .call_region_server(location, ServiceKind::Client, codec, method, request, limit)
             .await
     }
@@ -122,7 +130,7 @@ impl Connection {
         table: &TableName,
         deadline: Instant,
     ) -> Result<Vec<(RegionInfo, i64)>> {
-        let regions = self.cluster.regions_of(table, deadline).await?;
+        let regions = self.shared.cluster.regions_of(table, deadline).await?;
         Ok(regions
             .into_iter()
             .map(|found| (found.region, found.open_sequence))
@@ -156,7 +164,7 @@ impl ConnectionBuilder {
     ///   [`AuthenticationRequired`](crate::ErrorKind::AuthenticationRequired).
     pub async fn connect(self) -> Result<Connection> {
         let deadline = Instant::now() + self.config.operation_timeout();
-        let cluster = Arc::new(Cluster::new(self.config, self.connector, self.environment));
+        let cluster = Cluster::new(self.config, self.connector, self.environment);
         cluster.reach(deadline).await?;
         Ok(Connection::new(cluster))
     }

@@ -195,7 +195,7 @@ impl Table {
             deadline,
         };
         Some(Part {
-            attempts: Attempts::new(&self.connection.cluster, operation),
+            attempts: Attempts::new(&self.connection.shared.cluster, operation),
             gets,
         })
     }

@@ -138,7 +138,7 @@ impl Table {
         }
         let began = Instant::now();
         let enter = || Waiting::new(location, self.codec, operation, limit);
-        let Some(mut ticket) = connection.lanes.enter(&location.server, enter) else {
+        let Some(mut ticket) = connection.shared.lanes.enter(&location.server, enter) else {
             let _lane = Lane {
                 connection: connection.clone(),
                 location: Arc::clone(location),
@@ -401,9 +401,9 @@ impl Drop for Lane {
         let Self { connection, location } = self;
         // Outside of a runtime, the operations that wait are sent alone when their patience ends.
         let Ok(runtime) = Handle::try_current() else {
-            return connection.lanes.leave(&location.server);
+            return connection.shared.lanes.leave(&location.server);
         };
-        let operations = connection.lanes.next(&location.server);
+        let operations = connection.shared.lanes.next(&location.server);
         if let Some(first) = operations.first() {
             let next = Self {
                 connection: connection.clone(),
@@ -441,3 +441,6 @@ async fn until_abandoned<F: Future>(operations: &mut [Waiting], call: F) -> Opti
         () = abandoned => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

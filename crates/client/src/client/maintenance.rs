@@ -104,7 +104,7 @@ impl Admin {
     /// or [`DeadlineExceeded`](ErrorKind::DeadlineExceeded).
     pub async fn split_point(&self, region: &RegionInfo) -> Result<Option<Bytes>> {
         let target = RegionTarget {
-            cluster: &self.connection.cluster,
+            cluster: &self.connection.shared.cluster,
             name: "split point",
             table: &region.table,
             row: &region.start_key,
@@ -124,7 +124,7 @@ impl Admin {
 
     async fn maintain_table(&self, chore: Chore, table: &TableName) -> Result<()> {
         let deadline = self.deadline();
-        let regions = self.connection.cluster.regions_of(table, deadline).await?;
+        let regions = self.connection.shared.cluster.regions_of(table, deadline).await?;
         stream::iter(regions.into_iter().map(Ok))
             .try_for_each_concurrent(CONCURRENCY, async |found| {
                 self.maintain_rows(chore, &found.region, deadline).await
@@ -137,7 +137,7 @@ impl Admin {
         let mut row = region.start_key.clone();
         loop {
             let target = RegionTarget {
-                cluster: &self.connection.cluster,
+                cluster: &self.connection.shared.cluster,
                 name: chore.name(),
                 table: &region.table,
                 row: &row,

@@ -52,6 +52,7 @@ impl Connection {
         let mut pauses = Pauses::polling();
         loop {
             let answer: pb::GetProcedureResultResponse = self
+                .shared
                 .cluster
                 .call_master("getProcedureResult", CallKind::Read, &request, deadline)
                 .await
@@ -93,7 +94,7 @@ impl Admin {
         let mut pauses = Pauses::polling();
         loop {
             let request = pb::GetProceduresRequest {};
-            let cluster = &self.connection.cluster;
+            let cluster = &self.connection.shared.cluster;
             let answer: pb::GetProceduresResponse = cluster
                 .call_master("GetProcedures", CallKind::Read, &request, deadline)
                 .await

@@ -67,7 +67,7 @@ impl Table {
         guard: &dyn RegionGuard,
         deadline: Instant,
     ) -> Result<Vec<ActionAnswer>> {
-        let proofs = &self.connection.cluster.proofs;
+        let proofs = &self.connection.shared.cluster.proofs;
         let mut effect = Effect::None;
         loop {
             let proven = Proven {
@@ -98,7 +98,7 @@ impl Table {
     /// Probes the server of a probe's row, unless the expected server was proven meanwhile.
     async fn prove(&self, expected: ServerName, probe: &MultiCall, deadline: Instant) -> Result<()> {
         const OPERATION: &str = "proving conditions";
-        let proofs = &self.connection.cluster.proofs;
+        let proofs = &self.connection.shared.cluster.proofs;
         let _turn = proofs
             .turn(&expected, deadline)
             .await

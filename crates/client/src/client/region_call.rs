@@ -76,7 +76,7 @@ impl Table {
         A: Message + Default,
         T: Send,
     {
-        let mut attempts = Attempts::new(&self.connection.cluster, operation);
+        let mut attempts = Attempts::new(&self.connection.shared.cluster, operation);
         loop {
             let location = self.guarded_location(&mut attempts, guard).await?;
             let request = request(&location.region);
@@ -101,7 +101,7 @@ impl Table {
             kind: CallKind::Read,
             deadline,
         };
-        let location = Attempts::new(&self.connection.cluster, operation)
+        let location = Attempts::new(&self.connection.shared.cluster, operation)
             .locate()
             .await?;
         Ok(location.region.clone())
@@ -125,7 +125,7 @@ impl Table {
                 Verdict::Pass => return Ok(location),
                 Verdict::LookAgain(_) if !looked_again => {
                     looked_again = true;
-                    self.connection.cluster.forget(&location);
+                    self.connection.shared.cluster.forget(&location);
                 }
                 Verdict::LookAgain(refusal) | Verdict::Stop(refusal) => {
                     return Err(refusal

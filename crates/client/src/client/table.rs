@@ -243,7 +243,7 @@ impl Table {
             kind,
             deadline: self.deadline(),
         };
-        Attempts::new(&self.connection.cluster, operation)
+        Attempts::new(&self.connection.shared.cluster, operation)
     }
 
     pub(super) async fn call<M: Message, R: Message + Default>(

@@ -47,7 +47,7 @@ impl Table {
         scan.check()
             .map_err(|error| error.at_operation(how.operation).at_table(&self.name))?;
         let mut attempts = Attempts::new(
-            &self.connection.cluster,
+            &self.connection.shared.cluster,
             Operation {
                 name: how.operation,
                 table: &self.name,

@@ -1,0 +1,88 @@
+//! Single gets, puts and deletes that share calls.
+
+use futures::future::join_all;
+use hbase_txn::{ClientErrorKind, Connection, Delete, Get, Put, Table};
+
+use crate::{
+    proxy::Proxy,
+    support::{
+        connect_by, key, put, standalone,
+        table::{TestTable, plain},
+    },
+};
+
+const ROWS: usize = 400;
+
+fn row(number: usize) -> String {
+    format!("{number:04}")
+}
+
+/// Connects through a proxy that counts calls.
+async fn counted(coalescing: bool) -> (Proxy, Connection) {
+    let proxy = Proxy::new();
+    let config = standalone().config().with_coalescing(coalescing);
+    let connection = connect_by(proxy.clone(), config).await;
+    (proxy, connection)
+}
+
+async fn put_all(table: &Table) {
+    let puts = (0..ROWS).map(|number| table.put(put(row(number), row(number))));
+    for done in join_all(puts).await {
+        done.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn concurrent_operations_share_calls_and_have_their_own_outcomes() {
+    let (proxy, connection) = counted(true).await;
+    let table = TestTable::create(&connection, "shared-calls", plain, &["0100", "0200"]).await;
+    let rows = table.of(&connection);
+    put_all(&rows).await;
+    let calls = proxy.requests("Mutate") + proxy.requests("Multi");
+    assert!(calls < ROWS / 4, "{calls} calls for {ROWS} puts");
+
+    let found = join_all((0..ROWS).map(|number| rows.get(Get::new(row(number))))).await;
+    for (number, found) in found.into_iter().enumerate() {
+        let found = found.unwrap().unwrap();
+        assert_eq!(
+            (key(&found), found.value("f", "q")),
+            (row(number), Some(&row(number).into()))
+        );
+    }
+    let calls = proxy.requests("Get") + proxy.requests("Mutate") + proxy.requests("Multi");
+    assert!(calls < ROWS / 2, "{calls} calls for {ROWS} puts and {ROWS} gets");
+
+    // Some fail, and the others of their calls do not.
+    let changes = join_all((0..ROWS).map(async |number| match number % 10 {
+        0 => rows.put(Put::new(row(number)).cell("absent", "q", "v")).await,
+        1 => rows.delete(Delete::new(row(number))).await,
+        _ => rows.put(put(row(number), "new")).await,
+    }));
+    for (number, changed) in changes.await.into_iter().enumerate() {
+        let kind = changed.map_err(|error| error.kind());
+        let expected = match number % 10 {
+            0 => Err(ClientErrorKind::FamilyNotFound),
+            _ => Ok(()),
+        };
+        assert_eq!(kind, expected, "{number}");
+    }
+    for number in 0..ROWS {
+        let found = rows.get(Get::new(row(number))).await.unwrap();
+        let value = found.as_ref().and_then(|found| found.value("f", "q"));
+        match number % 10 {
+            0 => assert_eq!(value.unwrap(), &row(number), "{number}"),
+            1 => assert_eq!(value, None, "{number}"),
+            _ => assert_eq!(value.unwrap(), "new", "{number}"),
+        }
+    }
+    connection.close().await;
+}
+
+#[tokio::test]
+async fn operations_share_no_calls_if_coalescing_is_off() {
+    let (proxy, connection) = counted(false).await;
+    let table = TestTable::create(&connection, "no-shared-calls", plain, &[]).await;
+    put_all(&table.of(&connection)).await;
+    assert_eq!((proxy.requests("Mutate"), proxy.requests("Multi")), (ROWS, 0));
+    connection.close().await;
+}
