@@ -374,6 +374,7 @@ impl LocalCluster {
             jars,
             thrift_jars,
             shape: state.shape,
+            performance: state.performance,
         })
     }
 

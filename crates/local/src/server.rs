@@ -28,13 +28,17 @@ pub(super) struct Launcher<'a> {
     /// The jars of the Thrift gateway, if there is one.
     pub(super) thrift_jars: Option<PathBuf>,
     pub(super) shape: Shape,
+    /// Whether the processes run with the Java options for measurements.
+    pub(super) performance: bool,
 }
 
 impl Launcher<'_> {
     /// Starts a server and records its pid. If it can't run, the first check finds that it has
     /// ended.
     pub(super) async fn start(&self, role: Role, ports: &Ports) -> Result<Option<Process>> {
-        let process = self.spawn(role, self.heap(role), &program(role, ports)).await?;
+        let process = self
+            .spawn(role, heap(role, self.performance), &program(role, ports))
+            .await?;
         if let Some(process) = &process {
             record_process(self.layout, role, process)?;
         }
@@ -52,22 +56,13 @@ impl Launcher<'_> {
         own.unwrap_or(&self.jars)
     }
 
-    fn heap(&self, role: Role) -> &'static str {
-        match role {
-            Role::Standalone => "1g",
-            Role::Master | Role::RegionServer(_) => "768m",
-            Role::NameNode | Role::DataNode | Role::ZooKeeper | Role::Thrift => "256m",
-        }
-    }
-
     async fn spawn(&self, role: Role, heap: &str, program: &[String]) -> Result<Option<Process>> {
         let (out, err) = fresh_log(&diagnose::log_of(self.layout, role))?;
         let logs = self.layout.logs();
         let mut command = Command::new(self.java.program());
         command
             .arg(format!("-Xmx{heap}"))
-            // Optimized for boot time, not for throughput.
-            .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
+            .args(speed(self.performance))
             .args(self.java.options())
             // Keeps files that Java would write elsewhere inside the cluster's folder.
             .arg("-XX:-UsePerfData")
@@ -103,6 +98,24 @@ impl Launcher<'_> {
             Some(pid) => Ok(Process::of_child(pid, self.marker.as_str()).await),
             None => Ok(None),
         }
+    }
+}
+
+fn heap(role: Role, performance: bool) -> &'static str {
+    match role {
+        Role::Standalone | Role::RegionServer(_) if performance => "3g",
+        Role::Standalone => "1g",
+        Role::Master | Role::RegionServer(_) => "768m",
+        Role::NameNode | Role::DataNode | Role::ZooKeeper | Role::Thrift => "256m",
+    }
+}
+
+/// Returns the options of the garbage collector and the compilers: for throughput, or for a short
+/// boot.
+fn speed(performance: bool) -> &'static [&'static str] {
+    match performance {
+        true => &["-XX:+UseParallelGC"],
+        false => &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"],
     }
 }
 
@@ -187,6 +200,18 @@ mod tests {
         let ports = Ports::choose(Some(2), &Properties::new(), None).unwrap();
         let second = program(Role::RegionServer(2), &ports);
         assert!(second.contains(&format!("-Dhbase.regionserver.port={}", ports.region_servers[1])));
+    }
+
+    #[test]
+    fn performance_means_all_compilers_and_a_large_heap() {
+        let stops_early =
+            |options: &[&str]| options.iter().any(|option| option.contains("TieredStopAtLevel"));
+        assert!(stops_early(speed(false)) && !stops_early(speed(true)));
+        for role in [Role::Standalone, Role::RegionServer(2)] {
+            assert_eq!(heap(role, true), "3g");
+            assert_ne!(heap(role, false), "3g");
+        }
+        assert_eq!(heap(Role::Master, true), heap(Role::Master, false));
     }
 
     #[test]

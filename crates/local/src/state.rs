@@ -43,6 +43,9 @@ pub(super) struct State {
     /// Whether it has a Thrift gateway.
     #[serde(default)]
     pub(super) thrift: bool,
+    /// Whether its processes run with the Java options for measurements.
+    #[serde(default)]
+    pub(super) performance: bool,
     pub(super) ports: Option<Ports>,
 }
 
@@ -58,6 +61,7 @@ impl State {
             served: false,
             properties: Properties::new(),
             thrift: false,
+            performance: false,
             ports: None,
         }
     }

@@ -81,6 +81,10 @@ struct Up {
     /// frames), also for a running cluster that has none
     #[arg(long)]
     thrift: bool,
+    /// Run the servers for measurements: all of Java's compilers, the parallel garbage collector, 3
+    /// GB of heap for each region server
+    #[arg(long)]
+    performance: bool,
 }
 
 #[derive(Debug, Args)]
@@ -204,6 +208,9 @@ impl Up {
         }
         if self.thrift {
             options = options.thrift();
+        }
+        if self.performance {
+            options = options.performance();
         }
         if let Some(path) = self.site {
             let refuse = |why: String| Failure::Refused(format!("reading {}: {why}", path.display()));
