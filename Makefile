@@ -1,5 +1,5 @@
 # The front door. `make demo` and `make test` are all that most people need.
-.PHONY: help demo check test test-fake simulate scale conformance test-docker planted planted-chaos planted-store chaos bench fuzz deny oldest-rust package
+.PHONY: help demo check test test-fake simulate scale conformance test-docker planted planted-chaos planted-store chaos bench bench-quick bench-page fuzz deny oldest-rust package
 
 help:
 	@echo "make demo    the classic example on a real HBase, which it sets up"
@@ -15,7 +15,9 @@ help:
 	@echo "make planted-chaos  the same for short forms of the tests under faults, on a cluster that it starts and ends"
 	@echo "make planted-store  bugs of the fake planted, one at a time, which the conformance must find (BUGS=\"NAME…\" for some)"
 	@echo "make chaos   the tests under faults, and others of great counts, in full (CHAOS_SEED, CHAOS_ROUNDS, CHAOS_COMMITS, CHAOS_CYCLES)"
-	@echo "make bench   what records, group commit, a hot partition and locks cost, on a cluster that it starts and ends (20 minutes behind the build)"
+	@echo "make bench   this client beside HBase's Java client and the floor; what records, group commit, a hot partition and locks cost; on clusters that it starts and ends (an hour after the build)"
+	@echo "make bench-quick  a few works of this client beside the others (under 3 minutes after the build)"
+	@echo "make bench-page  write docs/benchmarks.md and its charts from the reports of make bench"
 	@echo "make fuzz    every decoder under a fuzzer (FUZZ_SECONDS=60 each; needs nightly Rust and cargo-fuzz)"
 	@echo "make deny    licences and bans of dependencies (needs cargo-deny)"
 	@echo "make oldest-rust  a build with the oldest supported Rust, which it installs by rustup"
@@ -63,6 +65,12 @@ chaos:
 
 bench:
 	@scripts/bench
+
+bench-quick:
+	@scripts/bench client --quick
+
+bench-page:
+	@cargo bench --quiet --all-features --bench client -- --page
 
 FUZZ_SECONDS ?= 60
 fuzz:

@@ -10,7 +10,7 @@ use hbase_txn::{
 };
 
 /// The name of a local cluster.
-const CLUSTER: &str = "HBASE_TXN_BENCH_CLUSTER";
+pub(crate) const CLUSTER: &str = "HBASE_TXN_BENCH_CLUSTER";
 
 pub(crate) type Failure = Box<dyn error::Error + Send + Sync>;
 
