@@ -87,7 +87,8 @@ async fn attempt_that_changes_its_rows_while_they_are_released_is_given_back() {
     let locks = manager(&behind(&proxy).await, &table).await;
     let request = |lease| others.lock(Level::Xdc, "changed").unwrap().ttl(lease);
     // A shorter hold clears, by a second call, what a longer one left.
-    request(LEASE).acquire().await.unwrap().release().await.unwrap();
+    let long = request(LEASE).acquire().await.unwrap();
+    assert!(long.release().await.unwrap().is_released());
     let before = proxy.requests("Multi");
     proxy.rule(
         move |request| match (&*request.method, request.earlier - before) {

@@ -35,7 +35,7 @@ async fn put_all(table: &Table) {
 #[tokio::test]
 async fn concurrent_operations_share_calls_and_have_their_own_outcomes() {
     let (proxy, connection) = counted(true).await;
-    let table = TestTable::create(&connection, "shared-calls", plain, &["0100", "0200"]).await;
+    let table = TestTable::create("shared-calls", plain, &["0100", "0200"]).await;
     let rows = table.of(&connection);
     put_all(&rows).await;
     let calls = proxy.requests("Mutate") + proxy.requests("Multi");
@@ -81,7 +81,7 @@ async fn concurrent_operations_share_calls_and_have_their_own_outcomes() {
 #[tokio::test]
 async fn operations_share_no_calls_if_coalescing_is_off() {
     let (proxy, connection) = counted(false).await;
-    let table = TestTable::create(&connection, "no-shared-calls", plain, &[]).await;
+    let table = TestTable::create("no-shared-calls", plain, &[]).await;
     put_all(&table.of(&connection)).await;
     assert_eq!((proxy.requests("Mutate"), proxy.requests("Multi")), (ROWS, 0));
     connection.close().await;

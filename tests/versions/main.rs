@@ -14,6 +14,7 @@ mod partition_versions;
 mod provision;
 mod records;
 mod sequences;
+mod shared_calls;
 mod truth_table;
 mod without_endpoint;
 
