@@ -2,18 +2,16 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use prost::Message;
 use tokio::time::Instant;
 
-use super::lanes::Lanes;
+use super::lanes::{Lanes, Shared};
 use crate::{
-    cluster::{Cluster, RegionLocation},
+    cluster::Cluster,
     config::Config,
     environment::{Environment, SystemEnvironment},
     error::Result,
     model::{RegionInfo, TableName},
-    rpc::{AttemptLimit, CallError, Connector, ServiceKind, TcpConnector},
-    wire::cell_block::{CellBlockDecoder, Codec},
+    rpc::{Connector, TcpConnector},
 };
 
 /// A client of one cluster: its connections, and its cache of region locations.
@@ -40,12 +38,6 @@ use crate::{
 #[derive(Clone)]
 pub struct Connection {
     pub(super) shared: Arc<Shared>,
-}
-
-/// What the clones of a client share.
-pub(super) struct Shared {
-    pub(super) cluster: Cluster,
-    pub(super) lanes: Lanes,
 }
 
 /// A builder of a [`Connection`] with settings other than the defaults.
@@ -107,21 +99,6 @@ impl Connection {
     /// A client that is dropped instead closes its connections at once.
     pub async fn close(&self) {
         self.shared.cluster.close(Instant::now() + DRAIN).await;
-    }
-
-    /// Calls a method of the region server that serves a region. Makes one attempt.
-    pub(super) async fn call<M: Message, R: Message + Default>(
-        &self,
-        location: &RegionLocation,
-        codec: Codec,
-        method: &'static str,
-        request: &M,
-        limit: AttemptLimit,
-    ) -> Result<(R, CellBlockDecoder), CallError> {
-        self.shared
-            .cluster
-            .call_region_server(location, ServiceKind::Client, codec, method, request, limit)
-            .await
     }
 
     /// Returns a table's regions, each with the sequence number of its opening.

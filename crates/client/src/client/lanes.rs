@@ -36,12 +36,14 @@ use tokio::{
 };
 
 use self::call::SharedCall;
-use super::{Connection, Table};
 use crate::{
-    cluster::RegionLocation,
+    cluster::{Cluster, RegionLocation},
     model::{Row, ServerName},
-    rpc::{AttemptLimit, CallError},
-    wire::{cell_block::Codec, convert, pb},
+    rpc::{AttemptLimit, CallError, ServiceKind},
+    wire::{
+        cell_block::{CellBlockDecoder, Codec},
+        convert, pb,
+    },
 };
 
 /// The number of calls to a server from which on operations wait. While the server executes some,
@@ -106,6 +108,12 @@ struct Ticket {
     answer: oneshot::Receiver<Answer>,
 }
 
+/// What the clones of a client share.
+pub(super) struct Shared {
+    pub(super) cluster: Cluster,
+    pub(super) lanes: Lanes,
+}
+
 /// The single operations of a client, by server.
 #[derive(Debug, Default)]
 pub(super) struct Lanes(Mutex<BTreeMap<ServerName, Traffic>>);
@@ -119,28 +127,28 @@ struct Traffic {
 
 /// A call in flight. When it ends, the next one takes its place.
 struct Lane {
-    connection: Connection,
+    client: Arc<Shared>,
     location: Arc<RegionLocation>,
 }
 
-impl Table {
+impl Shared {
     /// Executes an operation, alone or in a shared call. Makes one attempt.
     pub(super) async fn execute(
-        &self,
+        self: &Arc<Self>,
         location: &Arc<RegionLocation>,
+        codec: Codec,
         operation: &Operation,
         limit: AttemptLimit,
     ) -> Attempted {
-        let connection = &self.connection;
-        let alone = || self.execute_alone(location, operation, limit);
-        if !connection.config().coalescing() || location.region.table.is_system() {
+        let alone = || self.execute_alone(location, codec, operation, limit);
+        if !self.cluster.config.coalescing() || location.region.table.is_system() {
             return alone().await;
         }
         let began = Instant::now();
-        let enter = || Waiting::new(location, self.codec, operation, limit);
-        let Some(mut ticket) = connection.shared.lanes.enter(&location.server, enter) else {
+        let enter = || Waiting::new(location, codec, operation, limit);
+        let Some(mut ticket) = self.lanes.enter(&location.server, enter) else {
             let _lane = Lane {
-                connection: connection.clone(),
+                client: Arc::clone(self),
                 location: Arc::clone(location),
             };
             return alone().await;
@@ -168,24 +176,9 @@ impl Table {
             }),
         }
     }
-}
 
-impl Table {
     /// Executes an operation in a call of its own. Makes one attempt.
     pub(super) async fn execute_alone(
-        &self,
-        location: &RegionLocation,
-        operation: &Operation,
-        limit: AttemptLimit,
-    ) -> Attempted {
-        self.connection
-            .execute_alone(location, self.codec, operation, limit)
-            .await
-    }
-}
-
-impl Connection {
-    async fn execute_alone(
         &self,
         location: &RegionLocation,
         codec: Codec,
@@ -214,6 +207,20 @@ impl Connection {
         };
         convert::row(result.unwrap_or_default(), &mut block)
             .map_err(|error| CallError::BadAnswer(error.to_string().into()))
+    }
+
+    /// Calls a method of the region server that serves a region. Makes one attempt.
+    pub(super) async fn call<M: Message, R: Message + Default>(
+        &self,
+        location: &RegionLocation,
+        codec: Codec,
+        method: &'static str,
+        request: &M,
+        limit: AttemptLimit,
+    ) -> Result<(R, CellBlockDecoder), CallError> {
+        self.cluster
+            .call_region_server(location, ServiceKind::Client, codec, method, request, limit)
+            .await
     }
 }
 
@@ -368,7 +375,7 @@ impl Lane {
                     ..
                 } = alone;
                 let (location, codec, operation) = (Arc::clone(location), *codec, operation.clone());
-                let executed = self.connection.execute_alone(&location, codec, &operation, limit);
+                let executed = self.client.execute_alone(&location, codec, &operation, limit);
                 let executed = until_abandoned(&mut operations, executed).await;
                 executed.map(|attempted| vec![Answer::Attempted(attempted)])
             }
@@ -376,9 +383,7 @@ impl Lane {
                 let call = SharedCall::new(&operations);
                 let location = &self.location;
                 let codec = operations[0].codec;
-                let answer = self
-                    .connection
-                    .call(location, codec, "Multi", &call.request, limit);
+                let answer = self.client.call(location, codec, "Multi", &call.request, limit);
                 let answer = until_abandoned(&mut operations, answer).await;
                 answer.map(|answer| {
                     let answers = answer.and_then(|(answer, block)| call.read(&operations, answer, block));
@@ -398,15 +403,15 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        let Self { connection, location } = self;
+        let Self { client, location } = self;
         // Outside of a runtime, the operations that wait are sent alone when their patience ends.
         let Ok(runtime) = Handle::try_current() else {
-            return connection.shared.lanes.leave(&location.server);
+            return client.lanes.leave(&location.server);
         };
-        let operations = connection.shared.lanes.next(&location.server);
+        let operations = client.lanes.next(&location.server);
         if let Some(first) = operations.first() {
             let next = Self {
-                connection: connection.clone(),
+                client: Arc::clone(client),
                 location: Arc::clone(&first.location),
             };
             runtime.spawn(next.execute(operations));

@@ -139,8 +139,9 @@ impl Table {
         let mut attempts = self.attempts("get", Cow::Borrowed(&get.row), CallKind::Read);
         loop {
             let location = attempts.locate().await?;
-            let answer = self.execute(&location, &operation, attempts.attempt_limit());
-            match answer.await {
+            let client = &self.connection.shared;
+            let limit = attempts.attempt_limit();
+            match client.execute(&location, self.codec, &operation, limit).await {
                 Ok(row) => return Ok(row),
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
@@ -206,10 +207,14 @@ impl Table {
         let mut attempts = self.attempts(name, Cow::Borrowed(mutation.row()), kind);
         loop {
             let location = attempts.locate().await?;
-            let limit = attempts.attempt_limit();
+            let (client, limit) = (&self.connection.shared, attempts.attempt_limit());
             let answer = match may_share {
-                true => self.execute(&location, &operation, limit).await,
-                false => self.execute_alone(&location, &operation, limit).await,
+                true => client.execute(&location, self.codec, &operation, limit).await,
+                false => {
+                    client
+                        .execute_alone(&location, self.codec, &operation, limit)
+                        .await
+                }
             };
             match answer {
                 Ok(row) => return Ok(row),
@@ -254,6 +259,7 @@ impl Table {
         limit: AttemptLimit,
     ) -> Result<(R, CellBlockDecoder), CallError> {
         self.connection
+            .shared
             .call(location, self.codec, method, request, limit)
             .await
     }
