@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::lanes::{Lanes, Shared};
 use crate::{
@@ -98,7 +98,10 @@ impl Connection {
     ///
     /// A client that is dropped instead closes its connections at once.
     pub async fn close(&self) {
-        self.shared.cluster.close(Instant::now() + DRAIN).await;
+        let deadline = Instant::now() + DRAIN;
+        // Calls that remain are those in flight, which the connections wait for or end.
+        let _ = timeout_at(deadline, self.shared.lanes.close()).await;
+        self.shared.cluster.close(deadline).await;
     }
 
     /// Returns a table's regions, each with the sequence number of its opening.

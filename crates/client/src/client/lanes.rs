@@ -19,6 +19,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     future::poll_fn,
     io, mem,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -31,7 +32,7 @@ use bytes::Bytes;
 use prost::Message;
 use tokio::{
     runtime::Handle,
-    sync::oneshot,
+    sync::{Notify, oneshot},
     time::{Instant, timeout_at},
 };
 
@@ -116,7 +117,26 @@ pub(super) struct Shared {
 
 /// The single operations of a client, by server.
 #[derive(Debug, Default)]
-pub(super) struct Lanes(Mutex<BTreeMap<ServerName, Traffic>>);
+pub(super) struct Lanes {
+    traffic: Mutex<AllTraffic>,
+    /// Notified when no call to a server is in flight any more.
+    idle: Notify,
+}
+
+#[derive(Debug, Default)]
+struct AllTraffic {
+    servers: BTreeMap<ServerName, Traffic>,
+    is_closed: bool,
+}
+
+/// What an operation that arrives does.
+enum Entry {
+    /// It begins a call.
+    Lane,
+    /// It waits.
+    Queue(Ticket),
+    Closed,
+}
 
 /// The calls of single operations to a server.
 #[derive(Debug, Default)]
@@ -146,12 +166,16 @@ impl Shared {
         }
         let began = Instant::now();
         let enter = || Waiting::new(location, codec, operation, limit);
-        let Some(mut ticket) = self.lanes.enter(&location.server, enter) else {
-            let _lane = Lane {
-                client: Arc::clone(self),
-                location: Arc::clone(location),
-            };
-            return alone().await;
+        let mut ticket = match self.lanes.enter(&location.server, enter) {
+            Entry::Queue(ticket) => ticket,
+            Entry::Lane => {
+                let _lane = Lane {
+                    client: Arc::clone(self),
+                    location: Arc::clone(location),
+                };
+                return alone().await;
+            }
+            Entry::Closed => return Err(CallError::Closed),
         };
         let until = limit.deadline.min(began + PATIENCE);
         let answer = match timeout_at(until, &mut ticket.answer).await {
@@ -275,51 +299,74 @@ impl Waiting {
 }
 
 impl Lanes {
-    fn servers(&self) -> MutexGuard<'_, BTreeMap<ServerName, Traffic>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn traffic(&self) -> MutexGuard<'_, AllTraffic> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns `None` if a call may begin, and otherwise the ticket of the operation, which waits
-    /// now.
-    fn enter(&self, server: &ServerName, waiting: impl FnOnce() -> (Waiting, Ticket)) -> Option<Ticket> {
-        let mut servers = self.servers();
-        let Some(traffic) = servers.get_mut(server) else {
-            // Servers that have restarted have other names.
-            servers.retain(|_, traffic| traffic.in_flight > 0 || !traffic.queue.is_empty());
-            servers.insert(
-                server.clone(),
-                Traffic {
-                    in_flight: 1,
-                    queue: VecDeque::new(),
-                },
-            );
-            return None;
-        };
-        if traffic.in_flight < LANES {
-            traffic.in_flight += 1;
-            return None;
+    fn enter(&self, server: &ServerName, waiting: impl FnOnce() -> (Waiting, Ticket)) -> Entry {
+        let mut all = self.traffic();
+        if all.is_closed {
+            return Entry::Closed;
         }
-        let (waiting, ticket) = waiting();
-        traffic.queue.push_back(waiting);
-        Some(ticket)
+        if !all.servers.contains_key(server) {
+            // Servers that have restarted have other names.
+            all.servers.retain(|_, traffic| traffic.in_flight > 0);
+            all.servers.insert(server.clone(), Traffic::default());
+        }
+        match all.servers.get_mut(server) {
+            Some(traffic) if traffic.in_flight >= LANES => {
+                let (waiting, ticket) = waiting();
+                traffic.queue.push_back(waiting);
+                Entry::Queue(ticket)
+            }
+            Some(traffic) => {
+                traffic.in_flight += 1;
+                Entry::Lane
+            }
+            None => Entry::Lane,
+        }
     }
 
     /// Returns the operations of the next call, which takes the place of one that has ended.
     fn next(&self, server: &ServerName) -> Vec<Waiting> {
-        let mut servers = self.servers();
-        let Some(traffic) = servers.get_mut(server) else {
+        let mut all = self.traffic();
+        let Some(traffic) = all.servers.get_mut(server) else {
             return Vec::new();
         };
         let taken = traffic.take();
         if taken.is_empty() {
-            traffic.in_flight -= 1;
+            self.end_call(traffic);
         }
         taken
     }
 
+    /// Ends a call without a next one.
     fn leave(&self, server: &ServerName) {
-        if let Some(traffic) = self.servers().get_mut(server) {
-            traffic.in_flight -= 1;
+        if let Some(traffic) = self.traffic().servers.get_mut(server) {
+            self.end_call(traffic);
+        }
+    }
+
+    fn end_call(&self, traffic: &mut Traffic) {
+        traffic.in_flight -= 1;
+        if traffic.in_flight == 0 {
+            self.idle.notify_waiters();
+        }
+    }
+
+    /// Refuses further operations, and returns when none is in flight or waits.
+    pub(super) async fn close(&self) {
+        loop {
+            let mut idle = pin!(self.idle.notified());
+            idle.as_mut().enable();
+            {
+                let mut all = self.traffic();
+                all.is_closed = true;
+                if all.servers.values().all(|traffic| traffic.in_flight == 0) {
+                    return;
+                }
+            }
+            idle.await;
         }
     }
 }
