@@ -389,12 +389,13 @@ impl Traffic {
         for waiting in mem::take(&mut self.queue) {
             let len = waiting.operation.encoded_len();
             let is_first = taken.is_empty();
-            let fits = is_first
-                || taken.len() < MOST_OPERATIONS
-                    && bytes + len <= MOST_BYTES
-                    && waiting.kind() == kind
-                    && (!of_one_region || is_beside(&waiting))
-                    && !waiting.mutated_row().is_some_and(|row| rows.contains(row));
+            // The caller of the front one may claim it meanwhile; then another of its kind is the first.
+            let fits = waiting.kind() == kind
+                && (is_first
+                    || taken.len() < MOST_OPERATIONS
+                        && bytes + len <= MOST_BYTES
+                        && (!of_one_region || is_beside(&waiting))
+                        && !waiting.mutated_row().is_some_and(|row| rows.contains(row)));
             if !fits {
                 self.queue.push_back(waiting);
             } else if !waiting.claimed.swap(true, Ordering::Relaxed) {
