@@ -10,6 +10,7 @@
 //! | `updates` | updates are serialisable |
 //! | `transfers` | an outcome is what happened, and a record says it to everybody |
 //! | `batches` | batches, shared calls, calls without the endpoint, snapshots |
+//! | `bulk` | lists of mutations, and writers |
 //! | `partitions` | locks and latches in partitions |
 //! | `holds` | locks have one holder |
 //! | `coordination` | permits, readers and leaders |
@@ -28,6 +29,7 @@
 mod barriers;
 mod batches;
 mod bench;
+mod bulk;
 mod coordination;
 mod dropped;
 mod elections;
@@ -109,6 +111,14 @@ fn latches_count_each_call_once() {
 fn single_rows_are_read_as_they_were_written() {
     // A server whose clock goes back puts under what it has put before: so does HBase.
     Simulation::from_env("rows").steady_clocks().run(rows::scenario);
+}
+
+#[test]
+fn bulk_mutations_are_applied_in_order_as_reported() {
+    Simulation::from_env("bulk")
+        .region_changes(6)
+        .steady_clocks()
+        .run(bulk::scenario);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod atomicity;
 mod bad_input;
 mod barriers;
 mod batches;
+mod bulk;
 mod changes;
 mod check_and_mutate;
 mod client;

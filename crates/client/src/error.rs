@@ -373,6 +373,13 @@ impl<K: FailureKind> Failure<K> {
         self
     }
 
+    /// Replaces the row.
+    #[must_use]
+    pub(crate) fn of_row(mut self, row: &impl fmt::Display) -> Self {
+        self.0.context.row = Some(row.to_string());
+        self
+    }
+
     /// Adds the server. Keeps the server that is already set.
     #[must_use]
     pub fn at_server(mut self, server: &impl fmt::Display) -> Self {

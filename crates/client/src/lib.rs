@@ -55,8 +55,8 @@ mod rpc;
 mod wire;
 
 pub use client::{
-    Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, Permission, RegionInTransition,
-    RegionLoad, ResultScanner, ServerLoad, Table, TableRegion,
+    Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite, Permission,
+    RegionInTransition, RegionLoad, ResultScanner, ServerLoad, Table, TableRegion, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, HostPort};
 pub use environment::{Environment, SystemEnvironment};

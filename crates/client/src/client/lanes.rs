@@ -469,10 +469,8 @@ impl Drop for Lane {
 
 /// Returns the limit of a call with these operations. Each caller also keeps its own.
 fn limit_of(operations: &[Waiting]) -> Option<AttemptLimit> {
-    Some(AttemptLimit {
-        deadline: operations.iter().map(|waiting| waiting.limit.deadline).max()?,
-        repeatable: operations.iter().all(|waiting| waiting.limit.repeatable),
-    })
+    let limits = operations.iter().map(|waiting| waiting.limit);
+    limits.reduce(AttemptLimit::with)
 }
 
 /// Returns the output of a call, or `None` if no caller waits for it any more.

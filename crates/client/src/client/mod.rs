@@ -7,6 +7,7 @@
 //! | `table` | [`Table`]: get, put, delete, scan, calls of endpoints |
 //! | `check_and_mutate` | changes of a row under a condition |
 //! | `get_many` | many gets at once, with one call for each server |
+//! | `bulk` | many puts and deletes at once: [`Writer`], and a list with one result each |
 //! | `lanes` | single gets, puts and deletes that share calls |
 //! | `counters` | increments and appends |
 //! | `scanner` | [`ResultScanner`]: rows in order, of all regions; of one region as of one moment |
@@ -21,6 +22,7 @@
 //! | `pauses` | pauses between attempts and polls |
 
 mod admin;
+mod bulk;
 mod check_and_mutate;
 mod cluster_status;
 mod connection;
@@ -39,6 +41,7 @@ mod table;
 
 pub use crate::cluster::CallKind;
 pub use admin::{Admin, TableRegion};
+pub use bulk::{FailedWrite, Writer, WriterOptions};
 pub use cluster_status::{ClusterInfo, Permission, RegionInTransition, RegionLoad, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};
 pub use endpoint::EndpointCall;

@@ -159,7 +159,7 @@ impl Table {
     /// Returns an error as [`get`](Self::get) does; its [outcome may be
     /// unknown](crate::Error::is_outcome_unknown).
     pub async fn put(&self, put: Put) -> Result<()> {
-        let stamped = put.timestamp.is_some() || put.cells.iter().all(|cell| cell.timestamp.is_some());
+        let stamped = put.is_stamped();
         self.mutate("put", put.into(), stamped).await.map(drop)
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct Operation<'a> {
 }
 
 /// The attempts of one operation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Attempts<'a> {
     cluster: &'a Cluster,
     operation: Operation<'a>,
@@ -75,6 +75,20 @@ impl<'a> Attempts<'a> {
             self.attempt = 0;
             self.last_error = None;
         }
+    }
+
+    /// Continues at another row of the same operation. Earlier failures still count.
+    pub(crate) fn move_to(&mut self, row: Bytes) {
+        self.operation.row = Cow::Owned(row);
+    }
+
+    pub(crate) fn kind(&self) -> CallKind {
+        self.operation.kind
+    }
+
+    /// Continues with a part of the operation that has the same effect if it is applied twice.
+    pub(crate) fn make_idempotent(&mut self) {
+        self.operation.kind = CallKind::IdempotentWrite;
     }
 
     /// Returns the possible effect of the attempts so far.

@@ -73,6 +73,11 @@ impl Locator {
             .map_err(|failure| failure.into_error(&meta))
     }
 
+    /// Returns the location of a row if it is cached.
+    pub(super) fn known(&self, table: &TableName, row: &[u8]) -> Option<Arc<RegionLocation>> {
+        self.cache.find(table, row)
+    }
+
     /// Returns the region of the row, from the cache if it is known. Makes one attempt.
     pub(super) async fn locate(
         &self,

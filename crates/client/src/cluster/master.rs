@@ -1,5 +1,6 @@
 //! Calls of the active master, which creates and changes tables.
 
+use bytes::Bytes;
 use prost::Message;
 use tokio::time::Instant;
 
@@ -60,6 +61,7 @@ impl Cluster {
                 codec: Codec::KeyValue,
                 method,
                 request,
+                cells: Bytes::new(),
                 priority: None,
                 limit: AttemptLimit {
                     deadline: deadline.min(Instant::now() + self.config.read_timeout()),

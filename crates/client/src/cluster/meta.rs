@@ -216,6 +216,7 @@ impl MetaReader<'_> {
                 codec: Codec::KeyValue,
                 method,
                 request,
+                cells: Bytes::new(),
                 priority: Some(SYSTEM_PRIORITY),
                 limit: AttemptLimit {
                     deadline: self.deadline,

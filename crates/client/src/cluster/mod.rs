@@ -29,6 +29,7 @@ mod registry;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use prost::Message;
 use tokio::time::Instant;
 
@@ -46,6 +47,7 @@ use crate::{
     rpc::{AttemptLimit, Call, CallError, Connector, RpcClient, ServiceKind},
     wire::{
         cell_block::{CellBlockDecoder, Codec},
+        pb,
         ping::SYSTEM_PRIORITY,
     },
 };
@@ -96,10 +98,39 @@ impl Cluster {
                 codec,
                 method,
                 request,
+                cells: Bytes::new(),
                 priority: location.region.table.is_system().then_some(SYSTEM_PRIORITY),
                 limit,
             })
             .await
+    }
+
+    /// Calls a region server with several actions, whose cells are behind the request. Makes one
+    /// attempt.
+    pub(crate) async fn multi(
+        &self,
+        location: &RegionLocation,
+        request: &impl Message,
+        cells: Bytes,
+        limit: AttemptLimit,
+    ) -> Result<pb::MultiResponse, CallError> {
+        let call = Call {
+            server: &location.address(),
+            service: ServiceKind::Client,
+            codec: Codec::default(),
+            method: "Multi",
+            request,
+            cells,
+            priority: None,
+            limit,
+        };
+        let (answer, _) = self.rpc.call(call).await?;
+        Ok(answer)
+    }
+
+    /// Returns the location of a row if it is cached.
+    pub(crate) fn known_location(&self, table: &TableName, row: &[u8]) -> Option<Arc<RegionLocation>> {
+        self.locator.known(table, row)
     }
 
     /// Returns all regions of a table in order, as `hbase:meta` has them now. They may be in the

@@ -63,7 +63,6 @@ impl CellKind {
     }
 
     /// Returns the type code of HBase's `KeyValue`.
-    #[cfg(test)]
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Put => 4,

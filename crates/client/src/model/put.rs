@@ -58,6 +58,11 @@ impl Put {
         }
     }
 
+    /// Returns whether all cells have timestamps, so that a second put has no effect.
+    pub(crate) fn is_stamped(&self) -> bool {
+        self.timestamp.is_some() || self.cells.iter().all(|cell| cell.timestamp.is_some())
+    }
+
     /// Writes a value into a column, with the timestamp of the put, or of the server if the put has
     /// none.
     pub fn cell(mut self, family: impl IntoBytes, qualifier: impl IntoBytes, value: impl IntoValue) -> Self {

@@ -69,6 +69,16 @@ pub(crate) struct AttemptLimit {
     pub(crate) repeatable: bool,
 }
 
+impl AttemptLimit {
+    /// Returns the limit of a call for two attempts.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            deadline: self.deadline.max(other.deadline),
+            repeatable: self.repeatable && other.repeatable,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Outgoing {
     call_id: u32,

@@ -74,7 +74,7 @@ const CLOSING: Duration = Duration::from_secs(1);
 type Dial = Shared<BoxFuture<'static, Result<Arc<RpcConnection>, CallError>>>;
 
 /// One call: its target, its method, and its limits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Call<'a, M> {
     pub(crate) server: &'a HostPort,
     pub(crate) service: ServiceKind,
@@ -83,6 +83,8 @@ pub(crate) struct Call<'a, M> {
     /// The method, spelt as the server spells it.
     pub(crate) method: &'static str,
     pub(crate) request: &'a M,
+    /// The cells behind the request.
+    pub(crate) cells: Bytes,
     /// Above the normal priority; set only for calls on system tables.
     pub(crate) priority: Option<u32>,
     pub(crate) limit: AttemptLimit,
@@ -135,7 +137,7 @@ impl RpcClient {
                     call_id,
                     call.method,
                     call.request,
-                    Bytes::new(),
+                    call.cells.clone(),
                     left,
                     call.priority,
                     self.max_frame_size,

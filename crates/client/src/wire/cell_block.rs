@@ -7,9 +7,7 @@
 //! uint16 tags, tags: only with KeyValueCodecWithTags, and not when the cell has none
 //! ```
 
-use bytes::{Buf, Bytes};
-#[cfg(test)]
-use bytes::{BufMut, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::model::{Cell, CellKind};
 
@@ -38,11 +36,9 @@ impl Codec {
 }
 
 /// The fixed width of a key's parts: the lengths of row and family, the timestamp, the kind.
-#[cfg(test)]
 const KEY_OVERHEAD: usize = 2 + 1 + 8 + 1;
 
 /// A cell to be written.
-#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CellRef<'a> {
     pub(crate) row: &'a [u8],
@@ -62,7 +58,8 @@ pub(crate) enum CellBlockError {
     NegativeLength { part: &'static str, len: i64 },
     #[error("the lengths of a cell contradict each other: {part}")]
     Contradiction { part: &'static str },
-    #[cfg(test)]
+    #[error("only puts and deletes have cells of their own")]
+    NoCells,
     #[error("the {part} is {len} bytes long, and a cell has room for {limit}")]
     TooLong {
         part: &'static str,
@@ -177,7 +174,6 @@ fn take(bytes: &mut Bytes, len: usize) -> Result<Bytes, CellBlockError> {
     }
 }
 
-#[cfg(test)]
 /// Appends a cell to a block. Leaves the block unchanged on an error.
 pub(crate) fn encode_cell(block: &mut BytesMut, cell: &CellRef<'_>) -> Result<(), CellBlockError> {
     let limited = |part, len: usize, limit: usize| {

@@ -233,7 +233,7 @@ pub fn mutation_message(mutation: &Mutation) -> pb::MutationProto {
     }
 }
 
-fn attributes(attributes: &[(String, Bytes)]) -> Vec<pb::NameBytesPair> {
+pub(crate) fn attributes(attributes: &[(String, Bytes)]) -> Vec<pb::NameBytesPair> {
     attributes
         .iter()
         .map(|(name, value)| pb::NameBytesPair {

@@ -7,6 +7,7 @@
 //! - [`convert`]: conversions between messages and the model;
 //! - [`condition`] and `filter`: conditions on rows and cells, in forms with the same meaning on
 //!   the server;
+//! - [`encoded`]: puts and deletes that are encoded before their call exists;
 //! - [`parts`]: the number of sub-messages of an answer, before it is decoded;
 //! - [`ping`]: a request that every server answers at once;
 //! - [`procedures`]: the table of a procedure of the master;
@@ -24,6 +25,7 @@ pub(crate) mod cell_block;
 pub mod condition;
 pub(crate) mod connection_header;
 pub mod convert;
+pub(crate) mod encoded;
 mod filter;
 pub(crate) mod frame;
 pub(crate) mod magic;

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
 
@@ -157,6 +158,7 @@ impl RpcRegistry {
             codec: Codec::KeyValue,
             method,
             request,
+            cells: Bytes::new(),
             priority: None,
             limit: AttemptLimit {
                 deadline,

@@ -1,0 +1,83 @@
+//! One call with mutations of several regions of a server, and its answer.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use super::queues::Part;
+use crate::{
+    cluster::RegionLocation,
+    rpc::{CallError, Classification},
+    wire::{encoded::EncodedMultiRequest, frame::RemoteFault, pb},
+};
+
+/// A part, the first row of its queue, and the location of its region.
+pub(super) struct Placed<'a> {
+    pub(super) queue: Bytes,
+    pub(super) part: Part<'a>,
+    pub(super) location: Arc<RegionLocation>,
+}
+
+/// Returns the request, and the cells behind it.
+pub(super) fn request(parts: &[Placed<'_>]) -> (EncodedMultiRequest, Bytes) {
+    let mut cells = BytesMut::new();
+    let region_action = parts
+        .iter()
+        .map(|placed| {
+            placed
+                .part
+                .mutations
+                .region_action(&placed.location.region, &mut cells)
+        })
+        .collect();
+    (EncodedMultiRequest { region_action }, cells.freeze())
+}
+
+/// Reads the answer: the result of each part, all of which is applied or nothing.
+pub(super) fn read(
+    parts: &[Placed<'_>],
+    answer: pb::MultiResponse,
+) -> Result<Vec<Result<(), CallError>>, CallError> {
+    let results = answer.region_action_result;
+    let (answered, sent) = (results.len(), parts.len());
+    if answered != sent {
+        return Err(bad(format!("{answered} answers to {sent} region actions")));
+    }
+    let results = parts.iter().zip(results).map(|(placed, result)| {
+        if let Some(exception) = &result.exception {
+            let fault = RemoteFault::of_action(exception);
+            let effect = Classification::of_fault(&fault).effect;
+            return Ok(Err(CallError::Action {
+                fault: Arc::new(fault),
+                effect,
+            }));
+        }
+        let mut answered = vec![false; placed.part.mutations.mutations().len()];
+        for part in result.result_or_exception {
+            if let Some(exception) = part.exception {
+                let RemoteFault { class, message, .. } = RemoteFault::of_action(&exception);
+                return Err(bad(format!(
+                    "an exception for one of several mutations that are atomic: {class}: {message}"
+                )));
+            }
+            let index = part.index.and_then(|index| usize::try_from(index).ok());
+            match index.and_then(|index| answered.get_mut(index)) {
+                Some(answered @ false) => *answered = true,
+                _ => {
+                    return Err(bad(
+                        "a result of no mutation of the call, or a second one of the same",
+                    ));
+                }
+            }
+        }
+        match answered.contains(&false) {
+            true => Err(bad("a mutation without an answer")),
+            false => Ok(Ok(())),
+        }
+    });
+    results.collect()
+}
+
+fn bad(what: impl Into<Arc<str>>) -> CallError {
+    CallError::BadAnswer(what.into())
+}

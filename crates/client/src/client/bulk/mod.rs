@@ -1,0 +1,441 @@
+//! Many mutations at once: few large calls, one for each region at a time.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `queues` | mutations that wait for a call, by region |
+//! | `call` | one call with mutations of several regions, and its answer |
+//! | `mutate_many` | a list of mutations, with one result each |
+//! | `writer` | a stream of mutations with bounded memory |
+//! | `watermark` | the number of mutations, from the first, that are done |
+//!
+//! The mutations of a region that share a call are one atomic action, as in the module of `lanes`:
+//! so an exception means that none of them was applied. If the exception is final, the halves of the
+//! part are sent again, until only the mutations that cause it fail.
+//!
+//! One part of a region is in flight at a time, and it is retried before others are sent. So the
+//! mutations of a row are applied in their order.
+
+mod call;
+mod mutate_many;
+mod queues;
+mod watermark;
+mod writer;
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use tokio::time::Instant;
+
+pub use self::writer::{FailedWrite, Writer, WriterOptions};
+
+use self::{
+    call::Placed,
+    queues::{MOST_BYTES, MOST_MUTATIONS, Next, Part, Queues},
+};
+use super::Table;
+use crate::{
+    cluster::{Attempts, CallKind, Operation, RegionLocation},
+    error::{Effect, Error, ErrorKind},
+    model::{BytesBinary, ServerName},
+    rpc::{CallError, Recovery},
+    wire::encoded::EncodedSlice,
+};
+
+/// The number of calls in flight to a server. While it executes one, the client encodes the next.
+const LANES: usize = 2;
+/// The minimum number of mutations in a call that an overloaded server gets, and the number by which
+/// it grows with each answer.
+const FEWEST_MUTATIONS: usize = 16;
+const GROWTH: usize = 100;
+
+/// What applies to all mutations.
+#[derive(Clone, Copy)]
+struct Rules {
+    /// The name of the operation in errors.
+    name: &'static str,
+    /// The deadline of all mutations. Otherwise each part has the table's operation timeout.
+    deadline: Option<Instant>,
+    /// Whether a mutation is sent again although it may have been applied.
+    at_least_once: bool,
+}
+
+/// Mutations in progress.
+struct Bulk<'a> {
+    table: &'a Table,
+    rules: Rules,
+    queues: Queues<'a>,
+    servers: BTreeMap<ServerName, Flow>,
+    steps: FuturesUnordered<BoxFuture<'a, Step<'a>>>,
+    completed: Vec<Completed>,
+}
+
+/// Mutations that are done, with their error if they failed.
+struct Completed {
+    mutations: EncodedSlice,
+    failure: Option<Error>,
+}
+
+/// The calls to a server.
+struct Flow {
+    in_flight: usize,
+    /// The maximum number of mutations in a call. Halved when the server is overloaded.
+    most: usize,
+    /// The first rows of queues that may send a part.
+    ready: VecDeque<Bytes>,
+}
+
+/// The end of a step of a queue. The queue is identified by its first row.
+enum Step<'a> {
+    /// A server has answered a call.
+    Answered {
+        server: ServerName,
+        results: Vec<(Placed<'a>, Result<(), CallError>)>,
+    },
+    /// The region of a part is known now, or a failed part may be sent again.
+    Ready(Bytes, Part<'a>),
+    GivenUp(Bytes, Part<'a>, Error),
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self {
+            in_flight: 0,
+            most: MOST_MUTATIONS,
+            ready: VecDeque::new(),
+        }
+    }
+}
+
+impl<'a> Bulk<'a> {
+    fn new(table: &'a Table, rules: Rules) -> Self {
+        Self {
+            table,
+            rules,
+            queues: Queues::default(),
+            servers: BTreeMap::new(),
+            steps: FuturesUnordered::new(),
+            completed: Vec::new(),
+        }
+    }
+
+    /// Adds mutations behind all that were added before, and sends what can be sent.
+    fn add(&mut self, slice: &EncodedSlice) {
+        let table = self.table;
+        let changed = self.queues.add(slice, |row| table.known_location(row));
+        self.send(changed);
+    }
+
+    /// Returns whether all mutations are done.
+    fn is_done(&self) -> bool {
+        self.queues.is_empty()
+    }
+
+    /// Waits for the next step and returns the mutations that are done by it, perhaps none. Returns
+    /// at once if nothing is in progress. Cancel safe.
+    async fn next(&mut self) -> Vec<Completed> {
+        if let Some(step) = self.steps.next().await {
+            self.go_on(step);
+        }
+        std::mem::take(&mut self.completed)
+    }
+
+    fn go_on(&mut self, step: Step<'a>) {
+        match step {
+            Step::Answered { server, results } => self.answered(&server, results),
+            Step::Ready(queue, part) => {
+                let table = self.table;
+                let changed = self.queues.replace(&queue, part, |row| table.known_location(row));
+                self.send(changed);
+            }
+            Step::GivenUp(queue, part, error) => self.given_up(&queue, part, error),
+        }
+    }
+
+    fn answered(&mut self, server: &ServerName, results: Vec<(Placed<'a>, Result<(), CallError>)>) {
+        let is_overloaded = results.iter().any(|(_, result)| {
+            result
+                .as_ref()
+                .is_err_and(|failure| failure.classify().recovery == Recovery::WaitForLoad)
+        });
+        if let Some(flow) = self.servers.get_mut(server) {
+            flow.in_flight -= 1;
+            flow.most = match is_overloaded {
+                true => (flow.most / 2).max(FEWEST_MUTATIONS),
+                false => (flow.most + GROWTH).min(MOST_MUTATIONS),
+            };
+        }
+        let mut free = Vec::new();
+        for (placed, result) in results {
+            let Placed {
+                queue: first,
+                part,
+                location,
+            } = placed;
+            match result {
+                Ok(()) => {
+                    self.complete(part.mutations, None);
+                    free.push(first);
+                }
+                Err(failure) if part.mutations.mutations().len() > 1 && is_final(&failure) => {
+                    if let Some(queue) = self.queues.get_mut(&first) {
+                        for half in part.halves() {
+                            queue.send_again(half);
+                        }
+                    }
+                    free.push(first);
+                }
+                Err(failure) => {
+                    let recovered = part.recovered(first, failure, location);
+                    self.steps.push(recovered.boxed());
+                }
+            }
+        }
+        self.release(free);
+        self.send_to(server);
+    }
+
+    /// Reports the mutations of a part as failed, and those of its queue that have no time left.
+    fn given_up(&mut self, first: &Bytes, mut part: Part<'a>, error: Error) {
+        // Those that have the same effect if they are applied twice are sent again.
+        if error.is_outcome_unknown() && part.attempts.kind() == CallKind::Write {
+            let others = part.mutations.split_unless(|_, mutation| !mutation.is_repeatable);
+            if let (Some(front), Some(queue)) = (others.mutations().first(), self.queues.get_mut(first)) {
+                let mut attempts = part.attempts.clone();
+                attempts.make_idempotent();
+                attempts.move_to(others.row(front));
+                queue.send_again(Part {
+                    attempts,
+                    mutations: others,
+                });
+            }
+        }
+        if error.kind() == ErrorKind::DeadlineExceeded
+            && let Some(queue) = self.queues.get_mut(first)
+        {
+            // They have waited for as long, and nothing of them was sent.
+            let unsent = Error::new(
+                ErrorKind::DeadlineExceeded,
+                "not sent: earlier writes of the region timed out",
+            )
+            .with_retryable(true)
+            .at_operation(self.rules.name)
+            .at_table(self.table.name())
+            .with_source(error.clone());
+            for waiting in queue.take_waiting() {
+                self.complete(waiting, Some(unsent.clone()));
+            }
+        }
+        self.complete(part.mutations, Some(error));
+        self.release(vec![first.clone()]);
+    }
+
+    fn complete(&mut self, mutations: EncodedSlice, failure: Option<Error>) {
+        if !mutations.mutations().is_empty() {
+            self.completed.push(Completed { mutations, failure });
+        }
+    }
+
+    /// Lets queues send their next parts.
+    fn release(&mut self, queues: Vec<Bytes>) {
+        for first in &queues {
+            if let Some(queue) = self.queues.get_mut(first) {
+                queue.is_busy = false;
+            }
+            self.queues.remove_idle(first);
+        }
+        self.send(queues);
+    }
+
+    /// Locates the regions of queues, or sends their parts when their servers are free.
+    fn send(&mut self, queues: Vec<Bytes>) {
+        let (table, rules) = (self.table, self.rules);
+        for first in queues {
+            let Some(queue) = self.queues.get_mut(&first) else {
+                continue;
+            };
+            if queue.is_busy || queue.is_empty() {
+                continue;
+            }
+            match &queue.location {
+                Some(location) => {
+                    let server = location.server.clone();
+                    let flow = self.servers.entry(server.clone()).or_default();
+                    if !flow.ready.contains(&first) {
+                        flow.ready.push_back(first);
+                    }
+                    self.send_to(&server);
+                }
+                None => {
+                    if let Some(next) = queue.take(MOST_MUTATIONS, MOST_BYTES) {
+                        queue.is_busy = true;
+                        let part = next.part(table, rules);
+                        self.steps.push(part.located(first).boxed());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins calls to a server while it is free and queues are ready.
+    fn send_to(&mut self, server: &ServerName) {
+        let (table, rules) = (self.table, self.rules);
+        let Some(flow) = self.servers.get_mut(server) else {
+            return;
+        };
+        while flow.in_flight < LANES {
+            let (mut parts, mut left, mut left_bytes) = (Vec::new(), flow.most, MOST_BYTES);
+            while left > 0 && left_bytes > 0 {
+                let Some(first) = flow.ready.pop_front() else {
+                    break;
+                };
+                let Some(queue) = self.queues.get_mut(&first).filter(|queue| !queue.is_busy) else {
+                    continue;
+                };
+                let Some(location) = queue
+                    .location
+                    .clone()
+                    .filter(|location| location.server == *server)
+                else {
+                    continue;
+                };
+                let Some(next) = queue.take(left, left_bytes) else {
+                    continue;
+                };
+                queue.is_busy = true;
+                let part = next.part(table, rules);
+                for mutation in part.mutations.mutations() {
+                    left = left.saturating_sub(1);
+                    left_bytes = left_bytes.saturating_sub(mutation.len());
+                }
+                parts.push(Placed {
+                    queue: first,
+                    part,
+                    location,
+                });
+            }
+            if parts.is_empty() {
+                break;
+            }
+            flow.in_flight += 1;
+            self.steps.push(table.written(server.clone(), parts).boxed());
+        }
+    }
+}
+
+/// Returns whether a region has rejected a part for good, and nothing of it was applied.
+fn is_final(failure: &CallError) -> bool {
+    let classification = failure.classify();
+    matches!(failure, CallError::Action { .. })
+        && classification.recovery == Recovery::Fail
+        && classification.effect == Effect::None
+}
+
+impl Rules {
+    fn part<'a>(&self, table: &'a Table, mutations: EncodedSlice) -> Part<'a> {
+        let mut all = mutations.mutations().iter();
+        let is_repeatable = self.at_least_once || all.all(|mutation| mutation.is_repeatable);
+        let first = mutations.mutations().first();
+        let operation = Operation {
+            name: self.name,
+            table: table.name(),
+            row: Cow::Owned(first.map_or_else(Bytes::new, |first| mutations.row(first))),
+            kind: match is_repeatable {
+                true => CallKind::IdempotentWrite,
+                false => CallKind::Write,
+            },
+            deadline: self.deadline.unwrap_or_else(|| table.deadline()),
+        };
+        Part {
+            attempts: Attempts::new(&table.connection.shared.cluster, operation),
+            mutations,
+        }
+    }
+}
+
+impl<'a> Next<'a> {
+    fn part(self, table: &'a Table, rules: Rules) -> Part<'a> {
+        match self {
+            Self::Again(part) => part,
+            Self::New(mutations) => rules.part(table, mutations),
+        }
+    }
+}
+
+impl<'a> Part<'a> {
+    /// Returns the second half, and then the first one.
+    fn halves(mut self) -> [Self; 2] {
+        let second = self.mutations.split_off(self.mutations.mutations().len() / 2);
+        let mut attempts = self.attempts.clone();
+        if let Some(first) = second.mutations().first() {
+            attempts.move_to(second.row(first));
+        }
+        let second = Self {
+            attempts,
+            mutations: second,
+        };
+        [second, self]
+    }
+
+    async fn located(mut self, queue: Bytes) -> Step<'a> {
+        match self.attempts.locate().await {
+            Ok(_) => Step::Ready(queue, self),
+            Err(error) => Step::GivenUp(queue, self, error),
+        }
+    }
+
+    async fn recovered(
+        mut self,
+        queue: Bytes,
+        failure: CallError,
+        location: Arc<RegionLocation>,
+    ) -> Step<'a> {
+        match self.attempts.recover(failure, &location).await {
+            Ok(()) => Step::Ready(queue, self),
+            Err(error) => Step::GivenUp(queue, self, error),
+        }
+    }
+}
+
+impl Table {
+    /// Returns the location of a row if it is cached.
+    fn known_location(&self, row: &[u8]) -> Option<Arc<RegionLocation>> {
+        self.connection.shared.cluster.known_location(&self.name, row)
+    }
+
+    /// Sends the parts of one call.
+    async fn written<'a>(&'a self, server: ServerName, parts: Vec<Placed<'a>>) -> Step<'a> {
+        let limits = parts.iter().map(|placed| placed.part.attempts.attempt_limit());
+        let limit = limits.reduce(|one, other| one.with(other));
+        let results = match (parts.first(), limit) {
+            (Some(first), Some(limit)) => {
+                let (request, cells) = call::request(&parts);
+                let cluster = &self.connection.shared.cluster;
+                let answer = cluster.multi(&first.location, &request, cells, limit).await;
+                drop(request);
+                answer.and_then(|answer| call::read(&parts, answer))
+            }
+            _ => Ok(Vec::new()),
+        };
+        let results = results.unwrap_or_else(|failure| parts.iter().map(|_| Err(failure.clone())).collect());
+        Step::Answered {
+            server,
+            results: parts.into_iter().zip(results).collect(),
+        }
+    }
+}
+
+impl Completed {
+    /// Returns the number of each mutation and its error.
+    fn results(&self) -> impl Iterator<Item = (u64, Option<Error>)> {
+        self.mutations.mutations().iter().map(|mutation| {
+            let row = || BytesBinary(self.mutations.row_bytes(mutation));
+            let failure = self.failure.clone();
+            (mutation.number, failure.map(|failure| failure.of_row(&row())))
+        })
+    }
+}

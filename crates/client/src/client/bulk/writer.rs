@@ -1,0 +1,355 @@
+//! A stream of mutations with bounded memory.
+
+use std::{
+    fmt,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::{
+    sync::Notify,
+    task::{AbortHandle, spawn},
+};
+
+use super::{Bulk, Rules, watermark::Watermark};
+use crate::{
+    client::Table,
+    error::{Error, ErrorKind, Result},
+    model::Mutation,
+    wire::encoded::EncodedMutations,
+};
+
+/// The name of the operation in errors.
+const NAME: &str = "write";
+/// The maximum number of failures that a writer keeps for its caller.
+const MOST_FAILURES: usize = 1_000;
+
+/// The settings of a [`Writer`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "options do nothing until a writer is created with them"]
+pub struct WriterOptions {
+    buffer_size: usize,
+    at_least_once: bool,
+}
+
+/// Writes puts and deletes in the background, in large calls.
+///
+/// [`write`](Self::write) returns as soon as a mutation is in the buffer, and waits while the buffer
+/// is full. The writer sends mutations at once while few calls are in flight, and in larger calls
+/// otherwise; no timer delays them. Mutations of one row are applied in the order of their `write`
+/// calls. A mutation that fails does not affect others.
+///
+/// Each mutation has a number, counted from 0 in the order of the `write` calls. A mutation is done
+/// when it is stored, or when its failure was reported. [`watermark`](Self::watermark) is the number
+/// of the first mutation that is not done: a source that has recorded it can continue from there
+/// after a crash.
+///
+/// A mutation is retried within the table's operation timeout from its first attempt on. If a region
+/// accepts nothing for that long, all mutations that wait for it fail.
+///
+/// Dropping a writer cancels the mutations that were not sent; those in flight may still be applied.
+/// Call [`flush`](Self::flush) before.
+///
+/// # Example
+///
+/// ```
+/// use hbase_client::{Put, WriterOptions};
+///
+/// # hbase_fake::FakeHBase::run(async |hbase| {
+/// # hbase.create_table("events", &["f"], &[]);
+/// # let table = hbase.connect().await?.table("events")?;
+/// let writer = table.writer(WriterOptions::new());
+/// for number in 0..1_000 {
+///     let row = format!("{number:04}");
+///     writer.write(Put::new(row).cell("f", "q", "v")).await?;
+/// }
+/// writer.flush().await?;
+/// assert_eq!(writer.watermark(), 1_000);
+/// # Ok(()) });
+/// ```
+pub struct Writer {
+    table: Table,
+    options: WriterOptions,
+    shared: Arc<Shared>,
+    task: AbortHandle,
+}
+
+/// A mutation of a [`Writer`] that failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FailedWrite {
+    /// The number of the mutation.
+    pub number: u64,
+    /// The error, with the row of the mutation. Its [outcome may be
+    /// unknown](crate::Error::is_outcome_unknown).
+    pub error: Error,
+}
+
+/// What a writer shares with its task.
+struct Shared {
+    state: Mutex<State>,
+    /// Notified when mutations are added.
+    added: Notify,
+    /// Notified when mutations are done, or the task ends.
+    done: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Mutations that the task has not seen yet.
+    added: EncodedMutations,
+    /// The number of the next mutation.
+    next: u64,
+    /// The bytes of all mutations that are not done.
+    bytes: usize,
+    watermark: Watermark,
+    failures: Vec<FailedWrite>,
+    has_ended: bool,
+}
+
+/// Reports the end of a writer's task.
+struct End(Arc<Shared>);
+
+impl WriterOptions {
+    /// Creates options with the defaults.
+    pub const fn new() -> Self {
+        Self {
+            buffer_size: 8 << 20,
+            at_least_once: false,
+        }
+    }
+
+    /// Sets the maximum number of bytes of mutations that are not done (8 MiB by default). A larger
+    /// mutation is written alone.
+    pub const fn buffer_size(mut self, bytes: usize) -> Self {
+        self.buffer_size = bytes;
+        self
+    }
+
+    /// Sends a mutation again if its answer was lost, although it may have been applied. A mutation
+    /// that is applied twice overwrites what another client has written in between.
+    ///
+    /// By default such a mutation fails with an unknown outcome, unless all its cells have
+    /// timestamps and a second time has no effect.
+    pub const fn at_least_once(mut self) -> Self {
+        self.at_least_once = true;
+        self
+    }
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Table {
+    /// Creates a writer for many puts and deletes.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a Tokio runtime.
+    #[must_use]
+    pub fn writer(&self, options: WriterOptions) -> Writer {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            added: Notify::new(),
+            done: Notify::new(),
+        });
+        let rules = Rules {
+            name: NAME,
+            deadline: None,
+            at_least_once: options.at_least_once,
+        };
+        let task = spawn(write_all(self.clone(), rules, Arc::clone(&shared)));
+        Writer {
+            table: self.clone(),
+            options,
+            shared,
+            task: task.abort_handle(),
+        }
+    }
+}
+
+async fn write_all(table: Table, rules: Rules, shared: Arc<Shared>) {
+    let end = End(shared);
+    let shared = &end.0;
+    let mut bulk = Bulk::new(&table, rules);
+    loop {
+        // Waits for room in calls, not for the answers to all of them.
+        let added = shared.state().added.take();
+        if !added.mutations().is_empty() {
+            bulk.add(&added);
+        }
+        tokio::select! {
+            biased;
+            () = shared.added.notified() => {}
+            completed = bulk.next(), if !bulk.is_done() => {
+                let mut state = shared.state();
+                for completed in completed {
+                    for (mutation, (number, failure)) in
+                        completed.mutations.mutations().iter().zip(completed.results())
+                    {
+                        state.bytes -= mutation.len();
+                        state.watermark.complete(number);
+                        state.failures.extend(failure.map(|error| FailedWrite { number, error }));
+                    }
+                }
+                drop(state);
+                shared.done.notify_waiters();
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the first value that `check` returns. Checks now and whenever mutations are done.
+    async fn when_done<T>(&self, mut check: impl FnMut(&mut State) -> Option<T>) -> T {
+        // Most writes find room at once.
+        let first = check(&mut self.state());
+        if let Some(value) = first {
+            return value;
+        }
+        loop {
+            let mut done = pin!(self.done.notified());
+            done.as_mut().enable();
+            if let Some(value) = check(&mut self.state()) {
+                return value;
+            }
+            done.await;
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.state().has_ended = true;
+        self.0.done.notify_waiters();
+    }
+}
+
+impl Writer {
+    /// Adds a put or a delete to the buffer, and returns its number. Waits while the buffer is full,
+    /// for as long as the writes before it are retried.
+    ///
+    /// # Errors
+    ///
+    /// The mutation was not added if this returns an error:
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput) for an invalid mutation, an increment or an
+    ///   append;
+    /// - [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if 1,000 failures were not
+    ///   [taken](Self::take_failures);
+    /// - [`Closed`](crate::ErrorKind::Closed) if the runtime of the writer has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it returns leaves the mutation out.
+    pub async fn write(&self, mutation: impl Into<Mutation>) -> Result<u64> {
+        let mutation = mutation.into();
+        let added = self.shared.when_done(|state| self.add(state, &mutation)).await;
+        if added.is_ok() {
+            self.shared.added.notify_one();
+        }
+        added
+    }
+
+    /// Adds a mutation, unless the buffer is full.
+    fn add(&self, state: &mut State, mutation: &Mutation) -> Option<Result<u64>> {
+        if let Err(error) = self.check(state) {
+            return Some(Err(error));
+        }
+        if state.failures.len() >= MOST_FAILURES {
+            let what = format!("{MOST_FAILURES} writes have failed, and their failures were not taken");
+            let error = Error::new(ErrorKind::LimitExceeded, what)
+                .with_hint("call Writer::take_failures")
+                .at_operation(NAME)
+                .at_table(self.table.name());
+            return Some(Err(mutation.in_context(error)));
+        }
+        if state.bytes > 0 && state.bytes + mutation.size() > self.options.buffer_size {
+            return None;
+        }
+        let (number, before) = (state.next, state.added.bytes());
+        let encoded = self.table.encode(mutation, number, &mut state.added);
+        Some(encoded.map(|()| {
+            state.bytes += state.added.bytes() - before;
+            state.next += 1;
+            number
+        }))
+    }
+
+    /// Waits until all mutations are done that were added before the call.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first failure that was not [taken](Self::take_failures), and how many there are.
+    /// The failures stay until they are taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect on the mutations.
+    pub async fn flush(&self) -> Result<()> {
+        let all = self.shared.state().next;
+        let flushed = self.shared.when_done(|state| {
+            if state.watermark.first_open() < all {
+                return self.check(state).err().map(Err);
+            }
+            Some(match state.failures.first() {
+                None => Ok(()),
+                Some(first) => {
+                    let number = state.failures.len();
+                    let (error, effect) = (first.error.clone(), first.error.effect());
+                    let what = format!("{number} writes have failed, and this is the first failure");
+                    Err(Error::new(error.kind(), what)
+                        .with_effect(effect)
+                        .at_operation("flush")
+                        .at_table(self.table.name())
+                        .with_source(error))
+                }
+            })
+        });
+        flushed.await
+    }
+
+    /// Returns the number of the first mutation that is not done. All before it are stored, or are
+    /// among the [failures](Self::take_failures).
+    #[must_use]
+    pub fn watermark(&self) -> u64 {
+        self.shared.state().watermark.first_open()
+    }
+
+    /// Returns the mutations that have failed since the last call.
+    #[must_use]
+    pub fn take_failures(&self) -> Vec<FailedWrite> {
+        std::mem::take(&mut self.shared.state().failures)
+    }
+
+    fn check(&self, state: &State) -> Result<()> {
+        match state.has_ended {
+            false => Ok(()),
+            true => Err(
+                Error::new(ErrorKind::Closed, "the runtime of the writer has ended")
+                    .at_operation(NAME)
+                    .at_table(self.table.name()),
+            ),
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Writer");
+        debug.field("table", &self.table).field("options", &self.options);
+        debug.finish_non_exhaustive()
+    }
+}

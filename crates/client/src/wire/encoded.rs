@@ -1,0 +1,381 @@
+//! Puts and deletes that are encoded before their call exists.
+//!
+//! A message with the cells inside costs several allocations for each mutation. Here a mutation is
+//! bytes from the start: its message without cells, and its cells, both in one buffer with those of
+//! other mutations. A call copies the cells and refers to the messages.
+
+use std::ops::Range;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::Message;
+
+use super::{
+    cell_block::{CellBlockError, CellRef, encode_cell},
+    convert, pb,
+};
+use crate::model::{CellKind, Delete, DeleteScope, Mutation, RegionInfo};
+
+/// `HConstants.LATEST_TIMESTAMP`: the server replaces it by its own time.
+const LATEST: u64 = i64::MAX as u64;
+
+/// Mutations in the order in which they were added.
+#[derive(Debug, Default)]
+pub(crate) struct EncodedMutations {
+    buffer: BytesMut,
+    mutations: Vec<Encoded>,
+}
+
+/// A part of [`EncodedMutations`], in any order.
+#[derive(Clone, Debug)]
+pub(crate) struct EncodedSlice {
+    buffer: Bytes,
+    mutations: Vec<Encoded>,
+}
+
+/// The position of a mutation in its buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Encoded {
+    /// The number that the caller has given it.
+    pub(crate) number: u64,
+    /// Whether applying it twice has the same effect as once.
+    pub(crate) is_repeatable: bool,
+    start: usize,
+    row: Position,
+    /// The end of the message, which is the start of the cells.
+    cells: usize,
+    end: usize,
+}
+
+/// A part of a mutation, relative to its start.
+#[derive(Clone, Copy, Debug)]
+struct Position {
+    start: usize,
+    end: usize,
+}
+
+impl Encoded {
+    /// Returns the number of bytes in the buffer.
+    pub(crate) fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    fn row(&self) -> Range<usize> {
+        self.start + self.row.start..self.start + self.row.end
+    }
+}
+
+impl EncodedMutations {
+    /// Appends a put or a delete. Leaves the buffer unchanged on an error.
+    pub(crate) fn push(
+        &mut self,
+        mutation: &Mutation,
+        number: u64,
+        is_repeatable: bool,
+    ) -> Result<(), CellBlockError> {
+        use pb::mutation_proto::MutationType;
+        let (kind, timestamp, cells) = match mutation {
+            Mutation::Put(put) => (MutationType::Put, put.timestamp, put.cells.len()),
+            Mutation::Delete(delete) => (MutationType::Delete, delete.timestamp, delete.scopes.len()),
+            Mutation::Increment(_) | Mutation::Append(_) => return Err(CellBlockError::NoCells),
+        };
+        let message = pb::MutationProto {
+            row: Some(mutation.row().clone()),
+            mutate_type: Some(kind.into()),
+            timestamp,
+            attribute: convert::attributes(mutation.attributes()),
+            durability: Some(convert::durability_code(mutation.durability())),
+            associated_cell_count: i32::try_from(cells).ok(),
+            ..pb::MutationProto::default()
+        };
+        let start = self.buffer.len();
+        message
+            .encode(&mut self.buffer)
+            .map_err(|_| CellBlockError::Truncated)?;
+        let cells = self.buffer.len();
+        // The row is the first field: a tag, the length, the bytes.
+        let row_len = mutation.row().len();
+        let row_start = 1 + prost::length_delimiter_len(row_len);
+        if let Err(error) = encode_cells(&mut self.buffer, mutation) {
+            self.buffer.truncate(start);
+            return Err(error);
+        }
+        self.mutations.push(Encoded {
+            number,
+            is_repeatable,
+            start,
+            row: Position {
+                start: row_start,
+                end: row_start + row_len,
+            },
+            cells,
+            end: self.buffer.len(),
+        });
+        Ok(())
+    }
+
+    /// Appends a mutation of a slice.
+    pub(crate) fn copy(&mut self, slice: &EncodedSlice, mutation: &Encoded) {
+        let start = self.buffer.len();
+        self.buffer.put_slice(&slice.buffer[mutation.start..mutation.end]);
+        self.mutations.push(Encoded {
+            start,
+            cells: start + (mutation.cells - mutation.start),
+            end: self.buffer.len(),
+            ..*mutation
+        });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.mutations.is_empty()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.mutations.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Takes all mutations out.
+    pub(crate) fn take(&mut self) -> EncodedSlice {
+        EncodedSlice {
+            buffer: self.buffer.split().freeze(),
+            mutations: std::mem::take(&mut self.mutations),
+        }
+    }
+}
+
+fn encode_cells(buffer: &mut BytesMut, mutation: &Mutation) -> Result<(), CellBlockError> {
+    match mutation {
+        Mutation::Put(put) => put.cells.iter().try_for_each(|cell| {
+            let cell = CellRef {
+                row: &put.row,
+                family: &cell.family,
+                qualifier: &cell.qualifier,
+                timestamp: cell.timestamp.or(put.timestamp).unwrap_or(LATEST),
+                kind: CellKind::Put,
+                value: &cell.value,
+            };
+            encode_cell(buffer, &cell)
+        }),
+        Mutation::Delete(delete) => delete
+            .scopes
+            .iter()
+            .try_for_each(|scope| encode_cell(buffer, &marker(delete, scope))),
+        Mutation::Increment(_) | Mutation::Append(_) => Err(CellBlockError::NoCells),
+    }
+}
+
+fn marker<'a>(delete: &'a Delete, scope: &'a DeleteScope) -> CellRef<'a> {
+    let of_delete = delete.timestamp.unwrap_or(LATEST);
+    let (qualifier, timestamp, kind): (&[u8], _, _) = match scope {
+        DeleteScope::Family(_) => (&[], of_delete, CellKind::DeleteFamily),
+        DeleteScope::Column { qualifier, .. } => (qualifier, of_delete, CellKind::DeleteColumn),
+        DeleteScope::Version {
+            qualifier, timestamp, ..
+        } => (qualifier, *timestamp, CellKind::Delete),
+    };
+    CellRef {
+        row: &delete.row,
+        family: scope.family(),
+        qualifier,
+        timestamp,
+        kind,
+        value: &[],
+    }
+}
+
+impl EncodedSlice {
+    pub(crate) fn mutations(&self) -> &[Encoded] {
+        &self.mutations
+    }
+
+    /// Returns the row of a mutation, as a part of the buffer.
+    pub(crate) fn row(&self, mutation: &Encoded) -> Bytes {
+        self.buffer.slice(mutation.row())
+    }
+
+    pub(crate) fn row_bytes(&self, mutation: &Encoded) -> &[u8] {
+        &self.buffer[mutation.row()]
+    }
+
+    /// Removes the mutations from this index on, and returns them.
+    pub(crate) fn split_off(&mut self, at: usize) -> Self {
+        Self {
+            buffer: self.buffer.clone(),
+            mutations: self.mutations.split_off(at),
+        }
+    }
+
+    /// Removes the mutations that do not satisfy the condition, and returns them.
+    pub(crate) fn split_unless(&mut self, keep: impl Fn(&[u8], &Encoded) -> bool) -> Self {
+        let buffer = self.buffer.clone();
+        let (kept, removed) = std::mem::take(&mut self.mutations)
+            .into_iter()
+            .partition(|mutation| keep(&buffer[mutation.row()], mutation));
+        self.mutations = kept;
+        Self {
+            buffer,
+            mutations: removed,
+        }
+    }
+
+    /// Sorts the mutations by row, and removes all but the first of each row. Returns the removed
+    /// ones in their order.
+    pub(crate) fn split_repeated_rows(&mut self) -> Self {
+        let Self { buffer, mutations } = self;
+        let row = |mutation: &Encoded| &buffer[mutation.row()];
+        if !mutations.is_sorted_by(|one, next| row(one) < row(next)) {
+            mutations.sort_by(|one, next| row(one).cmp(row(next)).then(one.number.cmp(&next.number)));
+        }
+        let mut repeated = Vec::new();
+        let mut first = 0;
+        for index in 1..mutations.len() {
+            if row(&mutations[first]) == row(&mutations[index]) {
+                repeated.push(mutations[index]);
+            } else {
+                first = index;
+            }
+        }
+        if !repeated.is_empty() {
+            mutations.dedup_by(|next, one| row(one) == row(next));
+            repeated.sort_by_key(|mutation| mutation.number);
+        }
+        Self {
+            buffer: buffer.clone(),
+            mutations: repeated,
+        }
+    }
+
+    /// Returns the request for a region, in which the mutations are one atomic action, and appends
+    /// their cells.
+    pub(crate) fn region_action(&self, region: &RegionInfo, cells: &mut BytesMut) -> EncodedRegionAction {
+        let actions = (0..).zip(&self.mutations).map(|(index, mutation)| {
+            cells.put_slice(&self.buffer[mutation.cells..mutation.end]);
+            EncodedAction {
+                index: Some(index),
+                mutation: Some(self.buffer.slice(mutation.start..mutation.cells)),
+            }
+        });
+        EncodedRegionAction {
+            region: Some(convert::region_specifier(region)),
+            atomic: Some(true),
+            action: actions.collect(),
+        }
+    }
+}
+
+/// A [`pb::MultiRequest`] of mutations that are encoded.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct EncodedMultiRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) region_action: Vec<EncodedRegionAction>,
+}
+
+/// A [`pb::RegionAction`].
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct EncodedRegionAction {
+    #[prost(message, optional, tag = "1")]
+    region: Option<pb::RegionSpecifier>,
+    #[prost(bool, optional, tag = "2")]
+    atomic: Option<bool>,
+    #[prost(message, repeated, tag = "3")]
+    action: Vec<EncodedAction>,
+}
+
+/// A [`pb::Action`].
+#[derive(Clone, PartialEq, Message)]
+struct EncodedAction {
+    #[prost(uint32, optional, tag = "1")]
+    index: Option<u32>,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    mutation: Option<Bytes>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::Put,
+        wire::cell_block::{CellBlockDecoder, Codec},
+    };
+
+    fn region() -> RegionInfo {
+        RegionInfo::meta()
+    }
+
+    fn encoded(mutations: &[Mutation]) -> EncodedSlice {
+        let mut encoded = EncodedMutations::default();
+        for (number, mutation) in (0..).zip(mutations) {
+            encoded.push(mutation, number, false).unwrap();
+        }
+        encoded.take()
+    }
+
+    #[test]
+    fn a_call_of_encoded_mutations_is_the_message_of_their_protocol() {
+        let put = Put::new("r")
+            .cell("f", "q", "v")
+            .cell_at("g", "", 7, "w")
+            .timestamp(5);
+        let delete = Delete::new("s").family("f").column("f", "q").version("f", "v", 3);
+        let slice = encoded(&[put.into(), delete.into(), Delete::new("t").into()]);
+        let mut cells = BytesMut::new();
+        let request = EncodedMultiRequest {
+            region_action: vec![slice.region_action(&region(), &mut cells)],
+        };
+        let read = pb::MultiRequest::decode(&*request.encode_to_vec()).unwrap();
+        let [action] = &*read.region_action else {
+            panic!("{read:?}")
+        };
+        assert_eq!(action.region, convert::region_specifier(&region()));
+        assert_eq!(action.atomic, Some(true));
+        let counts = action.action.iter().map(|action| {
+            let mutation = action.mutation.as_ref().unwrap();
+            (mutation.row.clone().unwrap(), mutation.associated_cell_count)
+        });
+        let expected = [("r", 2), ("s", 3), ("t", 0)].map(|(row, cells)| (row.into(), Some(cells)));
+        assert_eq!(counts.collect::<Vec<(Bytes, _)>>(), expected);
+        let cells: Vec<_> = CellBlockDecoder::new(cells.freeze(), Codec::KeyValue)
+            .map(|cell| {
+                let cell = cell.unwrap();
+                (cell.row, cell.timestamp, cell.kind)
+            })
+            .collect();
+        let expected = [
+            ("r", 5, CellKind::Put),
+            ("r", 7, CellKind::Put),
+            ("s", LATEST, CellKind::DeleteFamily),
+            ("s", LATEST, CellKind::DeleteColumn),
+            ("s", 3, CellKind::Delete),
+        ];
+        assert_eq!(cells, expected.map(|(row, time, kind)| (row.into(), time, kind)));
+    }
+
+    #[test]
+    fn only_the_first_mutation_of_a_row_stays_and_rows_are_sorted() {
+        let rows = ["b", "a", "b", "c", "a", "a"];
+        let mut slice = encoded(&rows.map(|row| Put::new(row).cell("f", "q", "v").into()));
+        let repeated = slice.split_repeated_rows();
+        let numbers = |slice: &EncodedSlice| -> Vec<u64> {
+            slice.mutations().iter().map(|mutation| mutation.number).collect()
+        };
+        assert_eq!(numbers(&slice), [1, 0, 3]);
+        assert_eq!(numbers(&repeated), [2, 4, 5]);
+    }
+
+    #[test]
+    fn a_copy_has_the_same_bytes() {
+        let slice = encoded(&["a", "b"].map(|row| Put::new(row).cell("f", "q", "v").into()));
+        let mut copied = EncodedMutations::default();
+        copied.copy(&slice, &slice.mutations()[1]);
+        let copied = copied.take();
+        assert_eq!(copied.row(&copied.mutations()[0]), "b");
+        let block = |slice: &EncodedSlice, index: usize| {
+            let one = slice.mutations()[index];
+            slice.buffer.slice(one.start..one.end)
+        };
+        assert_eq!(block(&copied, 0), block(&slice, 1));
+    }
+}
