@@ -1,17 +1,13 @@
 //! This client as a contestant.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fastrand::Rng;
 use futures::future::try_join_all;
-use hbase_txn::{Connection, Get, OpenOptions, PartitionedTable, Put, Row, Scan, Table, TransactionId};
+use hbase_txn::{
+    Connection, Get, OpenOptions, PartitionedTable, Put, Row, Scan, Table, TransactionId, WriterOptions,
+};
 
 use super::{
     setup::Failure,
@@ -91,21 +87,17 @@ impl Ours {
         repeat(request, 1, call).await
     }
 
-    /// Writes rows of all partitions as fast as possible, one batch after the other in each lane.
+    /// Writes rows of all partitions as fast as possible.
     async fn bulk(&self, request: &Request) -> Result<Answer, Failure> {
-        let (table, next, rows) = (self.writes.clone(), Arc::new(AtomicUsize::new(0)), request.rows);
-        let call = move |_: &mut Task| {
-            let first = next.fetch_add(rows, Relaxed);
-            let mut batch = table.batch();
-            batch.extend((first..first + rows).map(|number| put(nth_row(number))));
-            async move {
-                for group in batch.commit().await {
-                    group.outcome.into_result()?;
-                }
-                Ok(())
-            }
-        };
-        repeat(request, rows, call).await
+        let length = Duration::from_secs_f64(request.seconds);
+        let (began, mut done) = (Instant::now(), 0);
+        let writer = self.writes.table().writer(WriterOptions::new());
+        while done % 1_000 > 0 || began.elapsed() < length {
+            writer.write(put(nth_row(done))).await?;
+            done += 1;
+        }
+        writer.flush().await?;
+        Ok(Answer::of(Vec::new(), done as u64, began.elapsed().as_secs_f64()))
     }
 
     async fn scan(&self, request: &Request) -> Result<Answer, Failure> {
