@@ -1,13 +1,17 @@
 //! Scans: complete and in order over all regions, through splits, moves and lost connections.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use hbase_txn::{Connection, Put, Scan, Table};
 use rstest::rstest;
+use tokio::time::timeout;
 
-use crate::support::{
-    collect, connect, eventually, key, keys, put, rows,
-    table::{SharedTable, TestTable, by_three, plain},
+use crate::{
+    proxy::{Action, Proxy},
+    support::{
+        collect, connect, connect_by, eventually, key, keys, put, rows, standalone,
+        table::{SharedTable, TestTable, by_three, plain},
+    },
 };
 
 static SIX: SharedTable = SharedTable::new("scans", plain, &["b", "c", "d", "e", "f"]);
@@ -154,4 +158,70 @@ async fn split_unknown_to_the_client_costs_no_row_of_a_new_scan() {
         (table.regions(&connection).await.len() == 2).then_some(())
     })
     .await;
+}
+
+/// Writes 20 rows in one region, and connects through a proxy that counts calls.
+async fn counted(what: &str) -> (TestTable, Table, Proxy) {
+    let owned = TestTable::create(what, plain, &[]).await;
+    let proxy = Proxy::new();
+    let connection = connect_by(proxy.clone(), standalone().config()).await;
+    let table = owned.of(&connection);
+    for row in 0..20 {
+        table.put(put(format!("{row:02}"), "v")).await.unwrap();
+    }
+    (owned, table, proxy)
+}
+
+fn numbered(rows: usize) -> Vec<String> {
+    (0..rows).map(|row| format!("{row:02}")).collect()
+}
+
+#[tokio::test]
+async fn next_rows_are_requested_while_rows_are_returned() {
+    let (_owned, table, proxy) = counted("ahead").await;
+    let before = proxy.requests("Scan");
+    let mut scanner = table.scan(Scan::new().caching(5)).unwrap();
+    assert_eq!(key(&scanner.next().await.unwrap().unwrap()), "00");
+    eventually("the next rows are requested", async || {
+        (proxy.requests("Scan") == before + 2).then_some(())
+    })
+    .await;
+    let rest: Vec<_> = collect(scanner).await.iter().map(key).collect();
+    assert_eq!(rest, numbered(20)[1..]);
+}
+
+#[rstest]
+#[case::at_the_end_of_an_answer(10, 2)]
+#[case::within_an_answer(12, 3)]
+#[tokio::test]
+async fn limited_scan_sends_no_needless_call(#[case] limit: usize, #[case] calls: usize) {
+    let (_owned, table, proxy) = counted("limited").await;
+    let before = proxy.requests("Scan");
+    let found = keys(&table, Scan::new().caching(5).limit(limit as u64)).await;
+    assert_eq!(found, numbered(limit));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(proxy.requests("Scan"), before + calls);
+}
+
+#[tokio::test]
+async fn dropped_next_loses_neither_a_row_nor_an_answer() {
+    let (_owned, table, proxy) = counted("dropped-next").await;
+    let before = proxy.requests("Scan");
+    proxy.rule(|request| match request.method.as_str() {
+        "Scan" => Action::DelayAnswer(Duration::from_millis(50)),
+        _ => Action::Pass,
+    });
+    let mut scanner = table.scan(Scan::new().caching(5).limit(20)).unwrap();
+    let (mut found, mut dropped) = (Vec::new(), 0);
+    loop {
+        match timeout(Duration::from_millis(5), scanner.next()).await {
+            Ok(Ok(Some(row))) => found.push(key(&row)),
+            Ok(end) => break assert_eq!(end.unwrap(), None),
+            Err(_) if dropped < 1_000 => dropped += 1,
+            Err(_) => panic!("only {found:?}"),
+        }
+    }
+    assert_eq!(found, numbered(20));
+    assert!(dropped >= 4, "{dropped}");
+    assert_eq!(proxy.requests("Scan"), before + 4);
 }

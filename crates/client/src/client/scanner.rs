@@ -3,11 +3,15 @@
 
 mod at_once;
 
-use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{Stream, stream};
-use tokio::time::Instant;
+use tokio::{
+    runtime::Handle,
+    task::{JoinHandle, yield_now},
+    time::{Instant, timeout_at},
+};
 
 pub use self::at_once::AtOnce;
 use super::Table;
@@ -19,6 +23,9 @@ use crate::{
     wire::{cell_block::CellBlockDecoder, convert, pb},
 };
 
+/// The answer of a call.
+type Answer = (pb::ScanResponse, CellBlockDecoder);
+
 /// How long a close in the background may take; otherwise the server closes the scanner when its
 /// lease ends.
 const CLOSE: Duration = Duration::from_secs(5);
@@ -29,6 +36,10 @@ const CLOSE: Duration = Duration::from_secs(5);
 /// loses nothing: the next one continues after the last returned row. When a region moves, splits
 /// or merges, or when the server closed the scanner because it was not read for its lease (60 s by
 /// default), a new scanner continues there as well.
+///
+/// While the rows of one answer are returned, the server already reads the next ones. So the scanner
+/// holds up to two answers of [`max_result_size`](Scan::max_result_size), and reads no more rows than
+/// its [`limit`](Scan::limit). Set a limit if only the first rows are needed.
 ///
 /// # Limits
 ///
@@ -57,10 +68,24 @@ pub struct ResultScanner {
 #[derive(Debug)]
 struct OpenScanner {
     location: Arc<RegionLocation>,
-    id: u64,
-    /// The sequence number of the next call, or `None` while a call is in flight. If it is still
-    /// `None` afterwards, the answer was lost, and so is the scanner.
-    next_call: Option<u64>,
+    /// `None` until the first call is answered.
+    id: Option<u64>,
+    /// The sequence number of the next call.
+    next_call: u64,
+    /// The call in flight. A task awaits it, so that its timeout and the pings of a silent
+    /// connection do not depend on when the caller requests the next row.
+    call: Option<JoinHandle<Result<Answer, CallError>>>,
+}
+
+impl OpenScanner {
+    fn new(location: Arc<RegionLocation>) -> Self {
+        Self {
+            location,
+            id: None,
+            next_call: 0,
+            call: None,
+        }
+    }
 }
 
 impl ResultScanner {
@@ -106,9 +131,6 @@ impl ResultScanner {
             .clone();
         let mut attempts = table.attempts("scan", Cow::Owned(row), CallKind::Read);
         while self.ready.is_empty() && !self.finished {
-            if self.open.as_ref().is_some_and(|open| open.next_call.is_none()) {
-                self.abandon();
-            }
             let location = match &self.open {
                 Some(open) => Arc::clone(&open.location),
                 None => {
@@ -116,9 +138,9 @@ impl ResultScanner {
                     attempts.locate().await?
                 }
             };
-            match self.ask(&location, attempts.attempt_limit()).await {
+            match self.answer(&location, attempts.attempt_limit()).await {
                 Ok(answer) => {
-                    if let Err(error) = self.take(location, answer) {
+                    if let Err(error) = self.take(&location, answer) {
                         // The server is past the rows of that answer. A new scanner reads them
                         // again.
                         self.abandon();
@@ -131,56 +153,78 @@ impl ResultScanner {
                 }
             }
         }
+        if let Some(location) = self.open.as_ref().map(|open| Arc::clone(&open.location)) {
+            // A call ahead has the limit of an operation that begins now.
+            let attempts = table.attempts("scan", Cow::Borrowed(&location.region.start_key), CallKind::Read);
+            self.send(&location, attempts.attempt_limit());
+            // The request leaves before the caller works on the rows, even on a runtime with one
+            // thread.
+            yield_now().await;
+        }
         Ok(())
     }
 
-    /// Opens a scanner in the region, or requests more rows from the open one.
-    async fn ask(
+    /// Waits for the answer of the call in flight. Sends a call if there is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// The call stays in flight, and the next call of this function returns its answer.
+    async fn answer(
         &mut self,
-        location: &RegionLocation,
+        location: &Arc<RegionLocation>,
         limit: AttemptLimit,
-    ) -> Result<(pb::ScanResponse, CellBlockDecoder), CallError> {
-        let mut request = pb::ScanRequest {
-            number_of_rows: Some(self.scan.caching.unwrap_or(i32::MAX as u32)),
-            client_handles_partials: Some(true),
-            client_handles_heartbeats: Some(true),
-            limit_of_rows: self.left.map(|left| u32::try_from(left).unwrap_or(0)),
-            ..Default::default()
-        };
-        match &mut self.open {
-            Some(open) => {
-                request.scanner_id = Some(open.id);
-                request.next_call_seq = open.next_call.take();
-            }
-            None => {
+    ) -> Result<Answer, CallError> {
+        let answer = self.send(location, limit).await;
+        if let Some(open) = &mut self.open {
+            open.call = None;
+        }
+        answer.unwrap_or_else(|ended| {
+            Err(CallError::Lost {
+                sent: true,
+                cause: Arc::new(io::Error::other(ended)),
+            })
+        })
+    }
+
+    /// Opens a scanner in the region, or requests more rows from the open one, unless a call is in
+    /// flight.
+    fn send(
+        &mut self,
+        location: &Arc<RegionLocation>,
+        limit: AttemptLimit,
+    ) -> &mut JoinHandle<Result<Answer, CallError>> {
+        let open = self
+            .open
+            .get_or_insert_with(|| OpenScanner::new(Arc::clone(location)));
+        open.call.get_or_insert_with(|| {
+            let mut request = pb::ScanRequest {
+                number_of_rows: Some(self.scan.caching.unwrap_or(i32::MAX as u32)),
+                client_handles_partials: Some(true),
+                client_handles_heartbeats: Some(true),
+                limit_of_rows: self.left.map(|left| u32::try_from(left).unwrap_or(0)),
+                ..Default::default()
+            };
+            if open.id.is_some() {
+                request.scanner_id = open.id;
+                request.next_call_seq = Some(open.next_call);
+                open.next_call += 1;
+            } else {
                 let config = self.table.connection.config();
                 let bytes = self
                     .scan
                     .max_result_size
                     .unwrap_or_else(|| config.scan_batch_bytes());
+                let (row, included) = &self.position;
                 request.region = Some(convert::region_specifier(&location.region));
-                request.scan = Some(convert::scan_message(
-                    &self.scan,
-                    &self.position.0,
-                    self.position.1,
-                    bytes,
-                ));
+                request.scan = Some(convert::scan_message(&self.scan, row, *included, bytes));
             }
-        }
-        let sequence = request.next_call_seq;
-        let answer = self.table.call(location, "Scan", &request, limit).await?;
-        if let (Some(open), Some(sequence)) = (&mut self.open, sequence) {
-            open.next_call = Some(sequence + 1);
-        }
-        Ok(answer)
+            let (table, location) = (self.table.clone(), Arc::clone(location));
+            tokio::spawn(async move { table.call(&location, "Scan", &request, limit).await })
+        })
     }
 
     /// Takes the rows of an answer, and updates the position of the scan.
-    fn take(
-        &mut self,
-        location: Arc<RegionLocation>,
-        (mut answer, block): (pb::ScanResponse, CellBlockDecoder),
-    ) -> Result<()> {
+    fn take(&mut self, location: &Arc<RegionLocation>, (mut answer, block): Answer) -> Result<()> {
         let rows = convert::scanned_rows(&mut answer, block).map_err(|error| {
             CallError::BadAnswer(error.to_string().into())
                 .into_error()
@@ -191,28 +235,23 @@ impl ResultScanner {
         for (row, partial) in rows {
             self.take_row(row, partial);
         }
-        if let Some(row) = answer.cursor.and_then(|cursor| cursor.row) {
+        if let Some(row) = answer.cursor.take().and_then(|cursor| cursor.row) {
             self.pass_to(row);
         }
-        let region_done = answer.more_results_in_region == Some(false);
-        let scan_done = answer.more_results == Some(false);
-        if !region_done && !scan_done && self.left == Some(0) {
-            self.abandon();
-            self.finished = true;
-            return Ok(());
-        }
-        if !region_done && !scan_done {
-            if self.open.is_none() {
-                let Some(id) = answer.scanner_id else {
-                    return Err(CallError::BadAnswer("a scan without a scanner".into()).into_error());
-                };
-                self.open = Some(OpenScanner {
-                    location,
-                    id,
-                    next_call: Some(0),
-                });
+        if !is_over(&answer) {
+            if self.left == Some(0) {
+                self.abandon();
+                self.finished = true;
+                return Ok(());
             }
-            return Ok(());
+            let open = self
+                .open
+                .get_or_insert_with(|| OpenScanner::new(Arc::clone(location)));
+            open.id = open.id.or(answer.scanner_id);
+            return match open.id {
+                Some(_) => Ok(()),
+                None => Err(CallError::BadAnswer("a scan without a scanner".into()).into_error()),
+            };
         }
         // The server closes its scanner itself, and no other region has cells of this row.
         self.open = None;
@@ -220,7 +259,11 @@ impl ResultScanner {
             self.finish_row(row);
         }
         let end = &location.region.end_key;
-        if scan_done || end.is_empty() || self.scan.ends_before(end) || self.left == Some(0) {
+        if answer.more_results == Some(false)
+            || end.is_empty()
+            || self.scan.ends_before(end)
+            || self.left == Some(0)
+        {
             self.finished = true;
         } else {
             self.position = (end.clone(), true);
@@ -269,27 +312,43 @@ impl ResultScanner {
     /// Abandons the open scanner and an incomplete row, which a new scanner reads from its start.
     fn abandon(&mut self) {
         self.partial = None;
-        let Some(open) = self.open.take() else { return };
+        let Some(mut open) = self.open.take() else { return };
         // Without a runtime no task can close it; the lease ends the scanner.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        let Ok(runtime) = Handle::try_current() else {
             return;
         };
         let table = self.table.clone();
         runtime.spawn(async move {
-            let request = pb::ScanRequest {
-                scanner_id: Some(open.id),
-                number_of_rows: Some(0),
-                close_scanner: Some(true),
-                ..Default::default()
-            };
             let limit = AttemptLimit {
                 deadline: Instant::now() + CLOSE,
                 repeatable: true,
             };
-            let _: Result<(pb::ScanResponse, CellBlockDecoder), _> =
-                table.call(&open.location, "Scan", &request, limit).await;
+            // HBase rejects a close while it executes another call of the scanner.
+            if let Some(call) = open.call.take()
+                && let Ok(Ok(Ok((answer, _)))) = timeout_at(limit.deadline, call).await
+            {
+                if is_over(&answer) {
+                    return;
+                }
+                open.id = open.id.or(answer.scanner_id);
+            }
+            if open.id.is_none() {
+                return;
+            }
+            let request = pb::ScanRequest {
+                scanner_id: open.id,
+                number_of_rows: Some(0),
+                close_scanner: Some(true),
+                ..Default::default()
+            };
+            let _: Result<Answer, _> = table.call(&open.location, "Scan", &request, limit).await;
         });
     }
+}
+
+/// Returns whether the server has closed the scanner, because the scan or the region has no more rows.
+fn is_over(answer: &pb::ScanResponse) -> bool {
+    answer.more_results == Some(false) || answer.more_results_in_region == Some(false)
 }
 
 impl Drop for ResultScanner {
@@ -359,7 +418,7 @@ mod tests {
         let table = Connection::new(cluster).table("t").unwrap();
         let mut scanner = ResultScanner::new(table, Scan::new());
         let mut after = |row, partial, cursor| {
-            scanner.take(location(), answer(row, partial, cursor)).unwrap();
+            scanner.take(&location(), answer(row, partial, cursor)).unwrap();
             scanner.position.clone()
         };
         assert_eq!(after(None, false, "c"), ("c".into(), true));

@@ -84,8 +84,8 @@ impl ResultScanner {
     ) -> Result<Reading> {
         let (mut rows, mut bytes) = (Vec::new(), 0);
         loop {
-            match self.ask(location, attempts.attempt_limit()).await {
-                Ok(answer) => self.take(Arc::clone(location), answer)?,
+            match self.answer(location, attempts.attempt_limit()).await {
+                Ok(answer) => self.take(location, answer)?,
                 Err(failure) => {
                     self.abandon();
                     // Frees the rows before the pause.
