@@ -63,7 +63,7 @@ async fn many_mutations_have_one_result_each() {
             0 => Err(ClientErrorKind::FamilyNotFound),
             _ => Ok(()),
         };
-        let kind = result.as_ref().map(|()| ()).map_err(|error| error.kind());
+        let kind = result.as_ref().copied().map_err(hbase_client::Error::kind);
         assert_eq!(kind, expected, "{number}: {result:?}");
         if let Err(error) = result {
             says(&error, &["mutate_many", &format!("row {}", row(number))]);
