@@ -1,11 +1,13 @@
-//! Lists of mutations and writers, in regions that move, split and merge.
+//! Lists of mutations, writers and streams, in regions that move, split and merge.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use fastrand::Rng;
+use futures::{StreamExt, stream};
 use hbase_fake::sim::World;
 use hbase_txn::{
-    ClientErrorKind, Delete, FamilyDescriptor, Get, Mutation, Put, Table, TableDescriptor, WriterOptions,
+    ClientErrorKind, Delete, FamilyDescriptor, Get, IngestEvent, Mutation, Put, Table, TableDescriptor,
+    WriterOptions,
 };
 use tokio::{task::LocalSet, time::timeout};
 
@@ -121,9 +123,10 @@ impl Task {
                 .map(|number| self.change(round * MUTATIONS + number))
                 .collect();
             let mutations = changes.iter().map(|change| self.mutation(change)).collect();
-            let results = match self.rng.bool() {
-                true => self.mutate_many(mutations).await,
-                false => self.write(mutations).await,
+            let results = match self.rng.u8(..3) {
+                0 => self.mutate_many(mutations).await,
+                1 => self.write(mutations).await,
+                _ => self.ingest(mutations).await,
             };
             for (change, result) in changes.iter().zip(results) {
                 self.note(change, result);
@@ -204,6 +207,41 @@ impl Task {
                 results
             }
         }
+    }
+
+    async fn ingest(&mut self, mutations: Vec<Mutation>) -> Vec<Option<hbase_txn::Result<()>>> {
+        let mut results = vec![None; mutations.len()];
+        let patience = self.patience();
+        let options = WriterOptions::new().buffer_size(self.rng.usize(1..4_000));
+        let mut events = self.table.ingest(stream::iter(mutations), options);
+        let mut done = 0;
+        let ended = timeout(patience, async {
+            while let Some(event) = events.next().await {
+                match event {
+                    IngestEvent::Failed(failed) => {
+                        assert!(failed.number >= done, "a failure behind its watermark");
+                        results[failed.number as usize] = Some(Err(failed.error.into()));
+                    }
+                    IngestEvent::Watermark(watermark) => {
+                        assert!(watermark > done);
+                        done = watermark;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        });
+        let ended = ended.await;
+        if ended.is_ok() {
+            assert_eq!(done, results.len() as u64);
+        }
+        assert!(
+            ended.is_ok() || patience < Duration::from_secs(1),
+            "a stream does not end"
+        );
+        for result in &mut results[..done as usize] {
+            result.get_or_insert(Ok(()));
+        }
+        results
     }
 
     fn patience(&mut self) -> Duration {

@@ -10,7 +10,7 @@
 //! | `updates` | updates are serialisable |
 //! | `transfers` | an outcome is what happened, and a record says it to everybody |
 //! | `batches` | batches, shared calls, calls without the endpoint, snapshots |
-//! | `bulk` | lists of mutations, and writers |
+//! | `bulk` | lists of mutations, writers, streams |
 //! | `partitions` | locks and latches in partitions |
 //! | `holds` | locks have one holder |
 //! | `coordination` | permits, readers and leaders |

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use futures::{StreamExt, stream};
 use hbase_txn::{
-    ClientErrorKind, Connection, Delete, Get, Increment, Mutation, Put, Scan, Table, WriterOptions,
+    ClientErrorKind, Connection, Delete, Get, Increment, IngestEvent, Mutation, Put, Scan, Table,
+    WriterOptions,
 };
 
 use crate::{
     proxy::Proxy,
     support::{
-        connect, connect_by, forwarded, keys, put, says, standalone,
+        connect, connect_by, eventually, forwarded, keys, put, says, standalone,
         table::{TestTable, plain},
         value, within,
     },
@@ -191,6 +193,63 @@ async fn writer_reports_each_failure_until_it_is_taken() {
     let stopped = stopped.await;
     assert_eq!(stopped.kind(), ClientErrorKind::LimitExceeded, "{stopped}");
     says(&stopped, &["1000 writes have failed", "take_failures"]);
+}
+
+#[tokio::test]
+async fn stream_is_ingested_with_its_failures() {
+    let connection = connect().await;
+    let shared = TestTable::create("ingest", plain, &SPLITS).await;
+    let table = shared.of(&connection);
+    let puts = stream::iter(0..ROWS).map(|number| match number % 1_000 {
+        1 => Put::new(row(number)),
+        2 => Put::new(row(number)).cell("absent", "q", "v"),
+        _ => put(row(number), "v"),
+    });
+    let mut events = table.ingest(puts, WriterOptions::new().buffer_size(64 << 10));
+    let (mut failed, mut done) = (Vec::new(), 0);
+    while let Some(event) = events.next().await {
+        match event {
+            IngestEvent::Failed(failure) => {
+                assert!(failure.number >= done);
+                failed.push((failure.number, failure.error.kind()));
+            }
+            IngestEvent::Watermark(watermark) => {
+                assert!(watermark > done);
+                done = watermark;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    failed.sort_by_key(|(number, _)| *number);
+    let kinds = [ClientErrorKind::InvalidInput, ClientErrorKind::FamilyNotFound];
+    let expected = (0..ROWS as u64 / 1_000)
+        .flat_map(|thousand| [1, 2].map(|number| (thousand * 1_000 + number, kinds[number as usize - 1])));
+    assert_eq!(failed, expected.collect::<Vec<_>>());
+    assert_eq!(done, ROWS as u64);
+    assert_eq!(count(&table).await, ROWS - failed.len());
+}
+
+#[tokio::test]
+async fn consumer_that_stops_reading_stops_the_source() {
+    let connection = connect().await;
+    let shared = TestTable::create("ingest-stopped", plain, &[]).await;
+    let table = shared.of(&connection);
+    let mut taken = 0;
+    let endless = stream::iter(0..).inspect(|_| taken += 1);
+    let puts = endless.map(|number: u64| put(format!("{number:012}"), "v"));
+    let mut events = table.ingest(puts, WriterOptions::new().buffer_size(10_000));
+    let event = within(Duration::from_secs(60), events.next()).await;
+    let Some(IngestEvent::Watermark(done)) = event else {
+        panic!("{event:?}")
+    };
+    // All that was taken gets stored, and nothing more is taken.
+    let stored = eventually("all that was taken is stored", async || {
+        let stored = count(&table).await;
+        (stored >= usize::try_from(done).unwrap()).then_some(stored)
+    });
+    let stored = stored.await;
+    drop(events);
+    assert!(taken >= stored && taken < 1_000, "{taken} taken, {stored} stored");
 }
 
 #[tokio::test]

@@ -55,7 +55,7 @@ mod rpc;
 mod wire;
 
 pub use client::{
-    Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite, Permission,
+    Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite, IngestEvent, Permission,
     RegionInTransition, RegionLoad, ResultScanner, ServerLoad, Table, TableRegion, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, HostPort};

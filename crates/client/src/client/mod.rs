@@ -41,7 +41,7 @@ mod table;
 
 pub use crate::cluster::CallKind;
 pub use admin::{Admin, TableRegion};
-pub use bulk::{FailedWrite, Writer, WriterOptions};
+pub use bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};
 pub use cluster_status::{ClusterInfo, Permission, RegionInTransition, RegionLoad, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};
 pub use endpoint::EndpointCall;

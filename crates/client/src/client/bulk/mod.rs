@@ -5,6 +5,7 @@
 //! | `queues` | mutations that wait for a call, by region |
 //! | `call` | one call with mutations of several regions, and its answer |
 //! | `mutate_many` | a list of mutations, with one result each |
+//! | `ingest` | a stream of mutations that becomes a stream of their progress |
 //! | `writer` | a stream of mutations with bounded memory |
 //! | `watermark` | the number of mutations, from the first, that are done |
 //!
@@ -16,6 +17,7 @@
 //! mutations of a row are applied in their order.
 
 mod call;
+mod ingest;
 mod mutate_many;
 mod queues;
 mod watermark;
@@ -31,6 +33,7 @@ use bytes::Bytes;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::time::Instant;
 
+pub use self::ingest::IngestEvent;
 pub use self::writer::{FailedWrite, Writer, WriterOptions};
 
 use self::{

@@ -1,7 +1,7 @@
 //! A stream of mutations with bounded memory.
 
 use std::{
-    fmt,
+    fmt, mem,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -14,7 +14,7 @@ use tokio::{
 use super::{Bulk, Rules, watermark::Watermark};
 use crate::{
     client::Table,
-    error::{Error, ErrorKind, Result},
+    error::{Effect, Error, ErrorKind, Result},
     model::Mutation,
     wire::encoded::EncodedMutations,
 };
@@ -85,6 +85,14 @@ pub struct FailedWrite {
     pub error: Error,
 }
 
+/// The progress of a writer since the last one was taken.
+pub(super) struct Progress {
+    pub(super) failures: Vec<FailedWrite>,
+    pub(super) watermark: u64,
+    /// Whether all mutations are done.
+    pub(super) is_done: bool,
+}
+
 /// What a writer shares with its task.
 struct Shared {
     state: Mutex<State>,
@@ -107,8 +115,11 @@ struct State {
     has_ended: bool,
 }
 
-/// Reports the end of a writer's task.
-struct End(Arc<Shared>);
+/// Ends the mutations that are not done when the task ends.
+struct End {
+    shared: Arc<Shared>,
+    table: Table,
+}
 
 impl WriterOptions {
     /// Creates options with the defaults.
@@ -172,11 +183,10 @@ impl Table {
 }
 
 async fn write_all(table: Table, rules: Rules, shared: Arc<Shared>) {
-    let end = End(shared);
-    let shared = &end.0;
-    let mut bulk = Bulk::new(&table, rules);
+    let end = End { shared, table };
+    let End { shared, table } = &end;
+    let mut bulk = Bulk::new(table, rules);
     loop {
-        // Waits for room in calls, not for the answers to all of them.
         let added = shared.state().added.take();
         if !added.mutations().is_empty() {
             bulk.add(&added);
@@ -191,8 +201,10 @@ async fn write_all(table: Table, rules: Rules, shared: Arc<Shared>) {
                         completed.mutations.mutations().iter().zip(completed.results())
                     {
                         state.bytes -= mutation.len();
-                        state.watermark.complete(number);
-                        state.failures.extend(failure.map(|error| FailedWrite { number, error }));
+                        match failure {
+                            None => state.watermark.complete(number),
+                            Some(error) => state.fail(number, error),
+                        }
                     }
                 }
                 drop(state);
@@ -225,10 +237,29 @@ impl Shared {
     }
 }
 
+impl State {
+    fn fail(&mut self, number: u64, error: Error) {
+        self.watermark.complete(number);
+        self.failures.push(FailedWrite { number, error });
+    }
+
+    fn fail_next(&mut self, error: Error) {
+        self.fail(self.next, error);
+        self.next += 1;
+    }
+}
+
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.state().has_ended = true;
-        self.0.done.notify_waiters();
+        let Self { shared, table } = self;
+        let mut state = shared.state();
+        state.has_ended = true;
+        while state.watermark.first_open() < state.next {
+            let number = state.watermark.first_open();
+            state.fail(number, ended(table).with_effect(Effect::Unknown));
+        }
+        drop(state);
+        shared.done.notify_waiters();
     }
 }
 
@@ -249,8 +280,11 @@ impl Writer {
     ///
     /// Dropping the future before it returns leaves the mutation out.
     pub async fn write(&self, mutation: impl Into<Mutation>) -> Result<u64> {
-        let mutation = mutation.into();
-        let added = self.shared.when_done(|state| self.add(state, &mutation)).await;
+        self.append(&mutation.into()).await
+    }
+
+    pub(super) async fn append(&self, mutation: &Mutation) -> Result<u64> {
+        let added = self.shared.when_done(|state| self.add(state, mutation)).await;
         if added.is_ok() {
             self.shared.added.notify_one();
         }
@@ -259,8 +293,8 @@ impl Writer {
 
     /// Adds a mutation, unless the buffer is full.
     fn add(&self, state: &mut State, mutation: &Mutation) -> Option<Result<u64>> {
-        if let Err(error) = self.check(state) {
-            return Some(Err(error));
+        if state.has_ended {
+            return Some(Err(mutation.in_context(ended(&self.table))));
         }
         if state.failures.len() >= MOST_FAILURES {
             let what = format!("{MOST_FAILURES} writes have failed, and their failures were not taken");
@@ -296,7 +330,7 @@ impl Writer {
         let all = self.shared.state().next;
         let flushed = self.shared.when_done(|state| {
             if state.watermark.first_open() < all {
-                return self.check(state).err().map(Err);
+                return None;
             }
             Some(match state.failures.first() {
                 None => Ok(()),
@@ -325,19 +359,39 @@ impl Writer {
     /// Returns the mutations that have failed since the last call.
     #[must_use]
     pub fn take_failures(&self) -> Vec<FailedWrite> {
-        std::mem::take(&mut self.shared.state().failures)
+        mem::take(&mut self.shared.state().failures)
     }
 
-    fn check(&self, state: &State) -> Result<()> {
-        match state.has_ended {
-            false => Ok(()),
-            true => Err(
-                Error::new(ErrorKind::Closed, "the runtime of the writer has ended")
-                    .at_operation(NAME)
-                    .at_table(self.table.name()),
-            ),
+    /// Adds a mutation that is invalid: it has a number and has failed.
+    pub(super) fn reject(&self, error: Error) {
+        self.shared.state().fail_next(error);
+    }
+
+    /// Takes the failures, and the watermark behind all of them.
+    pub(super) fn progress(&self) -> Progress {
+        let state = &mut *self.shared.state();
+        let watermark = state.watermark.first_open();
+        Progress {
+            failures: mem::take(&mut state.failures),
+            watermark,
+            is_done: watermark == state.next,
         }
     }
+
+    /// Waits until there are failures, or the watermark is above this one.
+    pub(super) async fn progressed(&self, watermark: u64) {
+        let has_progressed =
+            |state: &mut State| !state.failures.is_empty() || state.watermark.first_open() > watermark;
+        self.shared
+            .when_done(|state| has_progressed(state).then_some(()))
+            .await;
+    }
+}
+
+fn ended(table: &Table) -> Error {
+    Error::new(ErrorKind::Closed, "the runtime of the writer has ended")
+        .at_operation(NAME)
+        .at_table(table.name())
 }
 
 impl Drop for Writer {
