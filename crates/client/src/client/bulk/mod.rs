@@ -268,7 +268,7 @@ impl<'a> Bulk<'a> {
                 Some(location) => {
                     let server = location.server.clone();
                     let flow = self.servers.entry(server.clone()).or_default();
-                    if !flow.ready.contains(&first) {
+                    if !std::mem::replace(&mut queue.is_listed, true) {
                         flow.ready.push_back(first);
                     }
                     self.send_to(&server);
@@ -296,9 +296,13 @@ impl<'a> Bulk<'a> {
                 let Some(first) = flow.ready.pop_front() else {
                     break;
                 };
-                let Some(queue) = self.queues.get_mut(&first).filter(|queue| !queue.is_busy) else {
+                let Some(queue) = self.queues.get_mut(&first) else {
                     continue;
                 };
+                queue.is_listed = false;
+                if queue.is_busy {
+                    continue;
+                }
                 let Some(location) = queue
                     .location
                     .clone()
@@ -419,7 +423,6 @@ impl Table {
                 let (request, cells) = call::request(&parts);
                 let cluster = &self.connection.shared.cluster;
                 let answer = cluster.multi(&first.location, &request, cells, limit).await;
-                drop(request);
                 answer.and_then(|answer| call::read(&parts, answer))
             }
             _ => Ok(Vec::new()),

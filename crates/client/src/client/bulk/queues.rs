@@ -38,6 +38,8 @@ pub(super) struct Queue<'a> {
     /// Whether a part is in a call, or recovers from a failure. No other one is sent meanwhile: the
     /// mutations of a row are applied in their order.
     pub(super) is_busy: bool,
+    /// Whether it is listed among the queues that its server may take a part of.
+    pub(super) is_listed: bool,
     /// Parts that are sent before all others.
     again: VecDeque<Part<'a>>,
     waiting: VecDeque<EncodedSlice>,
