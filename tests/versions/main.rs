@@ -7,6 +7,7 @@
 mod support;
 
 mod broken_tables;
+mod bulk;
 mod latches;
 mod locks;
 mod maintenance;
@@ -26,7 +27,8 @@ use std::{
 use futures::{FutureExt, future::join_all};
 use hbase_local::HBaseVersion;
 use hbase_txn::{
-    ClientErrorKind, Connection, Delete, ErrorKind, Get, PartitionedTable, Put, Scan, TableName, TimeRange,
+    ClientErrorKind, Connection, Delete, ErrorKind, Get, Mutation, PartitionedTable, Put, Scan, TableName,
+    TimeRange,
 };
 
 use support::{

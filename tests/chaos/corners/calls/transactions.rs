@@ -9,6 +9,7 @@ use hbase_txn::{
 
 use super::{
     super::{
+        DEADLINE,
         report::{Call, Prepared, Reported},
         seat::Seat,
     },
@@ -153,7 +154,8 @@ pub(super) fn all() -> Vec<Call> {
                     u64::from(info.unwrap().holder.is_some())
                 }
             };
-            Prepared::write(call, held).at_last(0)
+            // The claim has a deadline of its own.
+            Prepared::write(call, held).waiting(DEADLINE).at_last(0)
         }),
         update("update", |_| UpdateOptions::new()),
         update("update without a record", |_| {
