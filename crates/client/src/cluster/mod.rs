@@ -47,7 +47,7 @@ use crate::{
     rpc::{AttemptLimit, Call, CallError, Connector, RpcClient, ServiceKind},
     wire::{
         cell_block::{CellBlockDecoder, Codec},
-        pb,
+        encoded::{EncodedMultiRequest, MutationsResponse},
         ping::SYSTEM_PRIORITY,
     },
 };
@@ -105,15 +105,15 @@ impl Cluster {
             .await
     }
 
-    /// Calls a region server with several actions, whose cells are behind the request. Makes one
-    /// attempt.
-    pub(crate) async fn multi(
+    /// Calls a region server with mutations of several regions, whose cells are behind the request.
+    /// Makes one attempt.
+    pub(crate) async fn mutate_regions(
         &self,
         location: &RegionLocation,
-        request: &impl Message,
+        request: &EncodedMultiRequest,
         cells: Bytes,
         limit: AttemptLimit,
-    ) -> Result<pb::MultiResponse, CallError> {
+    ) -> Result<MutationsResponse, CallError> {
         let call = Call {
             server: &location.address(),
             service: ServiceKind::Client,

@@ -293,6 +293,31 @@ struct EncodedAction {
     mutation: Option<Bytes>,
 }
 
+/// A [`pb::MultiResponse`] to mutations, whose results are empty and are not read.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MutationsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) region_action_result: Vec<MutationsResult>,
+}
+
+/// A [`pb::RegionActionResult`].
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MutationsResult {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) result_or_exception: Vec<MutationResult>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) exception: Option<pb::NameBytesPair>,
+}
+
+/// A [`pb::ResultOrException`].
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MutationResult {
+    #[prost(uint32, optional, tag = "1")]
+    pub(crate) index: Option<u32>,
+    #[prost(message, optional, boxed, tag = "3")]
+    pub(crate) exception: Option<Box<pb::NameBytesPair>>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

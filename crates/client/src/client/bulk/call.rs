@@ -8,7 +8,10 @@ use super::queues::Part;
 use crate::{
     cluster::RegionLocation,
     rpc::{CallError, Classification},
-    wire::{encoded::EncodedMultiRequest, frame::RemoteFault, pb},
+    wire::{
+        encoded::{EncodedMultiRequest, MutationsResponse},
+        frame::RemoteFault,
+    },
 };
 
 /// A part, the first row of its queue, and the location of its region.
@@ -36,7 +39,7 @@ pub(super) fn request(parts: &[Placed<'_>]) -> (EncodedMultiRequest, Bytes) {
 /// Reads the answer: the result of each part, all of which is applied or nothing.
 pub(super) fn read(
     parts: &[Placed<'_>],
-    answer: pb::MultiResponse,
+    answer: MutationsResponse,
 ) -> Result<Vec<Result<(), CallError>>, CallError> {
     let results = answer.region_action_result;
     let (answered, sent) = (results.len(), parts.len());

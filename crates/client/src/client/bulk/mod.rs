@@ -422,7 +422,9 @@ impl Table {
             (Some(first), Some(limit)) => {
                 let (request, cells) = call::request(&parts);
                 let cluster = &self.connection.shared.cluster;
-                let answer = cluster.multi(&first.location, &request, cells, limit).await;
+                let answer = cluster
+                    .mutate_regions(&first.location, &request, cells, limit)
+                    .await;
                 answer.and_then(|answer| call::read(&parts, answer))
             }
             _ => Ok(Vec::new()),
