@@ -35,7 +35,7 @@ enum Change {
         row: usize,
         value: u64,
     },
-    /// Deletes a row that nobody writes again.
+    /// Deletes a row that is not written again.
     Delete {
         row: String,
     },

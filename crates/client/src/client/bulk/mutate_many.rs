@@ -63,11 +63,9 @@ impl Table {
             results.push(self.encode(&mutation.into(), results.len() as u64, &mut encoded));
         }
         bulk.add(&encoded.take());
-        let mut unanswered = encoded_count(&results);
-        while unanswered > 0 {
+        while !bulk.is_done() {
             for completed in bulk.next().await {
                 for (number, failure) in completed.results() {
-                    unanswered -= 1;
                     if let (Some(failure), Ok(index)) = (failure, usize::try_from(number)) {
                         results[index] = Err(failure);
                     }
@@ -98,8 +96,4 @@ impl Table {
             .push(mutation, number, is_repeatable)
             .map_err(|error| in_context(Error::new(ErrorKind::InvalidInput, error.to_string())))
     }
-}
-
-fn encoded_count(results: &[Result<()>]) -> usize {
-    results.iter().filter(|result| result.is_ok()).count()
 }
