@@ -4,20 +4,25 @@
 //! flight can be: each earlier attempt was either refused before it was applied, or answered that a
 //! condition does not hold, and was fenced off if it leaves a record.
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use hbase_client::{
-    Comparison, Condition, Effect, EndpointCall, Mutation, Table,
-    low_level::{Check, Pauses, condition, convert, pb},
+    Comparison, Condition, Effect, EndpointCall, Increment, Mutation, Partition, Table,
+    low_level::{Check, Pauses, TableCalls, condition, pb},
 };
 use prost::Message;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    admission::{Admission, enter},
+    admission::{Admission, Sharing, Turn},
+    endpoint_request::{self, EndpointRequest},
     gate::Gate,
-    group_commit::SendPrepared,
+    group_commit::{GroupCommit, Member, SendRequest, ShareLimits, VersionChange},
     outcome::{FailedCondition, Outcome, Rejection},
     part::Ending,
     partition_version,
@@ -29,7 +34,6 @@ use super::{
     record::{SeenRecord, State},
     rule_reading,
     sequence::{Sequence, Stamping, ToRead},
-    servers::Needs,
     settle::{Claim, Fenced, Unsettled},
     without_endpoint,
 };
@@ -39,6 +43,8 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 struct Attempt<'a> {
     mutations: Cow<'a, [Mutation]>,
     conditions: Vec<pb::Condition>,
+    /// The change of the partition's version, if the table has versions.
+    version: Option<Increment>,
 }
 
 /// The results of earlier reads and attempts.
@@ -55,11 +61,16 @@ pub(super) struct Committer {
     table: ProvenTable,
     /// `None` if admission is turned off.
     admission: Option<Arc<Admission>>,
+    group_commit: Arc<GroupCommit>,
 }
 
 impl Committer {
-    pub(super) fn new(table: ProvenTable, admission: Option<Arc<Admission>>) -> Self {
-        Self { table, admission }
+    pub(super) fn new(table: ProvenTable, admission: Option<Arc<Admission>>, limits: ShareLimits) -> Self {
+        Self {
+            table,
+            admission,
+            group_commit: GroupCommit::new(limits),
+        }
     }
 
     pub(super) fn table(&self) -> &ProvenTable {
@@ -85,28 +96,21 @@ impl Committer {
             Ok(prepared) => prepared,
             Err(error) => return Outcome::Invalid(in_context(self.table.name(), group, error)),
         };
-        match &self.admission {
-            Some(admission) if prepared.may_share(self.table.terms()) => {
-                admission.commit_simple(prepared, deadline, self).await
-            }
-            admission => self.send_prepared(prepared, admission.as_ref(), deadline).await,
-        }
+        self.send_prepared(prepared, deadline).await
     }
 
-    /// Sends a prepared group. Each of its calls waits for the turn, unless the caller holds it.
-    async fn send_prepared(
-        &self,
-        prepared: Prepared<'_>,
-        admission: Option<&Arc<Admission>>,
-        deadline: Instant,
-    ) -> Outcome {
+    /// Sends a prepared group. Each of its calls waits for the turn.
+    async fn send_prepared(&self, prepared: Prepared<'_>, deadline: Instant) -> Outcome {
         let in_context = |error| in_context(self.table.name(), prepared.group, error);
         if let Err(changed) = rule_reading::keep_fresh(&self.table, deadline).await {
             return Outcome::Invalid(in_context(changed));
         }
         let ended = match self.table.terms().endpoint {
-            true => self.commit_by_endpoint(&prepared, admission, deadline).await,
-            false => without_endpoint::commit(&self.table, &prepared, admission, deadline).await,
+            true => self.commit_by_endpoint(&prepared, deadline).await,
+            false => {
+                let admission = self.admission.as_ref();
+                without_endpoint::commit(&self.table, &prepared, admission, deadline).await
+            }
         };
         match ended {
             Ok(outcome) => outcome,
@@ -117,12 +121,7 @@ impl Committer {
         }
     }
 
-    async fn commit_by_endpoint(
-        &self,
-        prepared: &Prepared<'_>,
-        admission: Option<&Arc<Admission>>,
-        deadline: Instant,
-    ) -> Result<Outcome> {
+    async fn commit_by_endpoint(&self, prepared: &Prepared<'_>, deadline: Instant) -> Result<Outcome> {
         let mut seen = Seen::default();
         if let Some(claim) = &prepared.claim
             && let Some(request) = &prepared.group.record
@@ -134,13 +133,22 @@ impl Committer {
             }
         }
         let mut pauses = Pauses::after_conflicts();
+        let mut sharing = match prepared.may_share() {
+            true => Sharing::Shared,
+            false => Sharing::Alone,
+        };
         loop {
-            let turn = enter(admission, &prepared.group.partition, deadline).await?;
+            let turn = self.enter(&prepared.group.partition, sharing, deadline).await?;
             let attempt = self.form(prepared, &mut seen, deadline).await?;
-            if self.send_attempt(prepared, attempt, deadline).await? {
+            let applied = match (&turn, sharing) {
+                (Some(_), Sharing::Shared) => self.send_shared(prepared, attempt, deadline).await?,
+                _ => self.send(&attempt.into_request(prepared), deadline).await?,
+            };
+            if applied {
                 return Ok(Outcome::Committed(prepared.committed(false)));
             }
             drop(turn);
+            sharing = Sharing::Alone;
             if let Some(claim) = &prepared.claim {
                 // A copy of the attempt may be in flight and would find the conditions met.
                 let fenced = claim.fence(seen.record.as_ref(), deadline).await;
@@ -215,12 +223,10 @@ impl Committer {
             }
             Cow::Owned(stamped.mutations)
         };
-        if self.table.terms().partition_version
-            && !mutations.is_empty()
-            && let Some(bump) = partition_version::bump(self.table.environment(), &group.partition)
-        {
-            mutations.to_mut().push(bump.into());
-        }
+        let version = match self.table.terms().partition_version && !mutations.is_empty() {
+            true => partition_version::bump(self.table.environment(), &group.partition),
+            false => None,
+        };
         for part in &group.parts {
             let changes = timeout_at(deadline, part.changes()).await;
             let changes = changes.map_err(|_| no_time_for_parts())??;
@@ -237,47 +243,38 @@ impl Committer {
         Ok(Attempt {
             mutations,
             conditions,
+            version,
         })
     }
 
-    /// Sends an attempt. Returns `false` if a condition does not hold.
-    async fn send_attempt(
+    /// Sends an attempt together with others of its region. Returns `false` if a condition does not
+    /// hold.
+    async fn send_shared(
         &self,
         prepared: &Prepared<'_>,
         attempt: Attempt<'_>,
         deadline: Instant,
     ) -> Result<bool> {
-        let partition = &prepared.group.partition;
-        let conditional = !attempt.conditions.is_empty();
-        let request = pb::MutateRowsRequest {
-            mutation_request: attempt
-                .mutations
-                .iter()
-                .map(|mutation| pb::MutationProto {
-                    durability: Some(convert::durability_code(prepared.durability)),
-                    ..convert::mutation_message(mutation)
-                })
-                .collect(),
-            condition: attempt.conditions,
-            ..pb::MutateRowsRequest::default()
+        let first_key = prepared.group.partition.first_key();
+        let table = self.table.table();
+        let region = match table.known_region(first_key) {
+            Some(region) => region,
+            None => table.region_of(first_key, deadline).await?.name,
         };
-        let call = EndpointCall::new(
-            partition.first_key().clone(),
-            SERVICE,
-            METHOD,
-            request.encode_to_vec(),
-        );
-        // With a record, or with nothing to apply, sending twice has the effect of sending once.
-        let idempotent = prepared.claim.is_some() || attempt.mutations.is_empty();
-        let call = if idempotent { call.idempotent() } else { call };
-        let needs = Needs {
-            conditions: conditional,
-            clock: prepared.claim.is_some(),
-            ..Needs::default()
-        };
-        let gate = Gate::new(&self.table, partition, needs);
-        let answer = gate.call(&call, deadline).await?;
-        read_answer(answer, conditional)
+        let member = attempt.into_member(prepared, deadline);
+        self.group_commit.send(&region, member, self).await
+    }
+
+    async fn enter(
+        &self,
+        partition: &Partition,
+        sharing: Sharing,
+        deadline: Instant,
+    ) -> Result<Option<Turn>> {
+        match &self.admission {
+            Some(admission) => admission.enter(partition, sharing, deadline).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Returns the rejection if one consistent read shows that a condition does not hold.
@@ -305,10 +302,57 @@ impl Committer {
     }
 }
 
-impl SendPrepared for Committer {
-    async fn send(&self, prepared: Prepared<'_>, deadline: Instant) -> Outcome {
-        // The caller holds the turn.
-        self.send_prepared(prepared, None, deadline).await
+impl SendRequest for Committer {
+    async fn send(&self, request: &EndpointRequest, deadline: Instant) -> Result<bool> {
+        let call = EndpointCall::new(
+            request.partitions[0].first_key().clone(),
+            SERVICE,
+            METHOD,
+            request.message.clone(),
+        );
+        let call = match request.is_idempotent() {
+            true => call.idempotent(),
+            false => call,
+        };
+        let gate = Gate::of_several(&self.table, &request.partitions, request.needs());
+        let answer = gate.call(&call, deadline).await?;
+        read_answer(answer, request.conditional)
+    }
+}
+
+impl Attempt<'_> {
+    /// Returns the request of a call of its own.
+    fn into_request(mut self, prepared: &Prepared<'_>) -> EndpointRequest {
+        let version = self.version.take();
+        self.mutations.to_mut().extend(version.map(Mutation::from));
+        self.encode(prepared)
+    }
+
+    /// Returns what may share a call.
+    fn into_member(mut self, prepared: &Prepared<'_>, deadline: Instant) -> Member {
+        let version = self.version.take().map(|change| VersionChange {
+            row: change.row().clone(),
+            message: endpoint_request::encode(&[change.into()], Vec::new(), prepared.durability),
+        });
+        let rows: BTreeSet<_> = self.mutations.iter().map(Mutation::row).collect();
+        Member {
+            rows: rows.into_iter().cloned().collect(),
+            mutations: self.mutations.len(),
+            durability: prepared.durability,
+            version,
+            deadline,
+            request: self.encode(prepared),
+        }
+    }
+
+    fn encode(self, prepared: &Prepared<'_>) -> EndpointRequest {
+        EndpointRequest::new(
+            &prepared.group.partition,
+            &self.mutations,
+            self.conditions,
+            prepared.durability,
+            prepared.claim.is_some(),
+        )
     }
 }
 

@@ -5,7 +5,10 @@
 //! call. A closed gate records what is missing, then reads the rule or proves the server, and
 //! repeats the call.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    slice,
+    sync::{Mutex, PoisonError},
+};
 
 use bytes::Bytes;
 use hbase_client::{
@@ -17,10 +20,11 @@ use tokio::time::Instant;
 use super::{proof, proven_table::ProvenTable, region_guard::cut, rule_reading, servers::Needs};
 use crate::error::{ClientErrorKind, Error, Result};
 
-/// Lets a call pass to the region of a partition, or records what is missing.
+/// Lets a call pass to the region of its partitions, or records what is missing.
 pub(super) struct Gate<'a> {
     table: &'a ProvenTable,
-    partition: &'a Partition,
+    /// At least one. The servers of the first one's region are proven.
+    partitions: &'a [Partition],
     needs: Needs,
     closed: Mutex<Option<MissingPrecondition>>,
     /// The possible effect of attempts that the gate stopped later.
@@ -37,9 +41,14 @@ enum MissingPrecondition {
 
 impl<'a> Gate<'a> {
     pub(super) fn new(table: &'a ProvenTable, partition: &'a Partition, needs: Needs) -> Self {
+        Self::of_several(table, slice::from_ref(partition), needs)
+    }
+
+    /// Creates the gate of a call to several partitions of one region.
+    pub(super) fn of_several(table: &'a ProvenTable, partitions: &'a [Partition], needs: Needs) -> Self {
         Self {
             table,
-            partition,
+            partitions,
             needs,
             closed: Mutex::default(),
             effect: Effect::None,
@@ -98,7 +107,7 @@ impl<'a> Gate<'a> {
                 read
             }
             Some(MissingPrecondition::Unproven(needs)) => {
-                proof::prove(self.table, self.partition, needs, deadline).await
+                proof::prove(self.table, &self.partitions[0], needs, deadline).await
             }
         };
         opened.map_err(|error| error.with_effect(self.effect))
@@ -120,8 +129,8 @@ impl RegionGuard for Gate<'_> {
             server,
             opening,
         } = serving;
-        if !self.partition.is_whole_in(region) {
-            return Verdict::LookAgain(cut(self.partition, &region.range_text()));
+        if let Some(partition) = self.partitions.iter().find(|one| !one.is_whole_in(region)) {
+            return Verdict::LookAgain(cut(partition, &region.range_text()));
         }
         if !self.table.watch().covers(&region.name, opening) {
             return self.stop(MissingPrecondition::RuleUnread(region.name.clone(), opening));

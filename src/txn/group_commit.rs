@@ -1,49 +1,72 @@
-//! Sends queued transactions of one partition in one call.
+//! Sends waiting transactions of one region in one call.
 //!
-//! Transactions that consist only of mutations, on disjoint rows, may be applied together: if the
-//! whole is atomic, so is each part. While a call of their partition is in flight they queue up,
-//! and the next call takes as many as fit, in their order. No timer collects them: a lone
-//! transaction is sent at once.
+//! Transactions on disjoint rows may be applied together: if the whole is atomic, so is each part.
+//! Up to [`LANES`] calls of a region are in flight, on disjoint rows. The transactions that arrive
+//! meanwhile wait, and when a call ends, the next one takes as many as fit, in their order. No timer
+//! collects them: without other calls in flight, a transaction is sent at once.
 //!
 //! If the call was applied, all are committed. If it was certainly not applied, each is sent again
-//! alone and gets its own outcome, so a transaction that the server refuses does not fail the
-//! others. If the outcome is unknown, it is unknown for all.
+//! in a call of its own and gets its own outcome, so a transaction that the server refuses does not
+//! fail the others. If the outcome is unknown, it is unknown for all.
+//!
+//! A record makes a transaction conditional: there must be no other record of its id. A call that
+//! finds one applies nothing, and answers `false` to all.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use hbase_client::{Durability, Effect, Mutation, Partition};
-use tokio::time::Instant;
-
-use super::{
-    admission::{Admission, Share, Turn, Waited},
-    outcome::{Committed, Outcome},
-    plan::Group,
-    prepared::Prepared,
-    settle::Unsettled,
+use hbase_client::{Durability, Effect};
+use tokio::{
+    runtime::Handle,
+    sync::oneshot,
+    time::{Instant, timeout_at},
 };
-use crate::error::{ClientErrorKind, Error};
 
+use super::{admission::not_sent, endpoint_request::EndpointRequest};
+use crate::error::{ClientErrorKind, Error, Result};
+
+/// The number of calls to a region from which on transactions wait. While the server executes one,
+/// others are under way in both directions.
+const LANES: usize = 3;
 /// The limits of one shared call, which keep it short.
 const MAX_MUTATIONS: usize = 512;
 const MAX_BYTES: usize = 1 << 20;
+/// The longest wait for a call to end, unless that call has the same rows. After that, a transaction
+/// is sent alone: all calls in flight may wait for a row that another client keeps locked.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How long after its deadline a transaction still waits while a shared call carries it. That call
+/// ends with the first deadline of its members, and reports the outcome a moment later.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
 
-/// Sends prepared groups.
-pub(super) trait SendPrepared: Clone + Send + Sync + 'static {
-    /// Sends one call with all mutations of a group and returns how it ended, by the deadline.
-    fn send(&self, prepared: Prepared<'_>, deadline: Instant) -> impl Future<Output = Outcome> + Send;
+/// Sends requests to the endpoint.
+pub(super) trait SendRequest: Clone + Send + Sync + 'static {
+    /// Sends a request by the deadline. Returns `false` if a condition does not hold.
+    fn send(&self, request: &EndpointRequest, deadline: Instant)
+    -> impl Future<Output = Result<bool>> + Send;
 }
 
-/// A transaction that may share a call: without conditions, record or timestamps.
-#[derive(Debug)]
+/// A transaction that may share a call.
+#[derive(Clone, Debug)]
 pub(super) struct Member {
-    /// The folded mutations.
-    mutations: Vec<Mutation>,
-    rows: HashSet<Bytes>,
-    bytes: usize,
-    durability: Durability,
-    deadline: Instant,
-    share: Share,
+    pub(super) request: EndpointRequest,
+    /// The rows of the request, each once.
+    pub(super) rows: Vec<Bytes>,
+    pub(super) mutations: usize,
+    pub(super) durability: Durability,
+    pub(super) version: Option<VersionChange>,
+    pub(super) deadline: Instant,
+}
+
+/// A change of the partition's version, which a call has once for each partition.
+#[derive(Clone, Debug)]
+pub(super) struct VersionChange {
+    pub(super) row: Bytes,
+    /// The encoded mutation.
+    pub(super) message: Bytes,
 }
 
 /// The limits of one shared call.
@@ -63,169 +86,428 @@ impl ShareLimits {
     }
 }
 
+/// The shared calls of one table, by the name of the region.
+#[derive(Debug)]
+pub(super) struct GroupCommit {
+    limits: ShareLimits,
+    regions: Mutex<Regions>,
+}
+
+#[derive(Debug, Default)]
+struct Regions {
+    of: HashMap<Bytes, RegionCalls>,
+    next_ticket: u64,
+}
+
+/// The calls of one region, while there are any.
+#[derive(Debug, Default)]
+struct RegionCalls {
+    in_flight: usize,
+    /// The rows of the calls in flight.
+    rows: HashSet<Bytes>,
+    /// By ticket, and so in the order of arrival.
+    waiting: BTreeMap<u64, Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    member: Member,
+    /// Whether it must not share a call, after a shared call that was not applied.
+    alone: bool,
+    answer: oneshot::Sender<Result<bool>>,
+}
+
+/// A transaction's place in the queue of its region. Dropping it leaves the queue.
+struct Ticket {
+    group: Arc<GroupCommit>,
+    region: Bytes,
+    number: u64,
+}
+
+/// A call in flight. Dropping it lets the next ones begin.
+struct Lane<S: SendRequest> {
+    group: Arc<GroupCommit>,
+    region: Bytes,
+    rows: Vec<Bytes>,
+    sender: S,
+}
+
 impl Member {
-    fn new(prepared: &Prepared<'_>, deadline: Instant) -> Self {
-        let group = prepared.group;
-        let mutations = prepared.sequence.mutations().unwrap_or(&group.mutations);
-        let rows: HashSet<_> = mutations.iter().map(|mutation| mutation.row().clone()).collect();
-        Self {
-            share: Share {
-                rows: rows.len(),
-                mutations: group.mutations.len(),
-            },
-            mutations: mutations.to_vec(),
-            rows,
-            bytes: group.bytes(),
-            durability: prepared.durability,
-            deadline,
+    fn all_rows(&self) -> impl Iterator<Item = &Bytes> {
+        self.rows
+            .iter()
+            .chain(self.version.iter().map(|version| &version.row))
+    }
+
+    /// Transactions of one kind may share a call: a call with a record may be sent again.
+    fn kind(&self) -> (Durability, bool) {
+        (self.durability, self.request.recorded)
+    }
+
+    /// Returns the request of a call of its own.
+    fn into_request(self) -> EndpointRequest {
+        match self.version {
+            None => self.request,
+            Some(version) => EndpointRequest::concat(&[&self.request], &[version.message]),
         }
     }
 }
 
-/// Members that fit into one call.
-#[derive(Debug)]
+impl GroupCommit {
+    pub(super) fn new(limits: ShareLimits) -> Arc<Self> {
+        Arc::new(Self {
+            limits,
+            regions: Mutex::default(),
+        })
+    }
+
+    /// Sends a transaction, alone or together with others of its region. Returns `false` if a
+    /// condition does not hold, its own or that of another transaction of the call.
+    ///
+    /// A future that is dropped while it waits leaves nothing behind. If it is dropped while its
+    /// mutations are in flight, a call of its own is abandoned like any other call; a shared call
+    /// continues.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of its call.
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        region: &Bytes,
+        member: Member,
+        sender: &impl SendRequest,
+    ) -> Result<bool> {
+        let deadline = member.deadline;
+        if let Some(lane) = self.enter_at_once(region, &member, sender) {
+            let sent = sender.send(&member.into_request(), deadline).await;
+            drop(lane);
+            return sent;
+        }
+        let (ticket, mut answer) = self.queue(region, member);
+        self.begin_calls(region, sender);
+        let mut limit = deadline.min(Instant::now() + PATIENCE);
+        loop {
+            match timeout_at(limit, &mut answer).await {
+                Ok(answer) => return answer.unwrap_or_else(|_| Err(lost())),
+                Err(_) if limit < deadline => {
+                    limit = deadline.min(limit + PATIENCE);
+                    if let Some((lane, member)) = ticket.enter_late(sender) {
+                        let sent = sender.send(&member.into_request(), deadline).await;
+                        drop(lane);
+                        return sent;
+                    }
+                }
+                Err(_) if ticket.leave().is_some() => return Err(not_sent()),
+                Err(_) if limit == deadline => limit += LAST_MOMENT,
+                Err(_) => return Err(lost()),
+            }
+        }
+    }
+
+    fn regions(&self) -> MutexGuard<'_, Regions> {
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a call of one transaction, unless it has to wait.
+    fn enter_at_once<S: SendRequest>(
+        self: &Arc<Self>,
+        region: &Bytes,
+        member: &Member,
+        sender: &S,
+    ) -> Option<Lane<S>> {
+        let mut regions = self.regions();
+        let calls = regions.of.entry(region.clone()).or_default();
+        let is_free =
+            calls.in_flight < LANES && calls.waiting.is_empty() && calls.are_free(member.all_rows());
+        is_free.then(|| {
+            calls.begin(member);
+            self.lane(region, member.all_rows().cloned().collect(), sender)
+        })
+    }
+
+    fn queue(self: &Arc<Self>, region: &Bytes, member: Member) -> (Ticket, oneshot::Receiver<Result<bool>>) {
+        let (answer, receiver) = oneshot::channel();
+        let mut regions = self.regions();
+        let number = regions.next_ticket;
+        regions.next_ticket += 1;
+        let waiting = Waiting {
+            member,
+            alone: false,
+            answer,
+        };
+        let calls = regions.of.entry(region.clone()).or_default();
+        calls.waiting.insert(number, waiting);
+        let ticket = Ticket {
+            group: Arc::clone(self),
+            region: region.clone(),
+            number,
+        };
+        (ticket, receiver)
+    }
+
+    /// Begins calls as long as lanes are free and transactions wait that may go.
+    fn begin_calls<S: SendRequest>(self: &Arc<Self>, region: &Bytes, sender: &S) {
+        // Outside of a runtime, the transactions that wait are sent when their patience ends.
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        loop {
+            let taken = {
+                let mut regions = self.regions();
+                let Some(calls) = regions.of.get_mut(region) else {
+                    return;
+                };
+                calls.take(self.limits, Instant::now())
+            };
+            if taken.is_empty() {
+                return;
+            }
+            let rows = taken.iter().flat_map(|(_, waiting)| waiting.member.all_rows());
+            let lane = self.lane(region, rows.cloned().collect(), sender);
+            runtime.spawn(share(lane, taken));
+        }
+    }
+
+    fn lane<S: SendRequest>(self: &Arc<Self>, region: &Bytes, rows: Vec<Bytes>, sender: &S) -> Lane<S> {
+        Lane {
+            group: Arc::clone(self),
+            region: region.clone(),
+            rows,
+            sender: sender.clone(),
+        }
+    }
+}
+
+impl RegionCalls {
+    fn are_free<'a>(&self, mut rows: impl Iterator<Item = &'a Bytes>) -> bool {
+        !rows.any(|row| self.rows.contains(row))
+    }
+
+    fn begin(&mut self, member: &Member) {
+        self.in_flight += 1;
+        self.rows.extend(member.all_rows().cloned());
+    }
+
+    /// Takes the transactions of one call out of the queue, and begins it. Returns none if all lanes
+    /// are taken, or all that wait have rows of calls in flight.
+    fn take(&mut self, limits: ShareLimits, now: Instant) -> Vec<(u64, Waiting)> {
+        if self.in_flight >= LANES {
+            return Vec::new();
+        }
+        let mut call = SharedCall::default();
+        // The rows of transactions that are passed over: later ones must not overtake them.
+        let mut blocked: HashSet<Bytes> = HashSet::new();
+        for (number, waiting) in &self.waiting {
+            let member = &waiting.member;
+            if !call.has_room(member, limits) {
+                break;
+            }
+            let is_locked = |row| self.rows.contains(row) || blocked.contains(row);
+            let version = member.version.as_ref().map(|version| &version.row);
+            let waits = member.rows.iter().any(is_locked)
+                || version.is_some_and(|row| is_locked(row) && !call.versions.contains(row));
+            if waits || !call.fits(waiting, now) {
+                blocked.extend(member.all_rows().cloned());
+            } else {
+                call.add(*number, waiting);
+                self.rows.extend(member.all_rows().cloned());
+            }
+        }
+        if !call.tickets.is_empty() {
+            self.in_flight += 1;
+        }
+        let tickets = call.tickets.into_iter();
+        tickets
+            .filter_map(|number| self.waiting.remove_entry(&number))
+            .collect()
+    }
+}
+
+/// A call that is being put together.
+#[derive(Debug, Default)]
 struct SharedCall {
-    all: Member,
+    tickets: Vec<u64>,
+    like: Option<Like>,
+    mutations: usize,
+    bytes: usize,
+    /// The rows of versions that are changed.
+    versions: HashSet<Bytes>,
+}
+
+/// What the members of a call have in common.
+#[derive(Debug)]
+struct Like {
+    kind: (Durability, bool),
+    alone: bool,
+    earliest_deadline: Instant,
     latest_deadline: Instant,
-    members: usize,
 }
 
 impl SharedCall {
-    fn of(first: Member) -> Self {
-        Self {
-            latest_deadline: first.deadline,
-            all: first,
-            members: 1,
-        }
+    fn has_room(&self, member: &Member, limits: ShareLimits) -> bool {
+        let is_within = self.mutations + member.mutations <= limits.mutations
+            && self.bytes + member.request.message.len() <= limits.bytes;
+        self.tickets.is_empty() || is_within
     }
 
-    /// Adds a member, or returns it if it does not fit.
-    fn add(&mut self, member: Member, limits: ShareLimits, now: Instant) -> Result<Share, Member> {
-        if !self.fits(&member, limits, now) {
-            return Err(member);
-        }
-        self.all.mutations.extend(member.mutations);
-        self.all.rows.extend(member.rows);
-        self.all.bytes += member.bytes;
-        self.all.deadline = self.all.deadline.min(member.deadline);
-        self.latest_deadline = self.latest_deadline.max(member.deadline);
-        self.members += 1;
-        Ok(member.share)
-    }
-
-    fn fits(&self, member: &Member, limits: ShareLimits, now: Instant) -> bool {
-        let left = |deadline: Instant| deadline.saturating_duration_since(now);
+    fn fits(&self, waiting: &Waiting, now: Instant) -> bool {
+        let Waiting { member, alone, .. } = waiting;
+        let Some(like) = &self.like else {
+            return true;
+        };
         // The call ends with the earliest deadline, and a later answer is lost to all members. The
         // deadlines must be similar, so that no member loses much of its time to another.
-        let shortest: Duration = left(self.all.deadline.min(member.deadline));
-        let longest = left(self.latest_deadline.max(member.deadline));
-        self.all.mutations.len() + member.mutations.len() <= limits.mutations
-            && self.all.bytes + member.bytes <= limits.bytes
-            && self.all.durability == member.durability
-            && shortest >= longest / 2
-            && self.all.rows.is_disjoint(&member.rows)
+        let left = |deadline: Instant| deadline.saturating_duration_since(now);
+        let shortest = left(like.earliest_deadline.min(member.deadline));
+        let longest = left(like.latest_deadline.max(member.deadline));
+        !alone && !like.alone && like.kind == member.kind() && shortest >= longest / 2
+    }
+
+    fn add(&mut self, number: u64, Waiting { member, alone, .. }: &Waiting) {
+        let like = self.like.get_or_insert(Like {
+            kind: member.kind(),
+            alone: *alone,
+            earliest_deadline: member.deadline,
+            latest_deadline: member.deadline,
+        });
+        like.earliest_deadline = like.earliest_deadline.min(member.deadline);
+        like.latest_deadline = like.latest_deadline.max(member.deadline);
+        self.tickets.push(number);
+        self.mutations += member.mutations;
+        self.bytes += member.request.message.len();
+        self.versions
+            .extend(member.version.iter().map(|version| version.row.clone()));
     }
 }
 
-impl Admission {
-    /// Commits a transaction that may share its call with others, when its turn comes.
-    ///
-    /// A future that is dropped while it waits leaves nothing behind. If it is dropped while its
-    /// mutations are in flight, its own call is abandoned like any other call; a shared call
-    /// continues.
-    pub(super) async fn commit_simple(
-        self: &Arc<Self>,
-        prepared: Prepared<'_>,
-        deadline: Instant,
-        sender: &impl SendPrepared,
-    ) -> Outcome {
-        let limits = self.share_limits();
-        let partition = &prepared.group.partition;
-        if let Some(turn) = self.enter_at_once(partition) {
-            return alone(turn, prepared, deadline, sender).await;
+impl Waiting {
+    /// Reports the end of its call. A caller that waits no longer needs no answer.
+    fn end(self, answer: Result<bool>) {
+        drop(self.answer.send(answer));
+    }
+}
+
+impl Ticket {
+    /// Leaves the queue. Returns `None` if a call has taken the transaction.
+    fn leave(&self) -> Option<Waiting> {
+        let mut regions = self.group.regions();
+        let calls = regions.of.get_mut(&self.region)?;
+        let waiting = calls.waiting.remove(&self.number);
+        regions.remove_if_idle(&self.region);
+        waiting
+    }
+
+    /// Begins a call of its own although all lanes are taken, unless it has rows of calls in flight
+    /// or of transactions that wait before it.
+    fn enter_late<S: SendRequest>(&self, sender: &S) -> Option<(Lane<S>, Member)> {
+        let mut regions = self.group.regions();
+        let calls = regions.of.get_mut(&self.region)?;
+        let member = &calls.waiting.get(&self.number)?.member;
+        let earlier = calls.waiting.range(..self.number);
+        let earlier: HashSet<_> = earlier
+            .flat_map(|(_, waiting)| waiting.member.all_rows())
+            .collect();
+        if !calls.are_free(member.all_rows()) || member.all_rows().any(|row| earlier.contains(row)) {
+            return None;
         }
-        let mut ticket = self.queue(partition, Some(Member::new(&prepared, deadline)));
-        loop {
-            match ticket.wait(deadline).await {
-                Waited::Turn(turn, Some(member)) => {
-                    let (now, first) = (Instant::now(), SharedCall::of(member));
-                    if !turn.can_share_with_next(|next| first.fits(next, limits, now)) {
-                        return alone(turn, prepared, deadline, sender).await;
-                    }
-                    ticket.rejoin(&turn, first.all);
-                    // In a task: dropping this future must not stop the call of the other members.
-                    tokio::spawn(share(turn, partition.clone(), limits, sender.clone()));
-                }
-                Waited::Turn(turn, None) => return alone(turn, prepared, deadline, sender).await,
-                Waited::Shared(outcome) => return outcome,
-                Waited::NotSent => return Outcome::Aborted(self.not_sent(partition)),
-                Waited::Lost => {
-                    return Outcome::Unknown(Unsettled::new(self.in_context(lost(), partition), None));
-                }
+        let Waiting { member, .. } = calls.waiting.remove(&self.number)?;
+        calls.begin(&member);
+        let rows = member.all_rows().cloned().collect();
+        Some((self.group.lane(&self.region, rows, sender), member))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Regions {
+    fn remove_if_idle(&mut self, region: &Bytes) {
+        let is_idle = |calls: &RegionCalls| calls.in_flight == 0 && calls.waiting.is_empty();
+        if self.of.get(region).is_some_and(is_idle) {
+            self.of.remove(region);
+        }
+    }
+}
+
+impl<S: SendRequest> Lane<S> {
+    /// Puts transactions back into the queue, each for a call of its own.
+    fn send_back(&self, members: Vec<(u64, Waiting)>) {
+        let mut regions = self.group.regions();
+        let calls = regions.of.entry(self.region.clone()).or_default();
+        for (number, waiting) in members {
+            // The caller of one whose receiver is closed waits no longer.
+            if !waiting.answer.is_closed() {
+                let waiting = Waiting {
+                    alone: true,
+                    ..waiting
+                };
+                calls.waiting.insert(number, waiting);
             }
         }
     }
 }
 
-async fn alone(turn: Turn, prepared: Prepared<'_>, deadline: Instant, sender: &impl SendPrepared) -> Outcome {
-    let outcome = sender.send(prepared, deadline).await;
-    drop(turn);
-    outcome
+impl<S: SendRequest> Drop for Lane<S> {
+    fn drop(&mut self) {
+        {
+            let mut regions = self.group.regions();
+            if let Some(calls) = regions.of.get_mut(&self.region) {
+                calls.in_flight -= 1;
+                for row in &self.rows {
+                    calls.rows.remove(row);
+                }
+            }
+            regions.remove_if_idle(&self.region);
+        }
+        self.group.begin_calls(&self.region, &self.sender);
+    }
 }
 
-/// Sends one call with as many waiting transactions as fit, and notifies them of the outcome.
-async fn share(turn: Turn, partition: Partition, limits: ShareLimits, sender: impl SendPrepared) {
-    let now = Instant::now();
-    let mut call: Option<SharedCall> = None;
-    turn.gather(|member| match &mut call {
-        Some(call) => call.add(member, limits, now),
-        None => {
-            let share = member.share;
-            call = Some(SharedCall::of(member));
-            Ok(share)
-        }
-    });
-    let Some(SharedCall { all, members, .. }) = call else {
+/// Sends one call for transactions, and reports to them how it ended.
+async fn share<S: SendRequest>(lane: Lane<S>, members: Vec<(u64, Waiting)>) {
+    let all = || members.iter().map(|(_, waiting)| &waiting.member);
+    let Some(deadline) = all().map(|member| member.deadline).min() else {
         return;
     };
-    let group = Group {
-        mutations: all.mutations,
-        ..Group::new(partition)
-    };
-    tracing::trace!(partition = %group.partition, members, "sharing a call");
-    match sender
-        .send(Prepared::folded(&group, all.durability), all.deadline)
-        .await
-    {
-        Outcome::Committed(whole) => turn.notify(|Share { rows, mutations }| {
-            Outcome::Committed(Committed {
-                rows,
-                mutations,
-                ..whole.clone()
-            })
-        }),
-        Outcome::Unknown(unsettled) => {
-            let error = Arc::new(unsettled.into_error());
-            turn.notify(|_| {
-                Outcome::Unknown(Unsettled::new(
-                    turn.in_context(shared_error(&error, members)),
-                    None,
-                ))
-            });
+    let requests: Vec<_> = all().map(|member| &member.request).collect();
+    let mut versions = HashSet::new();
+    let changes = all().filter_map(|member| member.version.as_ref());
+    let changes: Vec<_> = changes
+        .filter(|version| versions.insert(&version.row))
+        .map(|version| version.message.clone())
+        .collect();
+    let request = EndpointRequest::concat(&requests, &changes);
+    let count = members.len();
+    tracing::trace!(partition = %request.partitions[0], members = count, "sharing a call");
+    let sent = lane.sender.send(&request, deadline).await;
+    match sent {
+        Err(error) if count > 1 && !error.is_outcome_unknown() => {
+            tracing::debug!(partition = %request.partitions[0], members = count, %error, "sending singly");
+            lane.send_back(members);
         }
-        refused_or_failed => {
-            tracing::debug!(partition = %group.partition, members, outcome = %refused_or_failed, "sending singly");
-            turn.send_back();
+        Err(error) if count > 1 => {
+            let error = Arc::new(error);
+            members
+                .into_iter()
+                .for_each(|(_, waiting)| waiting.end(Err(shared_error(&error, count))));
+        }
+        Ok(applied) => members
+            .into_iter()
+            .for_each(|(_, waiting)| waiting.end(Ok(applied))),
+        Err(error) => {
+            if let Some((_, only)) = members.into_iter().next() {
+                only.end(Err(error));
+            }
         }
     }
 }
 
 /// Returns the error of one member of a failed call.
 fn shared_error(error: &Arc<Error>, members: usize) -> Error {
-    let what = match members {
-        1 => "its call failed".to_owned(),
-        _ => format!("its call, which carried {members} transactions, failed"),
-    };
+    let what = format!("its call, which carried {members} transactions, failed");
     let shared = Error::new(error.kind(), what).with_effect(error.effect());
     let shared = match error.remote() {
         Some(remote) => shared.with_remote(remote.clone()),
@@ -240,6 +522,14 @@ fn lost() -> Error {
         "the call that carried it and others was not answered in time",
     )
     .with_effect(Effect::Unknown)
+}
+
+#[cfg(test)]
+impl GroupCommit {
+    /// Returns the number of regions that have calls.
+    fn region_count(&self) -> usize {
+        self.regions().of.len()
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@
 //! | `snapshot` | a partition at one point in time |
 //! | `commit` | the committer: sends a group until it has an outcome |
 //! | `without_endpoint` | commits by an atomic `Multi` |
-//! | `admission` `group_commit` | one call at a time for each partition, and several transactions in one |
+//! | `admission` | admits the writers of each partition |
+//! | `group_commit` `endpoint_request` | several transactions of a region in one call |
 //! | `prepared` | a checked and folded group, ready to send; no I/O |
 //! | `plan` | the contents of a group and the checks that may refuse it; no I/O |
 //! | `sequence` | folds the operations of each cell into one equivalent operation; timestamps; no I/O |
@@ -55,6 +56,7 @@ mod admission;
 mod batch;
 mod commit;
 mod digest;
+mod endpoint_request;
 mod gate;
 mod group_commit;
 mod open;

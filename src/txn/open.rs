@@ -1,6 +1,6 @@
 //! Opens a table for transactions after proving that they are possible on it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{
@@ -10,8 +10,8 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
-    admission::Admission, commit::Committer, group_commit::ShareLimits, partitioned_table::PartitionedTable,
-    probe, proven_table::ProvenTable, rule_watch::RuleWatch, terms::Terms,
+    commit::Committer, group_commit::ShareLimits, partitioned_table::PartitionedTable, probe,
+    proven_table::ProvenTable, rule_watch::RuleWatch, terms::Terms,
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
@@ -118,11 +118,13 @@ impl OpenOptions {
         self
     }
 
-    /// Sends every transaction at once, however many of its partition are in flight. By default,
-    /// one transaction of each partition is in flight at a time, across all clones of the table.
-    /// The others wait in order, and queued transactions share one call where possible. Without
-    /// this queue, the server's handlers wait for the rows of a hot partition instead, and other
-    /// partitions wait for a handler.
+    /// Sends every transaction at once, in a call of its own.
+    ///
+    /// By default, across all clones of the table, three calls of a region with transactions
+    /// without conditions are in flight at a time, on disjoint rows; the transactions that wait for
+    /// them share the next call. Of the other transactions, one of each partition is in flight at a
+    /// time, and the others wait in order. Without these queues, the server's handlers wait for the
+    /// rows of a hot partition instead, and other partitions wait for a handler.
     pub fn without_admission(mut self) -> Self {
         self.admission = false;
         self
@@ -181,10 +183,13 @@ impl OpenOptions {
             concurrency: self.concurrency,
         };
         let share_limits = ShareLimits::within(self.max_mutations, self.max_bytes);
-        let admission = self.admission.then(|| Admission::new(name, share_limits));
         let table = ProvenTable::new(table, terms, watch);
-        let committer = Committer::new(table, admission);
-        Ok(PartitionedTable::new(committer))
+        let admission = self.admission.then(Arc::default);
+        Ok(PartitionedTable::new(Committer::new(
+            table,
+            admission,
+            share_limits,
+        )))
     }
 }
 

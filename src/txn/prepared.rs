@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::{
     digest::Digest, outcome::Committed, plan::Group, proven_table::ProvenTable, sequence::Sequence,
-    settle::Claim, terms::Terms,
+    settle::Claim,
 };
 use crate::error::{Error, Result};
 
@@ -56,26 +56,14 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Prepares a group that consists only of checked and folded mutations.
-    pub(super) fn folded(group: &'a Group, durability: Durability) -> Self {
-        Self {
-            group,
-            sequence: Sequence::unchanged(&group.mutations),
-            durability,
-            claim: None,
-        }
-    }
-
-    /// Returns whether the group consists only of mutations, and so may share a call with others.
-    pub(super) fn may_share(&self, terms: &Terms) -> bool {
+    /// Returns whether the group has no conditions but that on its record, and so may share a call
+    /// with others.
+    pub(super) fn may_share(&self) -> bool {
         let group = self.group;
         group.conditions.is_empty()
             && group.parts.is_empty()
             && !group.guard_timestamps
-            && self.claim.is_none()
             && !self.sequence.replaces()
-            // Without the endpoint, each transaction returns its own results.
-            && terms.endpoint
     }
 
     pub(super) fn committed(&self, replayed: bool) -> Committed {

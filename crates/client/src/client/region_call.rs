@@ -107,6 +107,13 @@ impl Table {
         Ok(location.region.clone())
     }
 
+    /// Returns the name of the region of a row according to the cache.
+    pub(crate) fn known_region(&self, row: &[u8]) -> Option<Bytes> {
+        let cluster = &self.connection.shared.cluster;
+        let location = cluster.known_location(&self.name, row)?;
+        Some(location.region.name.clone())
+    }
+
     /// Returns the location of the row, in a region that the guard lets pass.
     pub(super) async fn guarded_location(
         &self,

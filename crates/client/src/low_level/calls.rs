@@ -77,6 +77,9 @@ pub trait TableCalls {
     ///
     /// Returns an error if the region cannot be located before the deadline.
     fn region_of(&self, row: &Bytes, deadline: Instant) -> impl Future<Output = Result<RegionInfo>> + Send;
+
+    /// Returns the name of the region that has a row, if its location is cached.
+    fn known_region(&self, row: &[u8]) -> Option<Bytes>;
 }
 
 impl TableCalls for Table {
@@ -126,6 +129,10 @@ impl TableCalls for Table {
 
     fn region_of(&self, row: &Bytes, deadline: Instant) -> impl Future<Output = Result<RegionInfo>> + Send {
         Self::region_of(self, row, deadline)
+    }
+
+    fn known_region(&self, row: &[u8]) -> Option<Bytes> {
+        Self::known_region(self, row)
     }
 }
 
