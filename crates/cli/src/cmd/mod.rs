@@ -1,9 +1,11 @@
-//! The commands, one file each.
+//! The commands, one file or folder each.
 
 mod audit;
 pub(crate) mod coordination;
 pub(crate) mod dev;
 pub(crate) mod doctor;
+mod input_lines;
+mod json_line;
 pub(crate) mod latch;
 pub(crate) mod lock;
 mod missing_table;
@@ -12,3 +14,4 @@ pub(crate) mod rows;
 pub(crate) mod switch;
 pub(crate) mod table;
 pub(crate) mod txn;
+mod whole_file;

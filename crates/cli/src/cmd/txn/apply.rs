@@ -10,10 +10,10 @@ use tokio::sync::{Semaphore, oneshot};
 use super::{
     answers::{Answer, Answers},
     groups::{Group, Step, steps},
-    lines::{InputLine, InputLines},
     turns::{Turn, Turns},
 };
 use crate::{
+    cmd::input_lines::{InputLine, InputLines},
     exit::{Failure, Outcome},
     global::{Format, Global},
 };

@@ -8,12 +8,14 @@ use std::{
 use hbase_txn::{BytesBinary, Condition, Mutation, Partition, PartitionedTable, TransactionId};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{
-    answers::Answer,
-    format::{LineMutation, Transaction},
-    lines::{InputLine, TooLong},
+use super::{answers::Answer, format::Transaction};
+use crate::{
+    cmd::{
+        input_lines::{InputLine, TooLong},
+        json_line::LineMutation,
+    },
+    exit::Failure,
 };
-use crate::exit::Failure;
 
 /// The handling of a line, or of a part of it.
 #[derive(Debug)]

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `apply` | reads lines and sends their transactions, with bounded concurrency |
 //! | `answers` | the outcomes, in the order of the lines |
-//! | `lines` | the lines of a file or of stdin, with bounded length |
 //! | `format` | the format of a line |
 //! | `groups` | the transactions of a line |
 //! | `turns` | orders the transactions of a partition |
@@ -14,7 +13,6 @@ mod answers;
 mod apply;
 mod format;
 mod groups;
-mod lines;
 mod outcome;
 mod turns;
 

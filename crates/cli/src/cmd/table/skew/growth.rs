@@ -12,8 +12,8 @@ use hbase_provision::{PartitionSize, RegionSkew, SkewReport};
 use hbase_txn::BytesBinary;
 use serde::{Deserialize, Serialize};
 
-use super::{whole_file, words};
-use crate::output;
+use super::words;
+use crate::{cmd::whole_file, output};
 
 /// The maximum size of a file; this command writes no larger one.
 const LARGEST_FILE: u64 = 64 << 20;

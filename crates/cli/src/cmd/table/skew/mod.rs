@@ -7,7 +7,6 @@
 //! | `objects` | the report in JSON |
 //! | `page` `charts` `svg` | the report as an HTML page |
 //! | `words` | sizes, shares, keys and times for people |
-//! | `whole_file` | atomic writes of files |
 
 mod bars;
 mod charts;
@@ -16,7 +15,6 @@ mod objects;
 mod page;
 mod report;
 mod svg;
-mod whole_file;
 mod words;
 
 use std::{path::PathBuf, time::Duration};
@@ -27,6 +25,7 @@ use hbase_txn::TableName;
 
 use self::{growth::LastRun, report::ShownReport};
 use crate::{
+    cmd::whole_file,
     durations,
     exit::{Exit, Outcome},
     global::{Format, Global},

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hbase_txn::{Comparison, Condition};
 use serde::{Deserialize, Deserializer};
 
-use super::keys;
+use crate::cmd::json_line::keys;
 
 /// A condition of a line.
 #[derive(Debug, Deserialize)]

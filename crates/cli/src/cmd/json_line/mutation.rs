@@ -11,10 +11,10 @@ use super::keys;
 /// A mutation of a line.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "MutationKeys")]
-pub(in super::super) struct LineMutation {
-    pub(in super::super) mutation: Mutation,
+pub(in crate::cmd) struct LineMutation {
+    pub(in crate::cmd) mutation: Mutation,
     /// Whether it is a delete that gets the server's time.
-    pub(in super::super) deletes_now: bool,
+    pub(in crate::cmd) deletes_now: bool,
 }
 
 #[derive(Deserialize)]

@@ -11,7 +11,7 @@ use serde::{
 use serde_json::Value;
 
 /// A JSON object. serde's derived implementation would also accept an array of the values.
-pub(super) struct Object<T>(pub(super) T);
+pub(in crate::cmd) struct Object<T>(pub(in crate::cmd) T);
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -33,62 +33,66 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
     }
 }
 
-pub(super) fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+pub(in crate::cmd) fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
     string("prefix", escaped, deserializer).map(Some)
 }
 
-pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TransactionId>, D::Error> {
+pub(in crate::cmd) fn id<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<TransactionId>, D::Error> {
     string("id", |text| TransactionId::new(escaped(text)?), deserializer).map(Some)
 }
 
-pub(super) fn row<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+pub(in crate::cmd) fn row<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
     string("row", escaped, deserializer)
 }
 
-pub(super) fn family<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+pub(in crate::cmd) fn family<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
     string("family", escaped, deserializer).map(Some)
 }
 
-pub(super) fn qualifier<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+pub(in crate::cmd) fn qualifier<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Bytes>, D::Error> {
     string("qualifier", escaped, deserializer).map(Some)
 }
 
-pub(super) fn value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+pub(in crate::cmd) fn value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
     string("value", escaped, deserializer).map(Some)
 }
 
 /// A label is text, not bytes, so a backslash in it is literal.
-pub(super) fn label<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+pub(in crate::cmd) fn label<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     string("label", |text| Ok::<_, String>(text.to_owned()), deserializer).map(Some)
 }
 
-pub(super) fn ttl<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+pub(in crate::cmd) fn ttl<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     millis("ttl_ms", deserializer).map(Some)
 }
 
-pub(super) fn timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+pub(in crate::cmd) fn timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     millis("timestamp", deserializer).map(Some)
 }
 
-pub(super) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+pub(in crate::cmd) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     let must = "it must be a whole number that eight bytes can hold";
     number("amount", Value::as_i64, must, deserializer).map(Some)
 }
 
-pub(super) fn conditions<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+pub(in crate::cmd) fn conditions<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     array("conditions", deserializer)
 }
 
-pub(super) fn mutations<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+pub(in crate::cmd) fn mutations<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     array("mutations", deserializer)
 }
 
 /// Reads one of the words for `op`.
-pub(super) fn op<'de, D: Deserializer<'de>, T: Copy>(
+pub(in crate::cmd) fn op<'de, D: Deserializer<'de>, T: Copy>(
     words: &[(&str, T)],
     deserializer: D,
 ) -> Result<T, D::Error> {
