@@ -10,10 +10,10 @@ use std::{
 use crate::harness::{TestTable, answer, start};
 
 const ROWS_IN_A_GROUP: usize = 1_000;
-const MAX_RESIDENT: usize = 60 << 10;
+pub(crate) const MAX_RESIDENT: usize = 60 << 10;
 
 /// The largest resident memory of a process so far, in KiB; 0 once it has exited.
-fn peak(process: &Child) -> usize {
+pub(crate) fn peak(process: &Child) -> usize {
     let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok())

@@ -12,6 +12,7 @@ mod connecting;
 mod coordination;
 mod evictions;
 mod harness;
+mod import;
 mod latches;
 mod load;
 mod lock_run;

@@ -7,7 +7,7 @@ use crate::{
         coordination::{elect, rwlock, semaphore},
         dev, doctor,
         latch::{self, barrier},
-        lock, provision, rows, switch, table, txn,
+        lock, provision, rows, switch, table, transfer, txn,
     },
     exit::Outcome,
     global::Global,
@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Scan(rows::Scan),
     Put(rows::Put),
     Delete(rows::Delete),
+    Import(transfer::Import),
 }
 
 impl Arguments {
@@ -76,6 +77,7 @@ impl Arguments {
             Command::Scan(scan) => scan.run(&global).await,
             Command::Put(put) => put.run(&global).await,
             Command::Delete(delete) => delete.run(&global).await,
+            Command::Import(import) => import.run(&global).await,
         }
     }
 }
@@ -135,6 +137,10 @@ mod tests {
     #[case(&["hbase-txn", "put", "orders", "r", "f:q"])]
     #[case(&["hbase-txn", "scan", "orders", "--prefix", "a", "--start-row", "b"])]
     #[case(&["hbase-txn", "scan", "orders", "--limit", "few"])]
+    #[case(&["hbase-txn", "import", "orders"])]
+    #[case(&["hbase-txn", "import", "orders", "-", "--raw"])]
+    #[case(&["hbase-txn", "import", "orders", "-", "--columns", "f:q"])]
+    #[case(&["hbase-txn", "import", "orders", "-", "--max-rejects", "few"])]
     #[case(&["hbase-txn", "table"])]
     #[case(&["hbase-txn", "provision", "plan"])]
     #[case(&["hbase-txn", "provision", "apply", "--allow-data-loss"])]

@@ -1,4 +1,4 @@
-//! The steps of long work on stderr: a spinner on a terminal, plain lines elsewhere, for logs.
+//! The steps of long work on stderr: a spinner or a bar on a terminal, plain lines elsewhere, for logs.
 
 use std::{
     io::{self, IsTerminal},
@@ -37,6 +37,28 @@ impl Progress {
     /// otherwise.
     pub(crate) fn beside_output() -> Option<Self> {
         Self::on_a_terminal().filter(|_| !io::stdout().is_terminal())
+    }
+
+    /// Returns progress with a bar and the remaining time on a terminal, and `None` elsewhere. The work
+    /// has this length, and begins at this position.
+    pub(crate) fn bar_on_a_terminal(length: u64, position: u64) -> Option<Self> {
+        let progress = Self::on_a_terminal()?;
+        if let Some(bar) = &progress.spinner {
+            if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3}%  {msg}, {eta} left") {
+                bar.set_style(style);
+            }
+            bar.set_length(length);
+            bar.set_position(position);
+            bar.reset_eta();
+        }
+        Some(progress)
+    }
+
+    /// Moves the bar to this position.
+    pub(crate) fn reach(&self, position: u64) {
+        if let Some(bar) = &self.spinner {
+            bar.set_position(position);
+        }
     }
 
     /// Shows the step that begins.

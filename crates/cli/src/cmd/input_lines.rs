@@ -1,17 +1,24 @@
 //! The lines of a file or of stdin, one at a time.
 
-use std::{io, path::Path};
+use std::{
+    io::{self, SeekFrom},
+    path::Path,
+};
 
 use tokio::{
     fs::File,
-    io::{AsyncBufRead, AsyncBufReadExt, BufReader, stdin},
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncSeekExt, BufReader, stdin},
 };
+
+/// The number of bytes that are read at once.
+const BUFFER: usize = 64 << 10;
 
 /// Lines, read on demand. Only one is held in memory.
 pub(super) struct InputLines {
     source: Box<dyn AsyncBufRead + Send + Unpin>,
     name: String,
     number: u64,
+    position: u64,
     longest: usize,
 }
 
@@ -19,6 +26,8 @@ pub(super) struct InputLines {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InputLine {
     pub(super) number: u64,
+    /// The position in the file behind the line.
+    pub(super) end: u64,
     pub(super) text: Result<Vec<u8>, TooLong>,
 }
 
@@ -38,11 +47,11 @@ impl InputLines {
             Some(path) if path != Path::new("-") => {
                 let in_context = |error| in_context(&path.display().to_string(), &error);
                 let file = File::open(path).await.map_err(in_context)?;
-                let source = BufReader::with_capacity(64 << 10, file);
+                let source = BufReader::with_capacity(BUFFER, file);
                 Ok(Self::new(source, path.display().to_string(), Self::LONGEST))
             }
             _ => {
-                let source = BufReader::with_capacity(64 << 10, stdin());
+                let source = BufReader::with_capacity(BUFFER, stdin());
                 Ok(Self::new(source, "stdin".to_owned(), Self::LONGEST))
             }
         }
@@ -53,23 +62,40 @@ impl InputLines {
             source: Box::new(source),
             name,
             number: 0,
+            position: 0,
             longest,
         }
     }
 
+    /// Opens a file behind the lines up to this number, which end at this position.
+    pub(super) async fn open_at(path: &Path, number: u64, position: u64) -> io::Result<Self> {
+        let in_context = |error| in_context(&path.display().to_string(), &error);
+        let mut file = File::open(path).await.map_err(in_context)?;
+        file.seek(SeekFrom::Start(position)).await.map_err(in_context)?;
+        let source = BufReader::with_capacity(BUFFER, file);
+        let lines = Self::new(source, path.display().to_string(), Self::LONGEST);
+        Ok(Self {
+            number,
+            position,
+            ..lines
+        })
+    }
+
     /// Returns the next line that is not blank, or `None` at the end.
     pub(super) async fn next(&mut self) -> io::Result<Option<InputLine>> {
-        while let Some(line) = self
-            .read()
-            .await
-            .map_err(|error| in_context(&self.name, &error))?
-        {
+        while let Some(line) = self.next_or_blank().await? {
             match &line.text {
                 Ok(text) if text.iter().all(u8::is_ascii_whitespace) => {}
                 _ => return Ok(Some(line)),
             }
         }
         Ok(None)
+    }
+
+    /// Returns the next line, also a blank one, or `None` at the end.
+    pub(super) async fn next_or_blank(&mut self) -> io::Result<Option<InputLine>> {
+        let line = self.read().await;
+        line.map_err(|error| in_context(&self.name, &error))
     }
 
     async fn read(&mut self) -> io::Result<Option<InputLine>> {
@@ -87,6 +113,7 @@ impl InputLines {
             }
             let (read, is_end) = (part.len() + usize::from(end.is_some()), here.is_empty());
             self.source.consume(read);
+            self.position += read as u64;
             if is_end && length == 0 {
                 return Ok(None);
             }
@@ -94,6 +121,7 @@ impl InputLines {
                 self.number += 1;
                 return Ok(Some(InputLine {
                     number: self.number,
+                    end: self.position,
                     text: match length <= self.longest {
                         true => Ok(text),
                         false => Err(TooLong {
@@ -147,5 +175,23 @@ mod tests {
             .map(|(number, text)| (*number, text.map(str::to_owned)))
             .collect();
         assert_eq!(lines(text).await, expected);
+    }
+
+    #[tokio::test]
+    async fn reading_goes_on_behind_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        std::fs::write(&path, "a\r\n\nbc\nd").unwrap();
+        let mut lines = InputLines::open(Some(&path)).await.unwrap();
+        let mut ends = Vec::new();
+        while let Some(InputLine { number, end, .. }) = lines.next_or_blank().await.unwrap() {
+            ends.push((number, end));
+        }
+        assert_eq!(ends, [(1, 3), (2, 4), (3, 7), (4, 8)]);
+        for (number, end) in ends {
+            let mut rest = InputLines::open_at(&path, number, end).await.unwrap();
+            let next = rest.next().await.unwrap().map(|line| line.number);
+            assert_eq!(next, [3, 3, 4].get(number as usize - 1).copied());
+        }
     }
 }

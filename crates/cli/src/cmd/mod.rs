@@ -13,5 +13,6 @@ pub(crate) mod provision;
 pub(crate) mod rows;
 pub(crate) mod switch;
 pub(crate) mod table;
+pub(crate) mod transfer;
 pub(crate) mod txn;
 mod whole_file;

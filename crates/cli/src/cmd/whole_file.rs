@@ -4,10 +4,10 @@ use std::{
     fs::{self, Permissions},
     io::{self, Write},
     os::unix::fs::PermissionsExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use tempfile::Builder;
+use tempfile::{Builder, NamedTempFile};
 
 use crate::{exit::Failure, output};
 
@@ -27,18 +27,41 @@ pub(super) fn check(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Replaces a file atomically: a reader sees the old text or the new one.
+/// Replaces a file atomically: a reader sees the old text or the new one, also after a crash.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    // The permissions of an ordinary new file; temporary files are more restricted by default.
-    let permissions = Permissions::from_mode(0o666);
-    let written = Builder::new().permissions(permissions).tempfile_in(folder(path));
-    let written = written.and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        Ok(file.persist(path)?)
-    });
-    written
-        .map(drop)
-        .map_err(|error| refused(path, &output::plain(&error)))
+    let mut file = NewFile::create(path)?;
+    let written = file.temporary.write_all(text.as_bytes());
+    written.map_err(|error| refused(path, &output::plain(&error)))?;
+    file.replace()
+}
+
+/// The new contents of a file, in a temporary file beside it. Dropping it removes the temporary file.
+#[derive(Debug)]
+pub(super) struct NewFile {
+    path: PathBuf,
+    temporary: NamedTempFile,
+}
+
+impl NewFile {
+    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
+        // The permissions of an ordinary new file; temporary files are more restricted by default.
+        let permissions = Permissions::from_mode(0o666);
+        let created = Builder::new().permissions(permissions).tempfile_in(folder(path));
+        Ok(Self {
+            temporary: created.map_err(|error| refused(path, &output::plain(&error)))?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Replaces the file by these contents.
+    pub(super) fn replace(self) -> Result<(), Failure> {
+        let Self { path, temporary } = self;
+        let synced = temporary.as_file().sync_data();
+        let replaced = synced.and_then(|()| Ok(temporary.persist(&path)?));
+        replaced
+            .map(drop)
+            .map_err(|error| refused(&path, &output::plain(&error)))
+    }
 }
 
 fn folder(path: &Path) -> &Path {

@@ -91,6 +91,12 @@ pub(in crate::cmd) fn mutations<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     array("mutations", deserializer)
 }
 
+pub(in crate::cmd) fn cells<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    array("cells", deserializer)
+}
+
 /// Reads one of the words for `op`.
 pub(in crate::cmd) fn op<'de, D: Deserializer<'de>, T: Copy>(
     words: &[(&str, T)],

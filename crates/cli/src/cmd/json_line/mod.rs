@@ -35,7 +35,7 @@ pub(in crate::cmd) fn parse<T: DeserializeOwned>(number: u64, text: &[u8]) -> Re
 }
 
 /// Refuses a line that begins with a byte order mark.
-fn refuse_byte_order_mark(number: u64, text: &[u8]) -> Result<(), String> {
+pub(in crate::cmd) fn refuse_byte_order_mark(number: u64, text: &[u8]) -> Result<(), String> {
     match text.starts_with(BYTE_ORDER_MARK) {
         false => Ok(()),
         true => Err(format!(

@@ -46,7 +46,7 @@ pub(super) fn steps(
     held: OwnedSemaphorePermit,
     guard_timestamps: bool,
 ) -> Vec<Step> {
-    let InputLine { number, text } = line;
+    let InputLine { number, text, .. } = line;
     let parsed = match text {
         Ok(text) => Transaction::parse(number, &text),
         Err(TooLong { longest }) => Err(format!("line {number} is longer than {longest} bytes")),

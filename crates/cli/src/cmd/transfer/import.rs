@@ -1,0 +1,314 @@
+//! `hbase-txn import`.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use hbase_client::WriterOptions;
+use hbase_txn::TableName;
+use serde::Serialize;
+
+use super::{
+    checkpoint::{Checkpoint, State},
+    format::FormatOptions,
+    importer::Importer,
+    rejects::Rejects,
+    settlement::{Settlement, Stop},
+};
+use crate::{
+    cmd::{input_lines::InputLines, lock::signals::Signals, whole_file},
+    exit::{Exit, Failure, Outcome},
+    global::{Format, Global},
+    output,
+    values::{self, Ranged},
+};
+
+/// Import rows from a file
+///
+/// Lines are written in large calls; lines of one row in their order. A line that can't be parsed,
+/// or that a server refuses, is written to the file of rejects with its number and the reason, and
+/// the others are imported. A checkpoint beside FILE records how far the import is, and --resume
+/// continues there.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Import {
+    /// Table, with its namespace if it has one
+    table: TableName,
+    /// File with the lines; - for stdin, which can't be resumed
+    file: PathBuf,
+    #[command(flatten)]
+    format: FormatOptions,
+    /// Take TSV fields as they are, without \xNN for bytes and \N for a column without a cell
+    #[arg(long, requires = "columns")]
+    raw: bool,
+    /// Continue behind the last line that an earlier run has imported, if one has stopped early
+    #[arg(long)]
+    resume: bool,
+    /// File that records how far the import is; removed at the end [default: FILE.checkpoint]
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// File for the lines that are not imported; replaced if it exists [default: FILE.rejects]
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    /// Stop with an error when more lines than this are rejected [default: no limit]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
+    max_rejects: Option<Ranged<u64>>,
+}
+
+const EXAMPLE: &str = r#"Example: hbase-txn import orders rows.json, with lines such as
+
+{"row":"xxxabc","cells":[{"family":"f","qualifier":"q","value":"v"},{"family":"f","qualifier":"r","timestamp":5,"value":"\\x00"}]}
+{"op":"delete","row":"xxx123","family":"f"}
+
+A row is written as hbase-txn scan --output json prints it; a cell may have `timestamp` and `ttl_ms`, both in milliseconds. A put or a delete is written as in a transaction of hbase-txn txn apply. Bytes are written as in HBase's shell, \xNN, which JSON spells "\\xNN".
+
+Example: hbase-txn import orders rows.tsv --columns HBASE_ROW_KEY,f:q,f:r
+
+A field of TSV is a row key, the timestamp of the line or a value. \N is a column without a cell; an empty field is an empty value.
+
+A line of the file of rejects is {"line":7,"error":"…","text":"…"}, where `text` is the line; `bytes` replaces it if it is not UTF-8. Lines on stdin have no such file unless --rejects names it.
+
+A line may be written twice: if its answer is lost, or if an import is resumed. Give cells timestamps if other clients write the same cells meanwhile.
+
+Exit status: 0 all lines are imported, 1 lines were rejected or the import stopped, 4 lines were rejected, or the import stopped at one, that may have been stored all the same."#;
+
+/// The result of an import. The keys and their order are fixed.
+#[derive(Serialize)]
+struct Summary<'a> {
+    table: String,
+    outcome: &'static str,
+    imported: u64,
+    rejected: u64,
+    /// The number of rejected lines that may have been stored all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown: Option<u64>,
+    /// The last line that is done.
+    line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rejects: Option<&'a Path>,
+    /// The file that a resumed import reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<&'a Path>,
+}
+
+/// The input behind the lines that are imported, and the files beside it.
+struct Source {
+    lines: InputLines,
+    state: State,
+    checkpoint: Option<Checkpoint>,
+    rejects: Option<PathBuf>,
+}
+
+impl Import {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let max_rejects = self.max_rejects.as_ref().map(|most| most.get("--max-rejects"));
+        let max_rejects = max_rejects.transpose()?;
+        let file = (!is_stdin(&self.file)).then_some(&*self.file);
+        let format = self.format.format(file, self.raw)?;
+        // A file that can't be read is reported before any call to a server.
+        let source = self.open().await?;
+        let mut signals = Signals::listen()?;
+        let connection = tokio::select! {
+            biased;
+            () = signals.ending() => return Err(Failure::Interrupted),
+            connection = global.connect() => connection?,
+        };
+        let table = connection.table(self.table.clone())?;
+        let (lines, settlement) = source.begin(max_rejects)?;
+        // A resumed import writes lines again, too.
+        let writer = table.writer(WriterOptions::new().at_least_once());
+        let importer = Importer::new(lines, format, writer, settlement, signals);
+        let (settlement, result) = importer.run().await;
+        self.report(&settlement, result, global.output)
+    }
+
+    /// Opens the input. Changes no file.
+    async fn open(&self) -> Result<Source, Failure> {
+        let is_file = !is_stdin(&self.file) && fs::metadata(&self.file).is_ok_and(|found| found.is_file());
+        if !is_file {
+            let lines = InputLines::open(Some(&self.file)).await?;
+            self.refuse_to_resume_a_pipe()?;
+            if let Some(rejects) = &self.rejects {
+                whole_file::check(rejects)?;
+            }
+            return Ok(Source {
+                lines,
+                state: State::default(),
+                checkpoint: None,
+                rejects: self.rejects.clone(),
+            });
+        }
+        let or_beside = |option: &Option<PathBuf>, extension| match option {
+            Some(path) => path.clone(),
+            None => beside(&self.file, extension),
+        };
+        let checkpoint = or_beside(&self.checkpoint, "checkpoint");
+        let rejects = or_beside(&self.rejects, "rejects");
+        refuse_one_file_twice(&self.file, &checkpoint, &rejects)?;
+        whole_file::check(&checkpoint)?;
+        whole_file::check(&rejects)?;
+        let checkpoint = Checkpoint::new(checkpoint, &self.file, &self.table)?;
+        let state = match checkpoint.read()? {
+            None => State::default(),
+            Some(state) if self.resume => state,
+            Some(state) => {
+                return Err(Failure::Refused(format!(
+                    "an import of {} has stopped behind line {}; add --resume to continue there, or delete {} to import \
+                     from the beginning",
+                    self.file.display(),
+                    state.position.line,
+                    checkpoint.path.display()
+                )));
+            }
+        };
+        Ok(Source {
+            lines: InputLines::open_at(&self.file, state.position.line, state.position.offset).await?,
+            state,
+            checkpoint: Some(checkpoint),
+            rejects: Some(rejects),
+        })
+    }
+
+    fn refuse_to_resume_a_pipe(&self) -> Result<(), Failure> {
+        let name = match is_stdin(&self.file) {
+            true => "stdin".to_owned(),
+            false => self.file.display().to_string(),
+        };
+        let options = [
+            (self.resume, "--resume"),
+            (self.checkpoint.is_some(), "--checkpoint"),
+        ];
+        match options.into_iter().find(|(is_given, _)| *is_given) {
+            None => Ok(()),
+            Some((_, option)) => Err(Failure::Unparsable(format!(
+                "{option}: {name} can't be read again, so an import of it can't be resumed; import a file"
+            ))),
+        }
+    }
+
+    /// Prints the result, and returns the exit status.
+    fn report(&self, settlement: &Settlement, result: Result<(), Stop>, format: Format) -> Outcome {
+        let state = settlement.state();
+        let exit = match &result {
+            Ok(()) if state.rejected == 0 => Exit::Done,
+            Ok(()) => Exit::Failed,
+            Err(stop) => self.complain(settlement, stop),
+        };
+        let exit = match state.unknown {
+            0 => exit,
+            _ => exit.or_graver(Exit::Unknown),
+        };
+        let rejects = state.rejects.as_ref().filter(|_| state.rejected > 0);
+        let summary = Summary {
+            table: self.table.to_string(),
+            outcome: if result.is_ok() { "complete" } else { "stopped" },
+            imported: state.imported,
+            rejected: state.rejected,
+            unknown: (state.unknown > 0).then_some(state.unknown),
+            line: state.position.line,
+            rejects: rejects.map(|rejects| &*rejects.file),
+            checkpoint: settlement.checkpoint(),
+        };
+        let printed = match format {
+            Format::Json => output::json(&summary),
+            Format::Table => output::line(&summary.text()),
+        };
+        match printed {
+            // A reader that has stopped does not make the import a success.
+            Err(error) if exit == Exit::Done => Err(error.into()),
+            Err(error) => Ok(exit.or_graver(Failure::from(error).report())),
+            Ok(()) => Ok(exit),
+        }
+    }
+
+    /// Reports why the import stopped, and how to continue.
+    fn complain(&self, settlement: &Settlement, stop: &Stop) -> Exit {
+        let exit = match stop {
+            Stop::Interrupted => Failure::Interrupted.report(),
+            Stop::TooManyRejects(most) => {
+                let why = format!("more than {most} lines were rejected; --max-rejects allows no more");
+                Failure::Refused(why).report()
+            }
+            Stop::Failed(failure) => failure.report(),
+        };
+        let line = settlement.state().position.line;
+        let next = match settlement.checkpoint() {
+            Some(_) => "run the same command with --resume to continue there",
+            None if line == 0 => "nothing is imported",
+            None => "this input can't be resumed; import the lines behind it",
+        };
+        output::complain(&format!(
+            "hbase-txn: the import stopped behind line {line}: {next}"
+        ));
+        exit.or_graver(Exit::Failed)
+    }
+}
+
+impl Source {
+    /// Replaces the rejects of an earlier import, and writes the first checkpoint: a file that can't
+    /// be written is reported before anything is imported.
+    fn begin(self, max_rejects: Option<u64>) -> Result<(InputLines, Settlement), Failure> {
+        let Self {
+            lines,
+            state,
+            checkpoint,
+            rejects,
+        } = self;
+        let rejects = rejects.map(|path| Rejects::open(path, state.rejects.as_ref()));
+        let rejects = rejects.transpose()?;
+        if let Some(checkpoint) = &checkpoint {
+            checkpoint.write(&state)?;
+        }
+        Ok((lines, Settlement::new(state, checkpoint, rejects, max_rejects)))
+    }
+}
+
+impl Summary<'_> {
+    fn text(&self) -> String {
+        let mut text = format!("{}: {} imported", self.table, lines(self.imported));
+        if self.rejected > 0 {
+            text += &format!(", {} rejected", lines(self.rejected));
+        }
+        if let Some(rejects) = self.rejects {
+            text += &format!(" (see {})", rejects.display());
+        }
+        text
+    }
+}
+
+fn lines(number: u64) -> String {
+    output::counted(usize::try_from(number).unwrap_or(usize::MAX), "line")
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Returns the path with an extension behind its own.
+fn beside(path: &Path, extension: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(OsStr::new("."));
+    name.push(OsStr::new(extension));
+    name.into()
+}
+
+/// Refuses options that would overwrite the input, or each other's file.
+fn refuse_one_file_twice(file: &Path, checkpoint: &Path, rejects: &Path) -> Result<(), Failure> {
+    // A file that does not exist is not the input.
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let pairs = [
+        ("--checkpoint", checkpoint, file),
+        ("--rejects", rejects, file),
+        ("--rejects", rejects, checkpoint),
+    ];
+    match pairs.into_iter().find(|(_, one, other)| real(one) == real(other)) {
+        None => Ok(()),
+        Some((option, path, _)) => Err(Failure::Unparsable(format!(
+            "{option} {}: the import uses this file for something else",
+            path.display()
+        ))),
+    }
+}

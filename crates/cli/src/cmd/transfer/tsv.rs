@@ -1,0 +1,238 @@
+//! Rows as fields with a separator, as HBase's `ImportTsv` reads them.
+
+use std::str;
+
+use bytes::Bytes;
+use hbase_txn::{BytesBinary, Mutation, Put, parse_bytes_binary};
+
+use crate::{
+    cmd::json_line::refuse_byte_order_mark,
+    values::{self, Column, Part},
+};
+
+const ROW_KEY: &str = "HBASE_ROW_KEY";
+const TS_KEY: &str = "HBASE_TS_KEY";
+
+/// A field for a column without a cell. It is no valid notation of bytes.
+const ABSENT: &str = r"\N";
+
+/// The format of the lines.
+#[derive(Clone, Debug)]
+pub(super) struct Tsv {
+    pub(super) columns: Columns,
+    pub(super) separator: Separator,
+    /// Whether fields are bytes as they are, without `\xNN` and `\N`.
+    pub(super) raw: bool,
+}
+
+/// The meaning of the fields of a line, in their order: one row key, at most one timestamp, and at
+/// least one column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Columns(Vec<Field>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Field {
+    Row,
+    Timestamp,
+    Column(Column),
+}
+
+/// An ASCII character between two fields. It is never a part of `\xNN` or `\N`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Separator(u8);
+
+/// Parses `HBASE_ROW_KEY,f:q1,f:q2`. A comma in a name is written `\x2C`.
+pub(super) fn columns(text: &str) -> Result<Columns, String> {
+    let mut fields = Vec::new();
+    for name in text.split(',') {
+        let field = match name {
+            ROW_KEY => Field::Row,
+            TS_KEY => Field::Timestamp,
+            name if name.starts_with("HBASE_") && !name.contains(':') => {
+                return Err(format!(
+                    "{name} is not supported; there are {ROW_KEY} and {TS_KEY}"
+                ));
+            }
+            name => {
+                let Part { family, qualifier } = values::part(name)?;
+                let qualifier = qualifier.unwrap_or_default();
+                Field::Column(Column { family, qualifier })
+            }
+        };
+        if fields.contains(&field) {
+            return Err(format!("{name} is named twice"));
+        }
+        fields.push(field);
+    }
+    if !fields.contains(&Field::Row) {
+        return Err(format!("{ROW_KEY} is missing"));
+    }
+    if !fields.iter().any(|field| matches!(field, Field::Column(_))) {
+        return Err("name at least one column as F:Q".to_owned());
+    }
+    Ok(Columns(fields))
+}
+
+/// Parses a separator.
+pub(super) fn separator(text: &str) -> Result<Separator, String> {
+    let bytes = values::bytes(text).map_err(|error| error.to_string())?;
+    match *bytes {
+        [b'\\' | b'\n' | b'\r'] => Err("a backslash or a line end can't separate fields".to_owned()),
+        [byte] if byte.is_ascii_alphanumeric() => Err("a letter or a digit can't separate fields".to_owned()),
+        [byte] if byte.is_ascii() => Ok(Separator(byte)),
+        _ => Err(r"a separator is one ASCII character, such as , or \x09".to_owned()),
+    }
+}
+
+impl Tsv {
+    /// Parses a line. The error names the line and the field, counted from 1.
+    pub(super) fn parse(&self, number: u64, text: &[u8]) -> Result<Mutation, String> {
+        refuse_byte_order_mark(number, text)?;
+        let text = match self.raw {
+            true => text,
+            false => text.strip_suffix(b"\r").unwrap_or(text),
+        };
+        let fields: Vec<&[u8]> = text.split(|byte| *byte == self.separator.0).collect();
+        let (found, named) = (fields.len(), self.columns.0.len());
+        if found != named {
+            return Err(format!(
+                "line {number}: {found} field{} instead of {named}",
+                if found == 1 { "" } else { "s" }
+            ));
+        }
+        let (mut row, mut timestamp, mut cells) = (Bytes::new(), None, Vec::new());
+        for (index, (field, text)) in self.columns.0.iter().zip(fields).enumerate() {
+            let in_field = |why: String| format!("line {number}, field {}: {why}", index + 1);
+            match field {
+                Field::Row => row = self.bytes(text).map_err(in_field)?,
+                Field::Timestamp => timestamp = Some(millis(text).map_err(in_field)?),
+                Field::Column(_) if !self.raw && text == ABSENT.as_bytes() => {}
+                Field::Column(column) => cells.push((column, self.bytes(text).map_err(in_field)?)),
+            }
+        }
+        if cells.is_empty() {
+            return Err(format!("line {number}: a row without cells"));
+        }
+        let mut put = Put::new(row);
+        for (column, value) in cells {
+            put = put.cell(column.family.clone(), column.qualifier.clone(), value);
+        }
+        Ok(match timestamp {
+            Some(timestamp) => put.timestamp(timestamp).into(),
+            None => put.into(),
+        })
+    }
+
+    fn bytes(&self, text: &[u8]) -> Result<Bytes, String> {
+        if self.raw {
+            return Ok(Bytes::copy_from_slice(text));
+        }
+        let text = str::from_utf8(text)
+            .map_err(|_| r"its bytes are no UTF-8; write them as \xNN, or use --raw".to_owned())?;
+        parse_bytes_binary(text).map_err(|error| error.to_string())
+    }
+}
+
+impl Separator {
+    /// The separator of HBase's tools.
+    pub(super) const TAB: Self = Self(b'\t');
+}
+
+fn millis(text: &[u8]) -> Result<u64, String> {
+    let number = str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| {
+        format!(
+            "the timestamp is \"{}\"; it must be a whole number of milliseconds, 0 or more",
+            BytesBinary(&text[..text.len().min(40)])
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn tsv(names: &str, separator_text: &str, raw: bool) -> Tsv {
+        Tsv {
+            columns: columns(names).unwrap(),
+            separator: separator(separator_text).unwrap(),
+            raw,
+        }
+    }
+
+    fn put() -> Put {
+        Put::new("r")
+    }
+
+    #[rstest]
+    #[case("HBASE_ROW_KEY,f:a,f:b", "r\t1\t2", put().cell("f", "a", "1").cell("f", "b", "2"))]
+    #[case("HBASE_ROW_KEY,f:a,f:b", "r\t\t\\N\r", put().cell("f", "a", ""))]
+    #[case("f:a,HBASE_TS_KEY,HBASE_ROW_KEY", "1\t5\tr", put().cell("f", "a", "1").timestamp(5))]
+    #[case("HBASE_ROW_KEY,f", "r\té\\x09", put().cell("f", "", "é\t"))]
+    fn reads_fields(#[case] columns: &str, #[case] line: &str, #[case] expected: Put) {
+        let read = tsv(columns, r"\x09", false).parse(1, line.as_bytes());
+        assert_eq!(read, Ok(expected.into()));
+    }
+
+    #[test]
+    fn raw_fields_are_bytes() {
+        let read = tsv("HBASE_ROW_KEY,f:a", ",", true).parse(1, b"r,\\N\xff\r");
+        assert_eq!(read, Ok(put().cell("f", "a", &b"\\N\xff\r"[..]).into()));
+    }
+
+    #[rstest]
+    #[case(b"r\t1", "line 3: 2 fields instead of 3")]
+    #[case(b"r", "line 3: 1 field instead of 3")]
+    #[case(b"r\t1\t2\t3", "line 3: 4 fields instead of 3")]
+    #[case(b"r\t\\n\t2", "line 3, field 2: a stray backslash at column 1")]
+    #[case(b"r\t1\t\xff", "line 3, field 3: its bytes are no UTF-8")]
+    #[case(b"r\t\\N\t\\N", "line 3: a row without cells")]
+    #[case(b"\xEF\xBB\xBFr\t1\t2", "a byte order mark")]
+    fn refuses_other_lines(#[case] line: &[u8], #[case] why: &str) {
+        let refusal = tsv("HBASE_ROW_KEY,f:a,f:b", r"\x09", false)
+            .parse(3, line)
+            .unwrap_err();
+        assert!(refusal.contains(why), "{refusal}");
+    }
+
+    #[rstest]
+    #[case("1.5")]
+    #[case("")]
+    #[case("-1")]
+    fn a_timestamp_is_a_whole_number(#[case] text: &str) {
+        let line = format!("r,{text},1");
+        let refusal = tsv("HBASE_ROW_KEY,HBASE_TS_KEY,f:a", ",", false).parse(3, line.as_bytes());
+        assert!(
+            refusal
+                .unwrap_err()
+                .starts_with("line 3, field 2: the timestamp is")
+        );
+    }
+
+    #[rstest]
+    #[case("f:a", "HBASE_ROW_KEY is missing")]
+    #[case("HBASE_ROW_KEY", "at least one column")]
+    #[case("HBASE_ROW_KEY,HBASE_TS_KEY", "at least one column")]
+    #[case("HBASE_ROW_KEY,f:a,f:a", "f:a is named twice")]
+    #[case("HBASE_ROW_KEY,f:a,HBASE_ROW_KEY", "named twice")]
+    #[case("HBASE_ROW_KEY,HBASE_CELL_TTL,f:a", "HBASE_CELL_TTL is not supported")]
+    #[case("HBASE_ROW_KEY,,f:a", "written F or F:Q")]
+    fn refuses_other_columns(#[case] text: &str, #[case] why: &str) {
+        let refusal = columns(text).unwrap_err();
+        assert!(refusal.contains(why), "{refusal}");
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case(",,")]
+    #[case("x")]
+    #[case("0")]
+    #[case(r"\x5C")]
+    #[case(r"\x0A")]
+    #[case(r"\xFF")]
+    fn refuses_other_separators(#[case] text: &str) {
+        separator(text).unwrap_err();
+    }
+}
