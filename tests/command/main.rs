@@ -11,6 +11,7 @@ mod checks;
 mod connecting;
 mod coordination;
 mod evictions;
+mod export;
 mod harness;
 mod import;
 mod latches;

@@ -53,6 +53,7 @@ pub(crate) enum Command {
     Put(rows::Put),
     Delete(rows::Delete),
     Import(transfer::Import),
+    Export(transfer::Export),
 }
 
 impl Arguments {
@@ -78,6 +79,7 @@ impl Arguments {
             Command::Put(put) => put.run(&global).await,
             Command::Delete(delete) => delete.run(&global).await,
             Command::Import(import) => import.run(&global).await,
+            Command::Export(export) => export.run(&global).await,
         }
     }
 }
@@ -141,6 +143,8 @@ mod tests {
     #[case(&["hbase-txn", "import", "orders", "-", "--raw"])]
     #[case(&["hbase-txn", "import", "orders", "-", "--columns", "f:q"])]
     #[case(&["hbase-txn", "import", "orders", "-", "--max-rejects", "few"])]
+    #[case(&["hbase-txn", "export", "orders", "-", "--prefix", "a", "--start-row", "b"])]
+    #[case(&["hbase-txn", "export", "orders", "-", "--without-timestamps", "--versions", "2"])]
     #[case(&["hbase-txn", "table"])]
     #[case(&["hbase-txn", "provision", "plan"])]
     #[case(&["hbase-txn", "provision", "apply", "--allow-data-loss"])]

@@ -1,6 +1,9 @@
 //! The only access to stdout and stderr. A closed pipe is an error to handle, never a panic.
 
-use std::io::{self, BufWriter, Stdout, Write};
+use std::{
+    fmt,
+    io::{self, BufWriter, Write},
+};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use hbase_txn::BytesBinary;
@@ -11,12 +14,15 @@ pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{text}")
         .and_then(|()| stdout.flush())
-        .map_err(in_context)
+        .map_err(|error| in_context(STDOUT, &error))
 }
 
+/// The name of stdout in errors.
+const STDOUT: &str = "to stdout";
+
 /// Adds the context of the write to an error.
-fn in_context(error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("writing to stdout: {}", plain(&error)))
+fn in_context(target: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("writing {target}: {}", plain(error)))
 }
 
 /// Returns the system's message without the error number.
@@ -32,30 +38,47 @@ pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
 }
 
 /// A buffer for many lines, written when it is full or when [`flush`](Self::flush) is called.
-#[derive(Debug)]
-pub(crate) struct Lines(BufWriter<Stdout>);
+pub(crate) struct Lines {
+    buffer: BufWriter<Box<dyn Write + Send>>,
+    /// The name of the target in errors.
+    target: String,
+}
 
 impl Lines {
+    /// Creates a buffer for stdout.
     pub(crate) fn new() -> Self {
-        Self(BufWriter::with_capacity(64 << 10, io::stdout()))
+        Self::to(io::stdout(), STDOUT)
     }
 
-    pub(crate) fn line(&mut self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
-        self.0
-            .write_fmt(text)
-            .and_then(|()| self.0.write_all(b"\n"))
-            .map_err(in_context)
+    /// Creates a buffer for another target, with its name in errors.
+    pub(crate) fn to(target: impl Write + Send + 'static, name: &str) -> Self {
+        Self {
+            buffer: BufWriter::with_capacity(64 << 10, Box::new(target)),
+            target: name.to_owned(),
+        }
+    }
+
+    pub(crate) fn line(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        let written = self.buffer.write_fmt(text);
+        let ended = written.and_then(|()| self.buffer.write_all(b"\n"));
+        ended.map_err(|error| in_context(&self.target, &error))
     }
 
     pub(crate) fn json(&mut self, object: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.0, object)
-            .map_err(io::Error::from)
-            .and_then(|()| self.0.write_all(b"\n"))
-            .map_err(in_context)
+        let written = serde_json::to_writer(&mut self.buffer, object).map_err(io::Error::from);
+        let ended = written.and_then(|()| self.buffer.write_all(b"\n"));
+        ended.map_err(|error| in_context(&self.target, &error))
     }
 
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.0.flush().map_err(in_context)
+        let flushed = self.buffer.flush();
+        flushed.map_err(|error| in_context(&self.target, &error))
+    }
+}
+
+impl fmt::Debug for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lines {}", self.target)
     }
 }
 

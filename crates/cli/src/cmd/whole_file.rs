@@ -1,7 +1,7 @@
 //! Atomic writes of files.
 
 use std::{
-    fs::{self, Permissions},
+    fs::{self, File, Permissions},
     io::{self, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -51,6 +51,12 @@ impl NewFile {
             temporary: created.map_err(|error| refused(path, &output::plain(&error)))?,
             path: path.to_owned(),
         })
+    }
+
+    /// Returns a handle for writing.
+    pub(super) fn writer(&self) -> Result<File, Failure> {
+        let file = self.temporary.reopen();
+        file.map_err(|error| refused(&self.path, &output::plain(&error)))
     }
 
     /// Replaces the file by these contents.

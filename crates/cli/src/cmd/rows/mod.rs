@@ -4,4 +4,5 @@ mod read;
 mod write;
 
 pub(crate) use read::{Get, Scan};
+pub(in crate::cmd) use read::{Range, RowObject, Selection};
 pub(crate) use write::{Delete, Put};

@@ -45,6 +45,15 @@ pub(crate) struct Get {
 pub(crate) struct Scan {
     /// Table, with its namespace if it has one
     table: TableName,
+    #[command(flatten)]
+    range: Range,
+    #[command(flatten)]
+    cells: Selection,
+}
+
+/// The rows of a scan.
+#[derive(Debug, Args)]
+pub(in crate::cmd) struct Range {
     /// First row
     #[arg(long, value_name = "ROW", value_parser = values::bytes)]
     start_row: Option<Bytes>,
@@ -57,22 +66,48 @@ pub(crate) struct Scan {
     /// Maximum number of rows
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
     limit: Option<Ranged<u64>>,
-    #[command(flatten)]
-    cells: Selection,
 }
 
 /// The cells of a row to read.
 #[derive(Debug, Args)]
-struct Selection {
+pub(in crate::cmd) struct Selection {
     /// Only this family; may be repeated
     #[arg(long, value_name = "F", value_parser = values::bytes)]
-    family: Vec<Bytes>,
+    pub(in crate::cmd) family: Vec<Bytes>,
     /// Only this column; may be repeated
     #[arg(long, value_name = "F:Q", value_parser = values::column)]
-    column: Vec<Column>,
+    pub(in crate::cmd) column: Vec<Column>,
     /// Maximum number of versions of each column, newest first [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::whole::<u64>)]
-    versions: Option<Ranged<u64>>,
+    pub(in crate::cmd) versions: Option<Ranged<u64>>,
+}
+
+impl Range {
+    /// Returns a scan of these cells of the rows.
+    pub(in crate::cmd) fn scan(self, cells: Selection) -> Result<hbase_txn::Scan, Failure> {
+        let mut scan = match self.prefix {
+            Some(prefix) => hbase_txn::Scan::prefix(prefix),
+            None => hbase_txn::Scan::new()
+                .start_row(self.start_row.unwrap_or_default())
+                .stop_row(self.stop_row.unwrap_or_default()),
+        };
+        if let Some(filter) = cells.filter() {
+            scan = scan.filter(filter);
+        }
+        for family in cells.family {
+            scan = scan.family(family);
+        }
+        for Column { family, qualifier } in cells.column {
+            scan = scan.column(family, qualifier);
+        }
+        if let Some(versions) = cells.versions {
+            scan = scan.versions(count(&versions)?);
+        }
+        if let Some(limit) = self.limit {
+            scan = scan.limit(limit.get("--limit")?);
+        }
+        Ok(scan)
+    }
 }
 
 impl Selection {
@@ -119,27 +154,7 @@ impl Get {
 
 impl Scan {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let mut scan = match self.prefix {
-            Some(prefix) => hbase_txn::Scan::prefix(prefix),
-            None => hbase_txn::Scan::new()
-                .start_row(self.start_row.unwrap_or_default())
-                .stop_row(self.stop_row.unwrap_or_default()),
-        };
-        if let Some(filter) = self.cells.filter() {
-            scan = scan.filter(filter);
-        }
-        for family in self.cells.family {
-            scan = scan.family(family);
-        }
-        for Column { family, qualifier } in self.cells.column {
-            scan = scan.column(family, qualifier);
-        }
-        if let Some(versions) = self.cells.versions {
-            scan = scan.versions(count(&versions)?);
-        }
-        if let Some(limit) = self.limit {
-            scan = scan.limit(limit.get("--limit")?);
-        }
+        let scan = self.range.scan(self.cells)?;
         let table = global.connect().await?.table(self.table)?;
         let mut scanner = table.scan(scan)?;
         let mut lines = Lines::new();
@@ -189,8 +204,9 @@ fn count(versions: &Ranged<u64>) -> Result<u32, Failure> {
     Ok(u32::try_from(versions).map_or(MOST, |versions| versions.min(MOST)))
 }
 
+/// A row in JSON. The keys and their order are fixed.
 #[derive(Serialize)]
-struct RowObject<'a> {
+pub(in crate::cmd) struct RowObject<'a> {
     row: Shown<'a>,
     cells: Vec<CellObject<'a>>,
 }
@@ -199,22 +215,41 @@ struct RowObject<'a> {
 struct CellObject<'a> {
     family: Shown<'a>,
     qualifier: Shown<'a>,
-    timestamp: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<u64>,
+    /// The lifetime from the timestamp on, if it was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl_ms: Option<u64>,
     value: Shown<'a>,
+}
+
+impl<'a> RowObject<'a> {
+    pub(in crate::cmd) fn new(row: &'a Row) -> Self {
+        let cells = row.cells().iter().map(|cell| CellObject {
+            family: Shown(&cell.family),
+            qualifier: Shown(&cell.qualifier),
+            timestamp: Some(cell.timestamp),
+            ttl_ms: cell.expires_at().map(|end| end.saturating_sub(cell.timestamp)),
+            value: Shown(&cell.value),
+        });
+        Self {
+            row: Shown(row.key()),
+            cells: cells.collect(),
+        }
+    }
+
+    /// Leaves the timestamps out.
+    pub(in crate::cmd) fn without_timestamps(mut self) -> Self {
+        for cell in &mut self.cells {
+            cell.timestamp = None;
+        }
+        self
+    }
 }
 
 fn write(lines: &mut Lines, row: &Row, format: Format) -> Result<(), Failure> {
     if format == Format::Json {
-        let cells = row.cells().iter().map(|cell| CellObject {
-            family: Shown(&cell.family),
-            qualifier: Shown(&cell.qualifier),
-            timestamp: cell.timestamp,
-            value: Shown(&cell.value),
-        });
-        lines.json(&RowObject {
-            row: Shown(row.key()),
-            cells: cells.collect(),
-        })?;
+        lines.json(&RowObject::new(row))?;
         return Ok(());
     }
     for cell in row.cells() {

@@ -63,7 +63,7 @@ const EXAMPLE: &str = r#"Example: hbase-txn import orders rows.json, with lines 
 {"row":"xxxabc","cells":[{"family":"f","qualifier":"q","value":"v"},{"family":"f","qualifier":"r","timestamp":5,"value":"\\x00"}]}
 {"op":"delete","row":"xxx123","family":"f"}
 
-A row is written as hbase-txn scan --output json prints it; a cell may have `timestamp` and `ttl_ms`, both in milliseconds. A put or a delete is written as in a transaction of hbase-txn txn apply. Bytes are written as in HBase's shell, \xNN, which JSON spells "\\xNN".
+A row is written as hbase-txn export and scan --output json print it; a cell may have `timestamp` and `ttl_ms`, both in milliseconds. A put or a delete is written as in a transaction of hbase-txn txn apply. Bytes are written as in HBase's shell, \xNN, which JSON spells "\\xNN".
 
 Example: hbase-txn import orders rows.tsv --columns HBASE_ROW_KEY,f:q,f:r
 

@@ -1,4 +1,4 @@
-//! `hbase-txn import`: rows from a file.
+//! `hbase-txn import` and `export`: rows from a file, and into one.
 //!
 //! | file | contents |
 //! |---|---|
@@ -9,11 +9,13 @@
 //! | `spacing` | puts that must not follow a delete of their row within a millisecond |
 //! | `checkpoint` | the file that records how far an import is |
 //! | `rejects` | the file of rejected lines |
+//! | `export` | reads rows and writes their lines |
 //! | `format` | the two formats of files |
 //! | `json` | rows and mutations as JSON lines |
 //! | `tsv` | rows as fields with a separator |
 
 mod checkpoint;
+mod export;
 mod format;
 mod import;
 mod importer;
@@ -24,4 +26,4 @@ mod settlement;
 mod spacing;
 mod tsv;
 
-pub(crate) use self::import::Import;
+pub(crate) use self::{export::Export, import::Import};

@@ -1,12 +1,13 @@
 //! Rows as fields with a separator, as HBase's `ImportTsv` reads them.
 
-use std::str;
+use std::{collections::BTreeSet, io, str};
 
 use bytes::Bytes;
-use hbase_txn::{BytesBinary, Mutation, Put, parse_bytes_binary};
+use hbase_txn::{BytesBinary, Mutation, Put, Row, parse_bytes_binary};
 
 use crate::{
     cmd::json_line::refuse_byte_order_mark,
+    output::Lines,
     values::{self, Column, Part},
 };
 
@@ -84,6 +85,21 @@ pub(super) fn separator(text: &str) -> Result<Separator, String> {
     }
 }
 
+impl Columns {
+    /// Returns the columns of cells.
+    pub(super) fn of_cells(&self) -> impl Iterator<Item = &Column> {
+        self.0.iter().filter_map(|field| match field {
+            Field::Column(column) => Some(column),
+            Field::Row | Field::Timestamp => None,
+        })
+    }
+
+    /// Returns whether a field is the timestamp.
+    pub(super) fn has_timestamp(&self) -> bool {
+        self.0.contains(&Field::Timestamp)
+    }
+}
+
 impl Tsv {
     /// Parses a line. The error names the line and the field, counted from 1.
     pub(super) fn parse(&self, number: u64, text: &[u8]) -> Result<Mutation, String> {
@@ -130,6 +146,56 @@ impl Tsv {
         let text = str::from_utf8(text)
             .map_err(|_| r"its bytes are no UTF-8; write them as \xNN, or use --raw".to_owned())?;
         parse_bytes_binary(text).map_err(|error| error.to_string())
+    }
+
+    /// Writes a row: a line for each timestamp, or one with the newest cells if timestamps are no
+    /// field. Writes nothing if the row has none of the columns.
+    pub(super) fn write(&self, lines: &mut Lines, row: &Row) -> io::Result<()> {
+        if !self.columns.has_timestamp() {
+            return match row.cells() {
+                [] => Ok(()),
+                _ => self.line(lines, row, None),
+            };
+        }
+        let timestamps: BTreeSet<u64> = row.cells().iter().map(|cell| cell.timestamp).collect();
+        timestamps
+            .into_iter()
+            .try_for_each(|timestamp| self.line(lines, row, Some(timestamp)))
+    }
+
+    fn line(&self, lines: &mut Lines, row: &Row, timestamp: Option<u64>) -> io::Result<()> {
+        let mut text = String::new();
+        for (index, field) in self.columns.0.iter().enumerate() {
+            if index > 0 {
+                text.push(char::from(self.separator.0));
+            }
+            match field {
+                Field::Row => text.push_str(&self.escaped(row.key())),
+                Field::Timestamp => text.push_str(&timestamp.unwrap_or_default().to_string()),
+                Field::Column(column) => {
+                    let cell = row.cells().iter().find(|cell| {
+                        cell.family == column.family
+                            && cell.qualifier == column.qualifier
+                            && timestamp.is_none_or(|timestamp| cell.timestamp == timestamp)
+                    });
+                    match cell {
+                        Some(cell) => text.push_str(&self.escaped(&cell.value)),
+                        None => text.push_str(ABSENT),
+                    }
+                }
+            }
+        }
+        lines.line(format_args!("{text}"))
+    }
+
+    /// Returns bytes in a notation without the separator.
+    fn escaped(&self, bytes: &[u8]) -> String {
+        let text = BytesBinary(bytes).to_string();
+        let separator = char::from(self.separator.0);
+        match text.contains(separator) {
+            true => text.replace(separator, &format!("\\x{:02X}", self.separator.0)),
+            false => text,
+        }
     }
 }
 
