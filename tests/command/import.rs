@@ -18,7 +18,10 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::{
-    harness::{Answer, TestTable, answer, command, run, run_with_input, unique_name, uri, with_admin},
+    harness::{
+        Answer, TestTable, answer, command, run, run_with_input, unique_name, uri, with_admin,
+        with_default_signals,
+    },
     load::{MAX_RESIDENT, peak},
     support::{forwarder::Forwarder, standalone},
 };
@@ -586,4 +589,43 @@ fn large_file_is_imported_in_bounded_memory() {
     let last = format!("{:07}", rows - 10);
     let found = run(&["scan", &table.0, "--start-row", &last]).done();
     assert_eq!(found.lines().count(), 10);
+}
+
+/// Runs the commands of the page in order, and compares what they print.
+#[test]
+fn commands_of_the_page_print_what_it_shows() {
+    let table = unique_name("visitors");
+    let page = fs::read_to_string(concat!(env!("REPOSITORY"), "/docs/importing.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let binary = Path::new(env!("CARGO_BIN_EXE_hbase-txn"))
+        .parent()
+        .unwrap()
+        .to_str()
+        .unwrap();
+    let path = format!("{binary}:{}", env::var("PATH").unwrap());
+    let mut printed = String::new();
+    let mut runs = 0;
+    for block in page.replace("visitors", &table).split("```").skip(1).step_by(2) {
+        let (language, text) = block.split_once('\n').unwrap();
+        match language {
+            "sh" => {
+                let mut shell = with_default_signals("sh");
+                shell.args(["-euc", text]).current_dir(folder.path());
+                let shell = shell.env("PATH", &path).env("HBASE_TXN_CONNECT", uri()).spawn();
+                printed = answer(shell.unwrap()).done();
+                runs += 1;
+            }
+            "text" => assert_eq!(
+                printed
+                    .lines()
+                    .rev()
+                    .take(text.lines().count())
+                    .collect::<Vec<_>>(),
+                text.lines().rev().collect::<Vec<_>>()
+            ),
+            other => panic!("{other}: {text}"),
+        }
+    }
+    assert!(runs > 3);
+    run(&["table", "drop", &table, "--yes"]).done();
 }

@@ -6,13 +6,14 @@ use std::{
 };
 
 /// In the order in which a reader would follow them.
-pub(crate) const GUIDES: [&str; 10] = [
+pub(crate) const GUIDES: [&str; 11] = [
     "coprocessor/README.md",
     "coprocessor/table-attributes.md",
     "coprocessor/deployment.md",
     "coprocessor/security.md",
     "coprocessor/upgrade.md",
     "docs/provisioning.md",
+    "docs/importing.md",
     "docs/operating.md",
     "docs/auditing.md",
     "docs/skew.md",
