@@ -52,6 +52,7 @@ impl Ours {
                 repeat(request, request.rows, call).await
             }
             Operation::Scan => self.scan(request).await,
+            Operation::ScanRegions => self.scan_regions(request).await,
             Operation::Put => {
                 let writes = self.writes.table().clone();
                 let call = move |task: &mut Task| {
@@ -105,6 +106,21 @@ impl Ours {
         let (began, mut done) = (Instant::now(), 0);
         while began.elapsed() < length {
             let mut scanner = self.reads.scan(Scan::new())?;
+            while scanner.next().await?.is_some() {
+                done += 1;
+                if done % 1_000 == 0 && began.elapsed() >= length {
+                    break;
+                }
+            }
+        }
+        Ok(Answer::of(Vec::new(), done, began.elapsed().as_secs_f64()))
+    }
+
+    async fn scan_regions(&self, request: &Request) -> Result<Answer, Failure> {
+        let length = Duration::from_secs_f64(request.seconds);
+        let (began, mut done) = (Instant::now(), 0);
+        while began.elapsed() < length {
+            let mut scanner = self.reads.scan_regions(Scan::new(), 4)?;
             while scanner.next().await?.is_some() {
                 done += 1;
                 if done % 1_000 == 0 && began.elapsed() >= length {

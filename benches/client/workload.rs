@@ -43,6 +43,8 @@ pub(crate) enum Operation {
     Get,
     GetMany,
     Scan,
+    /// Several regions at once.
+    ScanRegions,
     Put,
     Bulk,
     Commit,
@@ -196,6 +198,7 @@ pub(crate) fn all(seconds: f64) -> Vec<Workload> {
 
     let get_many = spread(Operation::GetMany, 8, 100);
     let scan = spread(Operation::Scan, 1, 1);
+    let scan_regions = spread(Operation::ScanRegions, 1, 1);
     // The floor has two frames of 2,000 rows in flight in each of four regions.
     let (bulk, bulk_frames) = (
         spread(Operation::Bulk, 2, 16_000),
@@ -211,6 +214,14 @@ pub(crate) fn all(seconds: f64) -> Vec<Workload> {
         Workload::new("get-many", "gets of 100 rows, 8 at once", "rows", &get_many)
             .with(Contestant::Java, &get_many),
         Workload::new("scan", "scan of the table", "rows", &scan).with(Contestant::Java, &scan),
+        // Java has no scan of several regions at once.
+        Workload::new(
+            "scan-regions",
+            "scan of the table, four regions at once",
+            "rows",
+            &scan_regions,
+        )
+        .with(Contestant::Java, &scan),
         single("lone-put", 1),
         single("put-8", 8),
         single("put-64", 64),

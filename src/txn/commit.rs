@@ -4,11 +4,7 @@
 //! flight can be: each earlier attempt was either refused before it was applied, or answered that a
 //! condition does not hold, and was fenced off if it leaves a record.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use hbase_client::{
@@ -20,9 +16,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     admission::{Admission, Sharing, Turn},
-    endpoint_request::{self, EndpointRequest},
+    endpoint_request::{EndpointRequest, encode_mutations},
     gate::Gate,
-    group_commit::{GroupCommit, Member, SendRequest, ShareLimits, VersionChange},
+    group_commit::{GroupCommit, Member, RowHash, SendRequest, ShareLimits, VersionChange},
     outcome::{FailedCondition, Outcome, Rejection},
     part::Ending,
     partition_version,
@@ -308,7 +304,7 @@ impl SendRequest for Committer {
             request.partitions[0].first_key().clone(),
             SERVICE,
             METHOD,
-            request.message.clone(),
+            request.message(),
         );
         let call = match request.is_idempotent() {
             true => call.idempotent(),
@@ -316,7 +312,7 @@ impl SendRequest for Committer {
         };
         let gate = Gate::of_several(&self.table, &request.partitions, request.needs());
         let answer = gate.call(&call, deadline).await?;
-        read_answer(answer, request.conditional)
+        read_answer(answer, request.is_conditional())
     }
 }
 
@@ -331,12 +327,15 @@ impl Attempt<'_> {
     /// Returns what may share a call.
     fn into_member(mut self, prepared: &Prepared<'_>, deadline: Instant) -> Member {
         let version = self.version.take().map(|change| VersionChange {
-            row: change.row().clone(),
-            message: endpoint_request::encode(&[change.into()], Vec::new(), prepared.durability),
+            row: RowHash::of(change.row()),
+            message: encode_mutations(&[change.into()], prepared.durability),
         });
-        let rows: BTreeSet<_> = self.mutations.iter().map(Mutation::row).collect();
+        let rows = self.mutations.iter().map(|mutation| RowHash::of(mutation.row()));
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_unstable();
+        rows.dedup();
         Member {
-            rows: rows.into_iter().cloned().collect(),
+            rows,
             mutations: self.mutations.len(),
             durability: prepared.durability,
             version,

@@ -1,7 +1,7 @@
 //! A request to the endpoint of one region, encoded once. No I/O.
 //!
-//! `MutateRowsRequest` consists of two repeated fields. So the bytes of two requests, one after the
-//! other, are the request with the mutations and conditions of both.
+//! `MutateRowsRequest` consists of two repeated fields. So the bytes of several requests, one after the
+//! other, are the request with the mutations and conditions of all.
 
 use bytes::{Bytes, BytesMut};
 use hbase_client::{
@@ -12,18 +12,18 @@ use prost::Message;
 
 use super::servers::Needs;
 
+/// The approximate number of bytes of an encoded mutation besides its row and cells.
+const OVERHEAD: usize = 32;
+
 /// A request to the endpoint of one region.
 #[derive(Clone, Debug)]
 pub(super) struct EndpointRequest {
     /// The partitions that must be whole in the region. The first one is the address.
     pub(super) partitions: Vec<Partition>,
-    pub(super) message: Bytes,
-    /// Whether there are conditions.
-    pub(super) conditional: bool,
+    mutations: Bytes,
+    conditions: Bytes,
     /// Whether records are written, in which case the request may be sent again.
     pub(super) recorded: bool,
-    /// Whether there are mutations.
-    pub(super) mutates: bool,
 }
 
 impl EndpointRequest {
@@ -35,65 +35,89 @@ impl EndpointRequest {
         durability: Durability,
         recorded: bool,
     ) -> Self {
+        let conditions = pb::MutateRowsRequest {
+            condition: conditions,
+            ..pb::MutateRowsRequest::default()
+        };
         Self {
             partitions: vec![partition.clone()],
-            conditional: !conditions.is_empty(),
+            mutations: encode_mutations(mutations, durability),
+            conditions: conditions.encode_to_vec().into(),
             recorded,
-            mutates: !mutations.is_empty(),
-            message: encode(mutations, conditions, durability),
         }
     }
 
     /// Concatenates requests that are all recorded or all not, and further encoded mutations.
     pub(super) fn concat(requests: &[&Self], further: &[Bytes]) -> Self {
-        let messages = || requests.iter().map(|request| &request.message).chain(further);
-        let mut message = BytesMut::with_capacity(messages().map(Bytes::len).sum());
-        messages().for_each(|part| message.extend_from_slice(part));
         let mut partitions: Vec<Partition> = Vec::new();
         for request in requests {
             partitions.extend(request.partitions.iter().cloned());
             partitions.dedup();
         }
+        let mutations = requests.iter().map(|request| &request.mutations);
         Self {
             partitions,
-            message: message.freeze(),
-            conditional: requests.iter().any(|request| request.conditional),
+            mutations: concat(mutations.chain(further)),
+            conditions: concat(requests.iter().map(|request| &request.conditions)),
             recorded: requests.iter().any(|request| request.recorded),
-            mutates: requests.iter().any(|request| request.mutates),
         }
+    }
+
+    /// Returns the encoded `MutateRowsRequest`.
+    pub(super) fn message(&self) -> Bytes {
+        match self.is_conditional() {
+            true => concat([&self.mutations, &self.conditions].into_iter()),
+            false => self.mutations.clone(),
+        }
+    }
+
+    /// Returns the number of bytes of the message.
+    pub(super) fn len(&self) -> usize {
+        self.mutations.len() + self.conditions.len()
+    }
+
+    /// Returns whether there are conditions.
+    pub(super) fn is_conditional(&self) -> bool {
+        !self.conditions.is_empty()
     }
 
     /// Returns whether executing the request twice has the effect of executing it once.
     pub(super) fn is_idempotent(&self) -> bool {
-        self.recorded || !self.mutates
+        self.recorded || self.mutations.is_empty()
     }
 
     /// Returns what its server must be proven to do.
     pub(super) fn needs(&self) -> Needs {
         Needs {
-            conditions: self.conditional,
+            conditions: self.is_conditional(),
             clock: self.recorded,
             ..Needs::default()
         }
     }
 }
 
-/// Encodes mutations and conditions as a part of a request.
-pub(super) fn encode(
-    mutations: &[Mutation],
-    conditions: Vec<pb::Condition>,
-    durability: Durability,
-) -> Bytes {
-    let message = |mutation| pb::MutationProto {
-        durability: Some(convert::durability_code(durability)),
-        ..convert::mutation_message(mutation)
-    };
-    let request = pb::MutateRowsRequest {
-        mutation_request: mutations.iter().map(message).collect(),
-        condition: conditions,
-        ..pb::MutateRowsRequest::default()
-    };
-    request.encode_to_vec().into()
+/// Encodes mutations as a part of a request.
+pub(super) fn encode_mutations(mutations: &[Mutation], durability: Durability) -> Bytes {
+    let expected = mutations.iter().map(|mutation| mutation.size() + OVERHEAD);
+    let mut buffer = BytesMut::with_capacity(expected.sum());
+    // One message after the other: a list of all of them would be far larger than their bytes.
+    let mut request = pb::MutateRowsRequest::default();
+    for mutation in mutations {
+        request.mutation_request.push(pb::MutationProto {
+            durability: Some(convert::durability_code(durability)),
+            ..convert::mutation_message(mutation)
+        });
+        // Only a buffer that can't grow has no room.
+        request.encode(&mut buffer).unwrap_or_default();
+        request.mutation_request.clear();
+    }
+    buffer.freeze()
+}
+
+fn concat<'a>(parts: impl Iterator<Item = &'a Bytes> + Clone) -> Bytes {
+    let mut whole = BytesMut::with_capacity(parts.clone().map(Bytes::len).sum());
+    parts.for_each(|part| whole.extend_from_slice(part));
+    whole.freeze()
 }
 
 #[cfg(test)]
@@ -111,16 +135,14 @@ mod tests {
             let (partition, mutations) = (rule.partition_of(row.as_bytes()), [put.into()]);
             EndpointRequest::new(&partition, &mutations, vec![absent], Durability::SyncWal, true)
         };
-        let version = encode(
-            &[Put::new("aaaV").cell("f", "q", "v").into()],
-            Vec::new(),
-            Durability::SyncWal,
-        );
+        let version = [Put::new("aaaV").cell("f", "q", "v").into()];
+        let version = encode_mutations(&version, Durability::SyncWal);
         let whole = EndpointRequest::concat(
             &[&request("aaa1"), &request("aaa2"), &request("bbb1")],
             &[version],
         );
-        let message = pb::MutateRowsRequest::decode(whole.message.clone()).unwrap();
+        let message = pb::MutateRowsRequest::decode(whole.message()).unwrap();
+        assert_eq!(message.encode_to_vec(), whole.message());
         let rows: Vec<_> = message
             .mutation_request
             .iter()

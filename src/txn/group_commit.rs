@@ -14,6 +14,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -31,7 +32,7 @@ use crate::error::{ClientErrorKind, Error, Result};
 
 /// The number of calls to a region from which on transactions wait. While the server executes one,
 /// others are under way in both directions.
-const LANES: usize = 3;
+const LANES: usize = 2;
 /// The limits of one shared call, which keep it short.
 const MAX_MUTATIONS: usize = 512;
 const MAX_BYTES: usize = 1 << 20;
@@ -49,12 +50,24 @@ pub(super) trait SendRequest: Clone + Send + Sync + 'static {
     -> impl Future<Output = Result<bool>> + Send;
 }
 
+/// The hash of a row. Two rows with the same hash only wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct RowHash(u64);
+
+impl RowHash {
+    pub(super) fn of(row: &[u8]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        row.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
 /// A transaction that may share a call.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) request: EndpointRequest,
     /// The rows of the request, each once.
-    pub(super) rows: Vec<Bytes>,
+    pub(super) rows: Vec<RowHash>,
     pub(super) mutations: usize,
     pub(super) durability: Durability,
     pub(super) version: Option<VersionChange>,
@@ -64,7 +77,7 @@ pub(super) struct Member {
 /// A change of the partition's version, which a call has once for each partition.
 #[derive(Clone, Debug)]
 pub(super) struct VersionChange {
-    pub(super) row: Bytes,
+    pub(super) row: RowHash,
     /// The encoded mutation.
     pub(super) message: Bytes,
 }
@@ -104,7 +117,7 @@ struct Regions {
 struct RegionCalls {
     in_flight: usize,
     /// The rows of the calls in flight.
-    rows: HashSet<Bytes>,
+    rows: HashSet<RowHash>,
     /// By ticket, and so in the order of arrival.
     waiting: BTreeMap<u64, Waiting>,
 }
@@ -128,15 +141,14 @@ struct Ticket {
 struct Lane<S: SendRequest> {
     group: Arc<GroupCommit>,
     region: Bytes,
-    rows: Vec<Bytes>,
+    rows: Vec<RowHash>,
     sender: S,
 }
 
 impl Member {
-    fn all_rows(&self) -> impl Iterator<Item = &Bytes> {
-        self.rows
-            .iter()
-            .chain(self.version.iter().map(|version| &version.row))
+    fn all_rows(&self) -> impl Iterator<Item = RowHash> {
+        let version = self.version.as_ref().map(|version| version.row);
+        self.rows.iter().copied().chain(version)
     }
 
     /// Transactions of one kind may share a call: a call with a record may be sent again.
@@ -221,7 +233,7 @@ impl GroupCommit {
             calls.in_flight < LANES && calls.waiting.is_empty() && calls.are_free(member.all_rows());
         is_free.then(|| {
             calls.begin(member);
-            self.lane(region, member.all_rows().cloned().collect(), sender)
+            self.lane(region, member.all_rows().collect(), sender)
         })
     }
 
@@ -263,12 +275,12 @@ impl GroupCommit {
                 return;
             }
             let rows = taken.iter().flat_map(|(_, waiting)| waiting.member.all_rows());
-            let lane = self.lane(region, rows.cloned().collect(), sender);
+            let lane = self.lane(region, rows.collect(), sender);
             runtime.spawn(share(lane, taken));
         }
     }
 
-    fn lane<S: SendRequest>(self: &Arc<Self>, region: &Bytes, rows: Vec<Bytes>, sender: &S) -> Lane<S> {
+    fn lane<S: SendRequest>(self: &Arc<Self>, region: &Bytes, rows: Vec<RowHash>, sender: &S) -> Lane<S> {
         Lane {
             group: Arc::clone(self),
             region: region.clone(),
@@ -279,13 +291,13 @@ impl GroupCommit {
 }
 
 impl RegionCalls {
-    fn are_free<'a>(&self, mut rows: impl Iterator<Item = &'a Bytes>) -> bool {
-        !rows.any(|row| self.rows.contains(row))
+    fn are_free(&self, mut rows: impl Iterator<Item = RowHash>) -> bool {
+        !rows.any(|row| self.rows.contains(&row))
     }
 
     fn begin(&mut self, member: &Member) {
         self.in_flight += 1;
-        self.rows.extend(member.all_rows().cloned());
+        self.rows.extend(member.all_rows());
     }
 
     /// Takes the transactions of one call out of the queue, and begins it. Returns none if all lanes
@@ -296,21 +308,21 @@ impl RegionCalls {
         }
         let mut call = SharedCall::default();
         // The rows of transactions that are passed over: later ones must not overtake them.
-        let mut blocked: HashSet<Bytes> = HashSet::new();
+        let mut blocked: HashSet<RowHash> = HashSet::new();
         for (number, waiting) in &self.waiting {
             let member = &waiting.member;
             if !call.has_room(member, limits) {
                 break;
             }
-            let is_locked = |row| self.rows.contains(row) || blocked.contains(row);
+            let is_locked = |row: &RowHash| self.rows.contains(row) || blocked.contains(row);
             let version = member.version.as_ref().map(|version| &version.row);
             let waits = member.rows.iter().any(is_locked)
                 || version.is_some_and(|row| is_locked(row) && !call.versions.contains(row));
             if waits || !call.fits(waiting, now) {
-                blocked.extend(member.all_rows().cloned());
+                blocked.extend(member.all_rows());
             } else {
                 call.add(*number, waiting);
-                self.rows.extend(member.all_rows().cloned());
+                self.rows.extend(member.all_rows());
             }
         }
         if !call.tickets.is_empty() {
@@ -331,7 +343,7 @@ struct SharedCall {
     mutations: usize,
     bytes: usize,
     /// The rows of versions that are changed.
-    versions: HashSet<Bytes>,
+    versions: HashSet<RowHash>,
 }
 
 /// What the members of a call have in common.
@@ -346,7 +358,7 @@ struct Like {
 impl SharedCall {
     fn has_room(&self, member: &Member, limits: ShareLimits) -> bool {
         let is_within = self.mutations + member.mutations <= limits.mutations
-            && self.bytes + member.request.message.len() <= limits.bytes;
+            && self.bytes + member.request.len() <= limits.bytes;
         self.tickets.is_empty() || is_within
     }
 
@@ -374,9 +386,9 @@ impl SharedCall {
         like.latest_deadline = like.latest_deadline.max(member.deadline);
         self.tickets.push(number);
         self.mutations += member.mutations;
-        self.bytes += member.request.message.len();
+        self.bytes += member.request.len();
         self.versions
-            .extend(member.version.iter().map(|version| version.row.clone()));
+            .extend(member.version.iter().map(|version| version.row));
     }
 }
 
@@ -407,12 +419,12 @@ impl Ticket {
         let earlier: HashSet<_> = earlier
             .flat_map(|(_, waiting)| waiting.member.all_rows())
             .collect();
-        if !calls.are_free(member.all_rows()) || member.all_rows().any(|row| earlier.contains(row)) {
+        if !calls.are_free(member.all_rows()) || member.all_rows().any(|row| earlier.contains(&row)) {
             return None;
         }
         let Waiting { member, .. } = calls.waiting.remove(&self.number)?;
         calls.begin(&member);
-        let rows = member.all_rows().cloned().collect();
+        let rows = member.all_rows().collect();
         Some((self.group.lane(&self.region, rows, sender), member))
     }
 }

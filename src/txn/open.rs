@@ -18,6 +18,10 @@ use crate::{
     table_descriptor::{TableDescriptorExt, usable_descriptor},
 };
 
+/// The number of groups of a batch that are under way at a time if they share calls, and if not.
+const SHARED_CONCURRENCY: usize = 256;
+const CONCURRENCY: usize = 16;
+
 /// Options for opening a [`PartitionedTable`].
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until open is called"]
@@ -27,7 +31,7 @@ pub struct OpenOptions {
     max_mutations: usize,
     max_bytes: usize,
     max_conditions: usize,
-    concurrency: usize,
+    concurrency: Option<usize>,
     rule_interval: Duration,
     endpoint: bool,
     admission: bool,
@@ -41,7 +45,7 @@ impl Default for OpenOptions {
             max_mutations: 100_000,
             max_bytes: 64 << 20,
             max_conditions: 10_000,
-            concurrency: 16,
+            concurrency: None,
             rule_interval: Duration::from_secs(10),
             endpoint: true,
             admission: true,
@@ -102,10 +106,12 @@ impl OpenOptions {
         self
     }
 
-    /// Sets how many groups of a batch may be in flight at a time; the default is 16, the minimum
-    /// 1. Each takes one of the server's handlers (30 by default).
+    /// Sets how many groups of a batch may be under way at a time, at least 1. The default is 256,
+    /// because groups of one region share calls. It is 16 if each group takes one of the server's
+    /// handlers (30 by default): [without the endpoint](Self::without_endpoint) or [without
+    /// admission](Self::without_admission).
     pub fn concurrency(mut self, groups: usize) -> Self {
-        self.concurrency = groups.max(1);
+        self.concurrency = Some(groups.max(1));
         self
     }
 
@@ -120,7 +126,7 @@ impl OpenOptions {
 
     /// Sends every transaction at once, in a call of its own.
     ///
-    /// By default, across all clones of the table, three calls of a region with transactions
+    /// By default, across all clones of the table, two calls of a region with transactions
     /// without conditions are in flight at a time, on disjoint rows; the transactions that wait for
     /// them share the next call. Of the other transactions, one of each partition is in flight at a
     /// time, and the others wait in order. Without these queues, the server's handlers wait for the
@@ -180,7 +186,10 @@ impl OpenOptions {
             max_conditions: self.max_conditions,
             replay_window: descriptor.replay_window().map_err(in_context)?,
             endpoint: self.endpoint,
-            concurrency: self.concurrency,
+            concurrency: self.concurrency.unwrap_or(match self.endpoint && self.admission {
+                true => SHARED_CONCURRENCY,
+                false => CONCURRENCY,
+            }),
         };
         let share_limits = ShareLimits::within(self.max_mutations, self.max_bytes);
         let table = ProvenTable::new(table, terms, watch);

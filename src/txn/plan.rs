@@ -46,9 +46,9 @@ impl Group {
     pub(super) fn add(&mut self, operation: impl Into<Operation>, terms: &Terms) -> Result<()> {
         match operation.into() {
             Operation::Mutation(mutation) => {
-                check_mutation(&mutation, terms)?;
                 self.check_row(mutation.row(), terms)
                     .map_err(|error| mutation.in_context(error))?;
+                self.check_mutation(&mutation, terms)?;
                 self.mutations.push(mutation);
             }
             Operation::Condition(condition) => {
@@ -89,6 +89,22 @@ impl Group {
             .map_err(|error| condition.in_context(error))
     }
 
+    /// Refuses a mutation that can't be part of any transaction of the partition.
+    fn check_mutation(&self, mutation: &Mutation, terms: &Terms) -> Result<()> {
+        mutation.check(&terms.limits)?;
+        if mutation.has_attribute(VISIBILITY_ATTRIBUTE) {
+            return Err(mutation.in_context(Error::invalid(
+                "visibility labels in a transaction: with an invalid one the server drops that mutation and applies the rest",
+            )));
+        }
+        if self.partition.reserves(mutation.row()) {
+            return Err(mutation.in_context(Error::invalid(
+                "the row is reserved for the records of transactions",
+            )));
+        }
+        check_families(mutation.families(), terms).map_err(|error| mutation.in_context(error))
+    }
+
     /// Refuses a row of another partition.
     pub(super) fn check_row(&self, row: &[u8], terms: &Terms) -> Result<()> {
         if self.partition.contains(row) {
@@ -108,11 +124,12 @@ impl Group {
 
     /// Returns the number of distinct rows.
     pub(super) fn rows(&self) -> usize {
-        self.mutations
-            .iter()
-            .map(Mutation::row)
-            .collect::<HashSet<_>>()
-            .len()
+        let rows = || self.mutations.iter().map(Mutation::row);
+        // Sorted rows are the usual case, and cheaper to detect than to hash.
+        match rows().is_sorted_by(|row, next| row < next) {
+            true => self.mutations.len(),
+            false => rows().collect::<HashSet<_>>().len(),
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -141,7 +158,7 @@ impl Group {
             }
         }
         for mutation in &self.mutations {
-            check_mutation(mutation, terms)?;
+            self.check_mutation(mutation, terms)?;
         }
         // Families were checked when the conditions were added. An update adds one on a reserved
         // family, which a check here would refuse.
@@ -220,22 +237,6 @@ impl Group {
             _ => Ok(strongest),
         }
     }
-}
-
-/// Refuses a mutation that can't be part of any transaction of this table.
-pub(super) fn check_mutation(mutation: &Mutation, terms: &Terms) -> Result<()> {
-    mutation.check(&terms.limits)?;
-    if mutation.has_attribute(VISIBILITY_ATTRIBUTE) {
-        return Err(mutation.in_context(Error::invalid(
-            "visibility labels in a transaction: with an invalid one the server drops that mutation and applies the rest",
-        )));
-    }
-    if terms.rule.partition_of(mutation.row()).reserves(mutation.row()) {
-        return Err(mutation.in_context(Error::invalid(
-            "the row is reserved for the records of transactions",
-        )));
-    }
-    check_families(mutation.families(), terms).map_err(|error| mutation.in_context(error))
 }
 
 /// Refuses a condition that can't be part of any transaction of this table.

@@ -28,7 +28,7 @@ pub(super) struct Terms {
     pub(super) partition_version: bool,
     /// Whether transactions go through the endpoint, or through `Multi`.
     pub(super) endpoint: bool,
-    /// The maximum number of groups of a batch that are in flight.
+    /// The maximum number of groups of a batch that are under way.
     pub(super) concurrency: usize,
 }
 

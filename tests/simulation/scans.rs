@@ -4,7 +4,10 @@ use std::{cell::RefCell, collections::BTreeMap, ops::Range, rc::Rc, time::Durati
 
 use fastrand::Rng;
 use hbase_fake::sim::World;
-use hbase_txn::{Connection, FamilyDescriptor, Put, ResultScanner, Row, Scan, Table, TableDescriptor};
+use hbase_txn::{
+    Connection, FamilyDescriptor, ParallelScanner, Put, Result, ResultScanner, Row, Scan, Table,
+    TableDescriptor,
+};
 use tokio::{
     task::LocalSet,
     time::{sleep, timeout},
@@ -46,7 +49,8 @@ pub(crate) async fn scenario(world: World) {
     tasks.await;
     world.end_faults().await;
     let scan = Scan::new().caching(7);
-    let found = read(&mut table.scan(scan).unwrap(), ROWS, &mut rng, false).await;
+    let mut scanner = Scanner::InOrder(table.scan(scan).unwrap());
+    let found = read(&mut scanner, ROWS, &mut rng, false).await;
     check(&found.unwrap(), 0..ROWS, &added.borrow(), &added.borrow());
 }
 
@@ -107,11 +111,17 @@ async fn scan_often(table: Table, added: Added, mut rng: Rng) {
             scan = scan.max_result_size(rng.u64(1..1_000));
         }
         let before = added.borrow().clone();
-        let mut scanner = table.scan(scan).unwrap();
+        let mut scanner = match limit == ROWS && rng.bool() {
+            true => Scanner::Parallel(table.scan_regions(scan, rng.usize(1..5)).unwrap()),
+            false => Scanner::InOrder(table.scan(scan).unwrap()),
+        };
         let drops = rng.bool();
-        let Some(rows) = read(&mut scanner, limit, &mut rng, drops).await else {
+        let Some(mut rows) = read(&mut scanner, limit, &mut rng, drops).await else {
             continue;
         };
+        if matches!(scanner, Scanner::Parallel(_)) {
+            rows.sort_by(|row, other| row.key().cmp(other.key()));
+        }
         // A limited scan ends at its last row.
         let end = match rows.last() {
             Some(last) if rows.len() == limit => number(last) + 1,
@@ -121,9 +131,23 @@ async fn scan_often(table: Table, added: Added, mut rng: Rng) {
     }
 }
 
+enum Scanner {
+    InOrder(ResultScanner),
+    Parallel(ParallelScanner),
+}
+
+impl Scanner {
+    async fn next(&mut self) -> Result<Option<Row>> {
+        match self {
+            Self::InOrder(scanner) => Ok(scanner.next().await?),
+            Self::Parallel(scanner) => Ok(scanner.next().await?),
+        }
+    }
+}
+
 /// Reads all rows of a scan, with pauses in which its region may change, and drops some calls
 /// midway. A scan continues after an error. Returns `None` if it fails often.
-async fn read(scanner: &mut ResultScanner, limit: usize, rng: &mut Rng, drops: bool) -> Option<Vec<Row>> {
+async fn read(scanner: &mut Scanner, limit: usize, rng: &mut Rng, drops: bool) -> Option<Vec<Row>> {
     let mut rows = Vec::new();
     let mut errors = 0;
     loop {

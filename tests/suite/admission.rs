@@ -39,9 +39,25 @@ async fn transactions_that_queue_up_share_calls_and_all_are_applied() {
         assert_eq!(outcome.into_result().unwrap().rows, 1);
     }
     assert_eq!(keys(table.table(), Scan::prefix("aaa")).await, wanted);
-    // The first three have a call each, and the others share those that follow.
+    // The first two have a call each, and the others share those that follow.
     let calls = spy.endpoint_calls() - before;
-    assert!((4..=12).contains(&calls), "{calls} calls");
+    assert!((3..=12).contains(&calls), "{calls} calls");
+}
+
+#[tokio::test]
+async fn groups_of_a_batch_share_calls() {
+    let shared = TABLE.get().await;
+    let (table, spy) = counted(&shared, OpenOptions::new()).await;
+    let rows: Vec<_> = (0..200).map(|number| format!("{number:03}row")).collect();
+    let before = spy.endpoint_calls();
+    let mut batch = table.batch();
+    batch.extend(rows.iter().map(|row| put(row.clone(), "v")));
+    for group in batch.commit().await {
+        assert_eq!(group.outcome.into_result().unwrap().rows, 1);
+    }
+    assert_eq!(keys(table.table(), Scan::new().stop_row("2")).await, rows);
+    let calls = spy.endpoint_calls() - before;
+    assert!((3..=12).contains(&calls), "{calls} calls");
 }
 
 #[tokio::test]

@@ -230,6 +230,24 @@ async fn stream_is_ingested_with_its_failures() {
 }
 
 #[tokio::test]
+async fn thousands_of_failures_in_a_stream_are_each_reported() {
+    let (connection, forwarder) = forwarded(standalone().config()).await;
+    let shared = TestTable::create("ingest-silent", plain, &["b"]).await;
+    let table = shared.of(&connection);
+    table.put(put("a", "v")).await.unwrap();
+    forwarder.mute(true);
+    let brief = table.clone().with_operation_timeout(Duration::from_secs(1));
+    let puts = stream::iter(0..10_000).map(|number| put(format!("{number:05}"), "w"));
+    let events = brief.ingest(puts, WriterOptions::new().buffer_size(500_000));
+    let failures = events.filter_map(async |event| match event {
+        IngestEvent::Failed(failure) => Some(failure.error.kind()),
+        _ => None,
+    });
+    let kinds: Vec<_> = within(Duration::from_secs(60), failures.collect()).await;
+    assert_eq!(kinds, vec![ClientErrorKind::DeadlineExceeded; 10_000]);
+}
+
+#[tokio::test]
 async fn consumer_that_stops_reading_stops_the_source() {
     let connection = connect().await;
     let shared = TestTable::create("ingest-stopped", plain, &[]).await;

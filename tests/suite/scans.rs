@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::TryStreamExt;
 use hbase_txn::{Connection, Put, Scan, Table};
 use rstest::rstest;
 use tokio::time::timeout;
@@ -46,6 +47,34 @@ async fn six() -> (Table, Arc<TestTable>) {
 async fn a_scan_finds_what_it_asks_for_in_order(#[case] scan: Scan, #[case] expected: &[&str]) {
     let (table, _shared) = six().await;
     assert_eq!(keys(&table, scan).await, expected);
+}
+
+#[rstest]
+#[case::all(Scan::new(), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
+#[case::part_of_a_region(Scan::new().start_row("a2").stop_row("b"), &["a2"])]
+#[case::stop_included(Scan::new().stop_row_inclusive("b"), &["a1", "a2", "b"])]
+#[case::a_row_at_a_time(Scan::new().caching(1), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
+#[case::nothing(Scan::prefix("d"), &[])]
+#[tokio::test]
+async fn regions_are_scanned_at_once(
+    #[case] scan: Scan,
+    #[case] expected: &[&str],
+    #[values(1, 2, 9)] regions: usize,
+) {
+    let (table, _shared) = six().await;
+    let scanner = table.scan_regions(scan.clone(), regions).unwrap();
+    let rows: Vec<_> = scanner.into_stream().try_collect().await.unwrap();
+    let mut keys: Vec<_> = rows.iter().map(key).collect();
+    keys.sort();
+    assert_eq!(keys, expected);
+
+    let mut limited = table.scan_regions(scan.limit(2), regions).unwrap();
+    let mut count = 0;
+    while limited.next().await.unwrap().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, expected.len().min(2));
+    assert_eq!(limited.next().await.unwrap(), None);
 }
 
 #[tokio::test]

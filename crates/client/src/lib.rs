@@ -55,8 +55,9 @@ mod rpc;
 mod wire;
 
 pub use client::{
-    Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite, IngestEvent, Permission,
-    RegionInTransition, RegionLoad, ResultScanner, ServerLoad, Table, TableRegion, Writer, WriterOptions,
+    Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite, IngestEvent,
+    ParallelScanner, Permission, RegionInTransition, RegionLoad, ResultScanner, ServerLoad, Table,
+    TableRegion, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, HostPort};
 pub use environment::{Environment, SystemEnvironment};

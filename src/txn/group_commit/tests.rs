@@ -12,7 +12,7 @@ use prost::Message;
 use rstest::rstest;
 
 use super::*;
-use crate::txn::endpoint_request::encode;
+use crate::txn::endpoint_request::encode_mutations;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The time of a call, which is within the patience of those that wait.
@@ -96,7 +96,7 @@ impl Drop for InFlight<'_> {
 
 impl SendRequest for Server {
     async fn send(&self, request: &EndpointRequest, _: Instant) -> Result<bool> {
-        let message = pb::MutateRowsRequest::decode(request.message.clone()).unwrap();
+        let message = pb::MutateRowsRequest::decode(request.message()).unwrap();
         let rows: Vec<_> = message
             .mutation_request
             .iter()
@@ -162,12 +162,16 @@ fn member(asked: &Asked) -> Member {
             asked.durability,
             asked.recorded,
         ),
-        rows: asked.rows.split(' ').map(row).collect(),
+        rows: asked
+            .rows
+            .split(' ')
+            .map(|name| RowHash::of(&row(name)))
+            .collect(),
         mutations: mutations.len(),
         durability: asked.durability,
         version: asked.version.then(|| VersionChange {
-            row: row("V"),
-            message: encode(&[put("V")], Vec::new(), asked.durability),
+            row: RowHash::of(&row("V")),
+            message: encode_mutations(&[put("V")], asked.durability),
         }),
         deadline: Instant::now() + asked.patience,
     }
@@ -346,7 +350,7 @@ async fn dropped_transaction_takes_none_along(#[case] in_flight: bool, #[case] c
         drop(c);
     };
     let (lanes, others, ()) = futures::join!(join_all(lanes), join_all([b, d]), leave);
-    assert_eq!(names(&lanes), "applied applied applied");
+    assert_eq!(names(&lanes), ["applied"; LANES].join(" "));
     assert_eq!(names(&others), "applied applied");
     assert_eq!(later_calls(&server), calls);
     assert_eq!(group.region_count(), 0);
@@ -388,7 +392,7 @@ async fn deadline_in_the_queue_means_not_sent() {
         !error.is_outcome_unknown() && error.to_string().contains("not sent"),
         "{error}"
     );
-    assert_eq!(names(&join_all(lanes).await), "applied applied applied");
+    assert_eq!(names(&join_all(lanes).await), ["applied"; LANES].join(" "));
     assert_eq!(server.calls().len(), LANES);
     assert_eq!(group.region_count(), 0);
 }

@@ -10,7 +10,7 @@
 //! | `bulk` | many puts and deletes at once: [`Writer`], and a list with one result each |
 //! | `lanes` | single gets, puts and deletes that share calls |
 //! | `counters` | increments and appends |
-//! | `scanner` | [`ResultScanner`]: rows in order, of all regions; of one region as of one moment |
+//! | `scanner` | [`ResultScanner`]: rows in order, of all regions; of several at once; of one as of one moment |
 //! | `region_call` | calls of the region of a row, where a guard lets them pass |
 //! | `endpoint` | calls of coprocessor endpoints, by row |
 //! | `multi` | several actions of one region in one call |
@@ -49,6 +49,5 @@ pub use get_many::GetAnswer;
 pub use multi::{ActionAnswer, MultiCall, RegionAction};
 pub use pauses::Pauses;
 pub use region_call::{AnyRegion, RegionGuard, ServingRegion, Verdict};
-pub use scanner::AtOnce;
-pub use scanner::ResultScanner;
+pub use scanner::{AtOnce, ParallelScanner, ResultScanner};
 pub use table::Table;

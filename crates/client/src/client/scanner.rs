@@ -1,9 +1,10 @@
-//! Rows in order, over all regions of a table. `at_once` scans one region and never continues in
-//! another.
+//! Rows in order, over all regions of a table. `parallel` reads several regions at the same time, in
+//! any order. `at_once` scans one region and never continues in another.
 
 mod at_once;
+mod parallel;
 
-use std::{borrow::Cow, collections::VecDeque, io, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, io, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{Stream, stream};
@@ -13,7 +14,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-pub use self::at_once::AtOnce;
+pub use self::{at_once::AtOnce, parallel::ParallelScanner};
 use super::Table;
 use crate::{
     cluster::{CallKind, RegionLocation},
@@ -112,6 +113,14 @@ impl ResultScanner {
             self.fetch().await?;
         }
         Ok(self.ready.pop_front())
+    }
+
+    /// Returns the rows that are there, at least one, or none at the end of the scan.
+    async fn next_rows(&mut self) -> Result<VecDeque<Row>> {
+        if self.ready.is_empty() && !self.finished {
+            self.fetch().await?;
+        }
+        Ok(mem::take(&mut self.ready))
     }
 
     /// Converts the scan into a stream of rows.

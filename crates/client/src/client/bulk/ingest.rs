@@ -122,7 +122,7 @@ impl<M: Into<Mutation>, S: Stream<Item = M> + Unpin> Ingest<S> {
             Some(mutation) => {
                 let written = tokio::select! {
                     biased;
-                    written = self.writer.append(&mutation) => Some(written),
+                    written = self.writer.write_despite_failures(&mutation) => Some(written),
                     () = &mut progressed => None,
                 };
                 match written {

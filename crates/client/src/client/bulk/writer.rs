@@ -280,29 +280,41 @@ impl Writer {
     ///
     /// Dropping the future before it returns leaves the mutation out.
     pub async fn write(&self, mutation: impl Into<Mutation>) -> Result<u64> {
-        self.append(&mutation.into()).await
+        let mutation = mutation.into();
+        let add = |state: &mut State| match state.failures.len() < MOST_FAILURES {
+            true => self.add(state, &mutation),
+            false => Some(Err(self.failures_not_taken(&mutation))),
+        };
+        self.append(add).await
     }
 
-    pub(super) async fn append(&self, mutation: &Mutation) -> Result<u64> {
-        let added = self.shared.when_done(|state| self.add(state, mutation)).await;
+    /// Adds a mutation as [`write`](Self::write) does, for a caller that takes all failures before
+    /// each call.
+    pub(super) async fn write_despite_failures(&self, mutation: &Mutation) -> Result<u64> {
+        self.append(|state| self.add(state, mutation)).await
+    }
+
+    async fn append(&self, add: impl FnMut(&mut State) -> Option<Result<u64>>) -> Result<u64> {
+        let added = self.shared.when_done(add).await;
         if added.is_ok() {
             self.shared.added.notify_one();
         }
         added
     }
 
+    fn failures_not_taken(&self, mutation: &Mutation) -> Error {
+        let what = format!("{MOST_FAILURES} writes have failed, and their failures were not taken");
+        let error = Error::new(ErrorKind::LimitExceeded, what)
+            .with_hint("call Writer::take_failures")
+            .at_operation(NAME)
+            .at_table(self.table.name());
+        mutation.in_context(error)
+    }
+
     /// Adds a mutation, unless the buffer is full.
     fn add(&self, state: &mut State, mutation: &Mutation) -> Option<Result<u64>> {
         if state.has_ended {
             return Some(Err(mutation.in_context(ended(&self.table))));
-        }
-        if state.failures.len() >= MOST_FAILURES {
-            let what = format!("{MOST_FAILURES} writes have failed, and their failures were not taken");
-            let error = Error::new(ErrorKind::LimitExceeded, what)
-                .with_hint("call Writer::take_failures")
-                .at_operation(NAME)
-                .at_table(self.table.name());
-            return Some(Err(mutation.in_context(error)));
         }
         if state.bytes > 0 && state.bytes + mutation.size() > self.options.buffer_size {
             return None;
