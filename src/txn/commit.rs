@@ -88,16 +88,11 @@ impl Committer {
     }
 
     async fn commit_checked(&self, group: &Group, deadline: Instant) -> Outcome {
+        let in_context = |error| in_context(self.table.name(), group, error);
         let prepared = match Prepared::new(&self.table, group, deadline) {
             Ok(prepared) => prepared,
-            Err(error) => return Outcome::Invalid(in_context(self.table.name(), group, error)),
+            Err(error) => return Outcome::Invalid(in_context(error)),
         };
-        self.send_prepared(prepared, deadline).await
-    }
-
-    /// Sends a prepared group. Each of its calls waits for the turn.
-    async fn send_prepared(&self, prepared: Prepared<'_>, deadline: Instant) -> Outcome {
-        let in_context = |error| in_context(self.table.name(), prepared.group, error);
         if let Err(changed) = rule_reading::keep_fresh(&self.table, deadline).await {
             return Outcome::Invalid(in_context(changed));
         }
