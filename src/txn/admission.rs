@@ -22,11 +22,13 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::error::{ClientErrorKind, Error, Result};
+use super::group_commit::{GroupCommit, ShareLimits, not_sent};
+use crate::error::Result;
 
-/// The queues of one table's partitions.
-#[derive(Debug, Default)]
+/// The queues of one table's partitions, and the calls that transactions share.
+#[derive(Debug)]
 pub(super) struct Admission {
+    pub(super) group_commit: Arc<GroupCommit>,
     /// A partition has a queue while a writer waits or has the turn. The lock admits in the order
     /// of arrival.
     queues: Mutex<HashMap<Partition, Arc<RwLock<()>>>>,
@@ -61,6 +63,13 @@ struct QueueTicket {
 }
 
 impl Admission {
+    pub(super) fn new(limits: ShareLimits) -> Arc<Self> {
+        Arc::new(Self {
+            group_commit: GroupCommit::new(limits),
+            queues: Mutex::default(),
+        })
+    }
+
     /// Waits for the turn of a partition, after all earlier writers that it can't share with.
     ///
     /// # Errors
@@ -93,15 +102,6 @@ impl Admission {
     fn queues(&self) -> MutexGuard<'_, HashMap<Partition, Arc<RwLock<()>>>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the error of a transaction that waited until its deadline.
-pub(super) fn not_sent() -> Error {
-    Error::new(
-        ClientErrorKind::DeadlineExceeded,
-        "not sent: its turn did not come, other transactions of the partition or its region went before it",
-    )
-    .with_retryable(true)
 }
 
 impl Drop for QueueTicket {

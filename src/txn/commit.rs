@@ -8,17 +8,17 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use hbase_client::{
-    Comparison, Condition, Effect, EndpointCall, Increment, Mutation, Partition, Table,
+    Comparison, Condition, Effect, EndpointCall, Increment, Mutation, Table,
     low_level::{Check, Pauses, TableCalls, condition, pb},
 };
 use prost::Message;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    admission::{Admission, Sharing, Turn},
+    admission::{Admission, Sharing},
     endpoint_request::{EndpointRequest, encode_mutations},
     gate::Gate,
-    group_commit::{GroupCommit, Member, RowHash, SendRequest, ShareLimits, VersionChange},
+    group_commit::{GroupCommit, Member, RowHash, SendRequest, VersionChange},
     outcome::{FailedCondition, Outcome, Rejection},
     part::Ending,
     partition_version,
@@ -57,16 +57,11 @@ pub(super) struct Committer {
     table: ProvenTable,
     /// `None` if admission is turned off.
     admission: Option<Arc<Admission>>,
-    group_commit: Arc<GroupCommit>,
 }
 
 impl Committer {
-    pub(super) fn new(table: ProvenTable, admission: Option<Arc<Admission>>, limits: ShareLimits) -> Self {
-        Self {
-            table,
-            admission,
-            group_commit: GroupCommit::new(limits),
-        }
+    pub(super) fn new(table: ProvenTable, admission: Option<Arc<Admission>>) -> Self {
+        Self { table, admission }
     }
 
     pub(super) fn table(&self) -> &ProvenTable {
@@ -129,10 +124,20 @@ impl Committer {
             false => Sharing::Alone,
         };
         loop {
-            let turn = self.enter(&prepared.group.partition, sharing, deadline).await?;
+            let turn = match &self.admission {
+                Some(admission) => {
+                    let partition = &prepared.group.partition;
+                    Some(admission.enter(partition, sharing, deadline).await?)
+                }
+                None => None,
+            };
             let attempt = self.form(prepared, &mut seen, deadline).await?;
-            let applied = match (&turn, sharing) {
-                (Some(_), Sharing::Shared) => self.send_shared(prepared, attempt, deadline).await?,
+            let applied = match (&self.admission, sharing) {
+                (Some(admission), Sharing::Shared) => {
+                    let group_commit = &admission.group_commit;
+                    self.send_shared(group_commit, prepared, attempt, deadline)
+                        .await?
+                }
                 _ => self.send(&attempt.into_request(prepared), deadline).await?,
             };
             if applied {
@@ -242,6 +247,7 @@ impl Committer {
     /// hold.
     async fn send_shared(
         &self,
+        group_commit: &Arc<GroupCommit>,
         prepared: &Prepared<'_>,
         attempt: Attempt<'_>,
         deadline: Instant,
@@ -253,19 +259,7 @@ impl Committer {
             None => table.region_of(first_key, deadline).await?.name,
         };
         let member = attempt.into_member(prepared, deadline);
-        self.group_commit.send(&region, member, self).await
-    }
-
-    async fn enter(
-        &self,
-        partition: &Partition,
-        sharing: Sharing,
-        deadline: Instant,
-    ) -> Result<Option<Turn>> {
-        match &self.admission {
-            Some(admission) => admission.enter(partition, sharing, deadline).await.map(Some),
-            None => Ok(None),
-        }
+        group_commit.send(&region, member, self).await
     }
 
     /// Returns the rejection if one consistent read shows that a condition does not hold.

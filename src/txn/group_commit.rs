@@ -27,7 +27,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{admission::not_sent, endpoint_request::EndpointRequest};
+use super::endpoint_request::EndpointRequest;
 use crate::error::{ClientErrorKind, Error, Result};
 
 /// The number of calls to a region from which on transactions wait. While the server executes one,
@@ -376,7 +376,7 @@ impl SharedCall {
     }
 
     fn add(&mut self, number: u64, Waiting { member, alone, .. }: &Waiting) {
-        let like = self.like.get_or_insert(Like {
+        let like = self.like.get_or_insert_with(|| Like {
             kind: member.kind(),
             alone: *alone,
             earliest_deadline: member.deadline,
@@ -515,6 +515,15 @@ async fn share<S: SendRequest>(lane: Lane<S>, members: Vec<(u64, Waiting)>) {
             }
         }
     }
+}
+
+/// Returns the error of a transaction that waited until its deadline.
+pub(super) fn not_sent() -> Error {
+    Error::new(
+        ClientErrorKind::DeadlineExceeded,
+        "not sent: its turn did not come, other transactions of the partition or its region went before it",
+    )
+    .with_retryable(true)
 }
 
 /// Returns the error of one member of a failed call.

@@ -1,6 +1,6 @@
 //! Opens a table for transactions after proving that they are possible on it.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hbase_client::{
@@ -10,8 +10,8 @@ use hbase_client::{
 use tokio::time::Instant;
 
 use super::{
-    commit::Committer, group_commit::ShareLimits, partitioned_table::PartitionedTable, probe,
-    proven_table::ProvenTable, rule_watch::RuleWatch, terms::Terms,
+    admission::Admission, commit::Committer, group_commit::ShareLimits, partitioned_table::PartitionedTable,
+    probe, proven_table::ProvenTable, rule_watch::RuleWatch, terms::Terms,
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
@@ -193,12 +193,8 @@ impl OpenOptions {
         };
         let share_limits = ShareLimits::within(self.max_mutations, self.max_bytes);
         let table = ProvenTable::new(table, terms, watch);
-        let admission = self.admission.then(Arc::default);
-        Ok(PartitionedTable::new(Committer::new(
-            table,
-            admission,
-            share_limits,
-        )))
+        let admission = self.admission.then(|| Admission::new(share_limits));
+        Ok(PartitionedTable::new(Committer::new(table, admission)))
     }
 }
 

@@ -8,9 +8,10 @@ use futures::{FutureExt, future::join_all, poll};
 use hbase_client::PartitionRule;
 
 use super::*;
+use crate::error::ClientErrorKind;
 
 fn admission() -> Arc<Admission> {
-    Arc::default()
+    Admission::new(ShareLimits::within(usize::MAX, usize::MAX))
 }
 
 fn partition(prefix: &'static str) -> Partition {
