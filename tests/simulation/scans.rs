@@ -49,7 +49,7 @@ pub(crate) async fn scenario(world: World) {
     tasks.await;
     world.end_faults().await;
     let scan = Scan::new().caching(7);
-    let mut scanner = Scanner::InOrder(table.scan(scan).unwrap());
+    let mut scanner = Scanner::OneByOne(table.scan(scan).unwrap());
     let found = read(&mut scanner, ROWS, &mut rng, false).await;
     check(&found.unwrap(), 0..ROWS, &added.borrow(), &added.borrow());
 }
@@ -111,15 +111,19 @@ async fn scan_often(table: Table, added: Added, mut rng: Rng) {
             scan = scan.max_result_size(rng.u64(1..1_000));
         }
         let before = added.borrow().clone();
-        let mut scanner = match limit == ROWS && rng.bool() {
-            true => Scanner::Parallel(table.scan_regions(scan, rng.usize(1..5)).unwrap()),
-            false => Scanner::InOrder(table.scan(scan).unwrap()),
+        let sorts = limit == ROWS && rng.u8(..3) == 0;
+        let mut scanner = match sorts || rng.bool() {
+            true => {
+                let scanner = table.scan_regions(scan, rng.usize(1..5)).unwrap();
+                Scanner::Parallel(if sorts { scanner } else { scanner.in_order() })
+            }
+            false => Scanner::OneByOne(table.scan(scan).unwrap()),
         };
         let drops = rng.bool();
         let Some(mut rows) = read(&mut scanner, limit, &mut rng, drops).await else {
             continue;
         };
-        if matches!(scanner, Scanner::Parallel(_)) {
+        if sorts {
             rows.sort_by(|row, other| row.key().cmp(other.key()));
         }
         // A limited scan ends at its last row.
@@ -132,14 +136,14 @@ async fn scan_often(table: Table, added: Added, mut rng: Rng) {
 }
 
 enum Scanner {
-    InOrder(ResultScanner),
+    OneByOne(ResultScanner),
     Parallel(ParallelScanner),
 }
 
 impl Scanner {
     async fn next(&mut self) -> Result<Option<Row>> {
         match self {
-            Self::InOrder(scanner) => Ok(scanner.next().await?),
+            Self::OneByOne(scanner) => Ok(scanner.next().await?),
             Self::Parallel(scanner) => Ok(scanner.next().await?),
         }
     }

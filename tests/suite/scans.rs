@@ -68,6 +68,17 @@ async fn regions_are_scanned_at_once(
     keys.sort();
     assert_eq!(keys, expected);
 
+    let in_order = table.scan_regions(scan.clone(), regions).unwrap().in_order();
+    let rows: Vec<_> = in_order.into_stream().try_collect().await.unwrap();
+    assert_eq!(rows.iter().map(key).collect::<Vec<_>>(), expected);
+    let in_order = table
+        .scan_regions(scan.clone().limit(2), regions)
+        .unwrap()
+        .in_order();
+    let rows: Vec<_> = in_order.into_stream().try_collect().await.unwrap();
+    let first = &expected[..expected.len().min(2)];
+    assert_eq!(rows.iter().map(key).collect::<Vec<_>>(), first);
+
     let mut limited = table.scan_regions(scan.limit(2), regions).unwrap();
     let mut count = 0;
     while limited.next().await.unwrap().is_some() {

@@ -1,4 +1,4 @@
-//! Rows of several regions at once, in any order.
+//! Rows of several regions at once, in any order or in that of their keys.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -16,29 +16,32 @@ use tokio::{
 use super::ResultScanner;
 use crate::{
     client::Table,
-    error::Result,
+    error::{Error, Result},
     model::{Row, Scan},
     rpc::CallError,
 };
 
-/// The rows of a scan, read from several regions at once, in any order.
+/// The rows of a scan, read from several regions at once, in any order or [in
+/// order](Self::in_order).
 ///
 /// Each row is returned once, also if regions move, split or merge meanwhile. Rows of one region
 /// come in their order. Each call of [`next`](Self::next) ends within the table's operation timeout.
 /// Dropping a call loses nothing.
 ///
 /// If *n* regions are read at once, up to 2 *n* + 2 answers of
-/// [`max_result_size`](Scan::max_result_size) are held. No more is read while the rows are not taken.
+/// [`max_result_size`](Scan::max_result_size) are held, in order up to 3 *n* + 1. No more is read
+/// while the rows are not taken.
 ///
 /// # Limits
 ///
 /// As for a [`ResultScanner`], rows are as of different moments. A [`limit`](Scan::limit) returns any
-/// rows of the range, not the first ones.
+/// rows of the range, not the first ones, unless they are read in order.
 #[derive(Debug)]
 pub struct ParallelScanner {
     table: Table,
     scan: Scan,
     regions_at_once: usize,
+    in_order: bool,
     reading: Option<Reading>,
     /// Rows that were not returned yet.
     ready: VecDeque<Row>,
@@ -46,11 +49,19 @@ pub struct ParallelScanner {
     left: Option<u64>,
 }
 
-/// The tasks that read. Dropping them cancels their calls.
+/// The rows of one answer after the other.
+type Batches = mpsc::Receiver<Result<VecDeque<Row>>>;
+
+/// Parts of a scan that no task reads yet.
+type Parts = Arc<Mutex<VecDeque<Scan>>>;
+
 #[derive(Debug)]
 struct Reading {
+    /// The tasks that read. Dropping them cancels their calls.
     tasks: JoinSet<()>,
-    rows: mpsc::Receiver<Result<VecDeque<Row>>>,
+    parts: Parts,
+    /// Rows of any region, or in order, those of each region that is being read.
+    batches: VecDeque<Batches>,
 }
 
 impl Table {
@@ -58,7 +69,8 @@ impl Table {
     /// nothing before the first row is requested.
     ///
     /// Faster than [`scan`](Self::scan) for many rows whose order does not matter: several servers, or
-    /// several handlers of one, read at the same time.
+    /// several handlers of one, read at the same time. With
+    /// [`in_order`](ParallelScanner::in_order) it is faster if regions are small.
     ///
     /// # Errors
     ///
@@ -91,6 +103,7 @@ impl Table {
             table: self.clone(),
             scan,
             regions_at_once: regions_at_once.max(1),
+            in_order: false,
             reading: None,
             ready: VecDeque::new(),
         })
@@ -98,7 +111,16 @@ impl Table {
 }
 
 impl ParallelScanner {
-    /// Returns the next row of any region, or `None` at the end of the scan.
+    /// Returns the rows in the order of their keys. While those of one region are returned, the next
+    /// regions are read up to a few answers of [`max_result_size`](Scan::max_result_size) each, so
+    /// only of small regions is everything read at the same time.
+    #[must_use]
+    pub const fn in_order(mut self) -> Self {
+        self.in_order = true;
+        self
+    }
+
+    /// Returns the next row of any region, or in order the next one of all, or `None` at the end of the scan.
     ///
     /// # Errors
     ///
@@ -119,9 +141,16 @@ impl ParallelScanner {
                 self.reading = Some(self.begin().await?);
             }
             let Some(reading) = &mut self.reading else { break };
-            match reading.rows.recv().await {
+            let Some(batches) = reading.batches.front_mut() else {
+                return reading.ended(&self.table).await;
+            };
+            match batches.recv().await {
                 Some(rows) => self.ready = rows?,
-                None => return reading.ended(&self.table).await,
+                None => {
+                    reading.batches.pop_front();
+                    reading.forget_ended(&self.table)?;
+                    reading.read_next(&self.table);
+                }
             }
         }
         self.reading = None;
@@ -144,38 +173,73 @@ impl ParallelScanner {
             .await?;
         let starts = regions.into_iter().map(|region| region.region.start_key);
         let parts = self.scan.split_at(starts.collect());
-        let (sender, rows) = mpsc::channel(1);
-        let mut tasks = JoinSet::new();
         let readers = parts.len().min(self.regions_at_once);
-        let parts = Arc::new(Mutex::new(VecDeque::from(parts)));
-        for _ in 0..readers {
-            tasks.spawn(read(self.table.clone(), Arc::clone(&parts), sender.clone()));
+        let mut reading = Reading {
+            tasks: JoinSet::new(),
+            parts: Arc::new(Mutex::new(parts.into())),
+            batches: VecDeque::new(),
+        };
+        if self.in_order {
+            for _ in 0..readers {
+                reading.read_next(&self.table);
+            }
+        } else {
+            let (sender, batches) = mpsc::channel(1);
+            reading.batches.push_back(batches);
+            for _ in 0..readers {
+                let parts = Arc::clone(&reading.parts);
+                reading
+                    .tasks
+                    .spawn(read(self.table.clone(), parts, sender.clone()));
+            }
         }
-        Ok(Reading { tasks, rows })
+        Ok(reading)
     }
 }
 
 impl Reading {
+    /// Starts a task that reads the next part alone, if there is one.
+    fn read_next(&mut self, table: &Table) {
+        if let Some(part) = next_part(&self.parts) {
+            let (sender, batches) = mpsc::channel(1);
+            self.batches.push_back(batches);
+            let alone = Arc::new(Mutex::new([part].into()));
+            self.tasks.spawn(read(table.clone(), alone, sender));
+        }
+    }
+
+    /// Frees the tasks that have ended. Returns an error if one ended early.
+    fn forget_ended(&mut self, table: &Table) -> Result<()> {
+        while let Some(ended) = self.tasks.try_join_next() {
+            ended.map_err(|ended| early(ended, table))?;
+        }
+        Ok(())
+    }
+
     /// Returns the end of the scan, or an error if a task ended early.
     async fn ended(&mut self, table: &Table) -> Result<Option<Row>> {
         while let Some(ended) = self.tasks.join_next().await {
-            ended.map_err(|ended: JoinError| {
-                let cause = Arc::new(io::Error::other(ended));
-                CallError::Lost { sent: true, cause }
-                    .into_error()
-                    .at_operation("scan")
-                    .at_table(&table.name)
-            })?;
+            ended.map_err(|ended| early(ended, table))?;
         }
         Ok(None)
     }
 }
 
+fn early(ended: JoinError, table: &Table) -> Error {
+    let cause = Arc::new(io::Error::other(ended));
+    CallError::Lost { sent: true, cause }
+        .into_error()
+        .at_operation("scan")
+        .at_table(&table.name)
+}
+
+fn next_part(parts: &Parts) -> Option<Scan> {
+    parts.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+}
+
 /// Reads parts until none is left, or the scanner is dropped.
-async fn read(table: Table, parts: Arc<Mutex<VecDeque<Scan>>>, sender: mpsc::Sender<Result<VecDeque<Row>>>) {
-    loop {
-        let part = parts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let Some(part) = part else { return };
+async fn read(table: Table, parts: Parts, sender: mpsc::Sender<Result<VecDeque<Row>>>) {
+    while let Some(part) = next_part(&parts) {
         let mut scanner = ResultScanner::new(table.clone(), part);
         loop {
             let rows = scanner.next_rows().await;
