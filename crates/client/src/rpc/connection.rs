@@ -45,8 +45,6 @@ const QUEUED_REQUESTS: usize = 1_024;
 /// The number of bytes that the writer gathers before a write: enough to fill a socket's buffer,
 /// little enough to start early.
 const GATHERED_BYTES: usize = 256 << 10;
-/// The room that is kept free for incoming bytes.
-const READ_ROOM: usize = 64 << 10;
 
 type Answer = Result<Body, CallError>;
 
@@ -373,20 +371,9 @@ async fn read_answers(shared: &Shared, mut socket: ReadHalf<Box<dyn Io>>, max_fr
     // A server that answers a call has accepted the connection.
     let mut accepted = false;
     let mut begun = false;
-    let mut buffer = BytesMut::with_capacity(READ_ROOM);
+    let mut buffer = BytesMut::new();
     loop {
-        match socket.read_buf(&mut buffer).await {
-            Ok(0) => return Ending::Lost(Arc::new(io::Error::from(io::ErrorKind::UnexpectedEof))),
-            Ok(_) => {}
-            Err(error) => return Ending::Lost(Arc::new(error)),
-        }
-        shared.liveness.hear();
-        if !begun && tls::is_answer(&buffer) {
-            return Ending::Garbled(Arc::new(FrameError::Tls));
-        }
-        // Fewer bytes are not a frame yet and stay in the buffer. Later bytes may look like TLS
-        // within an answer.
-        begun |= buffer.len() >= tls::BEGINNING;
+        // It makes room in the buffer, of which answers are slices.
         loop {
             match decoder.decode(&mut buffer) {
                 Ok(Some(answer)) if answer.is_about_the_connection() => {
@@ -411,8 +398,18 @@ async fn read_answers(shared: &Shared, mut socket: ReadHalf<Box<dyn Io>>, max_fr
                 Err(error) => return Ending::Garbled(Arc::new(error)),
             }
         }
-        // Answers are slices of this buffer. The rest moves to a new buffer when room runs out.
-        buffer.reserve(READ_ROOM);
+        match socket.read_buf(&mut buffer).await {
+            Ok(0) => return Ending::Lost(Arc::new(io::Error::from(io::ErrorKind::UnexpectedEof))),
+            Ok(_) => {}
+            Err(error) => return Ending::Lost(Arc::new(error)),
+        }
+        shared.liveness.hear();
+        if !begun && tls::is_answer(&buffer) {
+            return Ending::Garbled(Arc::new(FrameError::Tls));
+        }
+        // Fewer bytes are not a frame yet and stay in the buffer. Later bytes may look like TLS
+        // within an answer.
+        begun |= buffer.len() >= tls::BEGINNING;
     }
 }
 

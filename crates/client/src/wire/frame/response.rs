@@ -11,8 +11,9 @@ use crate::wire::pb;
 const MAX_LARGE_HEADER: u8 = 64;
 /// The first byte of every header: the tag of its field `call_id`.
 const CALL_ID: u8 = 0x08;
-/// The room that is reserved for reading when none is left.
-const ROOM: usize = 64 << 10;
+/// The room that is reserved for reading when little is left. Answers are slices of it, so an answer
+/// that is kept holds this much, and so does each connection.
+const ROOM: usize = 16 << 10;
 
 /// One complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,10 +167,10 @@ fn parse<M: Message + Default>(bytes: Bytes, part: &'static str) -> Result<M, Fr
     M::decode(bytes).map_err(|source| FrameError::Malformed { part, source })
 }
 
-/// Doubles the buffer at most, and leaves it unchanged while a good part of it is free.
+/// Doubles the buffer at most, and leaves it unchanged while a good part of the room is free.
 fn make_room(buf: &mut BytesMut, missing: usize) {
     let wanted = missing.min(buf.len().max(ROOM));
-    if buf.capacity() - buf.len() < wanted.min(ROOM / 16) {
+    if buf.capacity() - buf.len() < wanted.min(ROOM / 4) {
         buf.reserve(wanted);
     }
 }
