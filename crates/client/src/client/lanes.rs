@@ -1,9 +1,13 @@
 //! Single gets, puts and deletes that share calls.
 //!
-//! A server spends far more time on a call than on an operation in it. So at most [`LANES`] calls
-//! of single operations are in flight to a server. The operations that arrive meanwhile wait, and
-//! when a call ends, one call takes as many of them as it may. No timer is involved: without other
-//! operations in flight, an operation is sent at once, as a call of its own.
+//! A server spends far more time on a call than on an operation in it. So at most [`GET_LANES`] calls
+//! of single gets are in flight to a server, and [`MUTATION_LANES`] of single mutations to a region.
+//! The operations that arrive meanwhile wait, and when a call ends, one call takes as many of them as
+//! it may. No timer is involved: without other operations in flight, an operation is sent at once, as
+//! a call of its own.
+//!
+//! A server executes the regions of a call one after the other, and syncs its log after each. So each
+//! call has mutations of one region only. Gets need no sync, and share calls beyond their region.
 //!
 //! Mutations of a region that share a call are one atomic action. So an exception means that none
 //! of them was applied, as it does for a single mutation. A server that applies mutations one by
@@ -39,7 +43,7 @@ use tokio::{
 use self::call::SharedCall;
 use crate::{
     cluster::{Cluster, RegionLocation},
-    model::{Row, ServerName},
+    model::{RegionInfo, Row, ServerName},
     rpc::{AttemptLimit, CallError, ServiceKind},
     wire::{
         cell_block::{CellBlockDecoder, Codec},
@@ -47,14 +51,18 @@ use crate::{
     },
 };
 
-/// The number of calls to a server from which on operations wait. While the server executes some,
+/// The number of calls of gets to a server from which on gets wait. While the server executes some,
 /// the client encodes and decodes others.
-const LANES: usize = 4;
+const GET_LANES: usize = 4;
+/// The number of calls of mutations to a region from which on its mutations wait.
+const MUTATION_LANES: usize = 1;
+/// The number of all calls of single operations to a server from which on operations wait: more than
+/// a server's handlers, far fewer than its queue has places.
+const SERVER_LANES: usize = 64;
 /// The maximum number of operations in a call, and of bytes unless one operation is larger.
 const MOST_OPERATIONS: usize = 1_000;
 const MOST_BYTES: usize = 1 << 20;
-/// The number of waiting operations of one region that are worth a call. A server executes the
-/// regions of a call one after the other, so each region gets a call of its own if enough wait.
+/// The number of waiting gets of one region that are worth a call of their own.
 const WORTH_A_CALL: usize = 16;
 /// The longest wait for a call to end. After that, an operation is sent alone: all calls in flight
 /// may be stuck at one region.
@@ -129,6 +137,15 @@ struct AllTraffic {
     is_closed: bool,
 }
 
+/// What may share a call: gets from a server, which executes those of a call before its mutations,
+/// or mutations of a region.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    codec: Codec,
+    /// The region's name.
+    mutated: Option<Bytes>,
+}
+
 /// What an operation that arrives does.
 enum Entry {
     /// It begins a call.
@@ -142,13 +159,24 @@ enum Entry {
 #[derive(Debug, Default)]
 struct Traffic {
     in_flight: usize,
-    queue: VecDeque<Waiting>,
+    groups: BTreeMap<Group, Queue>,
+    /// The groups that may begin a call when one to the server ends, in the order of their arrival.
+    ready: VecDeque<Group>,
+}
+
+/// The operations of a group.
+#[derive(Debug, Default)]
+struct Queue {
+    in_flight: usize,
+    waiting: VecDeque<Waiting>,
+    is_ready: bool,
 }
 
 /// A call in flight. When it ends, the next one takes its place.
 struct Lane {
     client: Arc<Shared>,
     location: Arc<RegionLocation>,
+    group: Group,
 }
 
 impl Shared {
@@ -165,13 +193,15 @@ impl Shared {
             return alone().await;
         }
         let began = Instant::now();
+        let group = Group::new(&location.region, codec, operation);
         let enter = || Waiting::new(location, codec, operation, limit);
-        let mut ticket = match self.lanes.enter(&location.server, enter) {
+        let mut ticket = match self.lanes.enter(&location.server, &group, enter) {
             Entry::Queue(ticket) => ticket,
             Entry::Lane => {
                 let _lane = Lane {
                     client: Arc::clone(self),
                     location: Arc::clone(location),
+                    group,
                 };
                 return alone().await;
             }
@@ -248,6 +278,22 @@ impl Shared {
     }
 }
 
+impl Group {
+    fn new(region: &RegionInfo, codec: Codec, operation: &Operation) -> Self {
+        Self {
+            codec,
+            mutated: (!operation.is_get()).then(|| region.name.clone()),
+        }
+    }
+
+    fn lanes(&self) -> usize {
+        match self.mutated {
+            Some(_) => MUTATION_LANES,
+            None => GET_LANES,
+        }
+    }
+}
+
 impl Ticket {
     /// Claims the operation for its caller. Returns whether a call has taken it before.
     fn claim(&self) -> bool {
@@ -284,12 +330,6 @@ impl Waiting {
         !self.claimed.load(Ordering::Relaxed) && !self.answer.is_closed()
     }
 
-    /// Operations of one kind may share a call: a server executes the gets of a call before its
-    /// mutations.
-    fn kind(&self) -> (Codec, bool) {
-        (self.codec, self.operation.is_get())
-    }
-
     fn mutated_row(&self) -> Option<&Bytes> {
         match &self.operation {
             Operation::Get(_) => None,
@@ -303,52 +343,44 @@ impl Lanes {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, server: &ServerName, waiting: impl FnOnce() -> (Waiting, Ticket)) -> Entry {
+    fn enter(
+        &self,
+        server: &ServerName,
+        group: &Group,
+        waiting: impl FnOnce() -> (Waiting, Ticket),
+    ) -> Entry {
         let mut all = self.traffic();
         if all.is_closed {
             return Entry::Closed;
         }
-        if !all.servers.contains_key(server) {
-            // Servers that have restarted have other names.
-            all.servers.retain(|_, traffic| traffic.in_flight > 0);
-            all.servers.insert(server.clone(), Traffic::default());
+        if let Some(traffic) = all.servers.get_mut(server) {
+            return traffic.enter(group, waiting);
         }
-        match all.servers.get_mut(server) {
-            Some(traffic) if traffic.in_flight >= LANES => {
-                let (waiting, ticket) = waiting();
-                traffic.queue.push_back(waiting);
-                Entry::Queue(ticket)
-            }
-            Some(traffic) => {
-                traffic.in_flight += 1;
-                Entry::Lane
-            }
-            None => Entry::Lane,
-        }
+        // Servers that have restarted have other names.
+        all.servers.retain(|_, traffic| traffic.in_flight > 0);
+        let traffic = all.servers.entry(server.clone()).or_default();
+        traffic.enter(group, waiting)
     }
 
-    /// Returns the operations of the next call, which takes the place of one that has ended.
-    fn next(&self, server: &ServerName) -> Vec<Waiting> {
+    /// Returns the next call, which takes the place of one of this group that has ended.
+    fn next(&self, server: &ServerName, ended: &Group) -> Option<(Group, Vec<Waiting>)> {
         let mut all = self.traffic();
-        let Some(traffic) = all.servers.get_mut(server) else {
-            return Vec::new();
-        };
-        let taken = traffic.take();
-        if taken.is_empty() {
-            self.end_call(traffic);
-        }
-        taken
+        let traffic = all.servers.get_mut(server)?;
+        traffic.end(ended);
+        let next = traffic.begin();
+        self.note_idle(traffic);
+        next
     }
 
     /// Ends a call without a next one.
-    fn leave(&self, server: &ServerName) {
+    fn leave(&self, server: &ServerName, ended: &Group) {
         if let Some(traffic) = self.traffic().servers.get_mut(server) {
-            self.end_call(traffic);
+            traffic.end(ended);
+            self.note_idle(traffic);
         }
     }
 
-    fn end_call(&self, traffic: &mut Traffic) {
-        traffic.in_flight -= 1;
+    fn note_idle(&self, traffic: &Traffic) {
         if traffic.in_flight == 0 {
             self.idle.notify_waiters();
         }
@@ -372,32 +404,84 @@ impl Lanes {
 }
 
 impl Traffic {
-    /// Takes the operations of one call out of the queue: the first, and those that may go with it.
+    fn enter(&mut self, group: &Group, waiting: impl FnOnce() -> (Waiting, Ticket)) -> Entry {
+        let queue = self.groups.entry(group.clone()).or_default();
+        let has_lane = queue.in_flight < group.lanes();
+        if has_lane && self.in_flight < SERVER_LANES {
+            queue.in_flight += 1;
+            self.in_flight += 1;
+            return Entry::Lane;
+        }
+        let (waiting, ticket) = waiting();
+        queue.waiting.push_back(waiting);
+        if has_lane {
+            self.make_ready(group);
+        }
+        Entry::Queue(ticket)
+    }
+
+    fn make_ready(&mut self, group: &Group) {
+        if let Some(queue) = self.groups.get_mut(group)
+            && !mem::replace(&mut queue.is_ready, true)
+        {
+            self.ready.push_back(group.clone());
+        }
+    }
+
+    /// Ends a call.
+    fn end(&mut self, group: &Group) {
+        self.in_flight -= 1;
+        if let Some(queue) = self.groups.get_mut(group) {
+            queue.in_flight -= 1;
+        }
+        self.make_ready(group);
+    }
+
+    /// Begins the next call, if operations wait for it.
+    fn begin(&mut self) -> Option<(Group, Vec<Waiting>)> {
+        while let Some(group) = self.ready.pop_front() {
+            let Some(queue) = self.groups.get_mut(&group) else {
+                continue;
+            };
+            queue.is_ready = false;
+            let taken = queue.take();
+            if !taken.is_empty() {
+                queue.in_flight += 1;
+                self.in_flight += 1;
+                return Some((group, taken));
+            }
+            if queue.in_flight == 0 {
+                self.groups.remove(&group);
+            }
+        }
+        None
+    }
+}
+
+impl Queue {
+    /// Takes the operations of one call: the first, and those that may go with it.
     fn take(&mut self) -> Vec<Waiting> {
-        self.queue.retain(Waiting::is_waited_for);
-        let Some(first) = self.queue.front() else {
+        self.waiting.retain(Waiting::is_waited_for);
+        let Some(first) = self.waiting.front() else {
             return Vec::new();
         };
-        let (kind, location) = (first.kind(), Arc::clone(&first.location));
+        let location = Arc::clone(&first.location);
         let is_beside = |waiting: &Waiting| waiting.location.region.name == location.region.name;
-        let alike = self.queue.iter().filter(|waiting| waiting.kind() == kind);
-        let beside = alike.filter(|waiting| is_beside(waiting)).take(WORTH_A_CALL);
-        let of_one_region = beside.count() == WORTH_A_CALL;
+        let beside = self.waiting.iter().filter(|waiting| is_beside(waiting));
+        let of_one_region = beside.take(WORTH_A_CALL).count() == WORTH_A_CALL;
         let mut taken: Vec<Waiting> = Vec::new();
         let mut rows: BTreeSet<Bytes> = BTreeSet::new();
         let mut bytes = 0;
-        for waiting in mem::take(&mut self.queue) {
+        for waiting in mem::take(&mut self.waiting) {
             let len = waiting.operation.encoded_len();
-            let is_first = taken.is_empty();
-            // The caller of the front one may claim it meanwhile; then another of its kind is the first.
-            let fits = waiting.kind() == kind
-                && (is_first
-                    || taken.len() < MOST_OPERATIONS
-                        && bytes + len <= MOST_BYTES
-                        && (!of_one_region || is_beside(&waiting))
-                        && !waiting.mutated_row().is_some_and(|row| rows.contains(row)));
+            // The caller of the front one may claim it meanwhile; then another one is the first.
+            let fits = taken.is_empty()
+                || taken.len() < MOST_OPERATIONS
+                    && bytes + len <= MOST_BYTES
+                    && (!of_one_region || is_beside(&waiting))
+                    && !waiting.mutated_row().is_some_and(|row| rows.contains(row));
             if !fits {
-                self.queue.push_back(waiting);
+                self.waiting.push_back(waiting);
             } else if !waiting.claimed.swap(true, Ordering::Relaxed) {
                 rows.extend(waiting.mutated_row().cloned());
                 bytes += len;
@@ -451,16 +535,22 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        let Self { client, location } = self;
+        let Self {
+            client,
+            location,
+            group,
+        } = self;
         // Outside of a runtime, the operations that wait are sent alone when their patience ends.
         let Ok(runtime) = Handle::try_current() else {
-            return client.lanes.leave(&location.server);
+            return client.lanes.leave(&location.server, group);
         };
-        let operations = client.lanes.next(&location.server);
-        if let Some(first) = operations.first() {
+        if let Some((group, operations)) = client.lanes.next(&location.server, group)
+            && let Some(first) = operations.first()
+        {
             let next = Self {
                 client: Arc::clone(client),
                 location: Arc::clone(&first.location),
+                group,
             };
             runtime.spawn(next.execute(operations));
         }

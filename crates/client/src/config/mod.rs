@@ -367,9 +367,10 @@ impl Config {
 
     /// Sets whether gets, puts and deletes may share calls. The default is on.
     ///
-    /// While four calls with such operations are in flight to a server, further ones wait until one
-    /// of these calls ends, for 100 ms at most. Then up to 1,000 of those that wait, in up to 1 MiB,
-    /// share one call. Without others in flight, an operation is sent at once, in a call of its own.
+    /// While a call with mutations of a region is in flight, further ones of that region wait until
+    /// it ends, for 100 ms at most; gets wait while four calls of gets are in flight to their server,
+    /// and all while 64 calls are. Then up to 1,000 of those that wait, in up to 1 MiB, share one
+    /// call. Without others in flight, an operation is sent at once, in a call of its own.
     /// Each operation keeps its own outcome, deadline and attempts. Increments, appends, conditional
     /// changes and transactions never wait.
     ///

@@ -1,0 +1,69 @@
+//! Reads of all regions after they have moved.
+
+use futures::future::join_all;
+
+use crate::cluster::{Cluster, IN_FLIGHT, get};
+
+#[tokio::test(start_paused = true)]
+async fn gets_after_a_mass_move_find_all_regions_at_once() {
+    let cluster = Cluster::start();
+    let client = cluster.warm_client().await;
+    cluster.move_all(1);
+    cluster.hbase.settled().await;
+    let gets = |region| get(&client, region);
+    cluster
+        .call_all("gets after a mass move", usize::MAX, gets)
+        .await
+        .check();
+}
+
+#[tokio::test(start_paused = true)]
+async fn gets_after_a_mass_move_find_regions_step_by_step() {
+    let cluster = Cluster::start();
+    let client = cluster.warm_client().await;
+    cluster.move_all(1);
+    cluster.hbase.settled().await;
+    let gets = |region| get(&client, region);
+    cluster
+        .call_all("gets after a mass move", IN_FLIGHT, gets)
+        .await
+        .check();
+}
+
+#[tokio::test(start_paused = true)]
+async fn gets_after_a_rolling_restart_find_all_regions() {
+    let cluster = Cluster::start();
+    let client = cluster.warm_client().await;
+    let started = std::time::Instant::now();
+    for server in 0..cluster.servers {
+        let process = cluster.hbase.server(server);
+        process.crash();
+        cluster.hbase.settled().await;
+        // A region that this server had: the client has to notice that the server is gone.
+        get(&client, server).await;
+        process.restart();
+        cluster.hbase.settled().await;
+    }
+    println!(
+        "rolling restart: {:.1} s of wall time",
+        started.elapsed().as_secs_f64()
+    );
+    let gets = |region| get(&client, region);
+    cluster
+        .call_all("gets after a rolling restart", usize::MAX, gets)
+        .await
+        .check();
+}
+
+#[tokio::test(start_paused = true)]
+async fn gets_of_one_moved_region_share_a_look_up() {
+    let cluster = Cluster::start();
+    let client = cluster.warm_client().await;
+    cluster.move_all(1);
+    cluster.hbase.settled().await;
+    let meta_calls = cluster.meta_calls();
+    join_all((0..1_000).map(|_| get(&client, 1))).await;
+    let meta_calls = cluster.meta_calls() - meta_calls;
+    println!("1000 gets of one moved region: {meta_calls} calls of hbase:meta");
+    assert!(meta_calls <= 6, "{meta_calls} calls");
+}
