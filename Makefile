@@ -8,7 +8,7 @@ help:
 	@echo "make test SUITE=locks  tests of one theme, or of several, on a cluster that stays up"
 	@echo "make test-fake  the suite and the command on a fake cluster: minutes, and no server"
 	@echo "make simulate  the library under faults that are drawn from seeds, in virtual time (SIM_SEEDS of each scenario, SIM_SEED repeats one, SCENARIO=part of a name)"
-	@echo "make scale   100,000 regions on 1,000 servers, which all move, in virtual time (SCALE_REGIONS, SCALE_SERVERS)"
+	@echo "make scale   100,000 regions on 1,000 servers, which all move, and a cold start of 500 clients, in virtual time (SCALE_REGIONS, SCALE_SERVERS, SCALE_CLIENTS)"
 	@echo "make conformance  the fake cluster against four releases of HBase, by random operations (CONFORMANCE_OPERATIONS, CONFORMANCE_SEED)"
 	@echo "make test-docker  the smoke suite in a container of coprocessor/Dockerfile; on Debian as root it installs what it needs"
 	@echo "make planted  fixed bugs planted again, one at a time, which the simulation must find (BUGS=\"NAME…\" for some)"
@@ -41,8 +41,9 @@ simulate:
 
 SCALE_REGIONS ?= 100000
 SCALE_SERVERS ?= 1000
+SCALE_CLIENTS ?= 500
 scale:
-	@SCALE_REGIONS=$(SCALE_REGIONS) SCALE_SERVERS=$(SCALE_SERVERS) \
+	@SCALE_REGIONS=$(SCALE_REGIONS) SCALE_SERVERS=$(SCALE_SERVERS) SCALE_CLIENTS=$(SCALE_CLIENTS) \
 		cargo test --release --all-features --test scale -- --nocapture
 
 conformance:
