@@ -1,8 +1,8 @@
 //! Single gets, puts and deletes that share calls.
 //!
 //! A server spends far more time on a call than on an operation in it. So at most [`GET_LANES`] calls
-//! of single gets are in flight to a server, and [`MUTATION_LANES`] of single mutations to a region.
-//! The operations that arrive meanwhile wait, and when a call ends, one call takes as many of them as
+//! of single gets are in flight to a server, and one of single mutations to a region, or two if each has
+//! one mutation. The operations that arrive meanwhile wait, and when a call ends, one call takes as many of them as
 //! it may. No timer is involved: without other operations in flight, an operation is sent at once, as
 //! a call of its own.
 //!
@@ -37,6 +37,7 @@ use prost::Message;
 use tokio::{
     runtime::Handle,
     sync::{Notify, oneshot},
+    task::yield_now,
     time::{Instant, timeout_at},
 };
 
@@ -54,8 +55,9 @@ use crate::{
 /// The number of calls of gets to a server from which on gets wait. While the server executes some,
 /// the client encodes and decodes others.
 const GET_LANES: usize = 4;
-/// The number of calls of mutations to a region from which on its mutations wait.
-const MUTATION_LANES: usize = 1;
+/// The number of calls of one mutation to a region from which on its mutations wait: few callers do
+/// not wait for each other, and many share one call.
+const MUTATION_LANES: usize = 2;
 /// The number of all calls of single operations to a server from which on operations wait: more than
 /// a server's handlers, far fewer than its queue has places.
 const SERVER_LANES: usize = 64;
@@ -168,6 +170,8 @@ struct Traffic {
 #[derive(Debug, Default)]
 struct Queue {
     in_flight: usize,
+    /// Whether a call with several mutations has begun since none was in flight.
+    is_shared: bool,
     waiting: VecDeque<Waiting>,
     is_ready: bool,
 }
@@ -286,11 +290,8 @@ impl Group {
         }
     }
 
-    fn lanes(&self) -> usize {
-        match self.mutated {
-            Some(_) => MUTATION_LANES,
-            None => GET_LANES,
-        }
+    fn is_of_gets(&self) -> bool {
+        self.mutated.is_none()
     }
 }
 
@@ -406,7 +407,7 @@ impl Lanes {
 impl Traffic {
     fn enter(&mut self, group: &Group, waiting: impl FnOnce() -> (Waiting, Ticket)) -> Entry {
         let queue = self.groups.entry(group.clone()).or_default();
-        let has_lane = queue.in_flight < group.lanes();
+        let has_lane = queue.has_lane(group, queue.waiting.len() + 1);
         if has_lane && self.in_flight < SERVER_LANES {
             queue.in_flight += 1;
             self.in_flight += 1;
@@ -433,6 +434,7 @@ impl Traffic {
         self.in_flight -= 1;
         if let Some(queue) = self.groups.get_mut(group) {
             queue.in_flight -= 1;
+            queue.is_shared &= queue.in_flight > 0;
         }
         self.make_ready(group);
     }
@@ -444,9 +446,13 @@ impl Traffic {
                 continue;
             };
             queue.is_ready = false;
+            if !queue.has_lane(&group, queue.waiting.len()) {
+                continue;
+            }
             let taken = queue.take();
             if !taken.is_empty() {
                 queue.in_flight += 1;
+                queue.is_shared |= taken.len() > 1;
                 self.in_flight += 1;
                 return Some((group, taken));
             }
@@ -459,6 +465,16 @@ impl Traffic {
 }
 
 impl Queue {
+    /// Returns whether so many operations may begin a call. If not, one in flight makes the group ready
+    /// when it ends.
+    fn has_lane(&self, group: &Group, operations: usize) -> bool {
+        match self.in_flight {
+            0 => true,
+            calls if group.is_of_gets() => calls < GET_LANES,
+            calls => calls < MUTATION_LANES && !self.is_shared && operations <= 1,
+        }
+    }
+
     /// Takes the operations of one call: the first, and those that may go with it.
     fn take(&mut self) -> Vec<Waiting> {
         self.waiting.retain(Waiting::is_waited_for);
@@ -530,6 +546,8 @@ impl Lane {
             // A caller that has gone needs no answer.
             let _ = operation.answer.send(answer);
         }
+        // The callers may have further operations, which then share the next call.
+        yield_now().await;
     }
 }
 

@@ -367,9 +367,9 @@ impl Config {
 
     /// Sets whether gets, puts and deletes may share calls. The default is on.
     ///
-    /// While a call with mutations of a region is in flight, further ones of that region wait until
-    /// it ends, for 100 ms at most; gets wait while four calls of gets are in flight to their server,
-    /// and all while 64 calls are. Then up to 1,000 of those that wait, in up to 1 MiB, share one
+    /// While a call with several mutations of a region is in flight, or two with one, further ones of
+    /// that region wait until it ends, for 100 ms at most; gets wait while four calls of gets are in
+    /// flight to their server, and all while 64 calls are. Then up to 1,000 of those that wait, in up to 1 MiB, share one
     /// call. Without others in flight, an operation is sent at once, in a call of its own.
     /// Each operation keeps its own outcome, deadline and attempts. Increments, appends, conditional
     /// changes and transactions never wait.

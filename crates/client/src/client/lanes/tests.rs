@@ -119,12 +119,19 @@ impl Puts {
 }
 
 #[tokio::test]
-async fn mutations_wait_for_the_call_of_their_region_alone() {
+async fn few_mutations_of_a_region_do_not_wait_and_many_share_one_call() {
     let mut puts = Puts::default();
-    assert!(puts.begins("one", "a") && puts.begins("other", "x"));
-    assert!(!puts.begins("one", "b") && !puts.begins("other", "y") && !puts.begins("one", "c"));
-    assert_eq!(puts.end("one"), ["b", "c"]);
-    assert_eq!(puts.end("other"), ["y"]);
+    assert!(puts.begins("one", "a") && puts.begins("one", "b"));
+    assert!(!puts.begins("one", "c"));
+    assert_eq!(puts.end("one"), ["c"]);
+    assert!(!puts.begins("one", "d") && !puts.begins("one", "e"));
+    // Two wait for the other call, so that they share one.
+    assert!(puts.end("one").is_empty());
+    assert!(!puts.begins("one", "f"));
+    assert_eq!(puts.end("one"), ["d", "e", "f"]);
+    assert!(!puts.begins("one", "g"), "a shared call is in flight");
+    assert!(puts.begins("other", "x"));
+    assert_eq!(puts.end("one"), ["g"]);
     for region in ["one", "other"] {
         assert!(puts.end(region).is_empty());
     }
@@ -139,9 +146,9 @@ async fn regions_take_turns_if_the_calls_to_their_server_are_limited() {
     }
     assert!(!puts.begins("one", "b") && !puts.begins("other", "c") && !puts.begins("one", "d"));
     assert!(!puts.begins("0", "e"));
-    assert_eq!(puts.end("0"), ["b", "d"]);
-    assert_eq!(puts.end("1"), ["c"]);
-    assert_eq!(puts.end("2"), ["e"]);
+    assert_eq!(puts.end("1"), ["b", "d"]);
+    assert_eq!(puts.end("2"), ["c"]);
+    assert_eq!(puts.end("3"), ["e"]);
     assert!(puts.end("one").is_empty());
     assert!(puts.begins("one", "f"));
 }
