@@ -1,10 +1,10 @@
 //! Single gets, puts and deletes that share calls.
 //!
 //! A server spends far more time on a call than on an operation in it. So at most [`GET_LANES`] calls
-//! of single gets are in flight to a server, and one of single mutations to a region, or two if each has
-//! one mutation. The operations that arrive meanwhile wait, and when a call ends, one call takes as many of them as
-//! it may. No timer is involved: without other operations in flight, an operation is sent at once, as
-//! a call of its own.
+//! of single gets are in flight to a server, and one of single mutations to a region, or two if each
+//! has one mutation. The operations that arrive meanwhile wait, and when a call ends, one call takes
+//! as many of them as it may. No timer is involved: without other operations in flight, an operation
+//! is sent at once, as a call of its own.
 //!
 //! A server executes the regions of a call one after the other, and syncs its log after each. So each
 //! call has mutations of one region only. Gets need no sync, and share calls beyond their region.
