@@ -1,7 +1,7 @@
 //! A cluster with one table of many regions, and what calls of all of them take.
 
 use std::{
-    env,
+    env, fmt,
     future::Future,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -22,7 +22,7 @@ const ONE_WAY: Duration = Duration::from_millis(3);
 /// The limits of a run of any size. A client with one look-up for each region exceeds them in the
 /// short form.
 const MAX_P99: Duration = Duration::from_secs(1);
-const MAX_META_CALLS: f64 = 0.1;
+pub(crate) const MAX_META_CALLS: f64 = 0.1;
 
 /// One cluster at a time: the memory of the process is measured.
 static TURN: Mutex<()> = Mutex::new(());
@@ -139,8 +139,8 @@ impl Times {
     }
 }
 
-impl std::fmt::Display for Times {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [p50, p99, max] = [50, 99, 100].map(|percent| self.at(percent).as_secs_f64());
         write!(f, "p50 {p50:.3} s, p99 {p99:.3} s, max {max:.3} s")
     }
