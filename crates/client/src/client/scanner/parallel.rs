@@ -120,7 +120,8 @@ impl ParallelScanner {
         self
     }
 
-    /// Returns the next row of any region, or in order the next one of all, or `None` at the end of the scan.
+    /// Returns the next row of any region, or in order the next one of all, or `None` at the end of
+    /// the scan.
     ///
     /// # Errors
     ///
@@ -148,8 +149,8 @@ impl ParallelScanner {
                 Some(rows) => self.ready = rows?,
                 None => {
                     reading.batches.pop_front();
-                    reading.forget_ended(&self.table)?;
                     reading.read_next(&self.table);
+                    reading.forget_ended(&self.table)?;
                 }
             }
         }
