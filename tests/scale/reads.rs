@@ -1,33 +1,34 @@
 //! Reads of all regions after they have moved.
 
 use futures::future::join_all;
+use hbase_txn::Connection;
 
 use crate::cluster::{Cluster, IN_FLIGHT, get};
 
-#[tokio::test(start_paused = true)]
-async fn gets_after_a_mass_move_find_all_regions_at_once() {
+/// A client whose regions have all moved since it looked them up.
+async fn moved() -> (Cluster, Connection) {
     let cluster = Cluster::start();
     let client = cluster.warm_client().await;
     cluster.move_all(1);
     cluster.hbase.settled().await;
-    let gets = |region| get(&client, region);
-    cluster
-        .call_all("gets after a mass move", usize::MAX, gets)
-        .await
-        .check();
+    (cluster, client)
+}
+
+async fn get_all(cluster: &Cluster, client: &Connection, what: &str, in_flight: usize) {
+    let gets = |region| get(client, region);
+    cluster.call_all(what, in_flight, gets).await.check();
+}
+
+#[tokio::test(start_paused = true)]
+async fn gets_after_a_mass_move_find_all_regions_at_once() {
+    let (cluster, client) = moved().await;
+    get_all(&cluster, &client, "gets after a mass move", usize::MAX).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn gets_after_a_mass_move_find_regions_step_by_step() {
-    let cluster = Cluster::start();
-    let client = cluster.warm_client().await;
-    cluster.move_all(1);
-    cluster.hbase.settled().await;
-    let gets = |region| get(&client, region);
-    cluster
-        .call_all("gets after a mass move", IN_FLIGHT, gets)
-        .await
-        .check();
+    let (cluster, client) = moved().await;
+    get_all(&cluster, &client, "gets after a mass move", IN_FLIGHT).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,19 +49,12 @@ async fn gets_after_a_rolling_restart_find_all_regions() {
         "rolling restart: {:.1} s of wall time",
         started.elapsed().as_secs_f64()
     );
-    let gets = |region| get(&client, region);
-    cluster
-        .call_all("gets after a rolling restart", usize::MAX, gets)
-        .await
-        .check();
+    get_all(&cluster, &client, "gets after a rolling restart", usize::MAX).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn gets_of_one_moved_region_share_a_look_up() {
-    let cluster = Cluster::start();
-    let client = cluster.warm_client().await;
-    cluster.move_all(1);
-    cluster.hbase.settled().await;
+    let (cluster, client) = moved().await;
     let meta_calls = cluster.meta_calls();
     join_all((0..1_000).map(|_| get(&client, 1))).await;
     let meta_calls = cluster.meta_calls() - meta_calls;

@@ -22,6 +22,10 @@ fn waiting(region: &str, operation: &Operation) -> (Waiting, Ticket) {
     Waiting::new(&location(region), Codec::KeyValue, operation, limit)
 }
 
+fn group(region: &str, operation: &Operation) -> Group {
+    Group::new(&location(region).region, Codec::KeyValue, operation)
+}
+
 fn mutation(mutation: impl Into<Mutation>) -> Operation {
     Operation::Mutation(convert::mutation_message(&mutation.into()))
 }
@@ -79,7 +83,6 @@ async fn call_has_no_two_mutations_of_one_row() {
 #[tokio::test]
 async fn gets_share_calls_with_those_of_other_regions_and_mutations_do_not() {
     let get = Operation::Get(convert::get_message(&Get::new("a")));
-    let group = |region: &str, operation| Group::new(&location(region).region, Codec::KeyValue, operation);
     let put = mutation(Put::new("a").cell("f", "q", "v"));
     assert_eq!(group("one", &get), group("other", &get));
     assert_ne!(group("one", &put), group("other", &put));
@@ -97,8 +100,7 @@ impl Puts {
     /// Returns whether the put begins a call.
     fn begins(&mut self, region: &str, row: &str) -> bool {
         let put = mutation(Put::new(row.to_owned()).cell("f", "q", "v"));
-        let group = Group::new(&location(region).region, Codec::KeyValue, &put);
-        match self.traffic.enter(&group, || waiting(region, &put)) {
+        match self.traffic.enter(&group(region, &put), || waiting(region, &put)) {
             Entry::Lane => true,
             Entry::Queue(ticket) => {
                 self.tickets.push(ticket);
@@ -111,8 +113,7 @@ impl Puts {
     /// Ends a call to a region, and returns the rows of the next call.
     fn end(&mut self, region: &str) -> Vec<String> {
         let put = mutation(Put::new("a").cell("f", "q", "v"));
-        let group = Group::new(&location(region).region, Codec::KeyValue, &put);
-        self.traffic.end(&group);
+        self.traffic.end(&group(region, &put));
         let next = self.traffic.begin();
         next.map_or_else(Vec::new, |(_, operations)| rows(&operations))
     }
