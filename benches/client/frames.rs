@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use bytes::{BufMut as _, Bytes};
-use hbase_client::low_level::{convert::mutation_message, pb};
-use hbase_txn::Put;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use hbase_client::low_level::{MutationMessage, pb};
+use hbase_txn::{Durability, Put};
 use prost::Message;
 
 use super::{
@@ -116,7 +116,7 @@ pub(crate) fn encode<'a>(request: &Request, regions: &'a [Placed]) -> Result<Vec
                     _ => {
                         let put = pb::MutateRequest {
                             region,
-                            mutation: put(row),
+                            mutation: put(row)?,
                             ..pb::MutateRequest::default()
                         };
                         Frame::new("Mutate", &put, &[], 1)?
@@ -166,14 +166,17 @@ fn specifier(place: &Placed) -> pb::RegionSpecifier {
     }
 }
 
-fn put(row: Bytes) -> pb::MutationProto {
-    mutation_message(&Put::new(row).cell(FAMILY, QUALIFIER, &VALUE[..]).into())
+fn put(row: Bytes) -> Result<pb::MutationProto, Failure> {
+    let put = Put::new(row).cell(FAMILY, QUALIFIER, &VALUE[..]).into();
+    let mut message = BytesMut::new();
+    MutationMessage::new(&put, Durability::UseDefault).encode(&mut message);
+    Ok(pb::MutationProto::decode(message)?)
 }
 
 fn mutate_rows(place: &Placed, rows: Vec<Bytes>, commits: usize) -> Result<Frame, Failure> {
     let first = rows.first().cloned().unwrap_or_default();
     let request = pb::MutateRowsRequest {
-        mutation_request: rows.into_iter().map(put).collect(),
+        mutation_request: rows.into_iter().map(put).collect::<Result<_, _>>()?,
         ..pb::MutateRowsRequest::default()
     };
     let call = pb::CoprocessorServiceRequest {

@@ -38,6 +38,8 @@ use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
 /// The contents of one request.
 struct Attempt<'a> {
     mutations: Cow<'a, [Mutation]>,
+    /// Those of the transaction's parts and of its record.
+    further: Vec<Mutation>,
     conditions: Vec<pb::Condition>,
     /// The change of the partition's version, if the table has versions.
     version: Option<Increment>,
@@ -192,7 +194,7 @@ impl Committer {
         }
         let (to_read, all_rows) = to_stamp(group, sequence);
         let as_they_are = sequence.mutations().filter(|_| to_read.is_empty());
-        let mut mutations = if let Some(mutations) = as_they_are {
+        let mutations = if let Some(mutations) = as_they_are {
             Cow::Borrowed(mutations)
         } else {
             let newest = read::newest_timestamps(&self.table, &group.partition, to_read, deadline).await?;
@@ -223,21 +225,21 @@ impl Committer {
             true => partition_version::bump(self.table.environment(), &group.partition),
             false => None,
         };
+        let mut further = Vec::new();
         for part in &group.parts {
             let changes = timeout_at(deadline, part.changes()).await;
             let changes = changes.map_err(|_| no_time_for_parts())??;
             conditions.extend(changes.seen);
-            if !changes.mutations.is_empty() {
-                mutations.to_mut().extend(changes.mutations);
-            }
+            further.extend(changes.mutations);
         }
         if let Some(claim) = &prepared.claim {
             conditions.push(claim.condition(seen.record.as_ref()));
             let record = claim.committed(seen.record.as_ref())?;
-            mutations.to_mut().push(record.into());
+            further.push(record.into());
         }
         Ok(Attempt {
             mutations,
+            further,
             conditions,
             version,
         })
@@ -309,7 +311,7 @@ impl Attempt<'_> {
     /// Returns the request of a call of its own.
     fn into_request(mut self, prepared: &Prepared<'_>) -> EndpointRequest {
         let version = self.version.take();
-        self.mutations.to_mut().extend(version.map(Mutation::from));
+        self.further.extend(version.map(Mutation::from));
         self.encode(prepared)
     }
 
@@ -317,15 +319,15 @@ impl Attempt<'_> {
     fn into_member(mut self, prepared: &Prepared<'_>, deadline: Instant) -> Member {
         let version = self.version.take().map(|change| VersionChange {
             row: RowHash::of(change.row()),
-            message: encode_mutations(&[change.into()], prepared.durability),
+            message: encode_mutations([&change.into()], prepared.durability),
         });
-        let rows = self.mutations.iter().map(|mutation| RowHash::of(mutation.row()));
+        let rows = self.all_mutations().map(|mutation| RowHash::of(mutation.row()));
         let mut rows: Vec<_> = rows.collect();
         rows.sort_unstable();
         rows.dedup();
         Member {
             rows,
-            mutations: self.mutations.len(),
+            mutations: self.mutations.len() + self.further.len(),
             durability: prepared.durability,
             version,
             deadline,
@@ -333,10 +335,14 @@ impl Attempt<'_> {
         }
     }
 
+    fn all_mutations(&self) -> impl Iterator<Item = &Mutation> {
+        self.mutations.iter().chain(&self.further)
+    }
+
     fn encode(self, prepared: &Prepared<'_>) -> EndpointRequest {
         EndpointRequest::new(
             &prepared.group.partition,
-            &self.mutations,
+            self.mutations.iter().chain(&self.further),
             self.conditions,
             prepared.durability,
             prepared.claim.is_some(),

@@ -6,7 +6,7 @@
 use bytes::{Bytes, BytesMut};
 use hbase_client::{
     Durability, Mutation, Partition,
-    low_level::{convert, pb},
+    low_level::{MutationMessage, pb},
 };
 use prost::Message;
 
@@ -14,6 +14,9 @@ use super::servers::Needs;
 
 /// The approximate number of bytes of an encoded mutation besides its row and cells.
 const OVERHEAD: usize = 32;
+
+/// The number of the field `mutation_request` in `MutateRowsRequest`.
+const MUTATION_REQUEST: u32 = 1;
 
 /// A request to the endpoint of one region.
 #[derive(Clone, Debug)]
@@ -28,9 +31,9 @@ pub(super) struct EndpointRequest {
 
 impl EndpointRequest {
     /// Encodes a request, with one durability for all mutations.
-    pub(super) fn new(
+    pub(super) fn new<'a>(
         partition: &Partition,
-        mutations: &[Mutation],
+        mutations: impl IntoIterator<Item = &'a Mutation> + Clone,
         conditions: Vec<pb::Condition>,
         durability: Durability,
         recorded: bool,
@@ -97,19 +100,17 @@ impl EndpointRequest {
 }
 
 /// Encodes mutations as a part of a request.
-pub(super) fn encode_mutations(mutations: &[Mutation], durability: Durability) -> Bytes {
-    let expected = mutations.iter().map(|mutation| mutation.size() + OVERHEAD);
+pub(super) fn encode_mutations<'a>(
+    mutations: impl IntoIterator<Item = &'a Mutation> + Clone,
+    durability: Durability,
+) -> Bytes {
+    let expected = mutations
+        .clone()
+        .into_iter()
+        .map(|mutation| mutation.size() + OVERHEAD);
     let mut buffer = BytesMut::with_capacity(expected.sum());
-    // One message after the other: a list of all of them would be far larger than their bytes.
-    let mut request = pb::MutateRowsRequest::default();
     for mutation in mutations {
-        request.mutation_request.push(pb::MutationProto {
-            durability: Some(convert::durability_code(durability)),
-            ..convert::mutation_message(mutation)
-        });
-        // Only a buffer that can't grow has no room.
-        request.encode(&mut buffer).unwrap_or_default();
-        request.mutation_request.clear();
+        MutationMessage::new(mutation, durability).encode_field(MUTATION_REQUEST, &mut buffer);
     }
     buffer.freeze()
 }

@@ -12,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use hbase_client::{
-    Effect, EndpointCall, Error as ClientError, Partition,
+    Effect, EndpointCall, Error as ClientError, Get, Partition, Row,
     low_level::{ActionAnswer, MultiCall, RegionGuard, ServingRegion, TableCalls, Verdict},
 };
 use tokio::time::Instant;
@@ -76,6 +76,17 @@ impl<'a> Gate<'a> {
             let answer = table.multi_where("transaction", call, &self, deadline).await;
             match answer {
                 Ok(answer) => return Ok(answer),
+                Err(error) => self.open(error.into(), deadline).await?,
+            }
+        }
+    }
+
+    /// Reads a row of the partition's region, once the gate is open.
+    pub(super) async fn get(mut self, get: &Get, deadline: Instant) -> Result<Option<Row>> {
+        loop {
+            let table = self.table.table();
+            match table.get_where("transaction", get, &self, deadline).await {
+                Ok(row) => return Ok(row),
                 Err(error) => self.open(error.into(), deadline).await?,
             }
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hbase_client::{
-    BytesBinary, Effect, Environment as _, Get, Partition, Put,
+    BytesBinary, Effect, Environment as _, Get, Partition, Put, Row,
     low_level::{
         ActionAnswer, CallKind, MultiCall, MutationParts, RegionAction, TableCalls, condition,
         timestamp_after,
@@ -257,15 +257,8 @@ impl Claim {
 
     /// Reads the record.
     pub(super) async fn read(&self, deadline: Instant) -> Result<Option<SeenRecord>> {
-        let call = MultiCall {
-            row: self.row.clone(),
-            actions: vec![RegionAction::Get(self.get())],
-            durability: self.table.table().durable(),
-            kind: CallKind::Read,
-        };
         let gate = Gate::new(&self.table, &self.partition, Needs::default());
-        let answers = gate.multi(&call, deadline).await?;
-        let record = self.found(answers.last())?;
+        let record = found(gate.get(&self.get(), deadline).await?.as_ref())?;
         self.check_digest(record)
     }
 
@@ -303,7 +296,7 @@ impl Claim {
         };
         let gate = Gate::new(&self.table, &self.partition, needs);
         let answers = gate.multi(&call, deadline).await?;
-        let Some(found) = self.found(answers.last())? else {
+        let Some(found) = found_last(&answers)? else {
             return Err(Error::new(
                 ClientErrorKind::Server,
                 "a transaction's record was written to fence it off, and can't be read back",
@@ -415,24 +408,27 @@ impl Claim {
         }
     }
 
-    fn found(&self, answer: Option<&ActionAnswer>) -> Result<Option<SeenRecord>> {
-        match answer {
-            Some(ActionAnswer::Row(row)) => row
-                .as_ref()
-                .and_then(|row| row.cell(record::FAMILY, record::QUALIFIER))
-                .map(SeenRecord::of)
-                .transpose(),
-            _ => Err(Error::new(
-                ClientErrorKind::Protocol,
-                "the answer of a Multi lacks the row that was read",
-            )),
-        }
-    }
-
     fn in_context(&self, error: Error) -> Error {
         error
             .at_operation(format!("settling transaction {}", self.id))
             .at_table(self.table.name())
             .at_row(&BytesBinary(self.partition.prefix()))
+    }
+}
+
+/// Returns the record in its row.
+fn found(row: Option<&Row>) -> Result<Option<SeenRecord>> {
+    row.and_then(|row| row.cell(record::FAMILY, record::QUALIFIER))
+        .map(SeenRecord::of)
+        .transpose()
+}
+
+fn found_last(answers: &[ActionAnswer]) -> Result<Option<SeenRecord>> {
+    match answers.last() {
+        Some(ActionAnswer::Row(row)) => found(row.as_ref()),
+        _ => Err(Error::new(
+            ClientErrorKind::Protocol,
+            "the answer of a Multi lacks the row that was read",
+        )),
     }
 }

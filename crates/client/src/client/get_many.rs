@@ -16,6 +16,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream, stream::FuturesUnordered};
+use prost::Message;
 use tokio::time::Instant;
 
 use self::call::Limits;
@@ -25,7 +26,7 @@ use crate::{
     error::{Error, Result},
     model::{Get, RegionInfo, Row, ServerName},
     rpc::CallError,
-    wire::{convert, pb},
+    wire::convert,
 };
 
 /// The name of the operation in errors.
@@ -35,7 +36,7 @@ const NAME: &str = "get_many";
 struct Wanted {
     place: usize,
     row: Bytes,
-    message: pb::Get,
+    message: Bytes,
 }
 
 /// Gets that are in one region according to the cache, in the order of their rows. Never empty.
@@ -167,7 +168,7 @@ impl Table {
     fn reading(&self, gets: Vec<Get>, limits: Limits, deadline: Instant) -> Reading<'_> {
         let wanted = gets.into_iter().enumerate().map(|(place, get)| Wanted {
             place,
-            message: convert::get_message(&get),
+            message: convert::get_message(&get).encode_to_vec().into(),
             row: get.row,
         });
         let mut wanted: Vec<_> = wanted.collect();

@@ -44,11 +44,14 @@ use tokio::{
 use self::call::SharedCall;
 use crate::{
     cluster::{Cluster, RegionLocation},
-    model::{RegionInfo, Row, ServerName},
+    model::{Get, Mutation, RegionInfo, Row, ServerName},
     rpc::{AttemptLimit, CallError, ServiceKind},
     wire::{
         cell_block::{CellBlockDecoder, Codec},
-        convert, pb,
+        convert,
+        multi::{EncodedGetRequest, EncodedMutateRequest},
+        mutation::MutationMessage,
+        pb,
     },
 };
 
@@ -70,22 +73,28 @@ const WORTH_A_CALL: usize = 16;
 /// may be stuck at one region.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A get, a put or a delete.
+/// A get or a mutation, encoded once for all attempts. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) enum Operation {
-    Get(pb::Get),
-    Mutation(pb::MutationProto),
+pub(super) struct Operation {
+    row: Bytes,
+    message: Bytes,
+    is_get: bool,
 }
 
 impl Operation {
-    fn is_get(&self) -> bool {
-        matches!(self, Self::Get(_))
+    pub(super) fn get(get: &Get) -> Self {
+        Self {
+            row: get.row.clone(),
+            message: convert::get_message(get).encode_to_vec().into(),
+            is_get: true,
+        }
     }
 
-    fn encoded_len(&self) -> usize {
-        match self {
-            Self::Get(get) => get.encoded_len(),
-            Self::Mutation(mutation) => mutation.encoded_len(),
+    pub(super) fn mutation(mutation: &Mutation) -> Self {
+        Self {
+            row: mutation.row().clone(),
+            message: MutationMessage::new(mutation, mutation.durability()).to_bytes(),
+            is_get: false,
         }
     }
 }
@@ -243,25 +252,19 @@ impl Shared {
         operation: &Operation,
         limit: AttemptLimit,
     ) -> Attempted {
-        let region = convert::region_specifier(&location.region);
-        let (result, mut block) = match operation {
-            Operation::Get(get) => {
-                let get = get.clone();
-                let request = pb::GetRequest { region, get };
-                let answer = self.call(location, codec, "Get", &request, limit).await;
-                let (answer, block): (pb::GetResponse, _) = answer?;
-                (answer.result, block)
-            }
-            Operation::Mutation(mutation) => {
-                let request = pb::MutateRequest {
-                    region,
-                    mutation: mutation.clone(),
-                    ..pb::MutateRequest::default()
-                };
-                let answer = self.call(location, codec, "Mutate", &request, limit).await;
-                let (answer, block): (pb::MutateResponse, _) = answer?;
-                (answer.result, block)
-            }
+        let region = Some(convert::region_specifier(&location.region));
+        let message = Some(operation.message.clone());
+        let (result, mut block) = if operation.is_get {
+            let request = EncodedGetRequest { region, get: message };
+            let answer = self.call(location, codec, "Get", &request, limit).await;
+            let (answer, block): (pb::GetResponse, _) = answer?;
+            (answer.result, block)
+        } else {
+            let mutation = message;
+            let request = EncodedMutateRequest { region, mutation };
+            let answer = self.call(location, codec, "Mutate", &request, limit).await;
+            let (answer, block): (pb::MutateResponse, _) = answer?;
+            (answer.result, block)
         };
         convert::row(result.unwrap_or_default(), &mut block)
             .map_err(|error| CallError::BadAnswer(error.to_string().into()))
@@ -286,7 +289,7 @@ impl Group {
     fn new(region: &RegionInfo, codec: Codec, operation: &Operation) -> Self {
         Self {
             codec,
-            mutated: (!operation.is_get()).then(|| region.name.clone()),
+            mutated: (!operation.is_get).then(|| region.name.clone()),
         }
     }
 
@@ -332,10 +335,7 @@ impl Waiting {
     }
 
     fn mutated_row(&self) -> Option<&Bytes> {
-        match &self.operation {
-            Operation::Get(_) => None,
-            Operation::Mutation(mutation) => mutation.row.as_ref(),
-        }
+        (!self.operation.is_get).then_some(&self.operation.row)
     }
 }
 
@@ -489,7 +489,7 @@ impl Queue {
         let mut rows: BTreeSet<Bytes> = BTreeSet::new();
         let mut bytes = 0;
         for waiting in mem::take(&mut self.waiting) {
-            let len = waiting.operation.encoded_len();
+            let len = waiting.operation.message.len();
             // The caller of the front one may claim it meanwhile; then another one is the first.
             let fits = taken.is_empty()
                 || taken.len() < MOST_OPERATIONS

@@ -7,6 +7,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
+use prost::Message;
 use tokio::time::Instant;
 
 use super::{Table, region_call::RegionGuard};
@@ -19,6 +20,8 @@ use crate::{
         cell_block::CellBlockDecoder,
         convert::{self, ConvertError},
         frame::RemoteFault,
+        multi::{EncodedAction, EncodedMultiRequest, EncodedRegionAction},
+        mutation::MutationMessage,
         pb,
     },
 };
@@ -124,14 +127,11 @@ impl Table {
 }
 
 impl MultiCall {
-    pub(super) fn message(&self, region: &RegionInfo) -> pb::MultiRequest {
+    pub(super) fn message(&self, region: &RegionInfo) -> EncodedMultiRequest {
         let region_action = together(&self.actions)
             .map(|actions| RegionAction::message(actions, region, self.durability))
             .collect();
-        pb::MultiRequest {
-            region_action,
-            ..pb::MultiRequest::default()
-        }
+        EncodedMultiRequest { region_action }
     }
 }
 
@@ -151,17 +151,17 @@ impl RegionAction {
     }
 
     /// Returns the message of actions that are sent [together].
-    fn message(together: &[Self], region: &RegionInfo, durability: Durability) -> pb::RegionAction {
-        let mut message = pb::RegionAction {
-            region: convert::region_specifier(region),
-            ..pb::RegionAction::default()
+    fn message(together: &[Self], region: &RegionInfo, durability: Durability) -> EncodedRegionAction {
+        let mut message = EncodedRegionAction {
+            region: Some(convert::region_specifier(region)),
+            ..EncodedRegionAction::default()
         };
         for (index, action) in (0..).zip(together) {
             match action {
-                Self::Get(get) => message.action.push(pb::Action {
+                Self::Get(get) => message.action.push(EncodedAction {
                     index: Some(index),
-                    get: Some(convert::get_message(get)),
-                    ..pb::Action::default()
+                    get: Some(convert::get_message(get).encode_to_vec().into()),
+                    mutation: None,
                 }),
                 Self::Atomic(mutations) => {
                     message.atomic = Some(true);
@@ -180,18 +180,15 @@ impl RegionAction {
 
 /// Returns the mutations sorted by row. The server locks rows in the order of the request, so two
 /// calls with the same rows in different orders would wait for each other until they time out.
-fn mutation_actions(mutations: &[Mutation], durability: Durability) -> Vec<pb::Action> {
+fn mutation_actions(mutations: &[Mutation], durability: Durability) -> Vec<EncodedAction> {
     let mut sorted: Vec<&Mutation> = mutations.iter().collect();
     sorted.sort_by_key(|mutation| mutation.row());
     (0..)
         .zip(sorted)
-        .map(|(index, mutation)| pb::Action {
+        .map(|(index, mutation)| EncodedAction {
             index: Some(index),
-            mutation: Some(pb::MutationProto {
-                durability: Some(convert::durability_code(durability)),
-                ..convert::mutation_message(mutation)
-            }),
-            ..pb::Action::default()
+            mutation: Some(MutationMessage::new(mutation, durability).to_bytes()),
+            get: None,
         })
         .collect()
 }

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::Table;
+use super::{Table, lanes};
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     error::{Error, Result},
-    model::{RegionInfo, ServerName},
+    model::{Get, RegionInfo, Row, ServerName},
     rpc::CallError,
     wire::cell_block::CellBlockDecoder,
 };
@@ -86,6 +86,34 @@ impl Table {
                 .and_then(|(answer, block)| read(answer, block));
             match answer {
                 Ok(answer) => return Ok(answer),
+                Err(failure) => attempts.recover(failure, &location).await?,
+            }
+        }
+    }
+
+    /// Reads a row of a region that the guard lets pass, in a call that it may share with others.
+    pub(crate) async fn get_where(
+        &self,
+        name: &'static str,
+        get: &Get,
+        guard: &dyn RegionGuard,
+        deadline: Instant,
+    ) -> Result<Option<Row>> {
+        let operation = Operation {
+            name,
+            table: &self.name,
+            row: Cow::Borrowed(&get.row),
+            kind: CallKind::Read,
+            deadline,
+        };
+        let mut attempts = Attempts::new(&self.connection.shared.cluster, operation);
+        let operation = lanes::Operation::get(get);
+        loop {
+            let location = self.guarded_location(&mut attempts, guard).await?;
+            let client = &self.connection.shared;
+            let limit = attempts.attempt_limit();
+            match client.execute(&location, self.codec, &operation, limit).await {
+                Ok(row) => return Ok(row),
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }

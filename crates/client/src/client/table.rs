@@ -15,10 +15,7 @@ use crate::{
         Delete, Durability, Get, IntoTableName, Limits, Mutation, Put, Row, Scan, TableDescriptor, TableName,
     },
     rpc::{AttemptLimit, CallError},
-    wire::{
-        cell_block::{CellBlockDecoder, Codec},
-        convert,
-    },
+    wire::cell_block::{CellBlockDecoder, Codec},
 };
 
 /// A table of a cluster: reads and writes of rows.
@@ -135,7 +132,7 @@ impl Table {
     pub async fn get(&self, get: Get) -> Result<Option<Row>> {
         get.check()
             .map_err(|error| error.at_operation("get").at_table(&self.name))?;
-        let operation = lanes::Operation::Get(convert::get_message(&get));
+        let operation = lanes::Operation::get(&get);
         let mut attempts = self.attempts("get", Cow::Borrowed(&get.row), CallKind::Read);
         loop {
             let location = attempts.locate().await?;
@@ -198,7 +195,7 @@ impl Table {
             .check(&self.limits())
             .map_err(|error| error.at_table(&self.name))?;
         let may_share = matches!(mutation, Mutation::Put(_) | Mutation::Delete(_));
-        let operation = lanes::Operation::Mutation(convert::mutation_message(&mutation));
+        let operation = lanes::Operation::mutation(&mutation);
         let kind = if stamped {
             CallKind::IdempotentWrite
         } else {

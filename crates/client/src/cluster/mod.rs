@@ -47,7 +47,7 @@ use crate::{
     rpc::{AttemptLimit, Call, CallError, Connector, RpcClient, ServiceKind},
     wire::{
         cell_block::{CellBlockDecoder, Codec},
-        encoded::{EncodedMultiRequest, MutationsResponse},
+        multi::{EncodedMultiRequest, MutationsResponse},
         ping::SYSTEM_PRIORITY,
     },
 };

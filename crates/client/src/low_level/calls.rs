@@ -42,6 +42,19 @@ pub trait TableCalls {
         deadline: Instant,
     ) -> impl Future<Output = Result<Vec<ActionAnswer>>> + Send;
 
+    /// Reads a row, in a call that may be shared with others.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the guard stops the call, the read fails, or the deadline passes.
+    fn get_where(
+        &self,
+        operation: &'static str,
+        get: &Get,
+        guard: &dyn RegionGuard,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Option<Row>>> + Send;
+
     /// Calls an endpoint on one region.
     ///
     /// # Errors
@@ -103,6 +116,16 @@ impl TableCalls for Table {
         deadline: Instant,
     ) -> impl Future<Output = Result<Vec<ActionAnswer>>> + Send {
         Self::multi_where(self, operation, call, guard, deadline)
+    }
+
+    fn get_where(
+        &self,
+        operation: &'static str,
+        get: &Get,
+        guard: &dyn RegionGuard,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<Option<Row>>> + Send {
+        Self::get_where(self, operation, get, guard, deadline)
     }
 
     fn call_endpoint_where(

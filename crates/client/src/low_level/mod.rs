@@ -10,7 +10,7 @@
 //! | [`MultiCall`], [`RegionAction`], [`ActionAnswer`] | several actions on rows of one region in one call |
 //! | [`CallKind`] | whether a call may be repeated when its answer is lost |
 //! | [`MutationParts`], [`ScanParts`], [`Check`] | the parts of mutations, scans and conditions |
-//! | [`condition`], [`convert`], [`pb`] | HBase's messages |
+//! | [`condition`], [`convert`], [`MutationMessage`], [`pb`] | HBase's messages |
 //! | [`Pauses`], [`Classification`] | pauses between attempts, and the meaning of a Java exception |
 
 mod calls;
@@ -31,5 +31,5 @@ pub use crate::{
         Limits, VISIBILITY_ATTRIBUTE, timestamp_after,
     },
     rpc::Classification,
-    wire::{condition, convert, pb},
+    wire::{condition, convert, mutation::MutationMessage, pb},
 };

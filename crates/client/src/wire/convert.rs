@@ -10,11 +10,11 @@ use bytes::Bytes;
 use super::{
     cell_block::{CellBlockDecoder, CellBlockError, Codec, expiry},
     filter::{self, filter_message},
-    pb::{self, mutation_proto::column_value::QualifierValue},
+    pb,
 };
 use crate::model::{
-    Cell, CellKind, Column, Counter, Delete, DeleteScope, Durability, FamilyDescriptor, Get, Mutation,
-    RegionInfo, Row, Scan, Selection, ServerName, TableDescriptor, TableName, TableState, TimeRange,
+    Cell, CellKind, Durability, FamilyDescriptor, Get, RegionInfo, Row, Scan, Selection, ServerName,
+    TableDescriptor, TableName, TableState, TimeRange,
 };
 
 /// An answer that can be parsed but is invalid.
@@ -211,122 +211,6 @@ pub fn durability_code(durability: Durability) -> i32 {
     .into()
 }
 
-/// Returns a mutation as a message with its cells inside: the only form that
-/// `MultiRowMutationEndpoint` accepts.
-#[must_use]
-pub fn mutation_message(mutation: &Mutation) -> pb::MutationProto {
-    use pb::mutation_proto::MutationType;
-    let (kind, families, timestamp) = match mutation {
-        Mutation::Put(put) => (MutationType::Put, values(&put.cells), put.timestamp),
-        Mutation::Delete(delete) => (MutationType::Delete, markers(delete), delete.timestamp),
-        Mutation::Increment(increment) => (MutationType::Increment, amounts(&increment.columns), None),
-        Mutation::Append(append) => (MutationType::Append, values(&append.cells), None),
-    };
-    pb::MutationProto {
-        row: Some(mutation.row().clone()),
-        mutate_type: Some(kind.into()),
-        column_value: families.values,
-        timestamp,
-        attribute: attributes(mutation.attributes()),
-        durability: Some(durability_code(mutation.durability())),
-        ..pb::MutationProto::default()
-    }
-}
-
-pub(crate) fn attributes(attributes: &[(String, Bytes)]) -> Vec<pb::NameBytesPair> {
-    attributes
-        .iter()
-        .map(|(name, value)| pb::NameBytesPair {
-            name: name.clone(),
-            value: Some(value.clone()),
-        })
-        .collect()
-}
-
-fn values(columns: &[Column]) -> ByFamily {
-    let mut families = ByFamily::default();
-    for cell in columns {
-        families.add(
-            &cell.family,
-            QualifierValue {
-                qualifier: Some(cell.qualifier.clone()),
-                value: Some(cell.value.clone()),
-                timestamp: cell.timestamp,
-                ..QualifierValue::default()
-            },
-        );
-    }
-    families
-}
-
-fn amounts(counters: &[Counter]) -> ByFamily {
-    let mut families = ByFamily::default();
-    for counter in counters {
-        families.add(
-            &counter.family,
-            QualifierValue {
-                qualifier: Some(counter.qualifier.clone()),
-                value: Some(Bytes::copy_from_slice(&counter.amount.to_be_bytes())),
-                timestamp: counter.timestamp,
-                ..QualifierValue::default()
-            },
-        );
-    }
-    families
-}
-
-fn markers(delete: &Delete) -> ByFamily {
-    use pb::mutation_proto::DeleteType;
-    let mut families = ByFamily::default();
-    for scope in &delete.scopes {
-        let (qualifier, kind, timestamp) = match scope {
-            DeleteScope::Family(_) => (None, DeleteType::DeleteFamily, delete.timestamp),
-            DeleteScope::Column { qualifier, .. } => (
-                Some(qualifier.clone()),
-                DeleteType::DeleteMultipleVersions,
-                delete.timestamp,
-            ),
-            DeleteScope::Version {
-                qualifier, timestamp, ..
-            } => (
-                Some(qualifier.clone()),
-                DeleteType::DeleteOneVersion,
-                Some(*timestamp),
-            ),
-        };
-        families.add(
-            scope.family(),
-            QualifierValue {
-                qualifier,
-                timestamp,
-                // The server reads a missing type as "one version", which would delete something
-                // else.
-                delete_type: Some(kind.into()),
-                ..QualifierValue::default()
-            },
-        );
-    }
-    families
-}
-
-/// The cells of a mutation, grouped by family as in the message.
-#[derive(Default)]
-struct ByFamily {
-    values: Vec<pb::mutation_proto::ColumnValue>,
-}
-
-impl ByFamily {
-    fn add(&mut self, family: &Bytes, value: QualifierValue) {
-        match self.values.iter_mut().rev().find(|group| group.family == *family) {
-            Some(group) => group.qualifier_value.push(value),
-            None => self.values.push(pb::mutation_proto::ColumnValue {
-                family: family.clone(),
-                qualifier_value: vec![value],
-            }),
-        }
-    }
-}
-
 /// Returns the cells of a result, all of one row, or `None` if it has none.
 pub(crate) fn row(result: pb::Result, block: &mut CellBlockDecoder) -> Result<Option<Row>, ConvertError> {
     row_of(cells(result, block)?)
@@ -506,24 +390,6 @@ mod tests {
         assert_eq!(read(Codec::KeyValueWithTags, b""), Ok(None));
         assert!(read(Codec::KeyValueWithTags, b"\x00\x09\x08").is_err());
         assert_eq!(read(Codec::KeyValue, ttl), Ok(None));
-    }
-
-    #[test]
-    fn a_delete_always_says_what_sort_it_is() {
-        let delete = Delete::new("r")
-            .family("f")
-            .column("f", "a")
-            .version("g", "b", 7)
-            .timestamp(9);
-        let message = mutation_message(&delete.into());
-        let kinds: Vec<_> = message
-            .column_value
-            .iter()
-            .flat_map(|group| &group.qualifier_value)
-            .map(|value| (value.delete_type.unwrap(), value.timestamp))
-            .collect();
-        assert_eq!(kinds, [(2, Some(9)), (1, Some(9)), (0, Some(7))]);
-        assert_eq!(message.column_value.len(), 2);
     }
 
     #[test]

@@ -7,11 +7,12 @@
 use std::ops::Range;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use prost::Message;
 
 use super::{
     cell_block::{CellBlockError, CellRef, encode_cell},
-    convert, pb,
+    convert,
+    multi::{EncodedAction, EncodedRegionAction},
+    mutation::MutationMessage,
 };
 use crate::model::{CellKind, Delete, DeleteScope, Mutation, RegionInfo};
 
@@ -72,25 +73,8 @@ impl EncodedMutations {
         number: u64,
         is_repeatable: bool,
     ) -> Result<(), CellBlockError> {
-        use pb::mutation_proto::MutationType;
-        let (kind, timestamp, cells) = match mutation {
-            Mutation::Put(put) => (MutationType::Put, put.timestamp, put.cells.len()),
-            Mutation::Delete(delete) => (MutationType::Delete, delete.timestamp, delete.scopes.len()),
-            Mutation::Increment(_) | Mutation::Append(_) => return Err(CellBlockError::NoCells),
-        };
-        let message = pb::MutationProto {
-            row: Some(mutation.row().clone()),
-            mutate_type: Some(kind.into()),
-            timestamp,
-            attribute: convert::attributes(mutation.attributes()),
-            durability: Some(convert::durability_code(mutation.durability())),
-            associated_cell_count: i32::try_from(cells).ok(),
-            ..pb::MutationProto::default()
-        };
         let start = self.buffer.len();
-        message
-            .encode(&mut self.buffer)
-            .map_err(|_| CellBlockError::Truncated)?;
+        MutationMessage::without_cells(mutation).encode(&mut self.buffer);
         let cells = self.buffer.len();
         // The row is the first field: a tag, the length, the bytes.
         let row_len = mutation.row().len();
@@ -256,74 +240,30 @@ impl EncodedSlice {
             EncodedAction {
                 index: Some(index),
                 mutation: Some(self.buffer.slice(mutation.start..mutation.cells)),
+                get: None,
             }
         });
         EncodedRegionAction {
             region: Some(convert::region_specifier(region)),
             atomic: Some(true),
             action: actions.collect(),
+            condition: None,
         }
     }
 }
 
-/// A [`pb::MultiRequest`] of mutations that are encoded.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct EncodedMultiRequest {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) region_action: Vec<EncodedRegionAction>,
-}
-
-/// A [`pb::RegionAction`].
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct EncodedRegionAction {
-    #[prost(message, optional, tag = "1")]
-    region: Option<pb::RegionSpecifier>,
-    #[prost(bool, optional, tag = "2")]
-    atomic: Option<bool>,
-    #[prost(message, repeated, tag = "3")]
-    action: Vec<EncodedAction>,
-}
-
-/// A [`pb::Action`].
-#[derive(Clone, PartialEq, Message)]
-struct EncodedAction {
-    #[prost(uint32, optional, tag = "1")]
-    index: Option<u32>,
-    #[prost(bytes = "bytes", optional, tag = "2")]
-    mutation: Option<Bytes>,
-}
-
-/// A [`pb::MultiResponse`] to mutations, whose results are empty and are not read.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MutationsResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) region_action_result: Vec<MutationsResult>,
-}
-
-/// A [`pb::RegionActionResult`].
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MutationsResult {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) result_or_exception: Vec<MutationResult>,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) exception: Option<pb::NameBytesPair>,
-}
-
-/// A [`pb::ResultOrException`].
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MutationResult {
-    #[prost(uint32, optional, tag = "1")]
-    pub(crate) index: Option<u32>,
-    #[prost(message, optional, boxed, tag = "3")]
-    pub(crate) exception: Option<Box<pb::NameBytesPair>>,
-}
-
 #[cfg(test)]
 mod tests {
+    use prost::Message;
+
     use super::*;
     use crate::{
         model::Put,
-        wire::cell_block::{CellBlockDecoder, Codec},
+        wire::{
+            cell_block::{CellBlockDecoder, Codec},
+            multi::EncodedMultiRequest,
+            pb,
+        },
     };
 
     fn region() -> RegionInfo {

@@ -8,6 +8,8 @@
 //! - [`condition`] and `filter`: conditions on rows and cells, in forms with the same meaning on
 //!   the server;
 //! - [`encoded`]: puts and deletes that are encoded before their call exists;
+//! - [`mutation`]: mutations as messages;
+//! - [`multi`]: requests whose gets and mutations are encoded before;
 //! - [`parts`]: the number of sub-messages of an answer, before it is decoded;
 //! - [`ping`]: a request that every server answers at once;
 //! - [`procedures`]: the table of a procedure of the master;
@@ -29,6 +31,8 @@ pub(crate) mod encoded;
 mod filter;
 pub(crate) mod frame;
 pub(crate) mod magic;
+pub(crate) mod multi;
+pub(crate) mod mutation;
 pub(crate) mod parts;
 pub(crate) mod ping;
 pub(crate) mod preamble;

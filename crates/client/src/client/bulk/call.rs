@@ -9,8 +9,8 @@ use crate::{
     cluster::RegionLocation,
     rpc::{CallError, Classification},
     wire::{
-        encoded::{EncodedMultiRequest, MutationsResponse},
         frame::RemoteFault,
+        multi::{EncodedMultiRequest, MutationsResponse},
     },
 };
 

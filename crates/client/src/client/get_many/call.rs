@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use prost::Message;
 use tokio::time::Instant;
 
 use super::{Failed, Placed, Wanted};
@@ -11,7 +10,13 @@ use crate::{
     error::Effect,
     model::Row,
     rpc::{CallError, Recovery},
-    wire::{cell_block::CellBlockDecoder, convert, frame::RemoteFault, pb},
+    wire::{
+        cell_block::CellBlockDecoder,
+        convert,
+        frame::RemoteFault,
+        multi::{EncodedAction, EncodedMultiRequest, EncodedRegionAction},
+        pb,
+    },
 };
 
 /// The limits of one call to a server, unless a single get is larger, and the number of concurrent
@@ -56,7 +61,7 @@ impl Table {
             while let Some(mut part) = next {
                 let mut fitting = 0;
                 for get in &part.gets {
-                    let bytes = get.message.encoded_len();
+                    let bytes = get.message.len();
                     let first = fitting == 0 && call.is_empty();
                     if !first && (left.gets == 0 || left.bytes < bytes) {
                         break;
@@ -108,22 +113,21 @@ impl<'a> Placed<'a> {
     }
 }
 
-pub(super) fn message(call: &[Placed<'_>]) -> pb::MultiRequest {
-    let region_action = call.iter().map(|Placed { part, location }| pb::RegionAction {
-        region: convert::region_specifier(&location.region),
+pub(super) fn message(call: &[Placed<'_>]) -> EncodedMultiRequest {
+    let region_action = call.iter().map(|Placed { part, location }| EncodedRegionAction {
+        region: Some(convert::region_specifier(&location.region)),
         action: (0..)
             .zip(&part.gets)
-            .map(|(index, get)| pb::Action {
+            .map(|(index, get)| EncodedAction {
                 index: Some(index),
                 get: Some(get.message.clone()),
-                ..pb::Action::default()
+                mutation: None,
             })
             .collect(),
-        ..pb::RegionAction::default()
+        ..EncodedRegionAction::default()
     });
-    pb::MultiRequest {
+    EncodedMultiRequest {
         region_action: region_action.collect(),
-        ..pb::MultiRequest::default()
     }
 }
 

@@ -1,5 +1,4 @@
 use proptest::{collection::vec, prelude::*};
-use prost::Message;
 
 use super::{
     call::{Limits, PartAnswer, read},
@@ -12,7 +11,10 @@ use crate::{
     environment::SystemEnvironment,
     model::RegionInfo,
     rpc::{Recovery, TcpConnector},
-    wire::cell_block::{CellBlockDecoder, Codec},
+    wire::{
+        cell_block::{CellBlockDecoder, Codec},
+        pb,
+    },
 };
 
 fn table() -> Table {
@@ -39,7 +41,9 @@ fn placed(table: &Table, rows: std::ops::Range<usize>) -> Placed<'_> {
         let row = Bytes::from(format!("{place:05}"));
         Wanted {
             place,
-            message: convert::get_message(&Get::new(row.clone())),
+            message: convert::get_message(&Get::new(row.clone()))
+                .encode_to_vec()
+                .into(),
             row,
         }
     });
@@ -214,7 +218,7 @@ proptest! {
         let mut places = Vec::new();
         for call in &calls {
             let wanted: Vec<_> = call.iter().flat_map(|placed| &placed.part.gets).collect();
-            let len: usize = wanted.iter().map(|get| get.message.encoded_len()).sum();
+            let len: usize = wanted.iter().map(|get| get.message.len()).sum();
             prop_assert!(wanted.len() == 1 || wanted.len() <= gets && len <= bytes);
             prop_assert!(call.iter().all(|placed| !placed.part.gets.is_empty()));
             places.extend(wanted.iter().map(|get| get.place));

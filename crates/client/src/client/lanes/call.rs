@@ -9,12 +9,18 @@ use crate::{
     error::Effect,
     model::RegionInfo,
     rpc::{CallError, Classification, Recovery},
-    wire::{cell_block::CellBlockDecoder, convert, frame::RemoteFault, pb},
+    wire::{
+        cell_block::CellBlockDecoder,
+        convert,
+        frame::RemoteFault,
+        multi::{EncodedAction, EncodedMultiRequest, EncodedRegionAction},
+        pb,
+    },
 };
 
 /// The request of a call.
 pub(super) struct SharedCall {
-    pub(super) request: pb::MultiRequest,
+    pub(super) request: EncodedMultiRequest,
     /// The indexes of each region's operations, in the order of the request.
     regions: Vec<Vec<usize>>,
 }
@@ -28,7 +34,7 @@ impl SharedCall {
             indexes.push(index);
         }
         let mut call = Self {
-            request: pb::MultiRequest::default(),
+            request: EncodedMultiRequest::default(),
             regions: Vec::with_capacity(regions.len()),
         };
         for (region, mut indexes) in regions.into_values() {
@@ -61,7 +67,7 @@ impl SharedCall {
         for (indexes, result) in self.regions.iter().zip(results) {
             if let Some(exception) = &result.exception {
                 for index in indexes {
-                    let is_get = operations[*index].operation.is_get();
+                    let is_get = operations[*index].operation.is_get;
                     answers[*index] = Some(failed_region(exception, is_get, indexes.len()));
                 }
                 continue;
@@ -84,24 +90,25 @@ impl SharedCall {
     }
 }
 
-fn region_action(region: &RegionInfo, operations: &[&Operation]) -> pb::RegionAction {
-    let is_atomic = operations.iter().all(|operation| !operation.is_get());
+fn region_action(region: &RegionInfo, operations: &[&Operation]) -> EncodedRegionAction {
+    let is_atomic = operations.iter().all(|operation| !operation.is_get);
     let actions = (0..).zip(operations).map(|(index, operation)| {
-        let mut action = pb::Action {
-            index: Some(index),
-            ..pb::Action::default()
+        let message = Some(operation.message.clone());
+        let (get, mutation) = match operation.is_get {
+            true => (message, None),
+            false => (None, message),
         };
-        match operation {
-            Operation::Get(get) => action.get = Some(get.clone()),
-            Operation::Mutation(mutation) => action.mutation = Some(mutation.clone()),
+        EncodedAction {
+            index: Some(index),
+            mutation,
+            get,
         }
-        action
     });
-    pb::RegionAction {
-        region: convert::region_specifier(region),
+    EncodedRegionAction {
+        region: Some(convert::region_specifier(region)),
         atomic: is_atomic.then_some(true),
         action: actions.collect(),
-        ..pb::RegionAction::default()
+        condition: None,
     }
 }
 
@@ -124,27 +131,27 @@ fn read_one(
     part: pb::ResultOrException,
     block: &mut CellBlockDecoder,
 ) -> Result<Answer, CallError> {
-    let attempted = match (operation, part.exception, part.result) {
-        (Operation::Get(_), Some(exception), _) => Err(CallError::Action {
+    let attempted = match (operation.is_get, part.exception, part.result) {
+        (true, Some(exception), _) => Err(CallError::Action {
             fault: Arc::new(RemoteFault::of_action(&exception)),
             effect: Effect::None,
         }),
-        (Operation::Mutation(_), Some(exception), _) => {
+        (false, Some(exception), _) => {
             let fault = RemoteFault::of_action(&exception);
             return Err(bad(format!(
                 "an exception for one of several mutations that are atomic: {}: {}",
                 fault.class, fault.message
             )));
         }
-        (Operation::Get(get), None, Some(result)) => {
+        (true, None, Some(result)) => {
             let row = convert::row(result, block).map_err(|error| bad(error.to_string()))?;
-            if row.as_ref().is_some_and(|row| *row.key() != get.row) {
+            if row.as_ref().is_some_and(|row| *row.key() != operation.row) {
                 return Err(bad("another row than the one that was asked for"));
             }
             Ok(row)
         }
-        (Operation::Get(_), None, None) => return Err(bad("no result to a get")),
-        (Operation::Mutation(_), None, result) => {
+        (true, None, None) => return Err(bad("no result to a get")),
+        (false, None, result) => {
             convert::row(result.unwrap_or_default(), block).map_err(|error| bad(error.to_string()))?;
             Ok(None)
         }

@@ -27,15 +27,11 @@ fn group(region: &str, operation: &Operation) -> Group {
 }
 
 fn mutation(mutation: impl Into<Mutation>) -> Operation {
-    Operation::Mutation(convert::mutation_message(&mutation.into()))
+    Operation::mutation(&mutation.into())
 }
 
 fn rows(taken: &[Waiting]) -> Vec<String> {
-    let row = |operation: &Operation| match operation {
-        Operation::Get(get) => get.row.clone(),
-        Operation::Mutation(mutation) => mutation.row.clone().unwrap(),
-    };
-    let text = |waiting: &Waiting| String::from_utf8(row(&waiting.operation).to_vec()).unwrap();
+    let text = |waiting: &Waiting| String::from_utf8(waiting.operation.row.to_vec()).unwrap();
     taken.iter().map(text).collect()
 }
 
@@ -60,7 +56,7 @@ impl Waiters {
 
     fn get(&mut self, region: &str, row: &str) {
         let get = Get::new(row.to_owned());
-        self.add(region, &Operation::Get(convert::get_message(&get)));
+        self.add(region, &Operation::get(&get));
     }
 
     /// Takes one call, and returns its rows.
@@ -82,7 +78,7 @@ async fn call_has_no_two_mutations_of_one_row() {
 
 #[tokio::test]
 async fn gets_share_calls_with_those_of_other_regions_and_mutations_do_not() {
-    let get = Operation::Get(convert::get_message(&Get::new("a")));
+    let get = Operation::get(&Get::new("a"));
     let put = mutation(Put::new("a").cell("f", "q", "v"));
     assert_eq!(group("one", &get), group("other", &get));
     assert_ne!(group("one", &put), group("other", &put));

@@ -311,7 +311,8 @@ fn mutations_are_grouped_by_row_and_durability_in_order() {
     let rows: Vec<_> = actions
         .iter()
         .map(|action| {
-            let mutation = action.mutation.as_ref().unwrap();
+            let mutation = action.mutation.clone().unwrap();
+            let mutation = pb::MutationProto::decode(mutation).unwrap();
             assert_eq!(mutation.durability(), pb::mutation_proto::Durability::SyncWal);
             (action.index(), mutation.row().to_vec(), mutation.mutate_type())
         })
