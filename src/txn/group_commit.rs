@@ -1,9 +1,12 @@
 //! Sends waiting transactions of one region in one call.
 //!
 //! Transactions on disjoint rows may be applied together: if the whole is atomic, so is each part.
-//! Up to [`LANES`] calls of a region are in flight, on disjoint rows. The transactions that arrive
-//! meanwhile wait, and when a call ends, the next one takes as many as fit, in their order. No timer
-//! collects them: without other calls in flight, a transaction is sent at once.
+//! While a call of a region is in flight, the transactions that arrive wait, and when it ends, the
+//! next one takes as many as fit, in their order. No timer collects them: without other calls in
+//! flight, a transaction is sent at once.
+//!
+//! A server takes far longer for two small calls than for one of both. So a second and a third call,
+//! on disjoint rows, begin only if they have many mutations, or if each has one transaction.
 //!
 //! If the call was applied, all are committed. If it was certainly not applied, each is sent again
 //! in a call of its own and gets its own outcome, so a transaction that the server refuses does not
@@ -24,6 +27,7 @@ use hbase_client::{Durability, Effect};
 use tokio::{
     runtime::Handle,
     sync::oneshot,
+    task::yield_now,
     time::{Instant, timeout_at},
 };
 
@@ -32,7 +36,12 @@ use crate::error::{ClientErrorKind, Error, Result};
 
 /// The number of calls to a region from which on transactions wait. While the server executes one,
 /// others are under way in both directions.
-const LANES: usize = 2;
+const LANES: usize = 3;
+/// The number of calls of one transaction from which on transactions wait: few callers do not wait for
+/// each other, and many share one call.
+const SINGLE_LANES: usize = 2;
+/// The number of mutations that are worth a call beside others.
+const WORTH_A_CALL: usize = 128;
 /// The limits of one shared call, which keep it short.
 const MAX_MUTATIONS: usize = 512;
 const MAX_BYTES: usize = 1 << 20;
@@ -116,6 +125,8 @@ struct Regions {
 #[derive(Debug, Default)]
 struct RegionCalls {
     in_flight: usize,
+    /// Whether a call of several transactions has begun since none was in flight.
+    is_shared: bool,
     /// The rows of the calls in flight.
     rows: HashSet<RowHash>,
     /// By ticket, and so in the order of arrival.
@@ -230,7 +241,7 @@ impl GroupCommit {
         let mut regions = self.regions();
         let calls = regions.of.entry(region.clone()).or_default();
         let is_free =
-            calls.in_flight < LANES && calls.waiting.is_empty() && calls.are_free(member.all_rows());
+            calls.waiting.is_empty() && calls.has_lane(Some(member)) && calls.are_free(member.all_rows());
         is_free.then(|| {
             calls.begin(member);
             self.lane(region, member.all_rows().collect(), sender)
@@ -295,6 +306,24 @@ impl RegionCalls {
         !rows.any(|row| self.rows.contains(&row))
     }
 
+    /// Returns whether the transactions that wait, and this one, may begin a call.
+    fn has_lane(&self, arriving: Option<&Member>) -> bool {
+        if self.in_flight == 0 || self.in_flight >= LANES {
+            return self.in_flight == 0;
+        }
+        let transactions = self.waiting.len() + usize::from(arriving.is_some());
+        let are_few = transactions <= 1 && self.in_flight < SINGLE_LANES && !self.is_shared;
+        let first = self.waiting.first_key_value();
+        let is_alone = first.is_some_and(|(_, waiting)| waiting.alone);
+        let waiting = self.waiting.values().map(|waiting| &waiting.member);
+        let mut mutations = 0;
+        let mut is_worth_a_call = |member: &Member| {
+            mutations += member.mutations;
+            mutations >= WORTH_A_CALL
+        };
+        are_few || is_alone || waiting.chain(arriving).any(&mut is_worth_a_call)
+    }
+
     fn begin(&mut self, member: &Member) {
         self.in_flight += 1;
         self.rows.extend(member.all_rows());
@@ -303,7 +332,7 @@ impl RegionCalls {
     /// Takes the transactions of one call out of the queue, and begins it. Returns none if all lanes
     /// are taken, or all that wait have rows of calls in flight.
     fn take(&mut self, limits: ShareLimits, now: Instant) -> Vec<(u64, Waiting)> {
-        if self.in_flight >= LANES {
+        if !self.has_lane(None) {
             return Vec::new();
         }
         let mut call = SharedCall::default();
@@ -327,6 +356,7 @@ impl RegionCalls {
         }
         if !call.tickets.is_empty() {
             self.in_flight += 1;
+            self.is_shared |= call.tickets.len() > 1;
         }
         let tickets = call.tickets.into_iter();
         tickets
@@ -468,6 +498,7 @@ impl<S: SendRequest> Drop for Lane<S> {
             let mut regions = self.group.regions();
             if let Some(calls) = regions.of.get_mut(&self.region) {
                 calls.in_flight -= 1;
+                calls.is_shared &= calls.in_flight > 0;
                 for row in &self.rows {
                     calls.rows.remove(row);
                 }
@@ -515,6 +546,8 @@ async fn share<S: SendRequest>(lane: Lane<S>, members: Vec<(u64, Waiting)>) {
             }
         }
     }
+    // The callers may have further transactions, which then share the next call.
+    yield_now().await;
 }
 
 /// Returns the error of a transaction that waited until its deadline.

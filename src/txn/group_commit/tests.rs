@@ -16,7 +16,7 @@ use crate::txn::endpoint_request::encode_mutations;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The time of a call, which is within the patience of those that wait.
-const CALL: Duration = Duration::from_millis(50);
+const CALL: Duration = Duration::from_millis(30);
 const LIMITS: ShareLimits = ShareLimits {
     mutations: 8,
     bytes: 10_000,
@@ -188,16 +188,18 @@ fn group() -> Arc<GroupCommit> {
 /// Commits all of them concurrently. Before them, as many others take all lanes.
 async fn commit_all(server: &Server, all: Vec<Asked>) -> Vec<Result<bool>> {
     let group = group();
-    let first = (0..LANES).map(|lane| ask(&format!("lane{lane}")));
+    let first = (0..SINGLE_LANES).map(|lane| ask(&format!("lane{lane}")));
     let sent = join_all(first.chain(all).map(|asked| commit(&group, server, asked))).await;
+    // The last call ends behind its answers.
+    yield_now().await;
     assert_eq!(group.region_count(), 0);
     server.assert_disjoint();
-    sent.into_iter().skip(LANES).collect()
+    sent.into_iter().skip(SINGLE_LANES).collect()
 }
 
 /// Returns the calls after the first ones of all lanes.
 fn later_calls(server: &Server) -> Vec<String> {
-    server.calls().split_off(LANES)
+    server.calls().split_off(SINGLE_LANES)
 }
 
 fn names(sent: &[Result<bool>]) -> String {
@@ -275,10 +277,13 @@ async fn failed_shared_call_is_sent_again_singly() {
 
 #[tokio::test(start_paused = true)]
 async fn record_that_is_found_rejects_all_of_the_call() {
-    let server = Server::new(
-        CALL,
-        |call, _| if call == LANES { Act::Reject } else { Act::Commit },
-    );
+    let server = Server::new(CALL, |call, _| {
+        if call == SINGLE_LANES {
+            Act::Reject
+        } else {
+            Act::Commit
+        }
+    });
     let recorded = ["b", "c"].map(|rows| Asked {
         recorded: true,
         ..ask(rows)
@@ -290,10 +295,13 @@ async fn record_that_is_found_rejects_all_of_the_call() {
 
 #[tokio::test(start_paused = true)]
 async fn shared_call_of_unknown_outcome_is_unknown_to_all() {
-    let server = Server::new(
-        CALL,
-        |call, _| if call == LANES { Act::Lose } else { Act::Commit },
-    );
+    let server = Server::new(CALL, |call, _| {
+        if call == SINGLE_LANES {
+            Act::Lose
+        } else {
+            Act::Commit
+        }
+    });
     let sent = commit_all(&server, vec![ask("b"), ask("c"), ask("b")]).await;
     assert_eq!(names(&sent), "unknown unknown applied");
     let error = sent[0].as_ref().unwrap_err();
@@ -304,10 +312,13 @@ async fn shared_call_of_unknown_outcome_is_unknown_to_all() {
 
 #[tokio::test(start_paused = true)]
 async fn panic_in_a_shared_call_leaves_all_outcomes_unknown() {
-    let server = Server::new(
-        CALL,
-        |call, _| if call == LANES { Act::Panic } else { Act::Commit },
-    );
+    let server = Server::new(CALL, |call, _| {
+        if call == SINGLE_LANES {
+            Act::Panic
+        } else {
+            Act::Commit
+        }
+    });
     let sent = commit_all(&server, vec![ask("b"), ask("c"), ask("b")]).await;
     assert_eq!(names(&sent), "unknown unknown applied");
 }
@@ -325,11 +336,33 @@ macro_rules! start {
 macro_rules! start_lanes {
     ($group:expr, $server:expr) => {{
         let mut lanes = Vec::new();
-        for lane in 0..LANES {
+        for lane in 0..SINGLE_LANES {
             lanes.push(start!(commit($group, $server, ask(&format!("lane{lane}")))));
         }
         lanes
     }};
+}
+
+#[tokio::test(start_paused = true)]
+async fn further_calls_begin_only_with_many_mutations() {
+    let server = Server::new(CALL, |_, _| Act::Commit);
+    let group = GroupCommit::new(ShareLimits {
+        mutations: 2 * WORTH_A_CALL,
+        bytes: 1 << 20,
+    });
+    let mut waiting = start_lanes!(&group, &server);
+    for number in 0..2 * WORTH_A_CALL {
+        yield_now().await;
+        let calls = SINGLE_LANES + usize::from(number >= WORTH_A_CALL);
+        assert_eq!(server.calls().len(), calls, "{number}");
+        waiting.push(start!(commit(&group, &server, ask(&format!("row{number}")))));
+    }
+    yield_now().await;
+    assert_eq!(server.calls().len(), LANES, "no more calls than lanes");
+    let sent = join_all(waiting).await;
+    assert!(sent.into_iter().all(Result::unwrap));
+    assert_eq!(server.calls().len(), LANES + 1);
+    server.assert_disjoint();
 }
 
 #[rstest]
@@ -350,9 +383,10 @@ async fn dropped_transaction_takes_none_along(#[case] in_flight: bool, #[case] c
         drop(c);
     };
     let (lanes, others, ()) = futures::join!(join_all(lanes), join_all([b, d]), leave);
-    assert_eq!(names(&lanes), ["applied"; LANES].join(" "));
+    assert_eq!(names(&lanes), ["applied"; SINGLE_LANES].join(" "));
     assert_eq!(names(&others), "applied applied");
     assert_eq!(later_calls(&server), calls);
+    yield_now().await;
     assert_eq!(group.region_count(), 0);
 }
 
@@ -361,7 +395,7 @@ async fn impatient_transaction_is_sent_alone_unless_its_rows_are_locked() {
     let server = Server::new(10 * SECOND, |_, _| Act::Commit);
     let began = Instant::now();
     let group = group();
-    let lanes = join_all((0..LANES).map(|lane| commit(&group, &server, ask(&format!("lane{lane}")))));
+    let lanes = join_all((0..SINGLE_LANES).map(|lane| commit(&group, &server, ask(&format!("lane{lane}")))));
     let timed = async |rows: &str| {
         let applied = commit(&group, &server, ask(rows)).await;
         (applied.unwrap(), began.elapsed())
@@ -392,27 +426,30 @@ async fn deadline_in_the_queue_means_not_sent() {
         !error.is_outcome_unknown() && error.to_string().contains("not sent"),
         "{error}"
     );
-    assert_eq!(names(&join_all(lanes).await), ["applied"; LANES].join(" "));
-    assert_eq!(server.calls().len(), LANES);
+    assert_eq!(names(&join_all(lanes).await), ["applied"; SINGLE_LANES].join(" "));
+    assert_eq!(server.calls().len(), SINGLE_LANES);
     assert_eq!(group.region_count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn deadline_in_flight_means_unknown() {
-    let server = Server::new(
-        CALL,
-        |call, _| if call == LANES { Act::Hang } else { Act::Commit },
-    );
+    let server = Server::new(CALL, |call, _| {
+        if call == SINGLE_LANES {
+            Act::Hang
+        } else {
+            Act::Commit
+        }
+    });
     let began = Instant::now();
     let patience = |seconds, rows| Asked {
         patience: seconds * SECOND,
         ..ask(rows)
     };
     let group = group();
-    let first = (0..LANES).map(|lane| ask(&format!("lane{lane}")));
+    let first = (0..SINGLE_LANES).map(|lane| ask(&format!("lane{lane}")));
     let all = first.chain([patience(5, "b"), patience(6, "c")]);
     let sent = join_all(all.map(|asked| commit(&group, &server, asked))).await;
-    assert_eq!(names(&sent[LANES..]), "unknown unknown");
+    assert_eq!(names(&sent[SINGLE_LANES..]), "unknown unknown");
     let late = began.elapsed().checked_sub(6 * SECOND).unwrap();
     assert!(late < SECOND, "{late:?}");
 }
@@ -480,7 +517,7 @@ async fn each_transaction_is_applied_at_most_once_as_reported() {
     // Shared calls of transactions that are dropped may be in flight.
     let settled = async {
         while group.region_count() > 0 {
-            tokio::task::yield_now().await;
+            yield_now().await;
         }
     };
     tokio::time::timeout(10 * SECOND, settled).await.unwrap();
