@@ -109,27 +109,24 @@ impl Iterator for CellBlockDecoder {
 }
 
 fn read_cell(block: &mut Bytes, codec: Codec) -> Result<Cell, CellBlockError> {
-    let mut cell = {
-        let len = length(block, "whole")?;
-        take(block, len)?
-    };
+    let too_long = |part| CellBlockError::Contradiction { part };
+    let mut rest: &[u8] = block;
+    let len = length(&mut rest, "whole")?;
+    let mut cell = take(&mut rest, len)?;
     let key_len = length(&mut cell, "key")?;
     let value_len = length(&mut cell, "value")?;
     let behind = key_len
         .checked_add(value_len)
         .and_then(|len| cell.len().checked_sub(len))
         .filter(|behind| *behind == 0 || codec == Codec::KeyValueWithTags)
-        .ok_or(CellBlockError::Contradiction {
-            part: "key and value are not the whole",
-        })?;
-    let mut key = cell.split_to(key_len);
-    let value = cell.split_to(value_len);
+        .ok_or_else(|| too_long("key and value are not the whole"))?;
+    let mut key = take(&mut cell, key_len)?;
+    let value = take(&mut cell, value_len)?;
     let tags = match behind {
         0 => cell,
         _ => tags_of(cell)?,
     };
 
-    let too_long = |part| CellBlockError::Contradiction { part };
     let row_len = key.try_get_i16().map_err(|_| too_long("the key is too short"))?;
     let row_len = non_negative(row_len.into(), "row")?;
     let row = take(&mut key, row_len).map_err(|_| too_long("the row is longer than the key"))?;
@@ -140,15 +137,26 @@ fn read_cell(block: &mut Bytes, codec: Codec) -> Result<Cell, CellBlockError> {
         .len()
         .checked_sub(8 + 1)
         .ok_or_else(|| too_long("the key is too short"))?;
-    let qualifier = key.split_to(qualifier_len);
+    let qualifier = take(&mut key, qualifier_len)?;
     let timestamp = key.get_u64();
     let kind = CellKind::from_code(key.get_u8());
-    let expiry = expiry(timestamp, &tags)?;
-    Ok(Cell::new(row, family, qualifier, timestamp, kind, value).expiring(expiry))
+    let expiry = expiry(timestamp, tags)?;
+    // Each slice counts a reference to the block: only those that the cell keeps.
+    let part = |part| block.slice_ref(part);
+    let cell = Cell::new(
+        part(row),
+        part(family),
+        part(qualifier),
+        timestamp,
+        kind,
+        part(value),
+    );
+    block.advance(4 + len);
+    Ok(cell.expiring(expiry))
 }
 
 /// Returns the tags of a cell, without the length before them.
-fn tags_of(mut behind: Bytes) -> Result<Bytes, CellBlockError> {
+fn tags_of(mut behind: &[u8]) -> Result<&[u8], CellBlockError> {
     match behind.try_get_u16() {
         Ok(len) if usize::from(len) == behind.len() => Ok(behind),
         _ => Err(CellBlockError::Contradiction {
@@ -157,7 +165,7 @@ fn tags_of(mut behind: Bytes) -> Result<Bytes, CellBlockError> {
     }
 }
 
-fn length(bytes: &mut Bytes, part: &'static str) -> Result<usize, CellBlockError> {
+fn length(bytes: &mut &[u8], part: &'static str) -> Result<usize, CellBlockError> {
     let len = bytes.try_get_i32().map_err(|_| CellBlockError::Truncated)?;
     non_negative(len.into(), part)
 }
@@ -166,12 +174,10 @@ fn non_negative(len: i64, part: &'static str) -> Result<usize, CellBlockError> {
     usize::try_from(len).map_err(|_| CellBlockError::NegativeLength { part, len })
 }
 
-fn take(bytes: &mut Bytes, len: usize) -> Result<Bytes, CellBlockError> {
-    if len <= bytes.len() {
-        Ok(bytes.split_to(len))
-    } else {
-        Err(CellBlockError::Truncated)
-    }
+fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8], CellBlockError> {
+    let (taken, rest) = bytes.split_at_checked(len).ok_or(CellBlockError::Truncated)?;
+    *bytes = rest;
+    Ok(taken)
 }
 
 /// Appends a cell to a block. Leaves the block unchanged on an error.
