@@ -218,9 +218,10 @@ fn ignored_signals_stay_ignored() {
 #[test]
 fn lost_lock_ends_the_command_and_its_children() {
     let table = lock_table("lost");
+    // A renewal between the release and the next acquisition would find no lock.
     let mut run = Running::start(
         &table,
-        &["--ttl", "2s"],
+        &["--ttl", "10s"],
         "trap 'echo told; exit 0' TERM; sleep 1000 & echo $!; while :; do sleep 0.05; done",
     );
     let sleeper = run.line();
