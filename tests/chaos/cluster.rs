@@ -145,6 +145,11 @@ impl TestCluster {
         Stopped::new(self.pid(server))
     }
 
+    /// Stops the process that stores the files of all servers until the result is dropped.
+    pub(crate) fn hang_data_node(&self) -> Stopped {
+        Stopped::new(self.local.status().unwrap().pids["datanode"])
+    }
+
     /// Returns the port of a region server.
     pub(crate) fn port(&self, server: u16) -> u16 {
         self.local.status().unwrap().ports[&format!("region-server-{server}")]

@@ -43,7 +43,7 @@ impl Barrier {
                 return Ok(answer);
             };
             let begins = plan.begins.clone();
-            let (processed, mut seen) = match self.make(plan, deadline).await {
+            let (processed, mut seen) = match self.make(plan, CallKind::Write, deadline).await {
                 Ok(made) => made,
                 Err(error) if error.is_outcome_unknown() => {
                     lost.get_or_insert(error);
@@ -85,13 +85,18 @@ impl Barrier {
 
     /// Applies a change if the cells are unchanged since it was planned. Returns whether the server
     /// applied it, and the barrier as it was read after that.
-    async fn make(&self, plan: Plan, deadline: Instant) -> Result<(bool, BarrierObservation)> {
+    pub(super) async fn make(
+        &self,
+        plan: Plan,
+        kind: CallKind,
+        deadline: Instant,
+    ) -> Result<(bool, BarrierObservation)> {
         let change = RegionAction::Conditional {
             mutations: plan.mutations,
             condition: plan.condition,
         };
         let actions = vec![change, RegionAction::Get(observation::get(&self.row))];
-        let answers = self.send(actions, CallKind::Write, deadline).await?;
+        let answers = self.send(actions, kind, deadline).await?;
         let processed = matches!(
             answers.first(),
             Some(ActionAnswer::Processed { processed: true, .. })

@@ -22,7 +22,7 @@ use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 use hbase_client::{
-    Delete, Row, Table,
+    Delete, Effect, Row, Table,
     low_level::{CallKind, Pauses, RegionAction, TableCalls},
 };
 use tokio::time::{Instant, sleep_until};
@@ -43,8 +43,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_
 /// clone.
 ///
 /// A generation begins with its first arrival, and opens once, with the last. If it is not full
-/// when its time is over, by the region server's clock, it is broken: its waiters are notified, and
-/// the next arrival begins the next generation. Generation numbers rise.
+/// when its time is over, by the region server's clock, it breaks: its waiters are notified, and
+/// the next arrival begins the next generation. All waiters of a generation get the same outcome.
+/// Generation numbers rise.
 ///
 /// Every future ends within the operation timeout of its table (waits: within their own timeout and
 /// that one), and may be dropped at any point; an arrival in flight may still count.
@@ -128,7 +129,9 @@ impl Barrier {
             .await
     }
 
-    /// Waits until a generation has ended, or until the timeout. Polls every 10 to 80 ms.
+    /// Waits until a generation has ended, or until the timeout. Polls every 10 to 80 ms. The first
+    /// waiter that finds the time of the generation over records its end with a write, so that an
+    /// arrival whose write the server has begun cannot open it for others.
     ///
     /// # Errors
     ///
@@ -139,8 +142,7 @@ impl Barrier {
         let until = Instant::now() + timeout.min(MAX_LATCH_TTL);
         let mut pauses = Pauses::growing(PAUSES.0, PAUSES.1);
         loop {
-            let seen = self.read(self.table.deadline()).await;
-            let ended = seen.and_then(|observation| observation.ended(arrival));
+            let ended = self.see_end(arrival, self.table.deadline()).await;
             if let Some(outcome) = ended.map_err(|error| self.in_context(error))? {
                 return Ok(outcome);
             }
@@ -150,6 +152,25 @@ impl Barrier {
             }
             sleep_until(until.min(now + pauses.next_pause())).await;
         }
+    }
+
+    /// Returns how the generation of an arrival ended, `None` if it has not. Ends it if its time is
+    /// over.
+    async fn see_end(&self, arrival: &Arrival, deadline: Instant) -> Result<Option<BarrierOutcome>> {
+        let seen = self.read(deadline).await?;
+        let ended = seen.ended(arrival)?;
+        let plan = match ended {
+            None => plan::end(&self.row, &seen),
+            Some(_) => None,
+        };
+        let Some(plan) = plan else {
+            return Ok(ended);
+        };
+        // The last arrival may be in the log and not visible yet. The server applies one of the two.
+        let ending = self.make(plan, CallKind::IdempotentWrite, deadline).await;
+        // To try again is as good as to know.
+        let (_, seen) = ending.map_err(|error| error.with_effect(Effect::None))?;
+        seen.ended(arrival)
     }
 
     /// Arrives, and waits until the generation has ended, or until the timeout.

@@ -63,7 +63,8 @@ impl BarrierObservation {
         self.state.as_ref().is_some_and(|(state, _)| state.is_filling) && self.present().is_none()
     }
 
-    /// Returns how the generation of an arrival ended. `None` if it has not ended.
+    /// Returns how the generation of an arrival ended. `None` if no change has ended it yet, even if
+    /// it [is over](Self::is_over).
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ impl BarrierObservation {
             _ => return Err(absent()),
         };
         if state.generation <= arrival.generation {
-            return Ok(self.is_over().then_some(BarrierOutcome::Broken));
+            return Ok(None);
         }
         match state.ended(arrival.generation) {
             Some(outcome) => Ok(Some(outcome)),
@@ -90,7 +91,11 @@ impl BarrierObservation {
     /// Returns whether the generation of an arrival was not full when its time was over, or appears
     /// so because its cell is hidden.
     pub(super) fn is_broken(&self, arrival: &Arrival) -> bool {
-        matches!(self.ended(arrival), Ok(Some(BarrierOutcome::Broken)))
+        match self.ended(arrival) {
+            Ok(None) => self.is_over(),
+            Ok(Some(outcome)) => outcome == BarrierOutcome::Broken,
+            Err(_) => false,
+        }
     }
 }
 

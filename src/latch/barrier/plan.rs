@@ -105,9 +105,7 @@ pub(super) fn arrive(
         },
     };
     let next = State { note, ..next };
-    // At the cell's own timestamp, so that no clock decides what is visible.
-    let put = Put::new(row.clone()).cell_at(STATE, BARRIER, cell.timestamp, next.encode());
-    let mut mutations = vec![put.into()];
+    let mut mutations = vec![write_state(row, cell, &next)];
     let arrivals = |names| Arrivals {
         barrier: arrival.barrier,
         generation: arrival.generation,
@@ -117,25 +115,38 @@ pub(super) fn arrive(
         true => mutations.extend(keep_arrivals(row, &arrivals(Vec::new()), observation)),
         false => mutations.push(write_arrivals(row, &arrivals(names), next.time, observation)),
     }
-    let value = |cell: &ObservedCell| cell.value.clone();
-    let condition = condition::columns_equal(
-        row,
-        &[
-            (STATE, BARRIER, Some(value(cell))),
-            (
-                STATE,
-                ARRIVALS,
-                observation.arrivals.as_ref().map(|(_, cell)| value(cell)),
-            ),
-        ],
-    );
     let begins = (!is_full && present.is_none()).then(|| arrival.clone());
     let plan = Plan {
         mutations,
-        condition,
+        condition: unchanged(row, observation),
         begins,
     };
     Ok((arrival, Some(plan)))
+}
+
+/// Plans the end of a generation that [is over](BarrierObservation::is_over). `None` if it is not.
+pub(super) fn end(row: &Bytes, observation: &BarrierObservation) -> Option<Plan> {
+    let (state, cell) = observation.state.as_ref().filter(|_| observation.is_over())?;
+    Some(Plan {
+        mutations: vec![write_state(row, cell, &state.clone().after(false))],
+        condition: unchanged(row, observation),
+        begins: None,
+    })
+}
+
+/// Returns the condition that both cells are as they were read.
+fn unchanged(row: &Bytes, observation: &BarrierObservation) -> pb::Condition {
+    let state = observation.state.as_ref().map(|(_, cell)| cell.value.clone());
+    let arrivals = observation.arrivals.as_ref().map(|(_, cell)| cell.value.clone());
+    condition::columns_equal(row, &[(STATE, BARRIER, state), (STATE, ARRIVALS, arrivals)])
+}
+
+/// Returns the put of the state, at the timestamp of the cell that it replaces, so that no clock
+/// decides what is visible.
+fn write_state(row: &Bytes, replaced: &ObservedCell, state: &State) -> Mutation {
+    Put::new(row.clone())
+        .cell_at(STATE, BARRIER, replaced.timestamp, state.encode())
+        .into()
 }
 
 /// Returns the put of the arrivals, which expires when the time of the generation is over.

@@ -5,11 +5,13 @@ use std::time::Duration;
 use fastrand::Rng;
 use hbase_txn::{
     Scan,
-    latch::{BarrierInfo, LatchManagerOptions},
+    latch::{Barrier, BarrierInfo, BarrierOutcome, LatchManagerOptions},
 };
+use tokio::time::timeout;
 
 use super::parties::{PARTIES, Parties, Terms};
 use crate::{
+    cluster::PATIENCE,
     latches::Rig,
     proxy::{Action, Proxy},
     regions::Shuffler,
@@ -51,10 +53,14 @@ async fn leaves_two_cells(rig: &Rig) {
     }
 }
 
-async fn generation(rig: &Rig) -> u64 {
+async fn barrier(rig: &Rig, id: &str) -> Barrier {
     let options = LatchManagerOptions::new("chaos", "-");
     let latches = options.open(&rig.connection, rig.name.clone()).await.unwrap();
-    let BarrierInfo { generation, .. } = latches.barrier("rounds").unwrap().show().await.unwrap().unwrap();
+    latches.barrier(id).unwrap()
+}
+
+async fn generation(rig: &Rig) -> u64 {
+    let BarrierInfo { generation, .. } = barrier(rig, "rounds").await.show().await.unwrap().unwrap();
     generation
 }
 
@@ -130,5 +136,34 @@ async fn generations_open_or_break_under_moves_and_kills() {
     let (opened, broken) = parties.stop(TEST).await;
     assert!(opened > 0, "{opened}, {broken}");
     leaves_two_cells(&rig).await;
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn arrival_that_the_log_holds_up_past_the_limit_opens_the_generation_for_all() {
+    const LIMIT: Duration = Duration::from_secs(2);
+    const TEST: &str = "barrier_slow_log";
+    let settings = Settings::of(TEST);
+    let rig = Rig::new(TEST, &settings, true).await;
+    let barrier = barrier(&rig, "slow").await;
+    barrier.create(2, LIMIT).await.unwrap();
+    let early = barrier.arrive("early").await.unwrap();
+
+    // The server finds the conditions of the last arrival true, and cannot write its log until the
+    // first arrival has expired.
+    let data_node = rig.cluster.hang_data_node();
+    let late = tokio::spawn({
+        let barrier = barrier.clone();
+        async move { barrier.arrive_and_wait("late", PATIENCE).await.unwrap() }
+    });
+    let outcome = timeout(2 * LIMIT, barrier.wait(&early, PATIENCE)).await;
+    drop(data_node);
+
+    assert_eq!(late.await.unwrap(), (early.clone(), BarrierOutcome::Opened));
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(_) => barrier.wait(&early, PATIENCE).await,
+    };
+    assert_eq!(outcome.unwrap(), BarrierOutcome::Opened);
     rig.end().await;
 }
