@@ -91,10 +91,11 @@ pub use hbase_client::{
     Admin, Append, BytesBinary, Cell, CellKind, ClusterAddress, ClusterInfo, Comparator, Comparison,
     Condition, Config, Connection, ConnectionBuilder, Connector, Delete, DialTarget, Durability, Effect,
     EndpointCall, Environment, FailedWrite, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get,
-    HostPort, Increment, IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, Mutation, ParallelScanner,
-    Partition, PartitionRule, Permission, Put, RegionInTransition, RegionInfo, RegionLoad, RemoteException,
-    ResultScanner, Row, Scan, ServerLoad, ServerName, ServiceKind, SystemEnvironment, Table, TableDescriptor,
-    TableName, TableRegion, TableState, TcpConnector, TimeRange, Writer, WriterOptions, parse_bytes_binary,
+    HostPort, Increment, IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, Mutation,
+    ParallelScanner, Partition, PartitionRule, Permission, Put, ReadType, RegionInTransition, RegionInfo,
+    RegionLoad, RemoteException, ResultScanner, Row, Scan, ScanMetrics, ServerLoad, ServerName, ServiceKind,
+    SystemEnvironment, Table, TableDescriptor, TableName, TableRegion, TableState, TcpConnector, TimeRange,
+    Writer, WriterOptions, parse_bytes_binary,
 };
 pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
 pub use table_descriptor::{TableDescriptorExt, usable_descriptor};

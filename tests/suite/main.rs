@@ -54,6 +54,7 @@ mod provision;
 #[path = "../proxy/mod.rs"]
 #[allow(dead_code, reason = "what the chaos suite needs of it, too")]
 mod proxy;
+mod read_options;
 mod read_write_locks;
 mod records;
 mod registries;
@@ -73,4 +74,5 @@ mod transactions;
 mod update_views;
 mod updates;
 mod values;
+mod wide_rows;
 mod without_endpoint;

@@ -43,6 +43,19 @@ async fn six() -> (Table, Arc<TestTable>) {
 #[case::more_than_there_are(Scan::new().limit(100), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
 #[case::limit_row_by_row(Scan::new().limit(3).caching(1), &["a1", "a2", "b"])]
 #[case::none(Scan::new().limit(0), &[])]
+#[case::start_excluded(Scan::new().start_row_exclusive("b"), &["c1", "e1", "e2", "f9"])]
+#[case::down(Scan::new().reversed(), &["f9", "e2", "e1", "c1", "b", "a2", "a1"])]
+#[case::down_a_row_at_a_time(Scan::new().reversed().caching(1), &["f9", "e2", "e1", "c1", "b", "a2", "a1"])]
+#[case::down_from(Scan::new().start_row("e1").reversed(), &["e1", "c1", "b", "a2", "a1"])]
+#[case::down_from_where_no_row_is(Scan::new().start_row("e").reversed(), &["c1", "b", "a2", "a1"])]
+#[case::down_from_before(Scan::new().start_row_exclusive("b").reversed(), &["a2", "a1"])]
+#[case::down_to(Scan::new().stop_row("b").reversed(), &["f9", "e2", "e1", "c1"])]
+#[case::down_to_included(Scan::new().stop_row_inclusive("b").reversed(), &["f9", "e2", "e1", "c1", "b"])]
+#[case::down_between(Scan::new().start_row("e2").stop_row("a1").reversed(), &["e2", "e1", "c1", "b", "a2"])]
+#[case::prefix_down(Scan::prefix("e").reversed(), &["e2", "e1"])]
+#[case::prefix_of_nothing_down(Scan::prefix("d").reversed(), &[])]
+#[case::last_of_a_prefix(Scan::prefix("e").reversed().limit(1), &["e2"])]
+#[case::down_over_regions(Scan::new().reversed().limit(4), &["f9", "e2", "e1", "c1"])]
 #[tokio::test]
 async fn a_scan_finds_what_it_asks_for_in_order(#[case] scan: Scan, #[case] expected: &[&str]) {
     let (table, _shared) = six().await;
@@ -55,6 +68,8 @@ async fn a_scan_finds_what_it_asks_for_in_order(#[case] scan: Scan, #[case] expe
 #[case::stop_included(Scan::new().stop_row_inclusive("b"), &["a1", "a2", "b"])]
 #[case::a_row_at_a_time(Scan::new().caching(1), &["a1", "a2", "b", "c1", "e1", "e2", "f9"])]
 #[case::nothing(Scan::prefix("d"), &[])]
+#[case::down(Scan::new().reversed(), &["f9", "e2", "e1", "c1", "b", "a2", "a1"])]
+#[case::down_between(Scan::new().start_row("e1").stop_row("a2").reversed(), &["e1", "c1", "b"])]
 #[tokio::test]
 async fn regions_are_scanned_at_once(
     #[case] scan: Scan,
@@ -64,9 +79,12 @@ async fn regions_are_scanned_at_once(
     let (table, _shared) = six().await;
     let scanner = table.scan_regions(scan.clone(), regions).unwrap();
     let rows: Vec<_> = scanner.into_stream().try_collect().await.unwrap();
-    let mut keys: Vec<_> = rows.iter().map(key).collect();
-    keys.sort();
-    assert_eq!(keys, expected);
+    let sorted = |mut keys: Vec<String>| {
+        keys.sort();
+        keys
+    };
+    let expected_rows: Vec<_> = expected.iter().copied().map(str::to_owned).collect();
+    assert_eq!(sorted(rows.iter().map(key).collect()), sorted(expected_rows));
 
     let in_order = table.scan_regions(scan.clone(), regions).unwrap().in_order();
     let rows: Vec<_> = in_order.into_stream().try_collect().await.unwrap();
@@ -124,6 +142,14 @@ async fn a_row_larger_than_a_batch_comes_glued_whole() {
 
 /// Writes many rows and starts a scan that has read some of them.
 async fn begun(what: &str) -> (TestTable, Connection, hbase_txn::ResultScanner, Vec<String>) {
+    begun_in(what, false).await
+}
+
+/// The same in either order, in which it returns the rows.
+async fn begun_in(
+    what: &str,
+    is_reversed: bool,
+) -> (TestTable, Connection, hbase_txn::ResultScanner, Vec<String>) {
     let table = TestTable::create(what, by_three, &[]).await;
     let connection = connect().await;
     let opened = table.open(&connection).await;
@@ -135,11 +161,19 @@ async fn begun(what: &str) -> (TestTable, Connection, hbase_txn::ResultScanner, 
     for group in batch.commit().await {
         assert!(group.outcome.is_committed(), "{}", group.outcome);
     }
-    let mut scanner = opened.table().scan(Scan::new().caching(50)).unwrap();
-    for expected in &written[..120] {
+    let mut order = written;
+    if is_reversed {
+        order.reverse();
+    }
+    let scan = match is_reversed {
+        true => Scan::new().reversed(),
+        false => Scan::new(),
+    };
+    let mut scanner = opened.table().scan(scan.caching(50)).unwrap();
+    for expected in &order[..120] {
         assert_eq!(key(&scanner.next().await.unwrap().unwrap()), *expected);
     }
-    (table, connection, scanner, written)
+    (table, connection, scanner, order)
 }
 
 async fn ends_complete(scanner: hbase_txn::ResultScanner, written: &[String]) {
@@ -147,9 +181,10 @@ async fn ends_complete(scanner: hbase_txn::ResultScanner, written: &[String]) {
     assert_eq!(rest, written[120..]);
 }
 
+#[rstest]
 #[tokio::test]
-async fn region_reopened_during_a_scan_costs_no_row() {
-    let (table, connection, scanner, written) = begun("reopened").await;
+async fn region_reopened_during_a_scan_costs_no_row(#[values(false, true)] is_reversed: bool) {
+    let (table, connection, scanner, written) = begun_in("reopened", is_reversed).await;
     let admin = connection.admin();
     let descriptor = admin.descriptor(&table.name).await.unwrap();
     let descriptor = descriptor.with_attribute("MAX_FILESIZE", "10737418240");
@@ -161,9 +196,13 @@ async fn region_reopened_during_a_scan_costs_no_row() {
 #[case::before_what_was_read("050")]
 #[case::at_the_last_row_that_was_handed_out("119")]
 #[case::behind_it("400")]
+#[case::at_the_last_row_from_above("480")]
 #[tokio::test]
-async fn a_region_that_is_split_in_the_middle_of_a_scan_costs_no_row(#[case] at: &'static str) {
-    let (table, connection, scanner, written) = begun("split").await;
+async fn a_region_that_is_split_in_the_middle_of_a_scan_costs_no_row(
+    #[case] at: &'static str,
+    #[values(false, true)] is_reversed: bool,
+) {
+    let (table, connection, scanner, written) = begun_in("split", is_reversed).await;
     table.split_at(&connection, at).await;
     ends_complete(scanner, &written).await;
 }

@@ -56,16 +56,16 @@ mod wire;
 
 pub use client::{
     Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite, IngestEvent,
-    ParallelScanner, Permission, RegionInTransition, RegionLoad, ResultScanner, ServerLoad, Table,
-    TableRegion, Writer, WriterOptions,
+    ParallelScanner, Permission, RegionInTransition, RegionLoad, ResultScanner, ScanMetrics, ServerLoad,
+    Table, TableRegion, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, HostPort};
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{Effect, Error, ErrorKind, Failure, FailureKind, RemoteException, Result, WrapsClient};
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Delete, Durability,
-    FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes, IntoTableName, IntoValue, Mutation,
-    Partition, PartitionRule, Put, RegionInfo, Row, Scan, ServerName, TableDescriptor, TableName, TableState,
-    TimeRange, parse_bytes_binary,
+    FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes, IntoTableName, IntoValue, IsolationLevel,
+    Mutation, Partition, PartitionRule, Put, ReadType, RegionInfo, Row, Scan, ServerName, TableDescriptor,
+    TableName, TableState, TimeRange, parse_bytes_binary,
 };
 pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};

@@ -49,5 +49,5 @@ pub use get_many::GetAnswer;
 pub use multi::{ActionAnswer, MultiCall, RegionAction};
 pub use pauses::Pauses;
 pub use region_call::{AnyRegion, RegionGuard, ServingRegion, Verdict};
-pub use scanner::{AtOnce, ParallelScanner, ResultScanner};
+pub use scanner::{AtOnce, ParallelScanner, ResultScanner, ScanMetrics};
 pub use table::Table;

@@ -1,8 +1,12 @@
 //! Rows in order, over all regions of a table. `parallel` reads several regions at the same time, in
-//! any order. `at_once` scans one region and never continues in another.
+//! any order. `at_once` scans one region and never continues in another. `parts` returns rows that
+//! are too wide to be held whole; `lease` keeps a scanner open; `metrics` counts.
 
 mod at_once;
+mod lease;
+mod metrics;
 mod parallel;
+mod parts;
 
 use std::{borrow::Cow, collections::VecDeque, io, mem, sync::Arc, time::Duration};
 
@@ -10,11 +14,12 @@ use bytes::Bytes;
 use futures::{Stream, stream};
 use tokio::{
     runtime::Handle,
-    task::{JoinHandle, yield_now},
+    task::{JoinError, JoinHandle, yield_now},
     time::{Instant, timeout_at},
 };
 
-pub use self::{at_once::AtOnce, parallel::ParallelScanner};
+use self::parts::Returned;
+pub use self::{at_once::AtOnce, metrics::ScanMetrics, parallel::ParallelScanner};
 use super::Table;
 use crate::{
     cluster::{CallKind, RegionLocation},
@@ -56,6 +61,8 @@ pub struct ResultScanner {
     ready: VecDeque<Row>,
     /// The beginning of a row whose other cells have not arrived yet.
     partial: Option<Row>,
+    /// What was returned of such a row, if rows are returned in parts.
+    returned: Option<Returned>,
     /// The position to continue at when there is no open scanner: a row, and whether it still
     /// belongs to the scan.
     position: (Bytes, bool),
@@ -63,6 +70,9 @@ pub struct ResultScanner {
     /// The number of rows that may still be returned.
     left: Option<u64>,
     finished: bool,
+    metrics: ScanMetrics,
+    /// The moment that the scanner of the last region reads.
+    read_point: Option<u64>,
 }
 
 /// A scanner on a server.
@@ -76,6 +86,8 @@ struct OpenScanner {
     /// The call in flight. A task awaits it, so that its timeout and the pings of a silent
     /// connection do not depend on when the caller requests the next row.
     call: Option<JoinHandle<Result<Answer, CallError>>>,
+    /// The answer of a call that has ended, if it was looked at.
+    answer: Option<Result<Answer, CallError>>,
 }
 
 impl OpenScanner {
@@ -85,6 +97,7 @@ impl OpenScanner {
             id: None,
             next_call: 0,
             call: None,
+            answer: None,
         }
     }
 }
@@ -92,18 +105,22 @@ impl OpenScanner {
 impl ResultScanner {
     pub(super) fn new(table: Table, scan: Scan) -> Self {
         Self {
-            position: (scan.start.clone(), true),
+            position: (scan.start.clone(), scan.include_start),
             left: scan.limit,
             finished: scan.limit == Some(0),
             ready: VecDeque::new(),
             partial: None,
+            returned: None,
             open: None,
+            metrics: ScanMetrics::default(),
+            read_point: None,
             table,
             scan,
         }
     }
 
-    /// Returns the next row, or `None` at the end of the scan.
+    /// Returns the next row, or the next [part](Scan::batch) of one, or `None` at the end of the
+    /// scan.
     ///
     /// # Errors
     ///
@@ -130,6 +147,19 @@ impl ResultScanner {
         })
     }
 
+    /// Returns what the scan has cost so far.
+    #[must_use]
+    pub const fn metrics(&self) -> &ScanMetrics {
+        &self.metrics
+    }
+
+    /// Returns the moment as of which the server reads the last region that it was asked for, for
+    /// [`Scan::mvcc_read_point`]. `None` before the first answer.
+    #[must_use]
+    pub const fn mvcc_read_point(&self) -> Option<u64> {
+        self.read_point
+    }
+
     /// Calls servers until there is a row, or the scan is over.
     async fn fetch(&mut self) -> Result<()> {
         let table = self.table.clone();
@@ -143,7 +173,8 @@ impl ResultScanner {
             let location = match &self.open {
                 Some(open) => Arc::clone(&open.location),
                 None => {
-                    attempts.relocate_to(self.position.0.clone());
+                    let (row, is_included) = &self.position;
+                    attempts.relocate_to(self.scan.row_of_region(row, *is_included));
                     attempts.locate().await?
                 }
             };
@@ -157,6 +188,7 @@ impl ResultScanner {
                     }
                 }
                 Err(failure) => {
+                    self.metrics.failed_calls += 1;
                     self.abandon();
                     attempts.recover(failure, &location).await?;
                 }
@@ -183,16 +215,14 @@ impl ResultScanner {
         location: &Arc<RegionLocation>,
         limit: AttemptLimit,
     ) -> Result<Answer, CallError> {
+        if let Some(answer) = self.open.as_mut().and_then(|open| open.answer.take()) {
+            return answer;
+        }
         let answer = self.send(location, limit).await;
         if let Some(open) = &mut self.open {
             open.call = None;
         }
-        answer.unwrap_or_else(|ended| {
-            Err(CallError::Lost {
-                sent: true,
-                cause: Arc::new(io::Error::other(ended)),
-            })
-        })
+        answer.unwrap_or_else(|ended| Err(lost(ended)))
     }
 
     /// Opens a scanner in the region, or requests more rows from the open one, unless a call is in
@@ -210,7 +240,12 @@ impl ResultScanner {
                 number_of_rows: Some(self.scan.caching.unwrap_or(i32::MAX as u32)),
                 client_handles_partials: Some(true),
                 client_handles_heartbeats: Some(true),
-                limit_of_rows: self.left.map(|left| u32::try_from(left).unwrap_or(0)),
+                limit_of_rows: self.left.map(|left| {
+                    // The rest of a row counts as one.
+                    let begun = u64::from(self.returned.is_some());
+                    u32::try_from(left + begun).unwrap_or(0)
+                }),
+                track_scan_metrics: self.scan.track_metrics.then_some(true),
                 ..Default::default()
             };
             if open.id.is_some() {
@@ -234,6 +269,8 @@ impl ResultScanner {
 
     /// Takes the rows of an answer, and updates the position of the scan.
     fn take(&mut self, location: &Arc<RegionLocation>, (mut answer, block): Answer) -> Result<()> {
+        self.metrics.add(&answer, &block);
+        self.read_point = answer.mvcc_read_point.or(self.read_point);
         let rows = convert::scanned_rows(&mut answer, block).map_err(|error| {
             CallError::BadAnswer(error.to_string().into())
                 .into_error()
@@ -248,7 +285,7 @@ impl ResultScanner {
             self.pass_to(row);
         }
         if !is_over(&answer) {
-            if self.left == Some(0) {
+            if self.left == Some(0) && self.returned.is_none() {
                 self.abandon();
                 self.finished = true;
                 return Ok(());
@@ -256,6 +293,7 @@ impl ResultScanner {
             let open = self
                 .open
                 .get_or_insert_with(|| OpenScanner::new(Arc::clone(location)));
+            self.metrics.regions += u64::from(open.id.is_none());
             open.id = open.id.or(answer.scanner_id);
             return match open.id {
                 Some(_) => Ok(()),
@@ -263,24 +301,28 @@ impl ResultScanner {
             };
         }
         // The server closes its scanner itself, and no other region has cells of this row.
-        self.open = None;
+        let closed = self.open.take();
+        self.metrics.regions += u64::from(closed.is_none_or(|open| open.id.is_none()));
+        self.returned = None;
         if let Some(row) = self.partial.take() {
             self.finish_row(row);
         }
-        let end = &location.region.end_key;
-        if answer.more_results == Some(false)
-            || end.is_empty()
-            || self.scan.ends_before(end)
-            || self.left == Some(0)
-        {
+        let boundary = match self.scan.reversed {
+            false => &location.region.end_key,
+            true => &location.region.start_key,
+        };
+        if answer.more_results == Some(false) || !self.scan.goes_beyond(boundary) || self.left == Some(0) {
             self.finished = true;
         } else {
-            self.position = (end.clone(), true);
+            self.position = (boundary.clone(), !self.scan.reversed);
         }
         Ok(())
     }
 
     fn take_row(&mut self, row: Row, partial: bool) {
+        if self.scan.is_in_parts() {
+            return self.take_part(row, partial);
+        }
         let whole = match self.partial.take() {
             Some(mut begun) if begun.key() == row.key() => {
                 begun.append(row.into_cells());
@@ -299,21 +341,48 @@ impl ResultScanner {
         }
     }
 
+    /// Takes a part of a row that is returned in parts.
+    fn take_part(&mut self, part: Row, is_partial: bool) {
+        self.position = (part.key().clone(), is_partial);
+        let begun = self.returned.take().filter(|returned| returned.is_of(&part));
+        if begun.is_none() && !self.may_return_another() {
+            return;
+        }
+        let (part, returned) = Returned::and(begun, part);
+        self.returned = returned.filter(|_| is_partial);
+        if !part.cells().is_empty() {
+            self.ready.push_back(part.with_partial(is_partial));
+        }
+    }
+
     fn finish_row(&mut self, row: Row) {
         self.position = (row.key().clone(), false);
-        if let Some(left) = &mut self.left {
-            if *left == 0 {
-                return;
-            }
-            *left -= 1;
+        if self.may_return_another() {
+            self.ready.push_back(row);
         }
-        self.ready.push_back(row);
+    }
+
+    /// Counts a row. Returns whether the limit allows it.
+    fn may_return_another(&mut self) -> bool {
+        match &mut self.left {
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+            None => true,
+        }
     }
 
     /// Records how far the server has come without finding a requested cell. Otherwise a scan for
     /// rare cells would return to its old position after each call that times out, and never end.
     fn pass_to(&mut self, row: Bytes) {
-        if self.partial.is_none() && row > self.position.0 {
+        let last = &self.position.0;
+        let is_ahead = match self.scan.reversed {
+            false => row > *last,
+            true => last.is_empty() || row < *last,
+        };
+        if self.partial.is_none() && self.returned.is_none() && is_ahead {
             self.position = (row, true);
         }
     }
@@ -321,6 +390,9 @@ impl ResultScanner {
     /// Abandons the open scanner and an incomplete row, which a new scanner reads from its start.
     fn abandon(&mut self) {
         self.partial = None;
+        if let Some(returned) = &mut self.returned {
+            returned.comes_again = true;
+        }
         let Some(mut open) = self.open.take() else { return };
         // Without a runtime no task can close it; the lease ends the scanner.
         let Ok(runtime) = Handle::try_current() else {
@@ -333,9 +405,11 @@ impl ResultScanner {
                 repeatable: true,
             };
             // HBase rejects a close while it executes another call of the scanner.
-            if let Some(call) = open.call.take()
-                && let Ok(Ok(Ok((answer, _)))) = timeout_at(limit.deadline, call).await
-            {
+            let answer = match (open.call.take(), open.answer.take()) {
+                (Some(call), _) => timeout_at(limit.deadline, call).await.ok().and_then(Result::ok),
+                (None, answer) => answer,
+            };
+            if let Some(Ok((answer, _))) = answer {
                 if is_over(&answer) {
                     return;
                 }
@@ -352,6 +426,14 @@ impl ResultScanner {
             };
             let _: Result<Answer, _> = table.call(&open.location, "Scan", &request, limit).await;
         });
+    }
+}
+
+/// Returns the failure of a call whose task has ended early.
+fn lost(ended: JoinError) -> CallError {
+    CallError::Lost {
+        sent: true,
+        cause: Arc::new(io::Error::other(ended)),
     }
 }
 

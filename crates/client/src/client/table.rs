@@ -15,7 +15,10 @@ use crate::{
         Delete, Durability, Get, IntoTableName, Limits, Mutation, Put, Row, Scan, TableDescriptor, TableName,
     },
     rpc::{AttemptLimit, CallError},
-    wire::cell_block::{CellBlockDecoder, Codec},
+    wire::{
+        cell_block::{CellBlockDecoder, Codec},
+        convert, pb,
+    },
 };
 
 /// A table of a cluster: reads and writes of rows.
@@ -140,6 +143,48 @@ impl Table {
             let limit = attempts.attempt_limit();
             match client.execute(&location, self.codec, &operation, limit).await {
                 Ok(row) => return Ok(row),
+                Err(failure) => attempts.recover(failure, &location).await?,
+            }
+        }
+    }
+
+    /// Returns whether a row has a requested cell, without transferring it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`get`](Self::get) does.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use hbase_client::{Get, Put};
+    ///
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("orders", &["f"], &[]);
+    /// # let table = hbase.connect().await?.table("orders")?;
+    /// table.put(Put::new("xxxabc").cell("f", "state", "new")).await?;
+    /// assert!(table.exists(Get::new("xxxabc")).await?);
+    /// assert!(!table.exists(Get::new("xxxabc").column("f", "total")).await?);
+    /// # Ok(()) });
+    /// ```
+    pub async fn exists(&self, get: Get) -> Result<bool> {
+        get.check()
+            .map_err(|error| error.at_operation("exists").at_table(&self.name))?;
+        let mut attempts = self.attempts("exists", Cow::Borrowed(&get.row), CallKind::Read);
+        loop {
+            let location = attempts.locate().await?;
+            let request = pb::GetRequest {
+                region: convert::region_specifier(&location.region),
+                get: pb::Get {
+                    existence_only: Some(true),
+                    ..convert::get_message(&get)
+                },
+            };
+            let answer: Result<(pb::GetResponse, _), _> = self
+                .call(&location, "Get", &request, attempts.attempt_limit())
+                .await;
+            match answer {
+                Ok((answer, _)) => return Ok(answer.result.and_then(|result| result.exists) == Some(true)),
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }

@@ -76,6 +76,13 @@ impl CellKind {
 }
 
 impl Cell {
+    /// Returns whether the cell is after another one of its row, in HBase's order.
+    pub(crate) fn is_after(&self, other: &Self) -> bool {
+        let place = |cell: &Self| (cell.timestamp, cell.kind.code());
+        let column = (&self.family, &self.qualifier).cmp(&(&other.family, &other.qualifier));
+        column.then_with(|| place(other).cmp(&place(self))).is_gt()
+    }
+
     /// Creates a cell. Its [`expires_at`](Self::expires_at) is `None`.
     #[must_use]
     pub fn new(
@@ -168,6 +175,7 @@ impl fmt::Debug for Cell {
 pub struct Row {
     key: Bytes,
     cells: Vec<Cell>,
+    is_partial: bool,
 }
 
 impl Row {
@@ -175,11 +183,28 @@ impl Row {
     /// neither is checked.
     #[must_use]
     pub fn new(key: Bytes, cells: Vec<Cell>) -> Self {
-        Self { key, cells }
+        Self {
+            key,
+            cells,
+            is_partial: false,
+        }
     }
 
     pub(crate) fn append(&mut self, cells: Vec<Cell>) {
         self.cells.extend(cells);
+    }
+
+    /// Marks the row as a part of one, or as whole.
+    pub(crate) fn with_partial(self, is_partial: bool) -> Self {
+        Self { is_partial, ..self }
+    }
+
+    /// Returns whether these may not be all requested cells of the row, in a scan that
+    /// [returns rows in parts](super::Scan::batch): the next part of the row then follows, unless
+    /// there is none. A row of any other read is whole.
+    #[must_use]
+    pub const fn may_have_more_cells(&self) -> bool {
+        self.is_partial
     }
 
     /// Returns the row key.

@@ -49,6 +49,21 @@ impl Limits {
     }
 }
 
+/// Returns the largest row key before this one; before an empty key, the largest of all.
+pub(crate) fn key_before(row: &[u8]) -> Bytes {
+    match row.split_last() {
+        Some((0, shorter)) => Bytes::copy_from_slice(shorter),
+        last => {
+            let mut key = vec![0xff; MAX_ROW];
+            if let Some((last, shorter)) = last {
+                key[..shorter.len()].copy_from_slice(shorter);
+                key[shorter.len()] = last - 1;
+            }
+            key.into()
+        }
+    }
+}
+
 /// Returns the next timestamp after an existing one.
 ///
 /// # Errors

@@ -58,7 +58,7 @@ pub use mutation::Mutation;
 pub use partition::{Partition, PartitionRule};
 pub use put::{Column, Put};
 pub(crate) use read::Selection;
-pub use read::{Get, Scan, TimeRange};
+pub use read::{Get, IsolationLevel, ReadType, Scan, TimeRange};
 pub use region::RegionInfo;
 pub use server_name::ServerName;
 pub use table_descriptor::{FamilyDescriptor, TableDescriptor, TableState};

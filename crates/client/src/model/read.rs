@@ -4,7 +4,12 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::{Filter, IntoBytes, limits::check_row, partition::key_after_prefix};
+use super::{
+    BytesBinary, Filter, IntoBytes,
+    attributes::set_attribute,
+    limits::{check_family, check_row, key_before},
+    partition::key_after_prefix,
+};
 use crate::error::{Error, Result};
 
 /// The server reads counts as signed numbers: `u32::MAX` would be −1.
@@ -19,15 +24,146 @@ pub struct TimeRange {
     pub to: u64,
 }
 
-/// The columns, versions and time range that a read requests of a row, and its filter. Shared by
-/// gets and scans.
+/// Whether a read sees writes that are not complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum IsolationLevel {
+    /// Complete writes only: of each row, all changes of a call or none. The default.
+    #[default]
+    ReadCommitted,
+    /// Also writes that the server has not finished. A row may have half of a change, and what was
+    /// read may be lost if the server dies.
+    ReadUncommitted,
+}
+
+/// How a server reads the files of a region for a scan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ReadType {
+    /// Positional reads at first, and a stream once the scan has read a few blocks. The default.
+    #[default]
+    Default,
+    /// One stream through each file: for long scans.
+    Stream,
+    /// Positional reads: for short scans.
+    Pread,
+}
+
+/// What a read requests of each row. Shared by gets and scans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
     /// The families, each with its requested qualifiers; no qualifiers mean all of them.
     pub(crate) columns: Vec<(Bytes, Vec<Bytes>)>,
     pub(crate) max_versions: Option<u32>,
     pub(crate) time_range: Option<TimeRange>,
+    /// The ranges of time of single families, which replace the general one.
+    pub(crate) family_time_ranges: Vec<(Bytes, TimeRange)>,
+    /// The most cells of a row in each family.
+    pub(crate) max_results_per_family: Option<u32>,
+    /// The number of cells of a row that are passed over in each family.
+    pub(crate) offset_per_family: Option<u32>,
+    pub(crate) load_families_on_demand: Option<bool>,
+    pub(crate) isolation: IsolationLevel,
+    /// The labels of cells that the user may see; `None` for all that it has.
+    pub(crate) authorizations: Option<Vec<String>>,
+    pub(crate) attributes: Vec<(String, Bytes)>,
     pub(crate) filter: Option<Filter>,
+}
+
+/// The methods by which gets and scans say what they request of each row.
+macro_rules! selection_methods {
+    () => {
+        /// Reads all columns of this family.
+        pub fn family(mut self, family: impl IntoBytes) -> Self {
+            self.selection.family(family.into_bytes());
+            self
+        }
+
+        /// Reads this column.
+        pub fn column(mut self, family: impl IntoBytes, qualifier: impl IntoBytes) -> Self {
+            self.selection
+                .column(family.into_bytes(), qualifier.into_bytes());
+            self
+        }
+
+        /// Reads up to this many versions of each column, newest first. The default is 1.
+        pub fn versions(mut self, versions: u32) -> Self {
+            self.selection.max_versions = Some(versions.min(MOST));
+            self
+        }
+
+        /// Reads only versions in this range of time.
+        pub fn time_range(mut self, range: TimeRange) -> Self {
+            self.selection.time_range = Some(range);
+            self
+        }
+
+        /// Reads of this family only versions in this range of time, whatever the range of the
+        /// others is.
+        pub fn column_family_time_range(mut self, family: impl IntoBytes, range: TimeRange) -> Self {
+            let family = family.into_bytes();
+            let ranges = &mut self.selection.family_time_ranges;
+            ranges.retain(|(existing, _)| *existing != family);
+            ranges.push((family, range));
+            self
+        }
+
+        /// Reads at most this many cells of a row in each family, the first ones in HBase's order.
+        /// With [`row_offset_per_column_family`](Self::row_offset_per_column_family) it pages through
+        /// the columns of a wide row.
+        pub fn max_results_per_column_family(mut self, cells: u32) -> Self {
+            self.selection.max_results_per_family = Some(cells.min(MOST));
+            self
+        }
+
+        /// Passes over this many cells of a row in each family.
+        pub fn row_offset_per_column_family(mut self, cells: u32) -> Self {
+            self.selection.offset_per_family = Some(cells.min(MOST));
+            self
+        }
+
+        /// Sets whether the server reads a family that the filter does not need only for rows that
+        /// pass it. Without this, the server decides
+        /// (`hbase.hregion.scan.loadColumnFamiliesOnDemand`, by default it does).
+        pub fn load_column_families_on_demand(mut self, on_demand: bool) -> Self {
+            self.selection.load_families_on_demand = Some(on_demand);
+            self
+        }
+
+        /// Sets whether the read sees writes that are not complete. By default it does not.
+        pub fn isolation_level(mut self, level: IsolationLevel) -> Self {
+            self.selection.isolation = level;
+            self
+        }
+
+        /// Passes an attribute on to the server, where a coprocessor reads it. Replaces an earlier
+        /// one of that name.
+        pub fn attribute(mut self, name: impl Into<String>, value: impl IntoBytes) -> Self {
+            set_attribute(
+                &mut self.selection.attributes,
+                name.into(),
+                value.into_bytes(),
+            );
+            self
+        }
+
+        /// Reads only cells whose visibility expression these labels fulfil, of those that the user
+        /// has. Without this, all labels of the user count. The cluster needs HBase's
+        /// `VisibilityController`.
+        pub fn authorizations(mut self, labels: impl IntoIterator<Item = impl Into<String>>) -> Self {
+            self.selection.authorizations = Some(labels.into_iter().map(Into::into).collect());
+            self
+        }
+
+        /// Reads only cells that pass the filter, and rows that have such cells. Replaces an earlier
+        /// filter.
+        ///
+        /// As in HBase's own client, the filter is applied to all versions that the family keeps, and
+        /// the newest that pass are read. In a family with several versions, an older version may be
+        /// found because the newest does not pass (except in a family with `NEW_VERSION_BEHAVIOR`).
+        pub fn filter(mut self, filter: Filter) -> Self {
+            self.selection.filter = Some(filter);
+            self
+        }
+    };
 }
 
 /// A read of one row.
@@ -44,10 +180,11 @@ pub(crate) struct Selection {
 #[must_use = "a get does nothing until it is given to a table"]
 pub struct Get {
     pub(crate) row: Bytes,
+    pub(crate) cache_blocks: bool,
     pub(crate) selection: Selection,
 }
 
-/// A read of a range of rows, in order.
+/// A read of a range of rows, in ascending order or [in descending order](Self::reversed).
 ///
 /// # Example
 ///
@@ -57,14 +194,26 @@ pub struct Get {
 /// let whole_table = Scan::new();
 /// let from_a_to_before_c = Scan::new().start_row("a").stop_row("c");
 /// let partition = Scan::prefix("xxx");
-/// # let _ = (whole_table, from_a_to_before_c, partition);
+/// let last_of_the_partition = Scan::prefix("xxx").reversed().limit(1);
+/// # let _ = (whole_table, from_a_to_before_c, partition, last_of_the_partition);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a scan does nothing until it is given to a table"]
 pub struct Scan {
     pub(crate) start: Bytes,
+    pub(crate) include_start: bool,
     pub(crate) stop: Bytes,
     pub(crate) include_stop: bool,
+    pub(crate) reversed: bool,
+    /// Whether the bounds are those of a prefix.
+    pub(crate) is_prefix: bool,
+    /// The most cells of each returned part of a row.
+    pub(crate) batch: Option<u32>,
+    /// Whether parts of rows are returned as they arrive.
+    pub(crate) partial_results: bool,
+    pub(crate) read_type: ReadType,
+    pub(crate) read_point: Option<u64>,
+    pub(crate) track_metrics: bool,
     pub(crate) limit: Option<u64>,
     pub(crate) caching: Option<u32>,
     pub(crate) max_result_size: Option<u64>,
@@ -99,11 +248,17 @@ impl Selection {
         if self.max_versions == Some(0) {
             return Err(Error::invalid("at least one version must be asked for"));
         }
-        match self.time_range {
-            Some(TimeRange { from, to }) if from >= to || to > i64::MAX as u64 => {
+        let of_families = self.family_time_ranges.iter().map(|(_, range)| *range);
+        for TimeRange { from, to } in self.time_range.into_iter().chain(of_families) {
+            if from >= to || to > i64::MAX as u64 {
                 return Err(Error::invalid(format!("[{from}, {to}) is no range of time")));
             }
-            _ => {}
+        }
+        if self.max_results_per_family == Some(0) {
+            return Err(Error::invalid("at least one cell of a family must be asked for"));
+        }
+        for (family, _) in &self.family_time_ranges {
+            check_family(family)?;
         }
         self.filter.as_ref().map_or(Ok(()), Filter::check)
     }
@@ -114,43 +269,19 @@ impl Get {
     pub fn new(row: impl IntoBytes) -> Self {
         Self {
             row: row.into_bytes(),
+            cache_blocks: true,
             selection: Selection::default(),
         }
     }
 
-    /// Reads all columns of this family.
-    pub fn family(mut self, family: impl IntoBytes) -> Self {
-        self.selection.family(family.into_bytes());
+    /// Sets whether the server keeps the blocks that it reads in its block cache. The default is
+    /// `true`.
+    pub fn cache_blocks(mut self, cache: bool) -> Self {
+        self.cache_blocks = cache;
         self
     }
 
-    /// Reads this column.
-    pub fn column(mut self, family: impl IntoBytes, qualifier: impl IntoBytes) -> Self {
-        self.selection.column(family.into_bytes(), qualifier.into_bytes());
-        self
-    }
-
-    /// Reads up to this many versions of each column, newest first. The default is 1.
-    pub fn versions(mut self, versions: u32) -> Self {
-        self.selection.max_versions = Some(versions.min(MOST));
-        self
-    }
-
-    /// Reads only versions in this range of time.
-    pub fn time_range(mut self, range: TimeRange) -> Self {
-        self.selection.time_range = Some(range);
-        self
-    }
-
-    /// Reads only cells that pass the filter. Replaces an earlier filter.
-    ///
-    /// As in HBase's own client, the filter is applied to all versions that the family keeps, and
-    /// the newest that pass are read. In a family with several versions, an older version may be
-    /// found because the newest does not pass (except in a family with `NEW_VERSION_BEHAVIOR`).
-    pub fn filter(mut self, filter: Filter) -> Self {
-        self.selection.filter = Some(filter);
-        self
-    }
+    selection_methods!();
 
     pub(crate) fn check(&self) -> Result<()> {
         check_row(&self.row)?;
@@ -163,8 +294,16 @@ impl Scan {
     pub fn new() -> Self {
         Self {
             start: Bytes::new(),
+            include_start: true,
             stop: Bytes::new(),
             include_stop: false,
+            reversed: false,
+            is_prefix: false,
+            batch: None,
+            partial_results: false,
+            read_type: ReadType::Default,
+            read_point: None,
+            track_metrics: false,
             limit: None,
             caching: None,
             max_result_size: None,
@@ -180,28 +319,123 @@ impl Scan {
     /// Creates a scan of all rows that begin with these bytes.
     pub fn prefix(prefix: impl IntoBytes) -> Self {
         let prefix = prefix.into_bytes();
-        let stop = key_after_prefix(&prefix);
-        Self::new().start_row(prefix).stop_row(stop)
+        Self {
+            stop: key_after_prefix(&prefix),
+            start: prefix,
+            is_prefix: true,
+            ..Self::new()
+        }
     }
 
     /// Starts at this row, or at the next one if it does not exist. An empty key is the start of
-    /// the table.
-    pub fn start_row(mut self, row: impl IntoBytes) -> Self {
-        self.start = row.into_bytes();
-        self
+    /// the table, or the end of it for a [reversed](Self::reversed) scan.
+    pub fn start_row(self, row: impl IntoBytes) -> Self {
+        self.start_at(row.into_bytes(), true)
     }
 
-    /// Stops before this row. An empty key is the end of the table.
-    pub fn stop_row(mut self, row: impl IntoBytes) -> Self {
-        self.stop = row.into_bytes();
-        self.include_stop = false;
-        self
+    /// Starts after this row.
+    pub fn start_row_exclusive(self, row: impl IntoBytes) -> Self {
+        self.start_at(row.into_bytes(), false)
+    }
+
+    fn start_at(self, start: Bytes, include_start: bool) -> Self {
+        Self {
+            // There is no row with an empty key.
+            include_start: include_start || start.is_empty(),
+            start,
+            is_prefix: false,
+            ..self
+        }
+    }
+
+    /// Stops before this row. An empty key is the end of the table, or the start of it for a
+    /// [reversed](Self::reversed) scan.
+    pub fn stop_row(self, row: impl IntoBytes) -> Self {
+        self.stop_at(row.into_bytes(), false)
     }
 
     /// Stops after this row.
-    pub fn stop_row_inclusive(mut self, row: impl IntoBytes) -> Self {
-        self.stop = row.into_bytes();
-        self.include_stop = true;
+    pub fn stop_row_inclusive(self, row: impl IntoBytes) -> Self {
+        self.stop_at(row.into_bytes(), true)
+    }
+
+    fn stop_at(self, stop: Bytes, include_stop: bool) -> Self {
+        Self {
+            stop,
+            include_stop,
+            is_prefix: false,
+            ..self
+        }
+    }
+
+    /// Reads rows in descending order, from the start row, which is the largest, down to the stop
+    /// row. A scan of a [prefix](Self::prefix) keeps its rows. The cells of a row keep their order.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use hbase_client::Scan;
+    ///
+    /// let from_c_to_after_a = Scan::new().start_row("c").stop_row("a").reversed();
+    /// # let _ = from_c_to_after_a;
+    /// ```
+    pub fn reversed(self) -> Self {
+        let (start, stop) = (self.start.clone(), self.stop.clone());
+        let scan = match self.is_prefix {
+            true => self.start_row_exclusive(stop).stop_row_inclusive(start),
+            false => self,
+        };
+        Self {
+            reversed: true,
+            ..scan
+        }
+    }
+
+    /// Returns rows in parts of at most this many cells: for rows that are too wide to be held
+    /// whole. Each part is a [`Row`](super::Row) of its own with the row's key, and
+    /// [`Row::may_have_more_cells`](super::Row::may_have_more_cells) says whether others follow.
+    /// Java's `setBatch`.
+    ///
+    /// [`limit`](Self::limit) counts rows, not their parts. If a region moves while one of its rows
+    /// is read, the next part continues after the last returned cell, as of a later moment. HBase
+    /// rejects a batch with a filter that judges whole rows.
+    pub fn batch(mut self, cells: u32) -> Self {
+        self.batch = Some(cells.min(MOST));
+        self
+    }
+
+    /// Returns the parts of rows as they arrive, which are as large as
+    /// [`max_result_size`](Self::max_result_size) allows, as [`batch`](Self::batch) does. Java's
+    /// `setAllowPartialResults`.
+    pub fn allow_partial_results(mut self) -> Self {
+        self.partial_results = true;
+        self
+    }
+
+    /// Sets how servers read files for this scan.
+    pub fn read_type(mut self, read_type: ReadType) -> Self {
+        self.read_type = read_type;
+        self
+    }
+
+    /// Reads as of the moment at which another scanner of the same region was opened, whose
+    /// [`mvcc_read_point`](crate::ResultScanner::mvcc_read_point) this is.
+    ///
+    /// # Limits
+    ///
+    /// HBase keeps no versions for it: what is overwritten, deleted or expired meanwhile may be
+    /// missing, silently, once the region has been flushed, compacted or reopened. Only sensible for
+    /// a region with no such change. Points of different regions have no relation, so use it only
+    /// for a range inside of one region.
+    pub fn mvcc_read_point(mut self, point: u64) -> Self {
+        self.read_point = Some(point);
+        self
+    }
+
+    /// Makes the servers count the rows that they read for this scan and those that they filter
+    /// out, for [`ResultScanner::metrics`](crate::ResultScanner::metrics).
+    pub fn scan_metrics(mut self) -> Self {
+        self.track_metrics = true;
         self
     }
 
@@ -260,40 +494,7 @@ impl Scan {
         self
     }
 
-    /// Reads all columns of this family.
-    pub fn family(mut self, family: impl IntoBytes) -> Self {
-        self.selection.family(family.into_bytes());
-        self
-    }
-
-    /// Reads this column.
-    pub fn column(mut self, family: impl IntoBytes, qualifier: impl IntoBytes) -> Self {
-        self.selection.column(family.into_bytes(), qualifier.into_bytes());
-        self
-    }
-
-    /// Reads up to this many versions of each column, newest first. The default is 1.
-    pub fn versions(mut self, versions: u32) -> Self {
-        self.selection.max_versions = Some(versions.min(MOST));
-        self
-    }
-
-    /// Reads only versions in this range of time.
-    pub fn time_range(mut self, range: TimeRange) -> Self {
-        self.selection.time_range = Some(range);
-        self
-    }
-
-    /// Reads only cells that pass the filter, and rows that have such cells. Replaces an earlier
-    /// filter.
-    ///
-    /// As in HBase's own client, the filter is applied to all versions that the family keeps, and
-    /// the newest that pass are read. In a family with several versions, an older version may be
-    /// found because the newest does not pass (except in a family with `NEW_VERSION_BEHAVIOR`).
-    pub fn filter(mut self, filter: Filter) -> Self {
-        self.selection.filter = Some(filter);
-        self
-    }
+    selection_methods!();
 
     pub(crate) fn check(&self) -> Result<()> {
         for bound in [&self.start, &self.stop] {
@@ -301,9 +502,25 @@ impl Scan {
                 check_row(bound)?;
             }
         }
-        if self.caching == Some(0) || self.max_result_size == Some(0) {
+        let is_inverted = match self.reversed {
+            false => self.start > self.stop,
+            true => self.start < self.stop,
+        };
+        if !self.start.is_empty() && !self.stop.is_empty() && is_inverted {
+            let (order, hint) = match self.reversed {
+                false => ("after", "a scan with reversed() reads down to its stop row"),
+                true => ("before", "a reversed scan starts at the largest row"),
+            };
+            return Err(Error::invalid(format!(
+                "start row {} is {order} stop row {}",
+                BytesBinary(&self.start),
+                BytesBinary(&self.stop)
+            ))
+            .with_hint(hint));
+        }
+        if self.caching == Some(0) || self.max_result_size == Some(0) || self.batch == Some(0) {
             return Err(Error::invalid(
-                "a scan asks for at least one row and one byte a call",
+                "a scan asks for at least one row, one cell and one byte a call",
             ));
         }
         if let Some(chance) = self.chance
@@ -325,9 +542,32 @@ impl Scan {
         self.selection.check()
     }
 
-    /// Returns whether the scan ends before this row.
+    /// Returns whether the scan, an ascending one, ends before this row.
     pub(crate) fn ends_before(&self, row: &[u8]) -> bool {
         !self.stop.is_empty() && (row > &self.stop[..] || (row == self.stop && !self.include_stop))
+    }
+
+    /// Returns whether the scan has rows beyond the far end of a region: its end key, or its start
+    /// key for a reversed scan.
+    pub(crate) fn goes_beyond(&self, boundary: &[u8]) -> bool {
+        !boundary.is_empty()
+            && match self.reversed {
+                false => !self.ends_before(boundary),
+                true => boundary > &self.stop[..],
+            }
+    }
+
+    /// Returns a row of the region in which the scan continues at `row`, which may belong to it.
+    pub(crate) fn row_of_region(&self, row: &Bytes, is_included: bool) -> Bytes {
+        match self.reversed && (row.is_empty() || !is_included) {
+            true => key_before(row),
+            false => row.clone(),
+        }
+    }
+
+    /// Returns whether rows are returned in parts.
+    pub(crate) fn is_in_parts(&self) -> bool {
+        self.batch.is_some() || self.partial_results
     }
 }
 

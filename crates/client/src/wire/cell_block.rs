@@ -86,6 +86,11 @@ impl CellBlockDecoder {
         self.codec
     }
 
+    /// Returns the number of bytes that were not read yet.
+    pub(crate) const fn len(&self) -> usize {
+        self.rest.len()
+    }
+
     /// Returns whether all cells were read.
     #[cfg(test)]
     pub(crate) fn is_at_end(&self) -> bool {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use prost::Message;
 
 use super::{
     cell_block::{CellBlockDecoder, CellBlockError, Codec, expiry},
@@ -13,8 +14,8 @@ use super::{
     pb,
 };
 use crate::model::{
-    Cell, CellKind, Durability, FamilyDescriptor, Get, RegionInfo, Row, Scan, Selection, ServerName,
-    TableDescriptor, TableName, TableState, TimeRange,
+    Cell, CellKind, Durability, FamilyDescriptor, Get, IsolationLevel, ReadType, RegionInfo, Row, Scan,
+    Selection, ServerName, TableDescriptor, TableName, TableState, TimeRange, VISIBILITY_ATTRIBUTE,
 };
 
 /// An answer that can be parsed but is invalid.
@@ -135,13 +136,55 @@ fn time_range(range: TimeRange) -> pb::TimeRange {
     }
 }
 
+fn family_time_ranges(selection: &Selection) -> Vec<pb::ColumnFamilyTimeRange> {
+    selection
+        .family_time_ranges
+        .iter()
+        .map(|(family, range)| pb::ColumnFamilyTimeRange {
+            column_family: family.clone(),
+            time_range: time_range(*range),
+        })
+        .collect()
+}
+
+/// Returns the attributes of a read: those of the user, and those that carry its options.
+fn attributes(selection: &Selection, raw: bool) -> Vec<pb::NameBytesPair> {
+    /// `Bytes.toBytes(true)`.
+    const TRUE: &[u8] = &[0xff];
+    const READ_UNCOMMITTED: &[u8] = &[1];
+    let attribute = |name: &str, value: Bytes| pb::NameBytesPair {
+        name: name.to_owned(),
+        value: Some(value),
+    };
+    let is_uncommitted = selection.isolation == IsolationLevel::ReadUncommitted;
+    let authorizations = selection.authorizations.as_ref().map(|labels| {
+        let labels = pb::Authorizations {
+            label: labels.clone(),
+        };
+        attribute(VISIBILITY_ATTRIBUTE, labels.encode_to_vec().into())
+    });
+    let own = selection.attributes.iter();
+    own.map(|(name, value)| attribute(name, value.clone()))
+        .chain(raw.then(|| attribute("_raw_", Bytes::from_static(TRUE))))
+        .chain(is_uncommitted.then(|| attribute("_isolationlevel_", Bytes::from_static(READ_UNCOMMITTED))))
+        .chain(authorizations)
+        .collect()
+}
+
 pub(crate) fn get_message(get: &Get) -> pb::Get {
+    let selection = &get.selection;
     pb::Get {
         row: get.row.clone(),
-        column: columns(&get.selection),
-        time_range: get.selection.time_range.map(time_range),
-        max_versions: get.selection.max_versions,
-        filter: get.selection.filter.as_ref().map(filter_message),
+        column: columns(selection),
+        attribute: attributes(selection, false),
+        time_range: selection.time_range.map(time_range),
+        cf_time_range: family_time_ranges(selection),
+        max_versions: selection.max_versions,
+        store_limit: selection.max_results_per_family,
+        store_offset: selection.offset_per_family,
+        load_column_families_on_demand: selection.load_families_on_demand,
+        cache_blocks: (!get.cache_blocks).then_some(false),
+        filter: selection.filter.as_ref().map(filter_message),
         ..pb::Get::default()
     }
 }
@@ -153,19 +196,33 @@ pub(crate) fn scan_message(
     include_start: bool,
     max_result_size: u64,
 ) -> pb::Scan {
+    let selection = &scan.selection;
     pb::Scan {
-        column: columns(&scan.selection),
+        column: columns(selection),
         start_row: Some(start.clone()),
         include_start_row: Some(include_start),
         stop_row: Some(scan.stop.clone()),
         include_stop_row: Some(scan.include_stop),
-        time_range: scan.selection.time_range.map(time_range),
-        max_versions: scan.selection.max_versions,
+        reversed: scan.reversed.then_some(true),
+        time_range: selection.time_range.map(time_range),
+        cf_time_range: family_time_ranges(selection),
+        max_versions: selection.max_versions,
+        store_limit: selection.max_results_per_family,
+        store_offset: selection.offset_per_family,
+        load_column_families_on_demand: selection.load_families_on_demand,
+        batch_size: scan.batch,
+        allow_partial_results: scan.partial_results.then_some(true),
         filter: scan_filter(scan),
         cache_blocks: Some(scan.cache_blocks),
-        attribute: raw_attribute(scan.raw),
+        attribute: attributes(selection, scan.raw),
         max_result_size: Some(max_result_size),
         caching: scan.caching,
+        mvcc_read_point: scan.read_point,
+        read_type: match scan.read_type {
+            ReadType::Default => None,
+            ReadType::Stream => Some(pb::scan::ReadType::Stream.into()),
+            ReadType::Pread => Some(pb::scan::ReadType::Pread.into()),
+        },
         need_cursor_result: Some(true),
         ..pb::Scan::default()
     }
@@ -185,16 +242,6 @@ fn scan_filter(scan: &Scan) -> Option<pb::Filter> {
         0 | 1 => filters.pop(),
         _ => Some(filter::all(filters)),
     }
-}
-
-fn raw_attribute(raw: bool) -> Vec<pb::NameBytesPair> {
-    /// `Bytes.toBytes(true)`.
-    const TRUE: &[u8] = &[0xff];
-    let attribute = pb::NameBytesPair {
-        name: "_raw_".to_owned(),
-        value: Some(Bytes::from_static(TRUE)),
-    };
-    raw.then_some(attribute).into_iter().collect()
 }
 
 /// Returns the number of a durability in `MutationProto`.

@@ -51,7 +51,7 @@ impl Table {
             Operation {
                 name: how.operation,
                 table: &self.name,
-                row: Cow::Borrowed(&scan.start),
+                row: Cow::Owned(scan.row_of_region(&scan.start, scan.include_start)),
                 kind: CallKind::Read,
                 deadline: how.deadline,
             },

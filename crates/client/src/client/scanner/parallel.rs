@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
-    io,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -13,12 +12,11 @@ use tokio::{
     task::{JoinError, JoinSet},
 };
 
-use super::ResultScanner;
+use super::{ResultScanner, lost};
 use crate::{
     client::Table,
     error::{Error, Result},
     model::{Row, Scan},
-    rpc::CallError,
 };
 
 /// The rows of a scan, read from several regions at once, in any order or [in
@@ -227,8 +225,7 @@ impl Reading {
 }
 
 fn early(ended: JoinError, table: &Table) -> Error {
-    let cause = Arc::new(io::Error::other(ended));
-    CallError::Lost { sent: true, cause }
+    lost(ended)
         .into_error()
         .at_operation("scan")
         .at_table(&table.name)
@@ -255,23 +252,30 @@ async fn read(table: Table, parts: Parts, sender: mpsc::Sender<Result<VecDeque<R
 }
 
 impl Scan {
-    /// Splits the scan at the keys that are inside its range.
+    /// Splits the scan at the keys that are inside its range, each the first row of a region.
     fn split_at(&self, keys: BTreeSet<Bytes>) -> Vec<Self> {
         let mut parts = vec![self.clone()];
+        let keys: Vec<Bytes> = match self.reversed {
+            false => keys.into_iter().collect(),
+            true => keys.into_iter().rev().collect(),
+        };
         for key in keys {
-            let is_behind = match self.include_stop {
-                true => key > self.stop,
-                false => key >= self.stop,
+            let is_before_start = match self.reversed {
+                false => key <= self.start,
+                true => {
+                    !self.start.is_empty() && (key > self.start || key == self.start && !self.include_start)
+                }
             };
-            if key <= self.start || !self.stop.is_empty() && is_behind {
+            if is_before_start || !self.goes_beyond(&key) {
                 continue;
             }
             if let Some(last) = parts.last_mut() {
                 last.stop = key.clone();
-                last.include_stop = false;
+                last.include_stop = self.reversed;
             }
             parts.push(Self {
                 start: key,
+                include_start: !self.reversed,
                 ..self.clone()
             });
         }
@@ -292,12 +296,20 @@ mod tests {
     #[case::with_a_boundary(Scan::new().stop_row_inclusive("d"), &["-b", "b-d", "d-d!"])]
     #[case::inside_of_a_region(Scan::new().start_row("b1").stop_row_inclusive("c"), &["b1-c!"])]
     #[case::over_a_boundary(Scan::prefix("b"), &["b-c"])]
+    #[case::after_a_boundary(Scan::new().start_row_exclusive("b"), &["!b-d", "d-"])]
+    #[case::down(Scan::new().reversed(), &["-d!", "!d-b!", "!b-"])]
+    #[case::down_from_a_boundary(Scan::new().start_row("d").reversed(), &["d-d!", "!d-b!", "!b-"])]
+    #[case::down_from_before_a_boundary(Scan::new().start_row_exclusive("d").reversed(), &["!d-b!", "!b-"])]
+    #[case::down_to_a_boundary(Scan::new().stop_row_inclusive("b").reversed(), &["-d!", "!d-b!"])]
+    #[case::down_to_after_a_boundary(Scan::new().stop_row("b").reversed(), &["-d!", "!d-b"])]
+    #[case::down_a_prefix(Scan::prefix("b").reversed(), &["!c-b!"])]
     fn parts_cover_the_range_once(#[case] scan: Scan, #[case] expected: &[&str]) {
         let keys = ["", "b", "d", "b"].map(Bytes::from).into_iter().collect();
         let text = |part: &Scan| {
+            let begin = if part.include_start { "" } else { "!" };
             let end = if part.include_stop { "!" } else { "" };
             let text = |key: &Bytes| String::from_utf8_lossy(key).into_owned();
-            format!("{}-{}{end}", text(&part.start), text(&part.stop))
+            format!("{begin}{}-{}{end}", text(&part.start), text(&part.stop))
         };
         let parts: Vec<_> = scan.split_at(keys).iter().map(text).collect();
         assert_eq!(parts, expected);

@@ -94,9 +94,12 @@ impl Region {
         for attribute in parts.attributes {
             match &*attribute.name {
                 "_raw_" => raw = attribute.value().first() == Some(&0xff),
-                "_isolationlevel_" if attribute.value().first() == Some(&0) => {}
-                "scan.attributes.table.name" | "scan.attributes.metrics.enable" => {}
-                name => return Err(Exception::not_modelled(format!("attribute {name} of a read"))),
+                name @ ("VISIBILITY" | "acl") => {
+                    return Err(Exception::not_modelled(format!("attribute {name} of a read")));
+                }
+                // No write is ever half done here, whatever isolation a read asks for. Others are for
+                // coprocessors.
+                _ => {}
             }
         }
         if raw && families.values().any(|columns| !columns.is_empty()) {

@@ -1,0 +1,70 @@
+//! The lease of a scanner on its server.
+
+use std::{borrow::Cow, sync::Arc};
+
+use super::{Answer, ResultScanner, is_over, lost};
+use crate::{cluster::CallKind, error::Result, wire::pb};
+
+impl ResultScanner {
+    /// Renews the lease of the open scanner (`hbase.client.scanner.timeout.period`, 60 s by default),
+    /// for a reader that works longer than that on the rows of one answer. Returns whether the
+    /// server still has the scanner.
+    ///
+    /// Without an open scanner the scan continues all the same, with a new one after the last
+    /// returned row. Only then does it see later changes of the region.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`next`](Self::next) does, if the scan cannot continue.
+    ///
+    /// # Cancel safety
+    ///
+    /// If a call is dropped, the server may have renewed the lease, or a new scanner continues.
+    pub async fn renew_lease(&mut self) -> Result<bool> {
+        let Some(open) = &mut self.open else {
+            return Ok(false);
+        };
+        let location = Arc::clone(&open.location);
+        if let Some(call) = open.call.take_if(|call| call.is_finished()) {
+            open.answer = Some(call.await.unwrap_or_else(|ended| Err(lost(ended))));
+        }
+        // The server has the scanner while it executes a call.
+        if open.call.is_some() {
+            return Ok(true);
+        }
+        let has_ended = match &open.answer {
+            Some(Ok((answer, _))) => is_over(answer),
+            Some(Err(_)) => true,
+            None => false,
+        };
+        let Some(id) = open.id.filter(|_| !has_ended) else {
+            return Ok(false);
+        };
+        let request = pb::ScanRequest {
+            scanner_id: Some(id),
+            number_of_rows: Some(0),
+            next_call_seq: Some(open.next_call),
+            renew: Some(true),
+            ..Default::default()
+        };
+        open.next_call += 1;
+        let table = self.table.clone();
+        let mut attempts = table.attempts(
+            "renewing the lease of a scan",
+            Cow::Owned(location.region.start_key.clone()),
+            CallKind::Read,
+        );
+        let renewed: Result<Answer, _> = table
+            .call(&location, "Scan", &request, attempts.attempt_limit())
+            .await;
+        match renewed {
+            Ok(_) => Ok(true),
+            Err(failure) => {
+                self.metrics.failed_calls += 1;
+                self.abandon();
+                attempts.recover(failure, &location).await?;
+                Ok(false)
+            }
+        }
+    }
+}
