@@ -92,10 +92,11 @@ pub use hbase_client::{
     Condition, Config, Connection, ConnectionBuilder, Connector, Delete, DialTarget, Durability, Effect,
     EndpointCall, Environment, FailedWrite, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get,
     HostPort, Increment, IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, Mutation,
-    ParallelScanner, Partition, PartitionRule, Permission, Put, ReadType, RegionInTransition, RegionInfo,
-    RegionLoad, RemoteException, ResultScanner, Row, Scan, ScanMetrics, ServerLoad, ServerName, ServiceKind,
-    SystemEnvironment, Table, TableDescriptor, TableName, TableRegion, TableState, TcpConnector, TimeRange,
-    Writer, WriterOptions, parse_bytes_binary,
+    NamespaceDescriptor, ParallelScanner, Partition, PartitionRule, Permission, Put, ReadType,
+    RegionInTransition, RegionInfo, RegionLoad, RemoteException, ResultScanner, Row, Scan, ScanMetrics,
+    ServerLoad, ServerName, ServiceKind, SnapshotDescription, SnapshotKind, SystemEnvironment, Table,
+    TableDescriptor, TableName, TableRegion, TableState, TcpConnector, TimeRange, Writer, WriterOptions,
+    parse_bytes_binary,
 };
 pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
 pub use table_descriptor::{TableDescriptorExt, usable_descriptor};

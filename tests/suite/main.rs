@@ -49,6 +49,7 @@ mod lock_sets;
 mod locks;
 mod locks_in_partitions;
 mod maintenance;
+mod namespaces;
 mod peer;
 mod provision;
 #[path = "../proxy/mod.rs"]
@@ -69,6 +70,7 @@ mod server_proofs;
 mod shared_calls;
 mod skew;
 mod snapshots;
+mod table_snapshots;
 mod thrift;
 mod transactions;
 mod update_views;

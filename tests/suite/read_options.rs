@@ -189,6 +189,27 @@ async fn read_point_hides_later_writes() {
 }
 
 #[tokio::test]
+async fn uncommitted_scan_sees_what_is_written_meanwhile() {
+    let owned = TestTable::create("uncommitted", plain, &[]).await;
+    let table = owned.of(&connect().await);
+    for row in ["a", "b", "c"] {
+        table.put(put(row, "v")).await.unwrap();
+    }
+    for (level, expected) in [
+        (IsolationLevel::ReadCommitted, &["b", "c"][..]),
+        (IsolationLevel::ReadUncommitted, &["b", "c", "d"]),
+    ] {
+        let scan = Scan::new().isolation_level(level).caching(1);
+        let mut scanner = table.scan(scan).unwrap();
+        assert_eq!(key(&scanner.next().await.unwrap().unwrap()), "a");
+        table.put(put("d", "v")).await.unwrap();
+        let rest: Vec<String> = collect(scanner).await.iter().map(key).collect();
+        assert_eq!(rest, expected);
+        table.delete(hbase_txn::Delete::new("d")).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn renewed_scanner_goes_on_and_sends_no_open() {
     let (_owned, table, proxy) = twenty_rows("renewed").await;
     let mut scanner = table.scan(Scan::new().caching(3).stop_row("10")).unwrap();

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod administration;
 mod broken_tables;
 mod bulk;
 mod latches;
@@ -13,6 +14,7 @@ mod locks;
 mod maintenance;
 mod partition_versions;
 mod provision;
+mod reads;
 mod records;
 mod sequences;
 mod shared_calls;

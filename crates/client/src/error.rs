@@ -66,6 +66,12 @@ pub enum ErrorKind {
     SwitchedOff,
     /// The namespace does not exist.
     NamespaceNotFound,
+    /// The namespace has tables.
+    NamespaceNotEmpty,
+    /// The snapshot does not exist.
+    SnapshotNotFound,
+    /// A snapshot of that name exists already.
+    SnapshotExists,
     /// The table has no such column family.
     FamilyNotFound,
     /// No server could be reached at the address: name not found, refused, or silent.

@@ -57,7 +57,7 @@ mod wire;
 pub use client::{
     Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite, IngestEvent,
     ParallelScanner, Permission, RegionInTransition, RegionLoad, ResultScanner, ScanMetrics, ServerLoad,
-    Table, TableRegion, Writer, WriterOptions,
+    SnapshotDescription, SnapshotKind, Table, TableRegion, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, HostPort};
 pub use environment::{Environment, SystemEnvironment};
@@ -65,7 +65,7 @@ pub use error::{Effect, Error, ErrorKind, Failure, FailureKind, RemoteException,
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Delete, Durability,
     FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes, IntoTableName, IntoValue, IsolationLevel,
-    Mutation, Partition, PartitionRule, Put, ReadType, RegionInfo, Row, Scan, ServerName, TableDescriptor,
-    TableName, TableState, TimeRange, parse_bytes_binary,
+    Mutation, NamespaceDescriptor, Partition, PartitionRule, Put, ReadType, RegionInfo, Row, Scan,
+    ServerName, TableDescriptor, TableName, TableState, TimeRange, parse_bytes_binary,
 };
 pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};

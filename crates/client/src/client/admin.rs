@@ -1,4 +1,7 @@
-//! The administration of tables and regions.
+//! The administration of tables and regions. `namespaces` and `snapshots` have theirs.
+
+mod namespaces;
+mod snapshots;
 
 use std::{fmt, time::Duration};
 
@@ -18,6 +21,8 @@ use crate::{
     model::{BytesBinary, IntoTableName, RegionInfo, ServerName, TableDescriptor, TableName, TableState},
     wire::{convert, pb},
 };
+
+pub use self::snapshots::{SnapshotDescription, SnapshotKind};
 
 /// The administration of a cluster's tables and regions.
 ///
@@ -338,46 +343,37 @@ impl Admin {
         }
     }
 
-    /// Creates a namespace. Does nothing if it exists.
+    /// Disables a table, deletes all its rows, and brings it back online. Its descriptor stays, and its
+    /// region boundaries do if `preserve_splits`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the master cannot be reached or does not allow it.
-    pub async fn create_namespace(&self, namespace: &str) -> Result<()> {
-        let request = pb::CreateNamespaceRequest {
-            namespace_descriptor: pb::NamespaceDescriptor {
-                name: Bytes::copy_from_slice(namespace.as_bytes()),
-                configuration: Vec::new(),
-            },
+    /// Returns [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
+    pub async fn truncate_table(&self, table: impl IntoTableName, preserve_splits: bool) -> Result<()> {
+        let table = &table.into_table_name()?;
+        let in_context = |error: Error| error.at_operation("truncating the table").at_table(table);
+        let deadline = self.deadline();
+        self.until(deadline)
+            .disable_table(table)
+            .await
+            .map_err(in_context)?;
+        let request = pb::TruncateTableRequest {
+            table_name: convert::table_name_message(table),
+            preserve_splits: Some(preserve_splits),
             nonce_group: Some(self.nonce()),
             nonce: Some(self.nonce()),
         };
-        let deadline = self.deadline();
         let ended = self
-            .run::<_, pb::CreateNamespaceResponse>("CreateNamespace", &request, deadline)
+            .run::<_, pb::TruncateTableResponse>("truncateTable", &request, deadline)
             .await;
-        match ended {
-            Ok(_) => Ok(()),
-            Err(error) if is_class(&error, "NamespaceExistException") => Ok(()),
-            Err(error) => Err(error.at_operation("creating the namespace")),
-        }
-    }
-
-    /// Returns whether a namespace exists.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the master cannot be reached or does not allow it.
-    pub async fn namespace_exists(&self, namespace: &str) -> Result<bool> {
-        let request = pb::GetNamespaceDescriptorRequest {
-            namespace_name: namespace.to_owned(),
-        };
-        let answer: Result<pb::GetNamespaceDescriptorResponse> =
-            self.call("GetNamespaceDescriptor", &request).await;
-        match answer {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NamespaceNotFound => Ok(false),
-            Err(error) => Err(error.at_operation(format!("looking for namespace {namespace}"))),
+        match ended.map_err(in_context)? {
+            Ended::Done => Ok(()),
+            // The master brings the table online as the last step.
+            Ended::Forgotten => self
+                .until(deadline)
+                .expect_state(table, TableState::Enabled)
+                .await
+                .map_err(in_context),
         }
     }
 

@@ -175,6 +175,82 @@ impl Admin {
         self.switch(pb::MasterSwitchType::Merge, on).await
     }
 
+    /// Returns whether the master's balancer moves regions.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master can't be reached or does not allow it.
+    pub async fn is_balancer_enabled(&self) -> Result<bool> {
+        let request = pb::IsBalancerEnabledRequest {};
+        let answer: pb::IsBalancerEnabledResponse = self.call("IsBalancerEnabled", &request).await?;
+        Ok(answer.enabled)
+    }
+
+    /// Switches the balancer on or off, and returns the previous state. Waits for a balancing that
+    /// is under way.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master can't be reached or does not allow it.
+    pub async fn balancer_switch(&self, on: bool) -> Result<bool> {
+        let request = pb::SetBalancerRunningRequest {
+            on,
+            synchronous: Some(true),
+        };
+        let answer: pb::SetBalancerRunningResponse = self
+            .call_until("SetBalancerRunning", &request, self.deadline())
+            .await?;
+        was(answer.prev_balance_value)
+    }
+
+    /// Lets the balancer run now. Returns whether it did: not if it is switched off, or if regions
+    /// are in transition.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master can't be reached or does not allow it.
+    pub async fn balance(&self) -> Result<bool> {
+        let request = pb::BalanceRequest::default();
+        let answer: pb::BalanceResponse = self.call_until("Balance", &request, self.deadline()).await?;
+        Ok(answer.balancer_ran)
+    }
+
+    /// Returns whether the master's normalizer splits and merges regions by their sizes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master can't be reached or does not allow it.
+    pub async fn is_normalizer_enabled(&self) -> Result<bool> {
+        let request = pb::IsNormalizerEnabledRequest {};
+        let answer: pb::IsNormalizerEnabledResponse = self.call("IsNormalizerEnabled", &request).await?;
+        Ok(answer.enabled)
+    }
+
+    /// Switches the normalizer on or off, and returns the previous state.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master can't be reached or does not allow it.
+    pub async fn normalizer_switch(&self, on: bool) -> Result<bool> {
+        let request = pb::SetNormalizerRunningRequest { on };
+        let answer: pb::SetNormalizerRunningResponse = self
+            .call_until("SetNormalizerRunning", &request, self.deadline())
+            .await?;
+        was(answer.prev_normalizer_value)
+    }
+
+    /// Lets the normalizer run now, for all tables that ask for it (`NORMALIZATION_ENABLED`).
+    /// Returns whether it did.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master can't be reached or does not allow it.
+    pub async fn normalize(&self) -> Result<bool> {
+        let request = pb::NormalizeRequest::default();
+        let answer: pb::NormalizeResponse = self.call_until("Normalize", &request, self.deadline()).await?;
+        Ok(answer.normalizer_ran)
+    }
+
     async fn is_enabled(&self, switch: pb::MasterSwitchType) -> Result<bool> {
         let request = pb::IsSplitOrMergeEnabledRequest {
             switch_type: switch.into(),
@@ -192,8 +268,7 @@ impl Admin {
         let answer: pb::SetSplitOrMergeEnabledResponse = self
             .call_until("SetSplitOrMergeEnabled", &request, self.deadline())
             .await?;
-        let was = answer.prev_value.first().copied();
-        was.ok_or_else(|| bad_answer(&"it does not say how the switch was"))
+        was(answer.prev_value.first().copied())
     }
 
     /// Returns which of these permissions the user of the connection has on a table, in their
@@ -295,4 +370,9 @@ impl Permission {
             Self::Admin => pb::permission::Action::Admin,
         }
     }
+}
+
+/// Returns the previous state of a switch.
+fn was(state: Option<bool>) -> Result<bool> {
+    state.ok_or_else(|| bad_answer(&"it does not say how the switch was"))
 }

@@ -40,7 +40,7 @@ mod scanner;
 mod table;
 
 pub use crate::cluster::CallKind;
-pub use admin::{Admin, TableRegion};
+pub use admin::{Admin, SnapshotDescription, SnapshotKind, TableRegion};
 pub use bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};
 pub use cluster_status::{ClusterInfo, Permission, RegionInTransition, RegionLoad, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};

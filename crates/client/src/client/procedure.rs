@@ -39,7 +39,14 @@ macro_rules! started {
 
 started! {
     CreateTableResponse ModifyTableResponse DisableTableResponse EnableTableResponse DeleteTableResponse
-    CreateNamespaceResponse SplitTableRegionResponse MergeTableRegionsResponse
+    CreateNamespaceResponse ModifyNamespaceResponse DeleteNamespaceResponse SplitTableRegionResponse
+    MergeTableRegionsResponse TruncateTableResponse
+}
+
+impl Started for pb::RestoreSnapshotResponse {
+    fn procedure(&self) -> Option<u64> {
+        Some(self.proc_id)
+    }
 }
 
 impl Connection {

@@ -204,6 +204,18 @@ const TABLE: &[(&str, Recovery, Effect, ErrorKind)] = {
         ("TableNotEnabledException", Fail, None, Kind::TableDisabled),
         ("TableNotDisabledException", Fail, None, Kind::Server),
         ("NamespaceNotFoundException", Fail, None, Kind::NamespaceNotFound),
+        (
+            "snapshot.SnapshotDoesNotExistException",
+            Fail,
+            None,
+            Kind::SnapshotNotFound,
+        ),
+        (
+            "snapshot.SnapshotExistsException",
+            Fail,
+            None,
+            Kind::SnapshotExists,
+        ),
         ("MasterNotRunningException", FindMaster, None, Kind::Server),
         ("PleaseHoldException", Wait, None, Kind::Server),
         (

@@ -14,8 +14,9 @@ use super::{
     pb,
 };
 use crate::model::{
-    Cell, CellKind, Durability, FamilyDescriptor, Get, IsolationLevel, ReadType, RegionInfo, Row, Scan,
-    Selection, ServerName, TableDescriptor, TableName, TableState, TimeRange, VISIBILITY_ATTRIBUTE,
+    Cell, CellKind, Durability, FamilyDescriptor, Get, IsolationLevel, NamespaceDescriptor, ReadType,
+    RegionInfo, Row, Scan, Selection, ServerName, TableDescriptor, TableName, TableState, TimeRange,
+    VISIBILITY_ATTRIBUTE,
 };
 
 /// An answer that can be parsed but is invalid.
@@ -371,6 +372,22 @@ pub(crate) fn table_schema(descriptor: &TableDescriptor) -> pb::TableSchema {
                 configuration: string_messages(&family.configuration),
             })
             .collect(),
+    }
+}
+
+pub(crate) fn namespace(message: pb::NamespaceDescriptor) -> Result<NamespaceDescriptor, ConvertError> {
+    let name =
+        String::from_utf8(message.name.into()).map_err(|_| meaningless("a namespace's name is not text"))?;
+    Ok(NamespaceDescriptor {
+        name,
+        configuration: strings(message.configuration),
+    })
+}
+
+pub(crate) fn namespace_message(namespace: &NamespaceDescriptor) -> pb::NamespaceDescriptor {
+    pb::NamespaceDescriptor {
+        name: Bytes::copy_from_slice(namespace.name.as_bytes()),
+        configuration: string_messages(&namespace.configuration),
     }
 }
 

@@ -147,11 +147,14 @@ impl Region {
         let start = bound(start_row, *include_start_row, true);
         let stop = bound(stop_row, *include_stop_row, is_get);
         let (from, to) = if reversed { (stop, start) } else { (start, stop) };
-        let read_point = Arc::new(
-            mvcc_read_point
-                .filter(|point| *point > 0)
-                .unwrap_or(self.sequence),
-        );
+        let is_uncommitted = attribute
+            .iter()
+            .any(|attribute| attribute.name == "_isolationlevel_" && attribute.value() == [1]);
+        let read_point = Arc::new(match mvcc_read_point {
+            _ if is_uncommitted => i64::MAX as u64,
+            Some(point) if *point > 0 => *point,
+            _ => self.sequence,
+        });
         self.scanners.retain(|point| point.strong_count() > 0);
         self.scanners.push(Arc::downgrade(&read_point));
         let rows = Rows {

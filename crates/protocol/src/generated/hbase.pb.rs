@@ -1510,6 +1510,128 @@ pub struct IsMasterRunningResponse {
     #[prost(bool, required, tag = "1")]
     pub is_master_running: bool,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SnapshotDescription {
+    #[prost(string, required, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub table: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(int64, optional, tag = "3", default = "0")]
+    pub creation_time: ::core::option::Option<i64>,
+    #[prost(
+        enumeration = "snapshot_description::Type",
+        optional,
+        tag = "4",
+        default = "Flush"
+    )]
+    pub r#type: ::core::option::Option<i32>,
+    #[prost(int32, optional, tag = "5")]
+    pub version: ::core::option::Option<i32>,
+    #[prost(string, optional, tag = "6")]
+    pub owner: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(int64, optional, tag = "8", default = "0")]
+    pub ttl: ::core::option::Option<i64>,
+}
+/// Nested message and enum types in `SnapshotDescription`.
+pub mod snapshot_description {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Type {
+        Disabled = 0,
+        Flush = 1,
+        Skipflush = 2,
+    }
+    impl Type {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Disabled => "DISABLED",
+                Self::Flush => "FLUSH",
+                Self::Skipflush => "SKIPFLUSH",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "DISABLED" => Some(Self::Disabled),
+                "FLUSH" => Some(Self::Flush),
+                "SKIPFLUSH" => Some(Self::Skipflush),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SnapshotRequest {
+    #[prost(message, required, tag = "1")]
+    pub snapshot: SnapshotDescription,
+    #[prost(uint64, optional, tag = "2", default = "0")]
+    pub nonce_group: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "3", default = "0")]
+    pub nonce: ::core::option::Option<u64>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SnapshotResponse {
+    #[prost(int64, required, tag = "1")]
+    pub expected_timeout: i64,
+    #[prost(int64, optional, tag = "2")]
+    pub proc_id: ::core::option::Option<i64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IsSnapshotDoneRequest {
+    #[prost(message, optional, tag = "1")]
+    pub snapshot: ::core::option::Option<SnapshotDescription>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IsSnapshotDoneResponse {
+    #[prost(bool, optional, tag = "1", default = "false")]
+    pub done: ::core::option::Option<bool>,
+    #[prost(message, optional, tag = "2")]
+    pub snapshot: ::core::option::Option<SnapshotDescription>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetCompletedSnapshotsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetCompletedSnapshotsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub snapshots: ::prost::alloc::vec::Vec<SnapshotDescription>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteSnapshotRequest {
+    #[prost(message, required, tag = "1")]
+    pub snapshot: SnapshotDescription,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteSnapshotResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RestoreSnapshotRequest {
+    #[prost(message, required, tag = "1")]
+    pub snapshot: SnapshotDescription,
+    #[prost(uint64, optional, tag = "2", default = "0")]
+    pub nonce_group: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "3", default = "0")]
+    pub nonce: ::core::option::Option<u64>,
+    #[prost(bool, optional, tag = "4", default = "false")]
+    pub restore_acl: ::core::option::Option<bool>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RestoreSnapshotResponse {
+    #[prost(uint64, required, tag = "1")]
+    pub proc_id: u64,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateTableRequest {
     #[prost(message, required, tag = "1")]
@@ -2010,6 +2132,37 @@ pub struct BalanceResponse {
     pub moves_calculated: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "3")]
     pub moves_executed: ::core::option::Option<u32>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetNormalizerRunningRequest {
+    #[prost(bool, required, tag = "1")]
+    pub on: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetNormalizerRunningResponse {
+    #[prost(bool, optional, tag = "1")]
+    pub prev_normalizer_value: ::core::option::Option<bool>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IsNormalizerEnabledRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IsNormalizerEnabledResponse {
+    #[prost(bool, required, tag = "1")]
+    pub enabled: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NormalizeRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub table_names: ::prost::alloc::vec::Vec<TableName>,
+    #[prost(string, optional, tag = "2")]
+    pub regex: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub namespace: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NormalizeResponse {
+    #[prost(bool, required, tag = "1")]
+    pub normalizer_ran: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetSplitOrMergeEnabledRequest {

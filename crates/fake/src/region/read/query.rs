@@ -97,8 +97,7 @@ impl Region {
                 name @ ("VISIBILITY" | "acl") => {
                     return Err(Exception::not_modelled(format!("attribute {name} of a read")));
                 }
-                // No write is ever half done here, whatever isolation a read asks for. Others are for
-                // coprocessors.
+                // Isolation decides the moment of a scan; others are for coprocessors.
                 _ => {}
             }
         }

@@ -1,0 +1,287 @@
+//! Snapshots of tables: their files at one moment, without a copy.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{Admin, bad_answer};
+use crate::{
+    client::{pauses::Pauses, procedure::Ended},
+    error::{Effect, Error, ErrorKind, Result},
+    model::{IntoTableName, TableName},
+    wire::pb,
+};
+
+/// How a snapshot is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SnapshotKind {
+    /// Of a disabled table.
+    Disabled,
+    /// After a flush of each region. What `snapshot` takes of a table that is online.
+    Flush,
+    /// Without a flush: only what is in files.
+    SkipFlush,
+}
+
+/// A snapshot on the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SnapshotDescription {
+    /// The name, unique in the cluster.
+    pub name: String,
+    /// The table of which it was taken. `None` if the cluster does not say.
+    pub table: Option<TableName>,
+    /// When it was taken, by the master's clock.
+    pub created: SystemTime,
+    /// How it was taken.
+    pub kind: SnapshotKind,
+    /// The user who took it. Empty if the cluster does not say.
+    pub owner: String,
+    /// How long after that the cluster deletes it. `None` if it never does.
+    pub ttl: Option<Duration>,
+}
+
+impl SnapshotDescription {
+    fn of(message: pb::SnapshotDescription) -> Result<Self> {
+        let positive = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
+        let table = message.table.as_deref().filter(|table| !table.is_empty());
+        Ok(Self {
+            kind: match message.r#type() {
+                pb::snapshot_description::Type::Disabled => SnapshotKind::Disabled,
+                pb::snapshot_description::Type::Flush => SnapshotKind::Flush,
+                pb::snapshot_description::Type::Skipflush => SnapshotKind::SkipFlush,
+            },
+            table: table
+                .map(|table| table.parse().map_err(|error| bad_answer(&error)))
+                .transpose()?,
+            created: UNIX_EPOCH + Duration::from_millis(positive(message.creation_time).unwrap_or(0)),
+            owner: message.owner.unwrap_or_default(),
+            // Java's `Long.MAX_VALUE` is for ever, too.
+            ttl: positive(message.ttl)
+                .filter(|ttl| (1..i64::MAX as u64).contains(ttl))
+                .map(Duration::from_secs),
+            name: message.name,
+        })
+    }
+}
+
+impl Admin {
+    /// Returns the snapshots of all tables.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the master cannot be reached or does not allow it.
+    pub async fn snapshots(&self) -> Result<Vec<SnapshotDescription>> {
+        let request = pb::GetCompletedSnapshotsRequest {};
+        let answer: pb::GetCompletedSnapshotsResponse = self
+            .call("GetCompletedSnapshots", &request)
+            .await
+            .map_err(|error| error.at_operation("listing the snapshots"))?;
+        answer
+            .snapshots
+            .into_iter()
+            .map(SnapshotDescription::of)
+            .collect()
+    }
+
+    /// Takes a snapshot of a table, after a flush of its regions if it is online. Rows that are
+    /// written meanwhile may be in it or not, each region at a moment of its own.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SnapshotExists`](ErrorKind::SnapshotExists) for the name of an existing snapshot,
+    /// and [`TableNotFound`](ErrorKind::TableNotFound) if the table does not exist.
+    pub async fn snapshot(&self, name: &str, table: impl IntoTableName) -> Result<()> {
+        let table = &table.into_table_name()?;
+        let in_context = |error: Error| {
+            let operation = format!("taking snapshot {name}");
+            error.at_operation(operation).at_table(table)
+        };
+        check_name(name).map_err(in_context)?;
+        let deadline = self.deadline();
+        // The master reports a missing table as a snapshot that failed.
+        self.until(deadline).descriptor(table).await.map_err(in_context)?;
+        let snapshot = described(name, table);
+        let request = pb::SnapshotRequest {
+            snapshot: snapshot.clone(),
+            nonce_group: Some(self.nonce()),
+            nonce: Some(self.nonce()),
+        };
+        let answer: pb::SnapshotResponse = self
+            .call_until("Snapshot", &request, deadline)
+            .await
+            .map_err(in_context)?;
+        let procedure = answer
+            .proc_id
+            .and_then(|id| u64::try_from(id).ok())
+            .filter(|id| *id > 0);
+        if let Some(procedure) = procedure {
+            let connection = &self.connection;
+            let ended = connection.await_procedure(Some(procedure), deadline).await;
+            if ended.map_err(in_context)? == Ended::Done {
+                return Ok(());
+            }
+        }
+        // Releases before 2.6 have no procedure for it.
+        let request = pb::IsSnapshotDoneRequest {
+            snapshot: Some(snapshot),
+        };
+        let mut pauses = Pauses::polling();
+        loop {
+            let admin = self.until(deadline);
+            let answer: pb::IsSnapshotDoneResponse = admin
+                .call("IsSnapshotDone", &request)
+                .await
+                .map_err(|error| in_context(error.with_effect(Effect::Unknown)))?;
+            if answer.done == Some(true) {
+                return Ok(());
+            }
+            if !pauses.wait_before(deadline).await {
+                let error = Error::new(
+                    ErrorKind::DeadlineExceeded,
+                    "the snapshot is not complete in time",
+                )
+                .with_effect(Effect::Unknown)
+                .with_hint("it goes on by itself; look again later, or allow more time");
+                return Err(in_context(error));
+            }
+        }
+    }
+
+    /// Deletes a snapshot. Tables that were cloned from it stay.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SnapshotNotFound`](ErrorKind::SnapshotNotFound) if it does not exist.
+    pub async fn delete_snapshot(&self, name: &str) -> Result<()> {
+        let in_context = |error: Error| error.at_operation(format!("deleting snapshot {name}"));
+        check_name(name).map_err(in_context)?;
+        let request = pb::DeleteSnapshotRequest {
+            snapshot: pb::SnapshotDescription {
+                name: name.to_owned(),
+                ..Default::default()
+            },
+        };
+        let _: pb::DeleteSnapshotResponse = self
+            .call_until("DeleteSnapshot", &request, self.deadline())
+            .await
+            .map_err(in_context)?;
+        Ok(())
+    }
+
+    /// Creates a table with the descriptor, the regions and the rows of a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SnapshotNotFound`](ErrorKind::SnapshotNotFound) if the snapshot does not exist, and
+    /// [`TableExists`](ErrorKind::TableExists) if the table does.
+    pub async fn clone_snapshot(&self, name: &str, table: impl IntoTableName) -> Result<()> {
+        let table = &table.into_table_name()?;
+        let in_context = |error: Error| {
+            let operation = format!("cloning snapshot {name}");
+            error.at_operation(operation).at_table(table)
+        };
+        let deadline = self.deadline();
+        self.until(deadline)
+            .find_snapshot(name)
+            .await
+            .map_err(in_context)?;
+        // The master would restore an existing table.
+        if self.until(deadline).exists(table).await.map_err(in_context)? {
+            return Err(in_context(Error::new(ErrorKind::TableExists, "the table exists")));
+        }
+        match self
+            .begin_from_snapshot(name, table, deadline)
+            .await
+            .map_err(in_context)?
+        {
+            Ended::Done => Ok(()),
+            Ended::Forgotten => self
+                .until(deadline)
+                .descriptor(table)
+                .await
+                .map(drop)
+                .map_err(in_context),
+        }
+    }
+
+    /// Makes the table of a snapshot as it was then: descriptor, regions and rows. What was written
+    /// since is lost, so take a snapshot before. The table must be
+    /// [disabled](Self::disable_table), and stays so.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SnapshotNotFound`](ErrorKind::SnapshotNotFound) if the snapshot does not exist,
+    /// [`TableNotFound`](ErrorKind::TableNotFound) if its table does not, and an error of the server
+    /// if the table is not disabled. If the master has forgotten how it ended, the [outcome is
+    /// unknown](Error::is_outcome_unknown).
+    pub async fn restore_snapshot(&self, name: &str) -> Result<()> {
+        let in_context = |error: Error| error.at_operation(format!("restoring snapshot {name}"));
+        let deadline = self.deadline();
+        let found = self
+            .until(deadline)
+            .find_snapshot(name)
+            .await
+            .map_err(in_context)?;
+        let table = found
+            .table
+            .ok_or_else(|| in_context(bad_answer(&"the snapshot names no table")))?;
+        let in_context = |error: Error| in_context(error).at_table(&table);
+        // The master would create the table.
+        self.until(deadline)
+            .descriptor(&table)
+            .await
+            .map_err(in_context)?;
+        match self
+            .begin_from_snapshot(name, &table, deadline)
+            .await
+            .map_err(in_context)?
+        {
+            Ended::Done => Ok(()),
+            Ended::Forgotten => Err(in_context(
+                Error::new(ErrorKind::Server, "the master does not say any more how it ended")
+                    .with_effect(Effect::Unknown),
+            )),
+        }
+    }
+
+    async fn begin_from_snapshot(
+        &self,
+        name: &str,
+        table: &TableName,
+        deadline: tokio::time::Instant,
+    ) -> Result<Ended> {
+        let request = pb::RestoreSnapshotRequest {
+            snapshot: described(name, table),
+            nonce_group: Some(self.nonce()),
+            nonce: Some(self.nonce()),
+            ..Default::default()
+        };
+        self.run::<_, pb::RestoreSnapshotResponse>("RestoreSnapshot", &request, deadline)
+            .await
+    }
+
+    async fn find_snapshot(&self, name: &str) -> Result<SnapshotDescription> {
+        check_name(name)?;
+        let found = self
+            .snapshots()
+            .await?
+            .into_iter()
+            .find(|snapshot| snapshot.name == name);
+        found.ok_or_else(|| self.at_master(Error::new(ErrorKind::SnapshotNotFound, "no such snapshot")))
+    }
+}
+
+fn described(name: &str, table: &TableName) -> pb::SnapshotDescription {
+    pb::SnapshotDescription {
+        name: name.to_owned(),
+        table: Some(table.to_string()),
+        ..Default::default()
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    match name.is_empty() {
+        true => Err(Error::invalid("a snapshot without a name")),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,79 @@
+//! Namespaces, truncated tables, snapshots.
+
+use hbase_txn::NamespaceDescriptor;
+
+use super::*;
+
+#[tokio::test]
+async fn namespaces_come_and_go() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        let name = format!("versions_{:x}", fastrand::u64(..));
+        let namespace = NamespaceDescriptor::new(&name).with_configuration("owner", "billing");
+        admin.create_namespace(namespace.clone()).await.unwrap();
+        assert!(admin.namespaces().await.unwrap().contains(&namespace));
+        let table: TableName = format!("{name}:orders").parse().unwrap();
+        admin.create_table(&plain(table.clone()), &[]).await.unwrap();
+        assert_eq!(admin.tables_of_namespace(&name).await.unwrap(), [table.clone()]);
+        let error = admin.delete_namespace(&name).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::NamespaceNotEmpty, "{error}");
+        admin.delete_table(table).await.unwrap();
+        admin.delete_namespace(&name).await.unwrap();
+        assert!(!admin.namespace_exists(&name).await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tables_are_snapped_cloned_restored_and_truncated() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let admin = connection.admin();
+        let shared = TestTable::create_on(cluster, "snapped", plain, &["m"]).await;
+        let table = shared.of(&connection);
+        for row in ["a", "z"] {
+            table.put(put(row, "v")).await.unwrap();
+        }
+        let name = format!("versions_{:x}", fastrand::u64(..));
+        admin.snapshot(&name, &shared.name).await.unwrap();
+        let error = admin.snapshot(&name, &shared.name).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::SnapshotExists, "{error}");
+
+        let copy = unique_name("copy");
+        admin.clone_snapshot(&name, &copy).await.unwrap();
+        assert_eq!(
+            keys(&connection.table(&copy).unwrap(), Scan::new()).await,
+            ["a", "z"]
+        );
+        admin.delete_table(&copy).await.unwrap();
+
+        admin.truncate_table(&shared.name, true).await.unwrap();
+        assert!(keys(&table, Scan::new()).await.is_empty());
+        assert_eq!(admin.regions(&shared.name).await.unwrap().len(), 2);
+        admin.disable_table(&shared.name).await.unwrap();
+        admin.restore_snapshot(&name).await.unwrap();
+        admin.enable_table(&shared.name).await.unwrap();
+        assert_eq!(keys(&table, Scan::new()).await, ["a", "z"]);
+
+        admin.delete_snapshot(&name).await.unwrap();
+        let error = admin.delete_snapshot(&name).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::SnapshotNotFound, "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn balancer_and_normalizer_are_switched() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        let before = admin.balancer_switch(false).await.unwrap();
+        assert!(!admin.is_balancer_enabled().await.unwrap());
+        assert!(!admin.balance().await.unwrap());
+        assert!(!admin.balancer_switch(before).await.unwrap());
+        let before = admin.normalizer_switch(false).await.unwrap();
+        assert!(!admin.is_normalizer_enabled().await.unwrap());
+        assert!(!admin.normalize().await.unwrap());
+        assert!(!admin.normalizer_switch(before).await.unwrap());
+    })
+    .await;
+}

@@ -1,0 +1,103 @@
+//! Scans in both directions, rows in parts, and what reads request besides columns.
+
+use hbase_txn::{IsolationLevel, ReadType, Row};
+
+use super::*;
+
+const CELLS: u8 = 9;
+
+#[tokio::test]
+async fn scans_in_both_directions_return_whole_rows_and_parts() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let shared = TestTable::create_on(cluster, "reads", plain, &["b", "c"]).await;
+        let table = shared.of(&connection);
+        for row in ["a1", "b1", "b2", "c1"] {
+            let cells = (0..CELLS).fold(Put::new(row), |put, at| put.cell("f", vec![at], vec![at; 100]));
+            table.put(cells).await.unwrap();
+        }
+        assert_eq!(
+            keys(&table, Scan::new().reversed()).await,
+            ["c1", "b2", "b1", "a1"]
+        );
+        assert_eq!(
+            keys(&table, Scan::prefix("b").reversed().caching(1)).await,
+            ["b2", "b1"]
+        );
+        let range = Scan::new()
+            .start_row_exclusive("c1")
+            .stop_row_inclusive("b1")
+            .reversed();
+        assert_eq!(keys(&table, range).await, ["b2", "b1"]);
+        for scan in [
+            Scan::new().batch(4),
+            Scan::new().batch(4).reversed(),
+            Scan::new().allow_partial_results().max_result_size(300),
+        ] {
+            let parts = collect(table.scan(scan.clone()).unwrap()).await;
+            assert!(parts.len() > 8, "{scan:?}: {parts:?}");
+            let mut rows: Vec<Vec<u8>> = Vec::new();
+            for part in &parts {
+                if !rows.last().is_some_and(|row| row.len() < usize::from(CELLS)) {
+                    rows.push(Vec::new());
+                }
+                let row = rows.last_mut().unwrap();
+                row.extend(part.cells().iter().map(|cell| cell.qualifier[0]));
+            }
+            let whole: Vec<u8> = (0..CELLS).collect();
+            assert_eq!(rows, vec![whole; 4], "{scan:?}");
+        }
+        let page = Get::new("b1")
+            .max_results_per_column_family(2)
+            .row_offset_per_column_family(3);
+        let page = table.get(page).await.unwrap();
+        let qualifiers = page.iter().flat_map(Row::cells).map(|cell| cell.qualifier[0]);
+        assert_eq!(qualifiers.collect::<Vec<_>>(), [3, 4]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn read_options_are_taken() {
+    on_each(async |cluster| {
+        let connection = cluster.connect().await;
+        let shared = TestTable::create_on(cluster, "options", plain, &[]).await;
+        let table = shared.of(&connection);
+        for row in ["a", "b", "c"] {
+            table.put(put(row, "v").timestamp(5)).await.unwrap();
+        }
+        assert!(table.exists(Get::new("a")).await.unwrap());
+        assert!(!table.exists(Get::new("d")).await.unwrap());
+        let range = TimeRange { from: 6, to: 9 };
+        let later = Scan::new().column_family_time_range("f", range);
+        assert!(keys(&table, later).await.is_empty());
+        let options = Scan::new()
+            .read_type(ReadType::Pread)
+            .load_column_families_on_demand(true)
+            .attribute("mine", "value")
+            .scan_metrics();
+        let mut scanner = table.scan(options.caching(1)).unwrap();
+        let first = scanner.next().await.unwrap().unwrap();
+        let uncommitted = Scan::new().isolation_level(IsolationLevel::ReadUncommitted);
+        let mut present = table.scan(uncommitted.caching(1)).unwrap();
+        assert_eq!(key(&present.next().await.unwrap().unwrap()), "a");
+        assert!(scanner.renew_lease().await.unwrap());
+        let point = scanner.mvcc_read_point().unwrap();
+        table.put(put("d", "v")).await.unwrap();
+        assert_eq!(
+            keys(&table, Scan::new().mvcc_read_point(point)).await,
+            ["a", "b", "c"]
+        );
+        let mut rows = vec![key(&first)];
+        while let Some(row) = scanner.next().await.unwrap() {
+            rows.push(key(&row));
+        }
+        assert_eq!(rows, ["a", "b", "c"]);
+        assert!(
+            scanner.metrics().by_servers["ROWS_SCANNED"] >= 3,
+            "{:?}",
+            scanner.metrics()
+        );
+    })
+    .await;
+}
