@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't arrange its case has failed")]
 
+mod administration;
 mod apply;
 mod barriers;
 mod checks;
@@ -19,6 +20,7 @@ mod load;
 mod lock_run;
 mod lock_tables;
 mod locks;
+mod manual;
 mod pipes;
 mod provision;
 mod records;

@@ -160,3 +160,44 @@ fn a_value_out_of_range_fails(#[case] line: &[&str], #[case] why: &[&str]) {
         .collect();
     run(&line).refused(1, why);
 }
+
+#[test]
+fn rows_are_counted_and_scanned_in_both_directions() {
+    let table = TestTable::new("both-directions");
+    for row in ["aaa1", "aaa2", "bbb1"] {
+        run(&["put", &table.0, row, "f:q=1"]).done();
+    }
+    let keys = |arguments: &[&str]| -> Vec<String> {
+        let found = run(&[&["scan", &table.0, "--output", "json"], arguments].concat()).objects();
+        found
+            .iter()
+            .map(|row| row["row"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(keys(&["--reversed"]), ["bbb1", "aaa2", "aaa1"]);
+    assert_eq!(keys(&["--reversed", "--prefix", "aaa"]), ["aaa2", "aaa1"]);
+    assert_eq!(keys(&["--reversed", "--start-row", "aaa2"]), ["aaa2", "aaa1"]);
+    run(&["scan", &table.0, "--start-row", "b", "--stop-row", "a"])
+        .refused(1, &["start row b is after stop row a"]);
+
+    let count = |arguments: &[&str]| run(&[&["table", "count", &table.0], arguments].concat()).done();
+    assert_eq!(count(&[]), format!("{}: 3 rows\n", table.0));
+    assert_eq!(count(&["--prefix", "aaa"]), format!("{}: 2 rows\n", table.0));
+    assert_eq!(count(&["--limit", "1"]), format!("{}: 1 rows\n", table.0));
+}
+
+#[test]
+fn counters_and_values_grow_and_are_printed() {
+    let table = TestTable::new("counters");
+    let value = |arguments: &[&str]| {
+        let rows = run(&[arguments, &["--output", "json"]].concat()).objects();
+        rows[0]["cells"][0]["value"].as_str().unwrap().to_owned()
+    };
+    let number = |last: u8| format!(r"\x00\x00\x00\x00\x00\x00\x00\x{last:02X}");
+    assert_eq!(value(&["increment", &table.0, "aaa1", "f:n=5"]), number(5));
+    assert_eq!(value(&["increment", &table.0, "aaa1", "f:n=-2"]), number(3));
+    assert_eq!(value(&["append", &table.0, "aaa1", "f:log=a;"]), "a;");
+    assert_eq!(value(&["append", &table.0, "aaa1", "f:log=b;"]), "a;b;");
+    run(&["increment", &table.0, "aaa1", "f:log=1"]).refused(1, &[&table.0, "aaa1"]);
+    run(&["increment", &table.0, "aaa1", "f:n=x"]).refused(2, &["F:Q=NUMBER"]);
+}

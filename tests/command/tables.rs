@@ -61,7 +61,7 @@ fn create_makes_a_table_that_transactions_are_possible_on() {
     run(&["table", "create", &name, "--family", "f", "--prefix-length", "3"])
         .refused(1, &["TableExists", &name]);
 
-    run(&["table", "drop", &name]).refused(1, &["table ", &name, "is not dropped", "--yes"]);
+    run(&["table", "drop", &name]).refused(1, &[&name, "is unchanged", "--yes"]);
     let dropped = run(&["table", "drop", &name, "--yes", "--output", "json"]);
     assert_eq!(dropped.objects(), [json!({"table": name, "dropped": true})]);
     run(&["table", "drop", &name, "--yes"]).refused(1, &["TableNotFound", &name]);

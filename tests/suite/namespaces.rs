@@ -33,7 +33,10 @@ async fn namespace_is_created_listed_changed_and_deleted() {
 
     let table: TableName = format!("{name}:orders").parse().unwrap();
     admin.create_table(&plain(table.clone()), &[]).await.unwrap();
-    assert_eq!(admin.tables_of_namespace(&name).await.unwrap(), [table.clone()]);
+    assert_eq!(
+        admin.tables_of_namespace(&name).await.unwrap(),
+        std::slice::from_ref(&table)
+    );
     let error = admin.delete_namespace(&name).await.unwrap_err();
     assert_eq!(error.kind(), ClientErrorKind::NamespaceNotEmpty);
     says(&error, &[&name, "tables"]);

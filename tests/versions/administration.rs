@@ -14,7 +14,10 @@ async fn namespaces_come_and_go() {
         assert!(admin.namespaces().await.unwrap().contains(&namespace));
         let table: TableName = format!("{name}:orders").parse().unwrap();
         admin.create_table(&plain(table.clone()), &[]).await.unwrap();
-        assert_eq!(admin.tables_of_namespace(&name).await.unwrap(), [table.clone()]);
+        assert_eq!(
+            admin.tables_of_namespace(&name).await.unwrap(),
+            std::slice::from_ref(&table)
+        );
         let error = admin.delete_namespace(&name).await.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::NamespaceNotEmpty, "{error}");
         admin.delete_table(table).await.unwrap();

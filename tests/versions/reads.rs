@@ -38,7 +38,7 @@ async fn scans_in_both_directions_return_whole_rows_and_parts() {
             assert!(parts.len() > 8, "{scan:?}: {parts:?}");
             let mut rows: Vec<Vec<u8>> = Vec::new();
             for part in &parts {
-                if !rows.last().is_some_and(|row| row.len() < usize::from(CELLS)) {
+                if rows.last().is_none_or(|row| row.len() == usize::from(CELLS)) {
                     rows.push(Vec::new());
                 }
                 let row = rows.last_mut().unwrap();

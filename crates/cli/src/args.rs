@@ -1,13 +1,13 @@
 //! The command line.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{
     cmd::{
         coordination::{elect, rwlock, semaphore},
         dev, doctor,
         latch::{self, barrier},
-        lock, provision, rows, switch, table, transfer, txn,
+        lock, manual, namespace, provision, rows, snapshot, switch, table, transfer, txn,
     },
     exit::Outcome,
     global::Global,
@@ -30,8 +30,14 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     SplitSwitch(switch::SplitSwitch),
     MergeSwitch(switch::MergeSwitch),
-    /// Create, check, alter, repair and drop tables for transactions
+    BalancerSwitch(switch::BalancerSwitch),
+    NormalizerSwitch(switch::NormalizerSwitch),
+    /// Create, check, alter, repair and drop tables, and move their regions
     Table(table::Table),
+    /// List, create and delete namespaces
+    Namespace(namespace::Namespace),
+    /// Take, list, clone, restore and delete snapshots of tables
+    Snapshot(snapshot::Snapshot),
     /// Plan and apply table files
     Provision(provision::Provision),
     /// Apply transactions from a file, and look up their outcomes
@@ -52,8 +58,12 @@ pub(crate) enum Command {
     Scan(rows::Scan),
     Put(rows::Put),
     Delete(rows::Delete),
+    Increment(rows::Increment),
+    Append(rows::Append),
     Import(transfer::Import),
     Export(transfer::Export),
+    Completions(manual::Completions),
+    Man(manual::Man),
 }
 
 impl Arguments {
@@ -65,7 +75,11 @@ impl Arguments {
             Command::Doctor(doctor) => doctor.run(&global).await,
             Command::SplitSwitch(switch) => switch.run(&global).await,
             Command::MergeSwitch(switch) => switch.run(&global).await,
+            Command::BalancerSwitch(switch) => switch.run(&global).await,
+            Command::NormalizerSwitch(switch) => switch.run(&global).await,
             Command::Table(table) => table.run(&global).await,
+            Command::Namespace(namespace) => namespace.run(&global).await,
+            Command::Snapshot(snapshot) => snapshot.run(&global).await,
             Command::Provision(provision) => provision.run(&global).await,
             Command::Txn(txn) => txn.run(&global).await,
             Command::Lock(lock) => lock.run(&global).await,
@@ -78,15 +92,18 @@ impl Arguments {
             Command::Scan(scan) => scan.run(&global).await,
             Command::Put(put) => put.run(&global).await,
             Command::Delete(delete) => delete.run(&global).await,
+            Command::Increment(increment) => increment.run(&global).await,
+            Command::Append(append) => append.run(&global).await,
             Command::Import(import) => import.run(&global).await,
             Command::Export(export) => export.run(&global).await,
+            Command::Completions(completions) => completions.run(&mut Self::command()),
+            Command::Man(man) => man.run(Self::command()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
     use rstest::rstest;
 
     use super::*;

@@ -45,6 +45,15 @@ pub(crate) fn with_check(error: Error) -> Error {
 
 /// Returns the command that fixes the error, with placeholders in capitals.
 fn command(error: &Error) -> Option<String> {
+    match error.kind() {
+        ErrorKind::Client(ClientErrorKind::NamespaceNotFound) => {
+            return Some("hbase-txn namespace create NAME".to_owned());
+        }
+        ErrorKind::Client(ClientErrorKind::SnapshotNotFound) => {
+            return Some("hbase-txn snapshot list".to_owned());
+        }
+        _ => {}
+    }
     let table = word(&error.table()?);
     let alter = |option: &str| format!("hbase-txn table alter {table} {option}");
     let on_table = |action: &str| format!("hbase-txn table {action} {table}");

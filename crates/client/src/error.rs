@@ -144,9 +144,10 @@ impl FailureKind for ErrorKind {
             }
             Self::TableDisabled => Some("enable it"),
             Self::TableExists => Some("use another name, or delete the existing table first"),
-            Self::NamespaceNotFound => {
-                Some("create the namespace, in HBase's shell: create_namespace 'NAME'")
-            }
+            Self::NamespaceNotFound => Some("check its name, or create the namespace"),
+            Self::NamespaceNotEmpty => Some("delete its tables first"),
+            Self::SnapshotNotFound => Some("check its name"),
+            Self::SnapshotExists => Some("use another name, or delete the existing snapshot first"),
             // The client's own rejections name the families.
             Self::FamilyNotFound if remote => Some("use a family of the table"),
             _ => None,

@@ -1,6 +1,7 @@
 //! The commands, one file or folder each.
 
 mod audit;
+mod confirm;
 pub(crate) mod coordination;
 pub(crate) mod dev;
 pub(crate) mod doctor;
@@ -8,9 +9,12 @@ mod input_lines;
 mod json_line;
 pub(crate) mod latch;
 pub(crate) mod lock;
+pub(crate) mod manual;
 mod missing_table;
+pub(crate) mod namespace;
 pub(crate) mod provision;
 pub(crate) mod rows;
+pub(crate) mod snapshot;
 pub(crate) mod switch;
 pub(crate) mod table;
 pub(crate) mod transfer;

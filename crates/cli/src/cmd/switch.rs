@@ -1,4 +1,4 @@
-//! `hbase-txn split-switch` and `merge-switch`.
+//! `hbase-txn split-switch`, `merge-switch`, `balancer-switch` and `normalizer-switch`.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -21,6 +21,22 @@ pub(crate) struct SplitSwitch {
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn merge-switch on")]
 pub(crate) struct MergeSwitch {
+    /// The new state [default: show the present one]
+    to: Option<OnOff>,
+}
+
+/// Show or set whether the master moves regions to balance the servers
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn balancer-switch on")]
+pub(crate) struct BalancerSwitch {
+    /// The new state [default: show the present one]
+    to: Option<OnOff>,
+}
+
+/// Show or set whether the master splits and merges regions by their sizes
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn normalizer-switch on")]
+pub(crate) struct NormalizerSwitch {
     /// The new state [default: show the present one]
     to: Option<OnOff>,
 }
@@ -59,6 +75,28 @@ impl MergeSwitch {
             None => (admin.is_merge_enabled().await?, None),
         };
         print(global, "merge", on, was_on)
+    }
+}
+
+impl BalancerSwitch {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let admin = global.connect().await?.admin();
+        let (on, was_on) = match self.to {
+            Some(to) => (to.is_on(), Some(admin.balancer_switch(to.is_on()).await?)),
+            None => (admin.is_balancer_enabled().await?, None),
+        };
+        print(global, "balancer", on, was_on)
+    }
+}
+
+impl NormalizerSwitch {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let admin = global.connect().await?.admin();
+        let (on, was_on) = match self.to {
+            Some(to) => (to.is_on(), Some(admin.normalizer_switch(to.is_on()).await?)),
+            None => (admin.is_normalizer_enabled().await?, None),
+        };
+        print(global, "normalizer", on, was_on)
     }
 }
 

@@ -1,8 +1,11 @@
-//! `hbase-txn get`, `scan`, `put`, `delete`: access to rows for inspection and scripts.
+//! `hbase-txn get`, `scan`, `put`, `delete`, `increment`, `append`: access to rows for inspection and
+//! scripts.
 
+mod counters;
 mod read;
 mod write;
 
+pub(crate) use counters::{Append, Increment};
 pub(crate) use read::{Get, Scan};
 pub(in crate::cmd) use read::{Range, RowObject, Selection};
 pub(crate) use write::{Delete, Put};

@@ -47,6 +47,9 @@ pub(crate) struct Scan {
     table: TableName,
     #[command(flatten)]
     range: Range,
+    /// In descending order: the first row is the largest
+    #[arg(long)]
+    reversed: bool,
     #[command(flatten)]
     cells: Selection,
 }
@@ -143,18 +146,24 @@ impl Get {
             get = get.versions(count(&versions)?);
         }
         let table = global.connect().await?.table(self.table)?;
-        let mut lines = Lines::new();
-        if let Some(row) = table.get(get).await? {
-            write(&mut lines, &row, global.output)?;
+        match table.get(get).await? {
+            Some(row) => print_row(&row, global.output),
+            None => Ok(Exit::Done),
         }
-        lines.flush()?;
-        Ok(Exit::Done)
     }
+}
+
+pub(super) fn print_row(row: &Row, format: Format) -> Outcome {
+    let mut lines = Lines::new();
+    write(&mut lines, row, format)?;
+    lines.flush()?;
+    Ok(Exit::Done)
 }
 
 impl Scan {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let scan = self.range.scan(self.cells)?;
+        let scan = if self.reversed { scan.reversed() } else { scan };
         let table = global.connect().await?.table(self.table)?;
         let mut scanner = table.scan(scan)?;
         let mut lines = Lines::new();

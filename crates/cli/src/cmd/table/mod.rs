@@ -1,4 +1,4 @@
-//! `hbase-txn table`: tables for transactions.
+//! `hbase-txn table`: tables, most for transactions.
 //!
 //! | file | contents |
 //! |---|---|
@@ -9,28 +9,36 @@
 //! | `rule` | a partition rule on the command line |
 //! | `skew` | shows the distribution of rows over partitions and regions |
 //! | `describe` | shows families, attributes, rule and regions |
+//! | `list` | lists tables |
+//! | `count` | counts rows |
+//! | `drop` | deletes tables, or their rows |
+//! | `files` | flushes and compacts |
+//! | `regions` | splits, merges and moves regions |
 
 mod alter;
 mod check;
+mod count;
 mod create;
 mod describe;
+mod drop;
+mod files;
+mod list;
+mod regions;
 mod repair;
 mod rule;
 mod skew;
-
-use std::io::{self, IsTerminal};
 
 use clap::{Args, Subcommand};
 use hbase_txn::TableName;
 use serde::Serialize;
 
 use crate::{
-    exit::{Exit, Failure, Outcome},
+    exit::{Exit, Outcome},
     global::{Format, Global},
     output,
 };
 
-/// Create, check, alter, repair and drop tables for transactions
+/// Create, check, alter, repair and drop tables, and move their regions
 #[derive(Debug, Args)]
 pub(crate) struct Table {
     #[command(subcommand)]
@@ -47,20 +55,15 @@ enum Action {
     Skew(skew::Skew),
     Enable(Enable),
     Disable(Disable),
-    Drop(Drop),
-}
-
-/// Disable a table and delete it, with all its rows
-///
-/// On a terminal, the command first asks for the table's name. Elsewhere it requires --yes.
-#[derive(Debug, Args)]
-#[command(after_help = "Example: hbase-txn table drop orders --yes")]
-struct Drop {
-    /// Table, with its namespace if it has one
-    name: TableName,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
+    List(list::List),
+    Count(count::Count),
+    Truncate(drop::Truncate),
+    Drop(drop::Drop),
+    Flush(files::Flush),
+    Compact(files::Compact),
+    Split(regions::Split),
+    Merge(regions::Merge),
+    Move(regions::Move),
 }
 
 /// Enable a disabled table
@@ -90,7 +93,15 @@ impl Table {
             Action::Skew(skew) => skew.run(global).await,
             Action::Enable(enable) => enable.run(global).await,
             Action::Disable(disable) => disable.run(global).await,
+            Action::List(list) => list.run(global).await,
+            Action::Count(count) => count.run(global).await,
+            Action::Truncate(truncate) => truncate.run(global).await,
             Action::Drop(drop) => drop.run(global).await,
+            Action::Flush(flush) => flush.run(global).await,
+            Action::Compact(compact) => compact.run(global).await,
+            Action::Split(split) => split.run(global).await,
+            Action::Merge(merge) => merge.run(global).await,
+            Action::Move(to) => to.run(global).await,
         }
     }
 }
@@ -132,48 +143,5 @@ impl Disable {
             enabled: false,
         }
         .print(global)
-    }
-}
-
-impl Drop {
-    async fn run(self, global: &Global) -> Outcome {
-        #[derive(Serialize)]
-        struct Dropped {
-            table: String,
-            dropped: bool,
-        }
-        if !self.yes {
-            self.confirm()?;
-        }
-        global.connect().await?.admin().delete_table(&self.name).await?;
-        match global.output {
-            Format::Table => output::line(&format!("{}: dropped", self.name))?,
-            Format::Json => output::json(&Dropped {
-                table: self.name.to_string(),
-                dropped: true,
-            })?,
-        }
-        Ok(Exit::Done)
-    }
-}
-
-impl Drop {
-    /// Asks for the table's name on a terminal.
-    fn confirm(&self) -> Result<(), Failure> {
-        let refused = |why: &str| Failure::Refused(format!("table {} is not dropped: {why}", self.name));
-        let stdin = io::stdin();
-        if !(stdin.is_terminal() && io::stderr().is_terminal()) {
-            return Err(refused("there is no terminal to ask on; add --yes"));
-        }
-        output::ask(&format!(
-            "This deletes table {} and all its rows. Type its name to go on: ",
-            self.name
-        ));
-        let mut answer = String::new();
-        stdin.read_line(&mut answer)?;
-        match answer.trim() == self.name.to_string() {
-            true => Ok(()),
-            false => Err(refused("what was typed is not its name")),
-        }
     }
 }

@@ -1,0 +1,85 @@
+//! `hbase-txn increment` and `append`. They print the new values.
+
+use bytes::Bytes;
+use clap::Args;
+use hbase_txn::TableName;
+
+use super::read::print_row;
+use crate::{
+    exit::Outcome,
+    global::Global,
+    values::{self, CellValue, Column},
+};
+
+/// Add to counters of a row, all or none, and print their new values
+///
+/// A counter is a number of eight bytes, such as \x00\x00\x00\x00\x00\x00\x00\x01. Exit status 4: the
+/// answer was lost, and the amounts may have been added.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn increment orders xxxabc f:visits=1")]
+pub(crate) struct Increment {
+    /// Table, with its namespace if it has one
+    table: TableName,
+    /// Row key; \xNN is a byte
+    #[arg(value_parser = values::bytes)]
+    row: Bytes,
+    /// Counters, with what is added to them
+    #[arg(value_name = "F:Q=AMOUNT", required = true, allow_negative_numbers = true, value_parser = amount)]
+    amounts: Vec<Amount>,
+}
+
+/// Append to values of a row, all or none, and print the new values
+///
+/// Exit status 4: the answer was lost, and the values may have been appended.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn append orders xxxabc f:log=paid;")]
+pub(crate) struct Append {
+    /// Table, with its namespace if it has one
+    table: TableName,
+    /// Row key; \xNN is a byte
+    #[arg(value_parser = values::bytes)]
+    row: Bytes,
+    /// Columns, with what is appended to their values; \xNN is a byte
+    #[arg(value_name = "F:Q=VALUE", required = true, value_parser = values::cell)]
+    cells: Vec<CellValue>,
+}
+
+/// A counter, and what is added to it.
+#[derive(Clone, Debug)]
+struct Amount {
+    column: Column,
+    by: i64,
+}
+
+fn amount(text: &str) -> Result<Amount, String> {
+    let refusal = || "an amount is written F:Q=NUMBER".to_owned();
+    let (column, by) = text.split_once('=').ok_or_else(refusal)?;
+    Ok(Amount {
+        column: values::column(column)?,
+        by: by.parse().map_err(|_| refusal())?,
+    })
+}
+
+impl Increment {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let amounts = self.amounts.into_iter();
+        let increment = amounts.fold(
+            hbase_txn::Increment::new(self.row),
+            |all, Amount { column, by }| all.column(column.family, column.qualifier, by),
+        );
+        let table = global.connect().await?.table(self.table)?;
+        print_row(&table.increment(increment).await?, global.output)
+    }
+}
+
+impl Append {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        let cells = self.cells.into_iter();
+        let append = cells.fold(
+            hbase_txn::Append::new(self.row),
+            |all, CellValue { column, value }| all.cell(column.family, column.qualifier, value),
+        );
+        let table = global.connect().await?.table(self.table)?;
+        print_row(&table.append(append).await?, global.output)
+    }
+}

@@ -1,0 +1,171 @@
+//! `hbase-txn snapshot`.
+
+use clap::{Args, Subcommand};
+use hbase_txn::{SnapshotDescription, SnapshotKind, TableName};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::confirm::confirm;
+use crate::{
+    exit::{Exit, Outcome},
+    global::{Format, Global},
+    output,
+};
+
+/// Take, list, clone, restore and delete snapshots of tables
+#[derive(Debug, Args)]
+pub(crate) struct Snapshot {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Take(Take),
+    List(List),
+    Clone(Clone),
+    Restore(Restore),
+    Delete(Delete),
+}
+
+/// Take a snapshot of a table
+///
+/// Each region is flushed and taken at a moment of its own.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn snapshot take before-migration orders")]
+struct Take {
+    /// Name of the snapshot
+    snapshot: String,
+    /// Table, with its namespace if it has one
+    table: TableName,
+}
+
+/// List the snapshots of all tables
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn snapshot list")]
+struct List {}
+
+/// Create a table with the rows of a snapshot
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn snapshot clone before-migration orders-copy")]
+struct Clone {
+    /// Name of the snapshot
+    snapshot: String,
+    /// New table, with its namespace if it has one
+    table: TableName,
+}
+
+/// Make the table of a snapshot as it was then
+///
+/// What was written since is lost. The table is disabled meanwhile. On a terminal, the command first
+/// asks for the snapshot's name. Elsewhere it requires --yes.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn snapshot restore before-migration --yes")]
+struct Restore {
+    /// Name of the snapshot
+    snapshot: String,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Delete a snapshot; tables cloned from it stay
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn snapshot delete before-migration")]
+struct Delete {
+    /// Name of the snapshot
+    snapshot: String,
+}
+
+#[derive(Serialize)]
+struct SnapshotObject {
+    snapshot: String,
+    table: Option<String>,
+    created: String,
+    kind: &'static str,
+    owner: String,
+    ttl_s: Option<u64>,
+}
+
+impl From<SnapshotDescription> for SnapshotObject {
+    fn from(found: SnapshotDescription) -> Self {
+        Self {
+            snapshot: found.name,
+            table: found.table.map(|table| table.to_string()),
+            created: Timestamp::try_from(found.created)
+                .map_or_else(|_| String::new(), |time| time.to_string()),
+            kind: match found.kind {
+                SnapshotKind::Disabled => "disabled",
+                SnapshotKind::SkipFlush => "skip-flush",
+                _ => "flush",
+            },
+            owner: found.owner,
+            ttl_s: found.ttl.map(|ttl| ttl.as_secs()),
+        }
+    }
+}
+
+impl Snapshot {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        match self.action {
+            Action::Take(take) => {
+                let admin = global.connect().await?.admin();
+                admin.snapshot(&take.snapshot, take.table).await?;
+            }
+            Action::List(List {}) => return list(global).await,
+            Action::Clone(clone) => {
+                let admin = global.connect().await?.admin();
+                admin.clone_snapshot(&clone.snapshot, clone.table).await?;
+            }
+            Action::Restore(restore) => return restore.run(global).await,
+            Action::Delete(delete) => {
+                let admin = global.connect().await?.admin();
+                admin.delete_snapshot(&delete.snapshot).await?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+async fn list(global: &Global) -> Outcome {
+    let mut snapshots = global.connect().await?.admin().snapshots().await?;
+    snapshots.sort_by(|one, other| (one.created, &one.name).cmp(&(other.created, &other.name)));
+    let objects = snapshots.into_iter().map(SnapshotObject::from);
+    match global.output {
+        Format::Json => {
+            for object in objects {
+                output::json(&object)?;
+            }
+        }
+        Format::Table => {
+            let rows = objects.map(|found| {
+                let table = found.table.unwrap_or_default();
+                [found.snapshot, table, found.created, found.owner]
+            });
+            output::line(&output::table(["snapshot", "table", "created", "owner"], rows))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+impl Restore {
+    async fn run(self, global: &Global) -> Outcome {
+        let name = &self.snapshot;
+        let consequence = format!("This replaces all rows of the table of snapshot {name}.");
+        confirm(self.yes, name, &consequence)?;
+        let admin = global.connect().await?.admin();
+        let snapshots = admin.snapshots().await?;
+        let found = snapshots.into_iter().find(|found| found.name == self.snapshot);
+        let table = found.and_then(|found| found.table);
+        // An unknown snapshot is reported by the library.
+        if let Some(table) = &table {
+            admin.disable_table(table).await?;
+        }
+        let restored = admin.restore_snapshot(&self.snapshot).await;
+        if let Some(table) = &table {
+            admin.enable_table(table).await?;
+        }
+        restored?;
+        Ok(Exit::Done)
+    }
+}

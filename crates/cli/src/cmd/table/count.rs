@@ -1,0 +1,68 @@
+//! `hbase-txn table count`.
+
+use clap::Args;
+use hbase_txn::TableName;
+use serde::Serialize;
+
+use crate::{
+    cmd::rows::{Range, Selection},
+    exit::{Exit, Outcome},
+    global::{Format, Global},
+    output,
+    progress::Progress,
+    values::{Ranged, whole},
+};
+
+/// Count rows, reading several regions at once
+///
+/// One cell of each family is read of a row. Rows that come or go meanwhile are counted or not.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn table count orders --prefix xxx")]
+pub(crate) struct Count {
+    /// Table, with its namespace if it has one
+    name: TableName,
+    #[command(flatten)]
+    range: Range,
+    #[command(flatten)]
+    cells: Selection,
+    /// Number of regions to read concurrently, 1 to 64
+    #[arg(long, value_name = "N", default_value = "4", allow_hyphen_values = true, value_parser = whole::<usize>)]
+    regions_at_once: Ranged<usize>,
+}
+
+#[derive(Serialize)]
+struct CountObject {
+    table: String,
+    rows: u64,
+}
+
+impl Count {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        /// Rows between two steps of the progress.
+        const STEP: u64 = 10_000;
+        let regions = self.regions_at_once.get("--regions-at-once")?;
+        let scan = self.range.scan(self.cells)?.cache_blocks(false);
+        let scan = scan.max_results_per_column_family(1);
+        let table = global.connect().await?.table(self.name)?;
+        let progress = Progress::on_a_terminal();
+        let mut scanner = table.scan_regions(scan, regions.clamp(1, 64))?;
+        let mut rows = 0;
+        while scanner.next().await?.is_some() {
+            rows += 1;
+            if rows % STEP == 0
+                && let Some(progress) = &progress
+            {
+                progress.step(&format!("{rows} rows"));
+            }
+        }
+        if let Some(progress) = progress {
+            progress.finish();
+        }
+        let name = table.name().to_string();
+        match global.output {
+            Format::Json => output::json(&CountObject { table: name, rows })?,
+            Format::Table => output::line(&format!("{name}: {rows} rows"))?,
+        }
+        Ok(Exit::Done)
+    }
+}

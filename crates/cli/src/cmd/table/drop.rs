@@ -1,0 +1,84 @@
+//! `hbase-txn table drop` and `truncate`.
+
+use clap::Args;
+use hbase_txn::TableName;
+use serde::Serialize;
+
+use crate::{
+    cmd::confirm::confirm,
+    exit::{Exit, Outcome},
+    global::{Format, Global},
+    output,
+};
+
+/// Disable a table and delete it, with all its rows
+///
+/// On a terminal, the command first asks for the table's name. Elsewhere it requires --yes.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn table drop orders --yes")]
+pub(crate) struct Drop {
+    /// Table, with its namespace if it has one
+    name: TableName,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Delete all rows of a table
+///
+/// The table is disabled meanwhile. Its descriptor and its region boundaries stay. On a terminal, the
+/// command first asks for the table's name. Elsewhere it requires --yes.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: hbase-txn table truncate orders --yes")]
+pub(crate) struct Truncate {
+    /// Table, with its namespace if it has one
+    name: TableName,
+    /// Leave one region
+    #[arg(long)]
+    drop_splits: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Drop {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        #[derive(Serialize)]
+        struct Dropped {
+            table: String,
+            dropped: bool,
+        }
+        let table = self.name.to_string();
+        let consequence = format!("This deletes table {table} and all its rows.");
+        confirm(self.yes, &table, &consequence)?;
+        global.connect().await?.admin().delete_table(&self.name).await?;
+        match global.output {
+            Format::Table => output::line(&format!("{table}: dropped"))?,
+            Format::Json => output::json(&Dropped { table, dropped: true })?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Truncate {
+    pub(crate) async fn run(self, global: &Global) -> Outcome {
+        #[derive(Serialize)]
+        struct Truncated {
+            table: String,
+            truncated: bool,
+        }
+        let table = self.name.to_string();
+        let consequence = format!("This deletes all rows of table {table}.");
+        confirm(self.yes, &table, &consequence)?;
+        let admin = global.connect().await?.admin();
+        admin.truncate_table(&self.name, !self.drop_splits).await?;
+        match global.output {
+            Format::Table => output::line(&format!("{table}: truncated"))?,
+            Format::Json => output::json(&Truncated {
+                table,
+                truncated: true,
+            })?,
+        }
+        Ok(Exit::Done)
+    }
+}

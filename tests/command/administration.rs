@@ -1,0 +1,129 @@
+//! `namespace`, `snapshot`, and the changes of `table` that need a real master.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::harness::{TestTable, run, unique_name};
+
+fn rows(table: &str) -> u64 {
+    let counted = run(&["table", "count", table, "--output", "json"]).objects();
+    assert_eq!(counted[0]["table"], table);
+    counted[0]["rows"].as_u64().unwrap()
+}
+
+fn three_rows(table: &str) {
+    for row in ["aaa1", "bbb1", "mmm1"] {
+        run(&["put", table, row, "f:q=1"]).done();
+    }
+}
+
+#[test]
+fn namespace_is_created_listed_and_deleted() {
+    let name = unique_name("namespace");
+    let created = run(&[
+        "namespace",
+        "create",
+        &name,
+        "--set",
+        "owner=billing",
+        "--output",
+        "json",
+    ]);
+    let expected = json!({"namespace": name, "settings": {"owner": "billing"}});
+    assert_eq!(created.objects(), [expected.clone()]);
+    let all = run(&["namespace", "list", "--output", "json"]).objects();
+    assert!(all.contains(&expected), "{all:?}");
+    assert_eq!(run(&["table", "list", "--namespace", &name]).done(), "");
+    run(&["namespace", "delete", &name]).done();
+    run(&["namespace", "delete", &name]).refused(1, &[&name, "run hbase-txn namespace create"]);
+    run(&["namespace", "create", &name, "--set", "owner"]).refused(2, &["KEY=VALUE"]);
+}
+
+#[test]
+fn snapshot_is_taken_restored_cloned_and_deleted() {
+    let table = TestTable::new("snapshot");
+    let name = unique_name("snapshot");
+    three_rows(&table.0);
+    run(&["snapshot", "take", &name, &table.0]).done();
+    run(&["snapshot", "take", &name, &table.0]).refused(1, &[&name, "use another name"]);
+    let all = run(&["snapshot", "list", "--output", "json"]).objects();
+    let found = all.iter().find(|found| found["snapshot"] == name).unwrap();
+    assert_eq!(
+        (&found["table"], &found["kind"]),
+        (&json!(table.0), &json!("flush"))
+    );
+
+    run(&["table", "truncate", &table.0]).refused(1, &[&table.0, "is unchanged", "--yes"]);
+    assert_eq!(rows(&table.0), 3);
+    let truncated = run(&["table", "truncate", &table.0, "--yes", "--output", "json"]);
+    assert_eq!(
+        truncated.objects(),
+        [json!({"table": table.0, "truncated": true})]
+    );
+    assert_eq!(rows(&table.0), 0);
+
+    run(&["snapshot", "restore", &name]).refused(1, &[&name, "is unchanged", "--yes"]);
+    run(&["snapshot", "restore", &name, "--yes"]).done();
+    assert_eq!(rows(&table.0), 3);
+
+    let copy = unique_name("copy");
+    run(&["snapshot", "clone", &name, &copy]).done();
+    assert_eq!(rows(&copy), 3);
+    run(&["snapshot", "clone", &name, &copy]).refused(1, &["the table exists", &copy]);
+    run(&["table", "drop", &copy, "--yes"]).done();
+    run(&["snapshot", "delete", &name]).done();
+    for gone in [
+        &["snapshot", "delete", &name][..],
+        &["snapshot", "restore", &name, "--yes"],
+    ] {
+        run(gone).refused(1, &[&name, "run hbase-txn snapshot list"]);
+    }
+}
+
+#[test]
+fn regions_are_split_merged_and_not_moved_to_nowhere() {
+    let table = TestTable::new("regions");
+    three_rows(&table.0);
+    let starts = |arguments: &[&str]| -> Vec<String> {
+        let answer = run(&[arguments, &["--output", "json"]].concat())
+            .objects()
+            .remove(0);
+        let regions = answer["regions"].as_array().unwrap();
+        let starts = regions
+            .iter()
+            .map(|region| region["start"].as_str().unwrap().to_owned());
+        starts.collect()
+    };
+    assert_eq!(starts(&["table", "split", &table.0, "bbb"]), ["", "bbb"]);
+    run(&["table", "split", &table.0, "bbb"]).refused(1, &[&table.0]);
+    run(&["table", "merge", &table.0, "bbb1", "mmm1"]).refused(1, &[&table.0, "in one region"]);
+    // Both halves of a split share files until they are compacted, and the master has seen it.
+    run(&["table", "compact", &table.0]).done();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let merged = run(&["table", "merge", &table.0, "aaa1", "mmm1"]);
+        if merged.code == 0 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{merged:?}");
+    }
+    let described = run(&["table", "describe", &table.0, "--output", "json"])
+        .objects()
+        .remove(0);
+    assert_eq!(described["regions"].as_array().unwrap().len(), 1);
+    run(&["table", "move", &table.0, "aaa1", "nowhere:1"])
+        .refused(1, &["nowhere:1", "no live region server"]);
+    assert_eq!(rows(&table.0), 3);
+}
+
+#[test]
+fn switches_of_balancer_and_normalizer_are_shown() {
+    for switch in ["balancer", "normalizer"] {
+        let shown = run(&[&format!("{switch}-switch"), "--output", "json"])
+            .objects()
+            .remove(0);
+        assert_eq!(shown["switch"], switch);
+        assert!(shown["on"].is_boolean());
+    }
+}
