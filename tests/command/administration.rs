@@ -31,7 +31,7 @@ fn namespace_is_created_listed_and_deleted() {
         "json",
     ]);
     let expected = json!({"namespace": name, "settings": {"owner": "billing"}});
-    assert_eq!(created.objects(), [expected.clone()]);
+    assert_eq!(created.objects(), std::slice::from_ref(&expected));
     let all = run(&["namespace", "list", "--output", "json"]).objects();
     assert!(all.contains(&expected), "{all:?}");
     assert_eq!(run(&["table", "list", "--namespace", &name]).done(), "");

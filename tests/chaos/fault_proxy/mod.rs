@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `commits` | one fault, one commit: its reported outcome, and the number of its requests |
 //! | `deadlines` | silence, and many calls in flight at once |
+//! | `increments` | increments and appends whose answers are lost |
 //! | `mixed` | random faults under readers and writers |
 //! | `shared` | cut connections under operations that share calls |
 //! | `silent_connection` | a connection that becomes silent; a server that is only slow |
 
 mod commits;
 mod deadlines;
+mod increments;
 mod mixed;
 mod shared;
 mod silent_connection;

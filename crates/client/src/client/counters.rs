@@ -1,7 +1,11 @@
 //! Changes that depend on the stored value: increments and appends.
 
-use super::Table;
+use std::borrow::Cow;
+
+use super::{Table, lanes::Operation};
 use crate::{
+    cluster::CallKind,
+    environment::Environment as _,
     error::Result,
     model::{Append, Increment, Mutation, Row},
 };
@@ -9,8 +13,11 @@ use crate::{
 impl Table {
     /// Adds to counters of a row, and returns their new cells.
     ///
-    /// An increment without an answer is never sent again, because it could count twice. Its error
-    /// reports that the [outcome is unknown](crate::Error::is_outcome_unknown).
+    /// An increment carries a nonce. If its answer is lost, it is sent again to the same server, which
+    /// counts it once and returns the present values. If the row's region is served by another server
+    /// by then, or by the same one after a restart, its error reports that the [outcome is
+    /// unknown](crate::Error::is_outcome_unknown): that server may not know the nonce. Nothing is sent
+    /// again with [`Config::with_nonces`](crate::Config::with_nonces) off.
     ///
     /// # Errors
     ///
@@ -33,8 +40,8 @@ impl Table {
         self.change("increment", increment.into()).await
     }
 
-    /// Appends to values of a row, and returns their new cells. Like an
-    /// [`increment`](Self::increment), it is not repeated if its answer is lost.
+    /// Appends to values of a row, and returns their new cells. If the answer is lost, it is sent
+    /// again as an [`increment`](Self::increment) is.
     ///
     /// # Errors
     ///
@@ -46,8 +53,36 @@ impl Table {
     /// The answer has no cells if the mutation's attribute `_rr_` asks for none, or if a
     /// coprocessor replaced the operation.
     async fn change(&self, name: &'static str, mutation: Mutation) -> Result<Row> {
-        let row = mutation.row().clone();
-        let changed = self.mutate(name, mutation, false).await?;
-        Ok(changed.unwrap_or_else(|| Row::new(row, Vec::new())))
+        mutation
+            .check(&self.limits())
+            .map_err(|error| error.at_table(&self.name))?;
+        let mut attempts = self.attempts(name, Cow::Borrowed(mutation.row()), CallKind::Write);
+        let operation = match self.connection.config().nonces() {
+            true => {
+                attempts.repeat_on_one_server();
+                Operation::with_nonce(&mutation, self.random(), self.random())
+            }
+            false => Operation::mutation(&mutation),
+        };
+        loop {
+            let location = attempts.locate().await?;
+            let (client, limit) = (&self.connection.shared, attempts.attempt_limit());
+            let answer = client
+                .execute_alone(&location, self.codec, &operation, limit)
+                .await;
+            match answer {
+                Ok(row) => {
+                    return Ok(row.unwrap_or_else(|| Row::new(mutation.row().clone(), Vec::new())));
+                }
+                Err(failure) => attempts.recover(failure, &location).await?,
+            }
+        }
+    }
+
+    /// Returns a random number other than 0, which means no nonce.
+    fn random(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.connection.environment().fill_random(&mut bytes);
+        u64::from_ne_bytes(bytes).max(1)
     }
 }

@@ -79,6 +79,8 @@ pub(super) struct Operation {
     row: Bytes,
     message: Bytes,
     is_get: bool,
+    /// The group of its nonce, if it has one.
+    nonce_group: Option<u64>,
 }
 
 impl Operation {
@@ -87,6 +89,7 @@ impl Operation {
             row: get.row.clone(),
             message: convert::get_message(get).encode_to_vec().into(),
             is_get: true,
+            nonce_group: None,
         }
     }
 
@@ -95,6 +98,19 @@ impl Operation {
             row: mutation.row().clone(),
             message: MutationMessage::new(mutation, mutation.durability()).to_bytes(),
             is_get: false,
+            nonce_group: None,
+        }
+    }
+
+    /// Returns an increment or append with a nonce, by which a server recognises it if it comes
+    /// again.
+    pub(super) fn with_nonce(mutation: &Mutation, group: u64, nonce: u64) -> Self {
+        let message = MutationMessage::new(mutation, mutation.durability()).with_nonce(nonce);
+        Self {
+            row: mutation.row().clone(),
+            message: message.to_bytes(),
+            is_get: false,
+            nonce_group: Some(group),
         }
     }
 }
@@ -261,7 +277,11 @@ impl Shared {
             (answer.result, block)
         } else {
             let mutation = message;
-            let request = EncodedMutateRequest { region, mutation };
+            let request = EncodedMutateRequest {
+                region,
+                mutation,
+                nonce_group: operation.nonce_group,
+            };
             let answer = self.call(location, codec, "Mutate", &request, limit).await;
             let (answer, block): (pb::MutateResponse, _) = answer?;
             (answer.result, block)

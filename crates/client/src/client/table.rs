@@ -202,7 +202,7 @@ impl Table {
     /// unknown](crate::Error::is_outcome_unknown).
     pub async fn put(&self, put: Put) -> Result<()> {
         let stamped = put.is_stamped();
-        self.mutate("put", put.into(), stamped).await.map(drop)
+        self.mutate("put", put.into(), stamped).await
     }
 
     /// Deletes parts of a row, or all of it.
@@ -214,7 +214,7 @@ impl Table {
     /// Returns an error as [`put`](Self::put) does.
     pub async fn delete(&self, delete: Delete) -> Result<()> {
         let stamped = delete.timestamp.is_some();
-        self.mutate("delete", delete.into(), stamped).await.map(drop)
+        self.mutate("delete", delete.into(), stamped).await
     }
 
     /// Starts a scan. Sends nothing before the first row is requested.
@@ -229,17 +229,11 @@ impl Table {
         Ok(ResultScanner::new(self.clone(), scan))
     }
 
-    /// Changes a row, and returns the cells in the answer.
-    pub(super) async fn mutate(
-        &self,
-        name: &'static str,
-        mutation: Mutation,
-        stamped: bool,
-    ) -> Result<Option<Row>> {
+    /// Writes a put or a delete.
+    async fn mutate(&self, name: &'static str, mutation: Mutation, stamped: bool) -> Result<()> {
         mutation
             .check(&self.limits())
             .map_err(|error| error.at_table(&self.name))?;
-        let may_share = matches!(mutation, Mutation::Put(_) | Mutation::Delete(_));
         let operation = lanes::Operation::mutation(&mutation);
         let kind = if stamped {
             CallKind::IdempotentWrite
@@ -250,16 +244,8 @@ impl Table {
         loop {
             let location = attempts.locate().await?;
             let (client, limit) = (&self.connection.shared, attempts.attempt_limit());
-            let answer = match may_share {
-                true => client.execute(&location, self.codec, &operation, limit).await,
-                false => {
-                    client
-                        .execute_alone(&location, self.codec, &operation, limit)
-                        .await
-                }
-            };
-            match answer {
-                Ok(row) => return Ok(row),
+            match client.execute(&location, self.codec, &operation, limit).await {
+                Ok(_) => return Ok(()),
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }

@@ -19,6 +19,9 @@ use crate::{
     rpc::{AttemptLimit, CallError, Recovery, rounded},
 };
 
+/// The hint for a write that may be applied.
+const READ_BACK: &str = "read the rows back before sending it again";
+
 /// The effect of a call on the server. Decides whether the client repeats a call whose answer was
 /// lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,10 @@ pub(crate) struct Attempts<'a> {
     last_error: Option<Error>,
     /// Whether an attempt may have been applied. A later failure does not reset it.
     may_be_applied: bool,
+    /// Whether a write carries a nonce.
+    has_nonce: bool,
+    /// The server that may have applied a write with a nonce, and that would recognise it.
+    recognised_by: Option<ServerName>,
 }
 
 impl<'a> Attempts<'a> {
@@ -64,7 +71,15 @@ impl<'a> Attempts<'a> {
             attempt: 0,
             last_error: None,
             may_be_applied: false,
+            has_nonce: false,
+            recognised_by: None,
         }
+    }
+
+    /// Repeats a write whose answer was lost, on the server that may have applied it: the write
+    /// carries a nonce.
+    pub(crate) fn repeat_on_one_server(&mut self) {
+        self.has_nonce = true;
     }
 
     /// Continues at another row, as a scan does. Earlier failures no longer count, or the pause for
@@ -104,7 +119,7 @@ impl<'a> Attempts<'a> {
         loop {
             let table = self.operation.table;
             let failure = match self.look_up().await {
-                Some(Ok(location)) => return Ok(location),
+                Some(Ok(location)) => return self.recognised(location),
                 Some(Err(failure)) => failure,
                 None => {
                     let error = Error::new(
@@ -124,6 +139,21 @@ impl<'a> Attempts<'a> {
             }
             self.pause_or_give_up(failure.into_error(table), Recovery::Wait)
                 .await?;
+        }
+    }
+
+    /// Refuses a server that does not know of an earlier attempt.
+    fn recognised(&self, location: Arc<RegionLocation>) -> Result<Arc<RegionLocation>> {
+        match &self.recognised_by {
+            Some(server) if *server != location.server => {
+                let what = format!(
+                    "its answer was lost, and {} has the region now",
+                    location.server.address()
+                );
+                let error = Error::new(ErrorKind::ConnectionLost, what).at_server(&server.address());
+                Err(self.in_context(error.with_hint(READ_BACK)))
+            }
+            _ => Ok(location),
         }
     }
 
@@ -161,7 +191,7 @@ impl<'a> Attempts<'a> {
         };
         AttemptLimit {
             deadline: self.operation.deadline.min(Instant::now() + timeout),
-            repeatable: self.operation.kind != CallKind::Write,
+            repeatable: self.operation.kind != CallKind::Write || self.has_nonce,
         }
     }
 
@@ -191,8 +221,10 @@ impl<'a> Attempts<'a> {
             .with_effect(effect)
             .at_server(&location.server.address());
         if effect == Effect::Unknown && self.operation.kind == CallKind::Write {
-            let error = error.with_hint("read the rows back before sending it again");
-            return Err(self.in_context(error));
+            if !self.has_nonce {
+                return Err(self.in_context(error.with_hint(READ_BACK)));
+            }
+            self.recognised_by = Some(location.server.clone());
         }
         match classification.recovery {
             Recovery::Fail => return Err(self.in_context(error)),

@@ -83,6 +83,10 @@ fn config(properties: Properties) -> Result<Config> {
             .filter(|bytes| *bytes > 0)
             .unwrap_or(usize::MAX);
     }
+    // Hadoop takes everything else for the default.
+    if let Some(nonces) = site.text("hbase.client.nonces.enabled")? {
+        config = config.with_nonces(!nonces.eq_ignore_ascii_case("false"));
+    }
     warnings.extend(site.ignored_formats()?);
     for warning in &warnings {
         tracing::warn!("{warning}");

@@ -33,6 +33,7 @@ use crate::error::{Error, Result};
 /// | [scan batch](Self::with_scan_batch_bytes) | 2 MiB | `hbase.client.scanner.max.result.size` |
 /// | [largest cell](Self::with_max_cell_size) | 10 MiB | `hbase.client.keyvalue.maxsize` |
 /// | [coalescing](Self::with_coalescing) | on | |
+/// | [nonces](Self::with_nonces) | on | `hbase.client.nonces.enabled` |
 /// | [user](Self::with_user) | `HADOOP_USER_NAME`, else the login name | |
 ///
 /// Times range from a millisecond to a year; values outside are replaced by the nearest bound. A
@@ -82,6 +83,7 @@ pub struct Config {
     max_cell_size: usize,
     max_frame_size: usize,
     coalescing: bool,
+    nonces: bool,
     warnings: Vec<String>,
 }
 
@@ -104,6 +106,7 @@ impl Config {
             max_cell_size: 10 << 20,
             max_frame_size: 256 << 20,
             coalescing: true,
+            nonces: true,
             warnings: Vec::new(),
         }
     }
@@ -380,6 +383,22 @@ impl Config {
     #[must_use]
     pub fn with_coalescing(mut self, coalescing: bool) -> Self {
         self.coalescing = coalescing;
+        self
+    }
+
+    /// Returns whether increments and appends carry nonces.
+    #[must_use]
+    pub fn nonces(&self) -> bool {
+        self.nonces
+    }
+
+    /// Sets whether increments and appends carry nonces, and are sent again if their answers are lost
+    /// ([`Table::increment`](crate::Table::increment)). The default is on. Switch it off for servers
+    /// that ignore nonces (`hbase.regionserver.nonces.enabled` is `false` there): they would count
+    /// twice.
+    #[must_use]
+    pub fn with_nonces(mut self, nonces: bool) -> Self {
+        self.nonces = nonces;
         self
     }
 }

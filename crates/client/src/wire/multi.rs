@@ -21,6 +21,8 @@ pub(crate) struct EncodedMutateRequest {
     pub(crate) region: Option<pb::RegionSpecifier>,
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub(crate) mutation: Option<Bytes>,
+    #[prost(uint64, optional, tag = "4")]
+    pub(crate) nonce_group: Option<u64>,
 }
 
 /// A [`pb::MultiRequest`].

@@ -19,6 +19,8 @@ pub struct MutationMessage<'a> {
     durability: Durability,
     /// Whether the cells are inside, and not in a cell block behind the message.
     has_cells: bool,
+    /// 0 for none.
+    nonce: u64,
 }
 
 impl<'a> MutationMessage<'a> {
@@ -30,7 +32,13 @@ impl<'a> MutationMessage<'a> {
             mutation,
             durability,
             has_cells: true,
+            nonce: 0,
         }
+    }
+
+    /// Adds the nonce by which a server recognises an increment or append that comes again.
+    pub(crate) fn with_nonce(self, nonce: u64) -> Self {
+        Self { nonce, ..self }
     }
 
     /// Returns the message without its cells, which are in a cell block.
@@ -39,6 +47,7 @@ impl<'a> MutationMessage<'a> {
             mutation,
             durability: mutation.durability(),
             has_cells: false,
+            nonce: 0,
         }
     }
 
@@ -159,6 +168,9 @@ impl Part for MutationMessage<'_> {
         output.number(6, durability_code(self.durability).unsigned_abs().into());
         if !self.has_cells {
             output.number(8, cells as u64);
+        }
+        if self.nonce != 0 {
+            output.number(9, self.nonce);
         }
     }
 }

@@ -87,11 +87,12 @@ impl World {
         let name = self.server(server).name.clone();
         let table = self.hosted(region)?.info.table.clone();
         let schema = self.table(&table)?.schema.clone();
+        let nonces = self.server(server).nonces.clone();
         let hosted = self.hosted_mut(region)?;
         let Some(cells) = hosted.region.as_mut() else {
             return Ok(());
         };
-        cells.reopen(&schema)?;
+        cells.reopen(&schema, nonces)?;
         hosted.open_sequence = (hosted.open_sequence + 1).max(cells.sequence() + 1);
         hosted.has_endpoint = has_endpoint(&schema);
         hosted.location = Some(name);

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     cell::Cell,
     exception::{Exception, Result},
-    region::Region,
+    region::{Nonces, Region},
 };
 
 const ENDPOINT: &str = "|org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint|536870911|";
@@ -85,6 +85,7 @@ impl World {
             return;
         }
         process.name.start_code = wall.max(process.name.start_code + 1);
+        process.nonces = Nonces::default();
         process.state = ServerState::Up { serves_from };
         self.elect_master();
     }

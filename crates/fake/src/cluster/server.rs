@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::{names::ServerName, scanners::Scanners};
-use crate::exception::{Exception, Result};
+use crate::{
+    exception::{Exception, Result},
+    region::Nonces,
+};
 
 /// A process of the cluster: region servers come first, then masters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +41,7 @@ pub(crate) struct Server {
     /// How far its clock is ahead, in milliseconds.
     pub(crate) skew: i64,
     pub(super) scanners: Scanners,
+    pub(super) nonces: Nonces,
     /// The number of regions that it serves or opens.
     pub(super) regions: usize,
     /// The regions that have moved from here, by their encoded names.
@@ -56,6 +60,7 @@ impl Server {
     pub(super) fn new(name: ServerName, role: Role) -> Self {
         Self {
             scanners: Scanners::new(name.start_code),
+            nonces: Nonces::default(),
             name,
             role,
             state: ServerState::Up { serves_from: 0 },

@@ -28,7 +28,7 @@ mod write;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Weak,
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use bytes::Bytes;
@@ -72,8 +72,20 @@ pub(crate) struct Region {
     /// The read points of the open scanners.
     scanners: Vec<Weak<u64>>,
     files: u32,
-    /// Nonces of increments and appends that were applied.
-    nonces: BTreeSet<(u64, u64)>,
+    /// Those of the server that has it open.
+    nonces: Nonces,
+}
+
+/// The nonces of increments and appends that a server has applied, in any of its regions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nonces(Arc<Mutex<BTreeSet<(u64, u64)>>>);
+
+impl Nonces {
+    /// Returns whether the nonce is new.
+    fn insert(&self, nonce: (u64, u64)) -> bool {
+        let mut nonces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        nonces.insert(nonce)
+    }
 }
 
 impl Region {
@@ -96,14 +108,14 @@ impl Region {
             sequence: 1,
             scanners: Vec::new(),
             files: 0,
-            nonces: BTreeSet::new(),
+            nonces: Nonces::default(),
         };
-        region.reopen(schema)?;
+        region.reopen(schema, Nonces::default())?;
         Ok(region)
     }
 
     /// Opens the region again, with the present schema of its table.
-    pub(crate) fn reopen(&mut self, schema: &pb::TableSchema) -> Result<()> {
+    pub(crate) fn reopen(&mut self, schema: &pb::TableSchema, nonces: Nonces) -> Result<()> {
         self.families = family::families(schema)?;
         self.compacts =
             attribute(schema, "COMPACTION_ENABLED").is_none_or(|value| value.eq_ignore_ascii_case(b"true"));
@@ -114,7 +126,7 @@ impl Region {
         };
         let families = &self.families;
         self.store.retain(|key, _| families.contains_key(&key.family));
-        self.nonces.clear();
+        self.nonces = nonces;
         Ok(())
     }
 
@@ -166,11 +178,10 @@ impl Region {
         let high = Self {
             start_key: at.clone(),
             store: self.store.split_off(at),
-            nonces: BTreeSet::new(),
+            nonces: Nonces::default(),
             ..self.clone()
         };
         self.end_key = at.clone();
-        self.nonces.clear();
         (self, high)
     }
 
@@ -180,7 +191,6 @@ impl Region {
         self.sequence = self.sequence.max(other.sequence);
         self.files = self.files.max(other.files);
         self.store.append(other.store);
-        self.nonces.clear();
         self
     }
 
@@ -203,7 +213,6 @@ impl Region {
                     Logged::Not => false,
                 }
         });
-        self.nonces.clear();
     }
 
     /// Returns all stored cells, markers included, in order.

@@ -237,7 +237,7 @@ fn compactions_that_a_table_forbids_are_ignored() {
         }],
         ..Default::default()
     };
-    region.reopen(&schema).unwrap();
+    region.reopen(&schema, Nonces::default()).unwrap();
     region.write(delete(DeleteType::DeleteMultipleVersions, "q", 5));
     region.flush(NOW).unwrap();
     region.compact(true, NOW).unwrap();

@@ -1,0 +1,135 @@
+//! Increments and appends whose answers are lost: each counts once, or its outcome is unknown.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use hbase_txn::{Append, Get, Increment, Table};
+
+use super::Rig;
+use crate::{
+    cluster::FAMILY,
+    proxy::{Action, Proxy},
+    regions::Shuffler,
+    settings::Settings,
+};
+
+const TASKS: usize = 16;
+const ROW: &str = "iii-counter";
+
+/// What tasks were told of their calls.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    counted: i64,
+    unknown: i64,
+    failed: i64,
+}
+
+/// Cuts connections at some of the increments and appends, so that most of their answers are lost: at
+/// about 60 in all.
+fn cut_some(proxy: &Proxy, steps: usize, mut rng: fastrand::Rng) {
+    let of = u32::try_from(steps / 10).unwrap().max(100);
+    proxy.rule(move |request| match request.method.as_str() {
+        "Mutate" => match rng.u32(..of) {
+            0 => Action::CutAfterRequest,
+            1 => Action::CutBeforeAnswer,
+            2 => Action::CutInAnswer,
+            3 => Action::DropAnswer,
+            4 => Action::Duplicate,
+            5 => Action::Again(Duration::from_millis(100)),
+            _ => Action::Pass,
+        },
+        _ => Action::Pass,
+    });
+}
+
+/// Adds one to the counter, or a letter to the list, so many times.
+async fn add(table: Table, steps: usize, appends: bool) -> Told {
+    let mut told = Told::default();
+    for _ in 0..steps {
+        let added = match appends {
+            true => table.append(Append::new(ROW).cell(FAMILY, "list", "x")).await,
+            false => table.increment(Increment::new(ROW).column(FAMILY, "n", 1)).await,
+        };
+        match added {
+            Ok(_) => told.counted += 1,
+            Err(error) if error.is_outcome_unknown() => told.unknown += 1,
+            Err(_) => told.failed += 1,
+        }
+    }
+    told
+}
+
+async fn add_all(table: &Table, steps: usize, appends: bool) -> Told {
+    let tasks = (0..TASKS).map(|_| tokio::spawn(add(table.clone(), steps.div_ceil(TASKS), appends)));
+    let all = join_all(tasks).await.into_iter().map(Result::unwrap);
+    all.fold(Told::default(), |sum, told| Told {
+        counted: sum.counted + told.counted,
+        unknown: sum.unknown + told.unknown,
+        failed: sum.failed + told.failed,
+    })
+}
+
+/// Returns the counter and the length of the list.
+async fn stored(table: &Table) -> (i64, i64) {
+    let row = table.get(Get::new(ROW)).await.unwrap();
+    row.map_or((0, 0), |row| {
+        let list = row.value(FAMILY, "list").map_or(0, |list| list.len() as i64);
+        (row.get(FAMILY, "n").unwrap().unwrap_or(0), list)
+    })
+}
+
+async fn rig(test: &'static str, settings: &Settings) -> Rig {
+    Rig::new(test, settings, |config| {
+        config
+            .with_read_timeout(Duration::from_millis(500))
+            .with_write_timeout(Duration::from_millis(500))
+            .with_operation_timeout(Duration::from_secs(20))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn increments_are_exact_where_the_region_stays() {
+    const TEST: &str = "cut_increments";
+    let settings = Settings::of(TEST);
+    let rig = rig(TEST, &settings).await;
+    let steps = Settings::commits(480, 100_000);
+    cut_some(&rig.proxy, steps, settings.rng(0));
+    let table = rig.table.table();
+    let counted = add_all(table, steps, false).await;
+    // Values grow with each, so fewer of them.
+    let appended = add_all(table, steps / 4, true).await;
+    rig.proxy.pass_all();
+    println!("{TEST}: increments {counted:?}, appends {appended:?}");
+    assert_eq!((counted.unknown, counted.failed), (0, 0));
+    assert_eq!((appended.unknown, appended.failed), (0, 0));
+    assert_eq!(stored(table).await, (counted.counted, appended.counted));
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn increments_are_exact_or_unknown_where_the_region_moves() {
+    const TEST: &str = "cut_moving_increments";
+    let settings = Settings::of(TEST);
+    let rig = rig(TEST, &settings).await;
+    let mut shuffler = Shuffler::new(&rig.connection, rig.table.name(), settings.rng(77));
+    let steps = Settings::commits(960, 100_000);
+    cut_some(&rig.proxy, steps, settings.rng(0));
+    let table = rig.table.table().clone();
+    let adding = tokio::spawn(async move { add_all(&table, steps, false).await });
+    while !adding.is_finished() {
+        shuffler.move_region_of(ROW.as_bytes()).await;
+    }
+    let told = adding.await.unwrap();
+    rig.proxy.pass_all();
+    let (counter, _) = stored(rig.table.table()).await;
+    println!(
+        "{TEST}: {} moves, {told:?}, {counter} stored",
+        shuffler.done.moved
+    );
+    assert!(
+        (told.counted..=told.counted + told.unknown).contains(&counter),
+        "{told:?}, {counter} stored"
+    );
+    rig.end().await;
+}
