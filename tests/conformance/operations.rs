@@ -305,7 +305,7 @@ impl Generator<'_> {
         let comparable = pb::ByteArrayComparable {
             value: Some(self.value()),
         };
-        match self.rng.u32(..8) {
+        match self.rng.u32(..9) {
             0 => comparator(
                 "BinaryPrefixComparator",
                 &pb::BinaryPrefixComparator { comparable },
@@ -314,6 +314,15 @@ impl Generator<'_> {
             2 => comparator(
                 "SubstringComparator",
                 &pb::SubstringComparator { substr: "x".into() },
+            ),
+            3 => comparator(
+                "RegexStringComparator",
+                &pb::RegexStringComparator {
+                    pattern: "^x.?$".into(),
+                    pattern_flags: 32,
+                    charset: "ISO-8859-1".into(),
+                    engine: None,
+                },
             ),
             _ => comparator("BinaryComparator", &pb::BinaryComparator { comparable }),
         }
@@ -409,7 +418,45 @@ impl Generator<'_> {
 
     /// The filters that are used more rarely.
     fn other_filter(&mut self) -> pb::Filter {
-        match self.rng.u32(..11) {
+        match self.rng.u32(..13) {
+            10 => {
+                let mut dependent = pb::DependentColumnFilter {
+                    compare_filter: self.compare(),
+                    column_family: Some(self.family()),
+                    column_qualifier: Some(self.qualifier()),
+                    drop_dependent_column: self.sometimes(2, |all| all.rng.bool()),
+                };
+                if self.once_in(2) {
+                    dependent.compare_filter = pb::CompareFilter {
+                        compare_op: CompareType::NoOp.into(),
+                        comparator: None,
+                    };
+                }
+                filter("DependentColumnFilter", &dependent)
+            }
+            11 => {
+                let is_mask_v2 = self.sometimes(2, |all| all.rng.bool());
+                let keys = self.several(1..=2, |all| {
+                    let first = all.row();
+                    // Unprocessed, or processed by that version.
+                    let processed = if is_mask_v2 == Some(true) { 2 } else { 0 };
+                    let (fixed, any) = *all.rng.choice(&[(0, 1), (0xff, processed)]).unwrap();
+                    let mut second = vec![fixed; first.len()];
+                    *second.last_mut().unwrap() = any;
+                    (first, second.into())
+                });
+                let fuzzy_keys_data = keys
+                    .into_iter()
+                    .map(|(first, second)| pb::BytesBytesPair { first, second })
+                    .collect();
+                filter(
+                    "FuzzyRowFilter",
+                    &pb::FuzzyRowFilter {
+                        fuzzy_keys_data,
+                        is_mask_v2,
+                    },
+                )
+            }
             0 => {
                 let mut compare = self.compare();
                 let comparable = pb::ByteArrayComparable {

@@ -5,7 +5,11 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 use hbase_protocol as pb;
 
-use super::message::{class, decode};
+use super::{
+    decimal::Decimal,
+    message::{class, decode},
+    regex::Regex,
+};
 use crate::exception::{Exception, Result};
 
 /// A given value, and how stored values are compared with it.
@@ -25,6 +29,9 @@ enum Way {
     Bit(pb::bit_comparator::BitwiseOp),
     /// A part of a stored value, from an offset on.
     Component(usize),
+    /// Text that a stored value matches.
+    Regex(Regex),
+    Decimal(Decimal),
 }
 
 impl Comparator {
@@ -65,6 +72,19 @@ impl Comparator {
                 let pb::BinaryComponentComparator { value, offset } = decode(&bytes, name)?;
                 let offset = usize::try_from(offset).unwrap_or(usize::MAX);
                 Self::new(Some(value), Way::Component(offset))
+            }
+            "RegexStringComparator" => {
+                let message: pb::RegexStringComparator = decode(&bytes, name)?;
+                Self::new(
+                    Some(message.pattern.clone().into()),
+                    Way::Regex(Regex::new(&message)?),
+                )
+            }
+            "BigDecimalComparator" => {
+                let pb::BigDecimalComparator { comparable } = decode(&bytes, name)?;
+                let value = given(comparable).unwrap_or_default();
+                let number = Decimal::read(&value)?;
+                Self::new(Some(value), Way::Decimal(number))
             }
             other => return Err(Exception::not_modelled(format!("comparator {other}"))),
         })
@@ -111,10 +131,15 @@ impl Comparator {
                         .any(|(one, other)| bits(*one, *other) != 0);
                 equal_or_greater(any)
             }
+            // A real server reads on in its memory.
             Way::Component(offset) => {
                 let stored = stored.get(*offset..).unwrap_or_default();
-                given.cmp(&stored[..stored.len().min(given.len())])
+                given.cmp(stored.get(..given.len()).ok_or_else(|| {
+                    Exception::not_modelled("a value that ends before the component that it is compared with")
+                })?)
             }
+            Way::Regex(regex) => equal_or_greater(regex.finds(stored)?),
+            Way::Decimal(given) => given.compare(&Decimal::read(stored)?)?,
         })
     }
 }

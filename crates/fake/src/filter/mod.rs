@@ -14,14 +14,21 @@ mod column;
 mod column_value;
 mod comparator;
 mod compare;
+mod decimal;
+mod dependent;
+mod fuzzy;
 mod key;
 mod list;
 mod message;
 mod parse;
+mod regex;
 mod row;
 mod wrapper;
 
-pub(crate) use self::{comparator::Comparator, parse::parse};
+pub(crate) use self::{
+    comparator::Comparator,
+    parse::{Dialect, parse},
+};
 
 use std::cmp::Ordering;
 

@@ -7,6 +7,8 @@ use super::{
     column::{ColumnCountGet, ColumnPagination, ColumnPrefix, ColumnRange, MultipleColumnPrefix, PageStart},
     column_value::{ColumnValue, SingleColumnValue},
     compare::{self, Comparison},
+    dependent::DependentColumn,
+    fuzzy::FuzzyRow,
     key::{FirstKeyOnly, KeyOnly, Timestamps},
     list::{All, Any},
     message::{class, decode},
@@ -18,15 +20,24 @@ use crate::exception::{Exception, Result};
 /// The most lists and wrappers inside each other.
 const MAX_DEPTH: usize = 50;
 
-/// Returns a filter, ready for a scan or a get. With `hints`, a `PrefixFilter` skips rows by hints, and
-/// a list asks its filters for hints about cells that another one excludes.
+/// The differences of filters between releases.
+#[derive(Clone, Copy)]
+pub(crate) struct Dialect {
+    /// A `PrefixFilter` skips rows by hints, and a list asks its filters for hints about cells that
+    /// another one excludes.
+    pub(crate) hints: bool,
+    /// A `FuzzyRowFilter` has the masks of HBase 1, unless it says otherwise (HBASE-26537).
+    pub(crate) first_masks: bool,
+}
+
+/// Returns a filter, ready for a scan or a get.
 ///
 /// # Errors
 ///
 /// Returns the exception of a server that cannot read the filter, or the refusal of a filter that
 /// is not modelled.
-pub(crate) fn parse(filter: &pb::Filter, hints: bool) -> Result<Box<dyn Filter>> {
-    Ok(Box::new(Outermost(inner(filter, hints, 0)?)))
+pub(crate) fn parse(filter: &pb::Filter, dialect: Dialect) -> Result<Box<dyn Filter>> {
+    Ok(Box::new(Outermost(inner(filter, dialect, 0)?)))
 }
 
 fn comparison(operator: pb::CompareType, comparator: &pb::Comparator) -> Result<Comparison> {
@@ -58,7 +69,7 @@ fn single(filter: &pb::SingleColumnValueFilter, exclude: bool) -> Result<Box<dyn
     }))
 }
 
-fn inner(filter: &pb::Filter, hints: bool, depth: usize) -> Result<Box<dyn Filter>> {
+fn inner(filter: &pb::Filter, dialect: Dialect, depth: usize) -> Result<Box<dyn Filter>> {
     if depth > MAX_DEPTH {
         return Err(Exception::not_modelled("filters so deep in each other"));
     }
@@ -98,17 +109,33 @@ fn inner(filter: &pb::Filter, hints: bool, depth: usize) -> Result<Box<dyn Filte
             let pb::ValueFilter { compare_filter } = decode(&bytes, name)?;
             Box::new(compare::Value(compare(&compare_filter)?))
         }
+        "DependentColumnFilter" => {
+            let message: pb::DependentColumnFilter = decode(&bytes, name)?;
+            let compared = &message.compare_filter;
+            let comparison = compared
+                .comparator
+                .as_ref()
+                .map(|comparator| comparison(compared.compare_op(), comparator));
+            Box::new(DependentColumn {
+                comparison: comparison.transpose()?,
+                family: message.column_family.unwrap_or_default(),
+                qualifier: message.column_qualifier.unwrap_or_default(),
+                drop_column: message.drop_dependent_column.unwrap_or(false),
+                timestamps: Default::default(),
+            })
+        }
+        "FuzzyRowFilter" => Box::new(FuzzyRow::new(decode(&bytes, name)?, dialect.first_masks)?),
         "FilterList" => {
             let message: pb::FilterList = decode(&bytes, name)?;
             let filters: Vec<_> = message
                 .filters
                 .iter()
-                .map(|filter| inner(filter, hints, depth + 1))
+                .map(|filter| inner(filter, dialect, depth + 1))
                 .collect::<Result<_>>()?;
             match message.operator() {
                 pb::filter_list::Operator::MustPassAll => Box::new(All {
                     filters,
-                    asks_for_hints: hints,
+                    asks_for_hints: dialect.hints,
                     reversed: false,
                 }),
                 pb::filter_list::Operator::MustPassOne => Box::new(Any {
@@ -119,7 +146,7 @@ fn inner(filter: &pb::Filter, hints: bool, depth: usize) -> Result<Box<dyn Filte
         }
         "PrefixFilter" => {
             let pb::PrefixFilter { prefix } = decode(&bytes, name)?;
-            Box::new(Prefix::new(prefix, hints))
+            Box::new(Prefix::new(prefix, dialect.hints))
         }
         "ColumnPrefixFilter" => {
             let pb::ColumnPrefixFilter { prefix } = decode(&bytes, name)?;
@@ -203,14 +230,14 @@ fn inner(filter: &pb::Filter, hints: bool, depth: usize) -> Result<Box<dyn Filte
         "SkipFilter" => {
             let pb::SkipFilter { filter } = decode(&bytes, name)?;
             Box::new(Skip {
-                filter: inner(&filter, hints, depth + 1)?,
+                filter: inner(&filter, dialect, depth + 1)?,
                 excluded: false,
             })
         }
         "WhileMatchFilter" => {
             let pb::WhileMatchFilter { filter } = decode(&bytes, name)?;
             Box::new(WhileMatch {
-                filter: inner(&filter, hints, depth + 1)?,
+                filter: inner(&filter, dialect, depth + 1)?,
                 done: false,
             })
         }

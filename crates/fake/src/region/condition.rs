@@ -69,7 +69,7 @@ impl<'a> Condition<'a> {
     /// Returns the cells that the condition is about.
     fn cells(&self, region: &Region, now: u64) -> Result<Vec<Cell>> {
         let filter = match &self.test {
-            Test::Filter(filter) => Some(filter::parse(filter, region.release.has_hinting_filters())?),
+            Test::Filter(filter) => Some(filter::parse(filter, region.release.filters())?),
             Test::Compare(..) => None,
         };
         region.read_row(&self.query, self.row, now, filter, false)

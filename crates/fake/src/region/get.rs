@@ -61,7 +61,7 @@ impl Region {
         })?;
         let filter = filter
             .as_ref()
-            .map(|filter| filter::parse(filter, self.release.has_hinting_filters()))
+            .map(|filter| filter::parse(filter, self.release.filters()))
             .transpose()?;
         // Unless a get says otherwise, servers read families on demand.
         let joins = *load_column_families_on_demand != Some(false);

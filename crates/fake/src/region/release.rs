@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::filter::Dialect;
+
 /// A release of HBase, as far as servers differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(non_camel_case_types, reason = "the numbers need a separator")]
@@ -21,9 +23,13 @@ pub enum Release {
 }
 
 impl Release {
-    /// Whether filters that give hints are distinguished: HBase's `HintingFilter`.
-    pub(super) fn has_hinting_filters(self) -> bool {
-        matches!(self, Self::V2_5 | Self::V2_6)
+    /// The behaviour of its filters.
+    pub(super) fn filters(self) -> Dialect {
+        Dialect {
+            // HBase's `HintingFilter`.
+            hints: matches!(self, Self::V2_5 | Self::V2_6),
+            first_masks: matches!(self, Self::V2_4 | Self::V2_5 | Self::V2_6),
+        }
     }
 }
 

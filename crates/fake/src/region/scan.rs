@@ -107,7 +107,7 @@ impl Region {
         }
         let mut filter = filter
             .as_ref()
-            .map(|filter| filter::parse(filter, self.release.has_hinting_filters()))
+            .map(|filter| filter::parse(filter, self.release.filters()))
             .transpose()?;
         let cuts_rows = batch_size.is_some_and(|size| size > 0);
         if cuts_rows && filter.as_ref().is_some_and(|filter| filter.has_row_filter()) {

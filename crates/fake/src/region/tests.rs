@@ -289,8 +289,7 @@ fn crash_loses_what_is_not_logged() {
 }
 
 #[rstest]
-#[case("FuzzyRowFilter")]
-#[case("DependentColumnFilter")]
+#[case("FilterAllFilter")]
 #[case("FirstKeyValueMatchingQualifiersFilter")]
 fn filters_that_are_not_modelled_are_refused_by_name(#[case] name: &str) {
     let mut region = region(&[]);
