@@ -240,6 +240,16 @@ impl Form {
                 });
                 self.bytes(mask);
             }
+            ComparatorKind::Null => self.tag(b'n'),
+            ComparatorKind::Substring(text) => {
+                self.tag(b's');
+                self.bytes(text.as_bytes());
+            }
+            ComparatorKind::Component { offset, bytes } => {
+                self.tag(b'c');
+                self.0.update(offset.to_be_bytes());
+                self.bytes(bytes);
+            }
         }
     }
 
@@ -297,6 +307,9 @@ mod tests {
     #[case::looks_like_a_prefix([Comparator::binary("v*"), Comparator::prefix("v")])]
     #[case::looks_like_a_number([Comparator::binary("5L"), Comparator::long(5)])]
     #[case::looks_like_bits([Comparator::binary("bits & v"), Comparator::bit_and("v")])]
+    #[case::looks_like_null([Comparator::binary("null"), Comparator::null()])]
+    #[case::looks_like_a_substring([Comparator::binary("*v*"), Comparator::substring("v")])]
+    #[case::looks_like_a_component([Comparator::binary("v at 1"), Comparator::component(1, "v")])]
     fn different_values_that_display_alike_have_other_digests(#[case] values: [Comparator; 2]) {
         let by_value = values
             .clone()

@@ -28,7 +28,7 @@ impl Random {
             0 => self.number().to_be_bytes().to_vec(),
             _ => {
                 let length = self.0.usize(..4);
-                (0..length).map(|_| self.choice(b"\x00ab\x7f\x80\xff")).collect()
+                (0..length).map(|_| self.choice(b"\x00aAb\x7f\x80\xff")).collect()
             }
         }
     }
@@ -61,13 +61,16 @@ impl Random {
         };
         let given = given(self);
         let bits = matches!(comparison, Comparison::Equal | Comparison::NotEqual);
-        let comparator = match self.0.u8(..if bits { 6 } else { 3 }) {
+        let comparator = match self.0.u8(..if bits { 9 } else { 4 }) {
             0 => Comparator::binary(given),
             1 => Comparator::prefix(given),
             2 => Comparator::long(self.number()),
-            3 => Comparator::bit_and(given),
-            4 => Comparator::bit_or(given),
-            _ => Comparator::bit_xor(given),
+            3 => Comparator::component(self.0.u32(..3), self.choice(&["a", "b", "ab", "\0"])),
+            4 => Comparator::bit_and(given),
+            5 => Comparator::bit_or(given),
+            6 => Comparator::bit_xor(given),
+            7 => Comparator::substring(self.choice(&["a", "B", "ab", "\x7f"])),
+            _ => Comparator::null(),
         };
         (comparison, comparator)
     }

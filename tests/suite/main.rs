@@ -26,6 +26,7 @@ mod elections;
 mod evictions;
 mod expiry;
 mod filters;
+mod filters_java;
 mod get_many;
 mod java_layout;
 mod latch_expiry;
@@ -55,6 +56,7 @@ mod provision;
 #[path = "../proxy/mod.rs"]
 #[allow(dead_code, reason = "what the chaos suite needs of it, too")]
 mod proxy;
+mod read_filters;
 mod read_options;
 mod read_write_locks;
 mod records;

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use futures::StreamExt;
 use hbase_provision::{Amount, NextSplit, Sampling, Skew, SkewReport};
-use hbase_txn::{BytesBinary, ClientErrorKind, Connection, FamilyDescriptor, Put, Scan, TableName};
+use hbase_txn::{
+    BytesBinary, ClientErrorKind, Connection, FamilyDescriptor, Put, ReadFilter, Scan, TableName,
+};
 
 use crate::support::{
     connect, put,
@@ -63,7 +65,9 @@ async fn a_scan_tells_the_lengths_of_values_in_their_place() {
         let value = vec![b'v'; length];
         table.put(Put::new(row).cell("f", "q", value)).await.unwrap();
     }
-    let mut rows = table.scan(Scan::new().value_lengths()).unwrap();
+    let mut rows = table
+        .scan(Scan::new().filter(ReadFilter::value_lengths()))
+        .unwrap();
     let mut lengths = Vec::new();
     while let Some(row) = rows.next().await.unwrap() {
         let value = &row.cells()[0].value;

@@ -343,6 +343,11 @@ impl JavaSide {
         .await
     }
 
+    /// Returns the cells that a filter of the class `Filters` passes, a line each.
+    pub(crate) async fn scan(&self, table: &TableName, filter: &str) -> Result<Vec<String>, JavaError> {
+        self.ask(json!(["scan", table.to_string(), filter])).await
+    }
+
     /// Runs a load to its end.
     pub(crate) async fn spin(&self, spin: Spin<'_>) -> Result<Vec<Cycle>, JavaError> {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap();

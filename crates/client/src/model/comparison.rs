@@ -96,6 +96,17 @@ pub enum ComparatorKind {
     /// Combines the stored bytes with a mask of the same length, and is equal if any bit of the
     /// result is set: `BitComparator`.
     Bits(BitOperation, Bytes),
+    /// Is equal to no stored bytes: `NullComparator`.
+    Null,
+    /// Is equal to text that contains this one in any case: `SubstringComparator`. In lower case.
+    Substring(String),
+    /// Compares the bytes from an offset on: `BinaryComponentComparator`.
+    Component {
+        /// The number of stored bytes before those that are compared.
+        offset: u32,
+        /// The bytes that they are compared with.
+        bytes: Bytes,
+    },
 }
 
 /// The operation that combines a mask and the stored bytes: `BitComparator.BitwiseOp`.
@@ -152,6 +163,32 @@ impl Comparator {
         Self(ComparatorKind::Bits(BitOperation::Xor, mask.into_bytes()))
     }
 
+    /// Is equal to no stored bytes, not even to empty ones: `NullComparator`. Supports only equal and
+    /// not equal.
+    #[must_use]
+    pub fn null() -> Self {
+        Self(ComparatorKind::Null)
+    }
+
+    /// Compares text: a value is [`Equal`](Comparison::Equal) if it contains this text, in upper or
+    /// lower case: `SubstringComparator`. Supports only equal and not equal.
+    ///
+    /// The text must be ASCII, because servers and clients have different tables of other letters. To
+    /// find other text in a read, use a [`Regex`](super::Regex).
+    #[must_use]
+    pub fn substring(text: &str) -> Self {
+        Self(ComparatorKind::Substring(text.to_lowercase()))
+    }
+
+    /// Compares like [`binary`](Self::binary), but only the stored bytes from this offset on, as many
+    /// as the given ones: `BinaryComponentComparator`. A stored value that ends before them is not
+    /// equal, and neither smaller nor larger.
+    #[must_use]
+    pub fn component(offset: u32, bytes: impl IntoBytes) -> Self {
+        let bytes = bytes.into_bytes();
+        Self(ComparatorKind::Component { offset, bytes })
+    }
+
     /// Returns whether stored bytes pass the comparison, as the server would decide.
     pub(crate) fn accepts(&self, comparison: Comparison, stored: &[u8]) -> bool {
         match &self.0 {
@@ -174,16 +211,51 @@ impl Comparator {
                     });
                 any == (comparison == Comparison::Equal)
             }
+            ComparatorKind::Null => comparison == Comparison::NotEqual,
+            ComparatorKind::Substring(text) => {
+                let contained = String::from_utf8_lossy(stored).to_lowercase().contains(text);
+                contained == (comparison == Comparison::Equal)
+            }
+            ComparatorKind::Component { offset, bytes } => {
+                let from_offset = usize::try_from(*offset).ok().and_then(|at| stored.get(at..));
+                match from_offset.and_then(|stored| stored.get(..bytes.len())) {
+                    Some(stored) => comparison.accepts(stored.cmp(bytes)),
+                    None => comparison == Comparison::NotEqual,
+                }
+            }
         }
     }
 
     /// Rejects a comparison that this comparator does not support.
     pub(crate) fn check(&self, comparison: Comparison) -> Result<()> {
-        match self.0 {
-            ComparatorKind::Bits(..) if comparison.asks_for_order() => Err(Error::invalid(format!(
-                "{comparison} with a comparison of bits, which can only be equal or not"
-            ))),
+        match &self.0 {
+            ComparatorKind::Bits(..) => no_order(comparison, "bits")?,
+            ComparatorKind::Null => no_order(comparison, "null")?,
+            ComparatorKind::Substring(_) => no_order(comparison, "a substring")?,
+            _ => {}
+        }
+        match &self.0 {
+            ComparatorKind::Substring(text) if text.is_empty() => Err(Error::invalid("an empty substring")),
+            ComparatorKind::Substring(text) if !text.is_ascii() => {
+                Err(Error::invalid(format!("substring {text:?} is not ASCII"))
+                    .with_hint("use a regular expression"))
+            }
+            ComparatorKind::Component { bytes, .. } if bytes.is_empty() => {
+                Err(Error::invalid("an empty component"))
+            }
+            ComparatorKind::Component { offset, bytes } if component_end(*offset, bytes).is_none() => Err(
+                Error::invalid(format!("a component at offset {offset}, beyond any value")),
+            ),
             _ => Ok(()),
+        }
+    }
+
+    /// Returns whether the server has a comparator that makes this comparison as a whole.
+    pub(crate) fn is_whole(&self, comparison: Comparison) -> bool {
+        match self.0 {
+            ComparatorKind::Long(_) => !comparison.asks_for_order(),
+            ComparatorKind::Component { .. } => false,
+            _ => true,
         }
     }
 
@@ -191,10 +263,29 @@ impl Comparator {
         match &self.0 {
             ComparatorKind::Binary(bytes)
             | ComparatorKind::Prefix(bytes)
-            | ComparatorKind::Bits(_, bytes) => bytes.len(),
+            | ComparatorKind::Bits(_, bytes)
+            | ComparatorKind::Component { bytes, .. } => bytes.len(),
             ComparatorKind::Long(_) => size_of::<i64>(),
+            ComparatorKind::Null => 0,
+            ComparatorKind::Substring(text) => text.len(),
         }
     }
+}
+
+/// Rejects a comparison by order with something that a value only equals or does not.
+pub(super) fn no_order(comparison: Comparison, what: &str) -> Result<()> {
+    match comparison.asks_for_order() {
+        true => Err(Error::invalid(format!(
+            "{comparison} with {what}, which a value can only equal or not"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Returns the length that a value needs to have this component, if there can be such a value.
+pub(crate) fn component_end(offset: u32, bytes: &[u8]) -> Option<u32> {
+    let end = offset.checked_add(bytes.len().try_into().ok()?)?;
+    (end <= i32::MAX as u32).then_some(end)
 }
 
 impl fmt::Display for ComparatorKind {
@@ -206,6 +297,9 @@ impl fmt::Display for ComparatorKind {
             Self::Bits(BitOperation::And, mask) => write!(f, "bits & {}", Shown(mask)),
             Self::Bits(BitOperation::Or, mask) => write!(f, "bits | {}", Shown(mask)),
             Self::Bits(BitOperation::Xor, mask) => write!(f, "bits ^ {}", Shown(mask)),
+            Self::Null => f.write_str("null"),
+            Self::Substring(text) => write!(f, "*{}*", Shown(text.as_bytes())),
+            Self::Component { offset, bytes } => write!(f, "{} at {offset}", Shown(bytes)),
         }
     }
 }
@@ -273,6 +367,10 @@ mod tests {
     #[case::negative(Comparator::long(3), &(-4_i64).to_be_bytes(), "!= < <=")]
     #[case::not_a_number(Comparator::long(3), b"3", "!=")]
     #[case::empty_is_not_a_number(Comparator::long(0), b"", "!=")]
+    #[case::smaller_component(Comparator::component(1, "bc"), b"zbbz", "!= < <=")]
+    #[case::equal_component(Comparator::component(1, "bc"), b"zbcz", "= <= >=")]
+    #[case::ends_before_the_component(Comparator::component(1, "bc"), b"zb", "!=")]
+    #[case::ends_before_the_offset(Comparator::component(4, "bc"), b"zb", "!=")]
     fn the_stored_value_stands_on_the_left(
         #[case] comparator: Comparator,
         #[case] stored: &[u8],
@@ -294,6 +392,32 @@ mod tests {
         assert_eq!(comparator.accepts(Comparison::NotEqual, stored), !equal);
         comparator.check(Comparison::Equal).unwrap();
         comparator.check(Comparison::Less).unwrap_err();
+    }
+
+    #[rstest]
+    #[case(Comparator::null(), b"", false)]
+    #[case(Comparator::substring("bC"), b"aBcd", true)]
+    #[case(Comparator::substring("bc"), b"b\xe2c", false)]
+    #[case(Comparator::substring("k"), "\u{212a}".as_bytes(), true)]
+    fn null_and_substrings_are_equal_or_not(
+        #[case] comparator: Comparator,
+        #[case] stored: &[u8],
+        #[case] equal: bool,
+    ) {
+        assert_eq!(comparator.accepts(Comparison::Equal, stored), equal);
+        assert_eq!(comparator.accepts(Comparison::NotEqual, stored), !equal);
+        comparator.check(Comparison::NotEqual).unwrap();
+        comparator.check(Comparison::Greater).unwrap_err();
+    }
+
+    #[rstest]
+    #[case(Comparator::substring(""), "an empty substring")]
+    #[case(Comparator::substring("\u{e4}"), "is not ASCII")]
+    #[case(Comparator::component(0, ""), "an empty component")]
+    #[case(Comparator::component(u32::MAX, "a"), "beyond any value")]
+    fn comparators_without_a_meaning_are_refused(#[case] comparator: Comparator, #[case] why: &str) {
+        let error = comparator.check(Comparison::Equal).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
     }
 
     #[test]

@@ -17,7 +17,8 @@ const MAX_FILTERS: usize = 256;
 /// Each cell is tested on its own.
 ///
 /// Supports only those of HBase's filters that judge a cell by that cell alone, so that client and
-/// server cannot disagree. A filter consists of at most 256 filters, nested 16 deep.
+/// server cannot disagree. HBase's other filters are in [`ReadFilter`](super::ReadFilter). A filter
+/// consists of at most 256 filters, nested 16 deep.
 ///
 /// # Example
 ///
@@ -136,18 +137,11 @@ impl Filter {
 
     /// Rejects a filter that has no meaning, or is too large for a server.
     pub(crate) fn check(&self) -> Result<()> {
-        let mut filters = 0;
-        self.check_at(1, &mut filters)
+        self.check_at(1, &mut PartCount::default())
     }
 
-    fn check_at(&self, depth: usize, filters: &mut usize) -> Result<()> {
-        *filters += 1;
-        if depth > MAX_DEPTH || *filters > MAX_FILTERS {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                format!("a filter of more than {MAX_FILTERS} parts, or nested deeper than {MAX_DEPTH}"),
-            ));
-        }
+    pub(super) fn check_at(&self, depth: usize, count: &mut PartCount) -> Result<()> {
+        count.add(1, depth)?;
         match &self.0 {
             FilterKind::Family(comparison, comparator)
             | FilterKind::Qualifier(comparison, comparator)
@@ -165,9 +159,9 @@ impl Filter {
             FilterKind::All(parts) | FilterKind::Any(parts) if parts.is_empty() => {
                 Err(Error::invalid("a list of filters with none in it"))
             }
-            FilterKind::All(parts) | FilterKind::Any(parts) => parts
-                .iter()
-                .try_for_each(|part| part.check_at(depth + 1, filters)),
+            FilterKind::All(parts) | FilterKind::Any(parts) => {
+                parts.iter().try_for_each(|part| part.check_at(depth + 1, count))
+            }
         }
     }
 
@@ -196,6 +190,24 @@ impl Filter {
             } => family.len() + qualifier.len() + comparator.size(),
             FilterKind::ColumnPrefix(prefix) => prefix.len(),
             FilterKind::All(filters) | FilterKind::Any(filters) => filters.iter().map(Self::size).sum(),
+        }
+    }
+}
+
+/// The number of filters in a filter, which is limited.
+#[derive(Default)]
+pub(super) struct PartCount(usize);
+
+impl PartCount {
+    /// Adds filters at this depth.
+    pub(super) fn add(&mut self, filters: usize, depth: usize) -> Result<()> {
+        self.0 += filters;
+        match depth > MAX_DEPTH || self.0 > MAX_FILTERS {
+            true => Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!("a filter of more than {MAX_FILTERS} parts, or nested deeper than {MAX_DEPTH}"),
+            )),
+            false => Ok(()),
         }
     }
 }

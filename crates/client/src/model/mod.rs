@@ -11,6 +11,7 @@
 //! | `limits` | limits that are checked before sending |
 //! | `read` | gets and scans |
 //! | `comparison` `filter` | comparisons of bytes, and predicates on cells |
+//! | `read_comparator` `read_filter` | comparisons and filters that only a server applies |
 //! | `condition` | requirements on rows, without which a transaction is not applied |
 //! | `region` | a region and its bounds |
 //! | `table_descriptor` | a table's families and attributes |
@@ -33,6 +34,8 @@ mod namespace_descriptor;
 mod partition;
 mod put;
 mod read;
+mod read_comparator;
+mod read_filter;
 mod region;
 mod server_name;
 mod table_descriptor;
@@ -43,6 +46,7 @@ pub use append::Append;
 pub use attributes::VISIBILITY_ATTRIBUTE;
 pub use bytes_binary::{BytesBinary, parse_bytes_binary};
 pub use cell::{Cell, CellKind, Row};
+pub(crate) use comparison::component_end;
 pub use comparison::{BitOperation, ComparatorKind};
 pub use comparison::{Comparator, Comparison};
 pub use condition::Check;
@@ -61,6 +65,9 @@ pub use partition::{Partition, PartitionRule};
 pub use put::{Column, Put};
 pub(crate) use read::Selection;
 pub use read::{Get, IsolationLevel, ReadType, Scan, TimeRange};
+pub use read_comparator::{ReadComparator, Regex, RegexEngine, RegexFlag};
+pub(crate) use read_filter::{ColumnPageStart, ComparedPart, KeyRange, ReadFilterKind};
+pub use read_filter::{DependentColumnFilter, ReadFilter, SingleColumnValueFilter};
 pub use region::RegionInfo;
 pub use server_name::ServerName;
 pub use table_descriptor::{FamilyDescriptor, TableDescriptor, TableState};

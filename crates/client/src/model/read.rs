@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::{
-    BytesBinary, Filter, IntoBytes,
+    BytesBinary, IntoBytes, ReadFilter,
     attributes::set_attribute,
     limits::{check_family, check_row, key_before},
     partition::key_after_prefix,
@@ -48,7 +48,7 @@ pub enum ReadType {
 }
 
 /// What a read requests of each row. Shared by gets and scans.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Selection {
     /// The families, each with its requested qualifiers; no qualifiers mean all of them.
     pub(crate) columns: Vec<(Bytes, Vec<Bytes>)>,
@@ -65,7 +65,7 @@ pub(crate) struct Selection {
     /// The labels of cells that the user may see; `None` for all that it has.
     pub(crate) authorizations: Option<Vec<String>>,
     pub(crate) attributes: Vec<(String, Bytes)>,
-    pub(crate) filter: Option<Filter>,
+    pub(crate) filter: Option<ReadFilter>,
 }
 
 /// The methods by which gets and scans say what they request of each row.
@@ -153,14 +153,14 @@ macro_rules! selection_methods {
             self
         }
 
-        /// Reads only cells that pass the filter, and rows that have such cells. Replaces an earlier
-        /// filter.
+        /// Reads only what passes the filter, and rows of which cells are left: a
+        /// [`Filter`](super::Filter) of cells, or any [`ReadFilter`]. Replaces an earlier filter.
         ///
         /// As in HBase's own client, the filter is applied to all versions that the family keeps, and
         /// the newest that pass are read. In a family with several versions, an older version may be
         /// found because the newest does not pass (except in a family with `NEW_VERSION_BEHAVIOR`).
-        pub fn filter(mut self, filter: Filter) -> Self {
-            self.selection.filter = Some(filter);
+        pub fn filter(mut self, filter: impl Into<ReadFilter>) -> Self {
+            self.selection.filter = Some(filter.into());
             self
         }
     };
@@ -176,7 +176,7 @@ macro_rules! selection_methods {
 /// let get = Get::new("xxxabc").column("f", "q").versions(3);
 /// # let _ = get;
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[must_use = "a get does nothing until it is given to a table"]
 pub struct Get {
     pub(crate) row: Bytes,
@@ -221,10 +221,6 @@ pub struct Scan {
     pub(crate) rows: BTreeSet<Bytes>,
     /// Whether all stored versions and delete markers are read.
     pub(crate) raw: bool,
-    /// Whether each value is replaced by its length.
-    pub(crate) value_lengths: bool,
-    /// The probability with which each row is read.
-    pub(crate) chance: Option<f32>,
     pub(crate) cache_blocks: bool,
     pub(crate) selection: Selection,
 }
@@ -260,7 +256,7 @@ impl Selection {
         for (family, _) in &self.family_time_ranges {
             check_family(family)?;
         }
-        self.filter.as_ref().map_or(Ok(()), Filter::check)
+        self.filter.as_ref().map_or(Ok(()), ReadFilter::check)
     }
 }
 
@@ -309,8 +305,6 @@ impl Scan {
             max_result_size: None,
             rows: BTreeSet::new(),
             raw: false,
-            value_lengths: false,
-            chance: None,
             cache_blocks: true,
             selection: Selection::default(),
         }
@@ -454,20 +448,6 @@ impl Scan {
         self
     }
 
-    /// Reads the length of each value instead of the value, as four bytes in network order
-    /// (`KeyOnlyFilter`): sizes a table without transferring it.
-    pub fn value_lengths(mut self) -> Self {
-        self.value_lengths = true;
-        self
-    }
-
-    /// Reads each row with this probability, above 0 and at most 1, and skips the others
-    /// (`RandomRowFilter`). The server still reads all of them.
-    pub fn random_rows(mut self, chance: f32) -> Self {
-        self.chance = Some(chance);
-        self
-    }
-
     /// Sets whether the server keeps the blocks that it reads in its block cache. The default is
     /// `true`; a scan of a whole table would evict the blocks of other clients.
     pub fn cache_blocks(mut self, cache: bool) -> Self {
@@ -523,13 +503,6 @@ impl Scan {
                 "a scan asks for at least one row, one cell and one byte a call",
             ));
         }
-        if let Some(chance) = self.chance
-            && !(chance > 0.0 && chance <= 1.0)
-        {
-            return Err(Error::invalid(format!(
-                "rows with a chance of {chance}; it is above 0 and at most 1"
-            )));
-        }
         if self.raw
             && self
                 .selection
@@ -539,7 +512,9 @@ impl Scan {
         {
             return Err(Error::invalid("a raw scan takes families, but no columns"));
         }
-        self.selection.check()
+        self.selection.check()?;
+        let filter = self.selection.filter.as_ref();
+        filter.map_or(Ok(()), ReadFilter::check_in_scan)
     }
 
     /// Returns whether the scan, an ascending one, ends before this row.
@@ -609,14 +584,12 @@ mod tests {
         assert!(Scan::new().raw().column("f", "q").check().is_err());
     }
 
-    #[rstest]
-    #[case(0.0)]
-    #[case(-0.5)]
-    #[case(1.01)]
-    #[case(f32::NAN)]
-    fn refuses_what_is_no_chance(#[case] chance: f32) {
-        Scan::new().random_rows(chance).check().unwrap_err();
-        Scan::new().random_rows(1.0).check().unwrap();
+    #[test]
+    fn scan_takes_no_count_of_columns() {
+        let count = ReadFilter::skip(ReadFilter::column_count(3));
+        assert!(Get::new("r").filter(count.clone()).check().is_ok());
+        let error = Scan::new().filter(ReadFilter::any([count])).check().unwrap_err();
+        assert!(error.to_string().contains("loses cells"), "{error}");
     }
 
     #[rstest]

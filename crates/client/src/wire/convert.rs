@@ -10,8 +10,8 @@ use prost::Message;
 
 use super::{
     cell_block::{CellBlockDecoder, CellBlockError, Codec, expiry},
-    filter::{self, filter_message},
-    pb,
+    filter, pb,
+    read_filter::{only_rows, read_filter_message},
 };
 use crate::model::{
     Cell, CellKind, Durability, FamilyDescriptor, Get, IsolationLevel, NamespaceDescriptor, ReadType,
@@ -185,7 +185,7 @@ pub(crate) fn get_message(get: &Get) -> pb::Get {
         store_offset: selection.offset_per_family,
         load_column_families_on_demand: selection.load_families_on_demand,
         cache_blocks: (!get.cache_blocks).then_some(false),
-        filter: selection.filter.as_ref().map(filter_message),
+        filter: selection.filter.as_ref().map(read_filter_message),
         ..pb::Get::default()
     }
 }
@@ -231,17 +231,11 @@ pub(crate) fn scan_message(
 
 fn scan_filter(scan: &Scan) -> Option<pb::Filter> {
     // A single row is the range itself.
-    let only_rows = (scan.rows.len() > 1).then(|| filter::only_rows(&scan.rows));
-    let asked_for = scan.selection.filter.as_ref().map(filter_message);
-    let mut filters: Vec<_> = [only_rows, scan.chance.map(filter::random_rows), asked_for]
-        .into_iter()
-        .flatten()
-        // The last filter, because it removes the values.
-        .chain(scan.value_lengths.then(filter::value_lengths))
-        .collect();
-    match filters.len() {
-        0 | 1 => filters.pop(),
-        _ => Some(filter::all(filters)),
+    let only_rows = (scan.rows.len() > 1).then(|| only_rows(&scan.rows));
+    let filter = scan.selection.filter.as_ref().map(read_filter_message);
+    match (only_rows, filter) {
+        (Some(only_rows), Some(filter)) => Some(filter::all(vec![only_rows, filter])),
+        (only_rows, filter) => only_rows.or(filter),
     }
 }
 

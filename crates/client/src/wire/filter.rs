@@ -3,13 +3,14 @@
 //! In a filter the operator reads "stored OP given", in a column condition
 //! ([`condition`](super::condition)) the other way round. Both were observed on real servers.
 
-use std::collections::BTreeSet;
-
 use bytes::Bytes;
 use prost::Message;
 
 use super::pb;
-use crate::model::{BitOperation, Comparator, ComparatorKind, Comparison, Filter, FilterKind};
+use crate::model::{
+    BitOperation, Comparator, ComparatorKind, ComparedPart, Comparison, Filter, FilterKind, RegexFlag,
+    component_end,
+};
 
 /// The Java package of filters and comparators.
 const PACKAGE: &str = "org.apache.hadoop.hbase.filter.";
@@ -20,38 +21,20 @@ const EIGHT_BYTES: [u8; 8] = [0xff; 8];
 const SIGN: [u8; 8] = [0x80, 0, 0, 0, 0, 0, 0, 0];
 
 pub(crate) fn filter_message(filter: &Filter) -> pb::Filter {
+    let of = |part, comparison, comparator| compare(comparison, comparator, &|leaf| compared(&part, leaf));
     match &filter.0 {
-        FilterKind::Family(comparison, comparator) => compare(*comparison, comparator, &|leaf| {
-            named(
-                "FamilyFilter",
-                &pb::FamilyFilter {
-                    compare_filter: leaf.into(),
-                },
-            )
-        }),
-        FilterKind::Qualifier(comparison, comparator) => compare(*comparison, comparator, &|leaf| {
-            named(
-                "QualifierFilter",
-                &pb::QualifierFilter {
-                    compare_filter: leaf.into(),
-                },
-            )
-        }),
-        FilterKind::Value(comparison, comparator) => compare(*comparison, comparator, &value_filter),
+        FilterKind::Family(comparison, comparator) => of(ComparedPart::Family, *comparison, comparator),
+        FilterKind::Qualifier(comparison, comparator) => of(ComparedPart::Qualifier, *comparison, comparator),
+        FilterKind::Value(comparison, comparator) => of(ComparedPart::Value, *comparison, comparator),
         FilterKind::ColumnValue {
             family,
             qualifier,
             comparison,
             comparator,
-        } => compare(*comparison, comparator, &|leaf| {
-            let message = pb::ColumnValueFilter {
-                family: family.clone(),
-                qualifier: qualifier.clone(),
-                compare_op: leaf.operator.into(),
-                comparator: leaf.comparator,
-            };
-            named("ColumnValueFilter", &message)
-        }),
+        } => {
+            let column = ComparedPart::Column(family.clone(), qualifier.clone());
+            of(column, *comparison, comparator)
+        }
         FilterKind::ColumnPrefix(prefix) => named(
             "ColumnPrefixFilter",
             &pb::ColumnPrefixFilter {
@@ -63,38 +46,51 @@ pub(crate) fn filter_message(filter: &Filter) -> pb::Filter {
     }
 }
 
+/// Returns the filter that compares this part of a cell.
+pub(super) fn compared(part: &ComparedPart, leaf: Leaf) -> pb::Filter {
+    match part {
+        ComparedPart::Row => named(
+            "RowFilter",
+            &pb::RowFilter {
+                compare_filter: leaf.into(),
+            },
+        ),
+        ComparedPart::Family => named(
+            "FamilyFilter",
+            &pb::FamilyFilter {
+                compare_filter: leaf.into(),
+            },
+        ),
+        ComparedPart::Qualifier => named(
+            "QualifierFilter",
+            &pb::QualifierFilter {
+                compare_filter: leaf.into(),
+            },
+        ),
+        ComparedPart::Value => named(
+            "ValueFilter",
+            &pb::ValueFilter {
+                compare_filter: leaf.into(),
+            },
+        ),
+        ComparedPart::Column(family, qualifier) => named(
+            "ColumnValueFilter",
+            &pb::ColumnValueFilter {
+                family: family.clone(),
+                qualifier: qualifier.clone(),
+                compare_op: leaf.operator.into(),
+                comparator: leaf.comparator,
+            },
+        ),
+    }
+}
+
 /// Returns a filter for the newest version of each column, if its value is not empty. The server
 /// applies a filter to every version that the family keeps, so an old one could fulfil a condition.
 pub(super) fn newest_not_empty(filter: &Filter) -> pb::Filter {
-    let not_empty = Leaf {
-        operator: pb::CompareType::NotEqual,
-        comparator: binary(Bytes::new()),
-    };
-    all(vec![newest(), value_filter(not_empty), filter_message(filter)])
-}
-
-/// Returns a filter for rows of these keys, which the server seeks one after the other.
-pub(super) fn only_rows(rows: &BTreeSet<Bytes>) -> pb::Filter {
-    let row_range_list = rows
-        .iter()
-        .map(|row| pb::RowRange {
-            start_row: Some(row.clone()),
-            start_row_inclusive: Some(true),
-            stop_row: Some(row.clone()),
-            stop_row_inclusive: Some(true),
-        })
-        .collect();
-    named("MultiRowRangeFilter", &pb::MultiRowRangeFilter { row_range_list })
-}
-
-/// Returns a filter that each row passes with this probability.
-pub(super) fn random_rows(chance: f32) -> pb::Filter {
-    named("RandomRowFilter", &pb::RandomRowFilter { chance })
-}
-
-/// Returns a filter that replaces each value by its length.
-pub(super) fn value_lengths() -> pb::Filter {
-    named("KeyOnlyFilter", &pb::KeyOnlyFilter { len_as_val: true })
+    let not_empty = Leaf::new(Comparison::NotEqual, binary(Bytes::new()));
+    let not_empty = compared(&ComparedPart::Value, not_empty);
+    all(vec![newest(), not_empty, filter_message(filter)])
 }
 
 /// Returns a filter for rows in which the newest version of a column has this value. `None` means
@@ -163,9 +159,18 @@ pub(super) fn beginning(prefix: Bytes) -> pb::Comparator {
 }
 
 /// One comparison of the server.
-struct Leaf {
-    operator: pb::CompareType,
-    comparator: pb::Comparator,
+pub(super) struct Leaf {
+    pub(super) operator: pb::CompareType,
+    pub(super) comparator: pb::Comparator,
+}
+
+impl Leaf {
+    pub(super) fn new(comparison: Comparison, comparator: pb::Comparator) -> Self {
+        Self {
+            operator: operator(comparison),
+            comparator,
+        }
+    }
 }
 
 impl From<Leaf> for pb::CompareFilter {
@@ -177,23 +182,13 @@ impl From<Leaf> for pb::CompareFilter {
     }
 }
 
-fn value_filter(leaf: Leaf) -> pb::Filter {
-    named(
-        "ValueFilter",
-        &pb::ValueFilter {
-            compare_filter: leaf.into(),
-        },
-    )
-}
-
 /// Builds a comparison from those of the server; `wrap` determines what is compared.
-fn compare(comparison: Comparison, comparator: &Comparator, wrap: &dyn Fn(Leaf) -> pb::Filter) -> pb::Filter {
-    let leaf = |comparison, comparator| {
-        wrap(Leaf {
-            operator: operator(comparison),
-            comparator,
-        })
-    };
+pub(super) fn compare(
+    comparison: Comparison,
+    comparator: &Comparator,
+    wrap: &dyn Fn(Leaf) -> pb::Filter,
+) -> pb::Filter {
+    let leaf = |comparison, comparator| wrap(Leaf::new(comparison, comparator));
     match &comparator.0 {
         ComparatorKind::Binary(value) => leaf(comparison, binary(value.clone())),
         ComparatorKind::Prefix(prefix) => leaf(comparison, beginning(prefix.clone())),
@@ -223,6 +218,54 @@ fn compare(comparison: Comparison, comparator: &Comparator, wrap: &dyn Fn(Leaf) 
                 ]),
             }
         }
+        ComparatorKind::Null => leaf(
+            comparison,
+            comparator_message("NullComparator", &pb::NullComparator {}),
+        ),
+        ComparatorKind::Substring(text) => {
+            let message = pb::SubstringComparator { substr: text.clone() };
+            leaf(comparison, comparator_message("SubstringComparator", &message))
+        }
+        ComparatorKind::Component { offset, bytes } => {
+            let message = pb::BinaryComponentComparator {
+                value: bytes.clone(),
+                offset: *offset,
+            };
+            let component = comparator_message("BinaryComponentComparator", &message);
+            // The check of the filter has refused a component without an end.
+            let end = component_end(*offset, bytes).unwrap_or(u32::MAX);
+            compare_from(end, comparison, &component, wrap)
+        }
+    }
+}
+
+/// Compares values of at least this length; a shorter one is only not equal. HBase's own comparators
+/// read beyond the end of a short value, or fail the call.
+pub(super) fn compare_from(
+    length: u32,
+    comparison: Comparison,
+    comparator: &pb::Comparator,
+    wrap: &dyn Fn(Leaf) -> pb::Filter,
+) -> pb::Filter {
+    let has_length = |comparison| {
+        // In this charset each byte is a character.
+        let message = pb::RegexStringComparator {
+            pattern: format!("^.{{{length}}}"),
+            pattern_flags: RegexFlag::DotAll as i32,
+            charset: "ISO-8859-1".to_owned(),
+            engine: None,
+        };
+        let comparator = comparator_message("RegexStringComparator", &message);
+        wrap(Leaf::new(comparison, comparator))
+    };
+    // A list that all must pass does not ask further filters about a cell that one excludes.
+    let compared = all(vec![
+        has_length(Comparison::Equal),
+        wrap(Leaf::new(comparison, comparator.clone())),
+    ]);
+    match comparison {
+        Comparison::NotEqual => any(vec![has_length(Comparison::NotEqual), compared]),
+        _ => compared,
     }
 }
 
@@ -252,18 +295,18 @@ fn bits(operation: BitOperation, mask: Bytes) -> pb::Comparator {
     comparator_message("BitComparator", &message)
 }
 
-fn comparable(value: Bytes) -> pb::ByteArrayComparable {
+pub(super) fn comparable(value: Bytes) -> pb::ByteArrayComparable {
     pb::ByteArrayComparable { value: Some(value) }
 }
 
-fn comparator_message(name: &str, message: &impl Message) -> pb::Comparator {
+pub(super) fn comparator_message(name: &str, message: &impl Message) -> pb::Comparator {
     pb::Comparator {
         name: format!("{PACKAGE}{name}"),
         serialized_comparator: Some(message.encode_to_vec().into()),
     }
 }
 
-fn named(name: &str, message: &impl Message) -> pb::Filter {
+pub(super) fn named(name: &str, message: &impl Message) -> pb::Filter {
     pb::Filter {
         name: format!("{PACKAGE}{name}"),
         serialized_filter: Some(message.encode_to_vec().into()),
@@ -274,7 +317,7 @@ pub(super) fn all(filters: Vec<pb::Filter>) -> pb::Filter {
     list(pb::filter_list::Operator::MustPassAll, filters)
 }
 
-fn any(filters: Vec<pb::Filter>) -> pb::Filter {
+pub(super) fn any(filters: Vec<pb::Filter>) -> pb::Filter {
     list(pb::filter_list::Operator::MustPassOne, filters)
 }
 

@@ -7,6 +7,7 @@
 //! - [`convert`]: conversions between messages and the model;
 //! - [`condition`] and `filter`: conditions on rows and cells, in forms with the same meaning on
 //!   the server;
+//! - `read_filter`: filters that only the server applies;
 //! - [`encoded`]: puts and deletes that are encoded before their call exists;
 //! - [`mutation`]: mutations as messages;
 //! - [`multi`]: requests whose gets and mutations are encoded before;
@@ -37,6 +38,7 @@ pub(crate) mod parts;
 pub(crate) mod ping;
 pub(crate) mod preamble;
 pub(crate) mod procedures;
+mod read_filter;
 pub(crate) mod tls;
 #[cfg(any(feature = "zookeeper", feature = "fuzzing", test))]
 pub(crate) mod znode;

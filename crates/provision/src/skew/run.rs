@@ -9,8 +9,8 @@ use std::{
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use hbase_client::{
-    Connection, IntoTableName, PartitionRule, RegionInfo, RegionLoad, Scan, Table, TableName, TableRegion,
-    low_level::bounded,
+    Connection, IntoTableName, PartitionRule, ReadFilter, RegionInfo, RegionLoad, Scan, Table, TableName,
+    TableRegion, low_level::bounded,
 };
 use hbase_txn::{ClientErrorKind, Error, Result, usable_descriptor};
 use tokio::time::{Instant, timeout};
@@ -243,16 +243,14 @@ impl Skew {
 
 /// All versions of all rows, or of a random sample of the rows.
 fn scan(region: &RegionInfo, fraction: f64) -> Scan {
-    let scan = Scan::new()
+    let sample = (fraction < 1.0).then(|| ReadFilter::random_rows(fraction as f32));
+    let filters = sample.into_iter().chain([ReadFilter::value_lengths()]);
+    Scan::new()
         .start_row(region.start_key.clone())
         .stop_row(region.end_key.clone())
         .versions(u32::MAX)
-        .value_lengths()
-        .cache_blocks(false);
-    match fraction < 1.0 {
-        true => scan.random_rows(fraction as f32),
-        false => scan,
-    }
+        .filter(ReadFilter::all(filters))
+        .cache_blocks(false)
 }
 
 async fn read_region<F: FnMut(SkewProgress) + Send>(
