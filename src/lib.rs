@@ -70,6 +70,8 @@
 //! | `zookeeper` (default) | connecting by ZooKeeper quorum, `hbase+zk://…` |
 //! | `thrift` | the module `thrift`: locks and latches through a Thrift gateway, without a connection to HBase |
 //! | `uuid` | UUIDs as cell values |
+//! | `metrics` | metrics of the client, transactions and locks, for the recorder of the crate `metrics` |
+//! | `spans` | `tracing` spans of operations, commits and locks, and the trace context in requests |
 
 #![cfg_attr(not(test), deny(missing_docs))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -79,6 +81,7 @@ mod error;
 mod java_layout;
 pub mod latch;
 pub mod lock;
+mod observe;
 mod random;
 mod table_descriptor;
 #[cfg(feature = "thrift")]

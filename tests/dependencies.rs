@@ -97,6 +97,14 @@ fn thrift_brings_a_dozen_crates() {
 }
 
 #[test]
+fn metrics_bring_only_the_facade() {
+    let with = |features: &str| crates("hbase-client", &["--no-default-features", "--features", features]);
+    let least = crates("hbase-client", LEAST);
+    assert_at_most(3, &brought(&with("metrics"), &least));
+    assert_at_most(0, &brought(&with("spans"), &least));
+}
+
+#[test]
 fn table_files_bring_a_handful_of_crates() {
     let provision = crates("hbase-provision", &[]);
     assert_at_most(12, &brought(&provision, &crates("hbase-txn", LEAST)));

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::{
     error::{Error, ErrorKind, Result},
     lock::{LockGuard, LockRequest, SlotRow, SlotsSeen},
+    observe,
 };
 
 /// The pauses between two reads of the row.
@@ -79,6 +80,16 @@ impl Waiting {
 /// possible (`alone`): then it keeps the turn while it holds, and the tasks behind it make no
 /// calls. A task that does not wait is not queued.
 pub(super) async fn compete<C: Contender>(
+    contender: &C,
+    row: &SlotRow,
+    request: &LockRequest,
+    alone: bool,
+) -> Result<LockGuard> {
+    let contest = compete_unobserved(contender, row, request, alone);
+    observe::acquisition("coordination", row.table().name(), contest).await
+}
+
+async fn compete_unobserved<C: Contender>(
     contender: &C,
     row: &SlotRow,
     request: &LockRequest,

@@ -24,7 +24,10 @@ use super::{
     state::LockLoss,
     term::Term,
 };
-use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
+use crate::{
+    error::{ClientErrorKind, Error, ErrorKind, Result},
+    observe,
+};
 
 /// A held lock. It is held until it is released or lost, or its lease expires.
 ///
@@ -372,6 +375,18 @@ impl Renewable for Held {
     }
 
     async fn renew(&self, deadline: Instant) -> Result<()> {
+        let renewed = self.renew_until(deadline).await;
+        observe::renewal(&renewed);
+        renewed
+    }
+
+    fn expire(&self) {
+        self.term.expire();
+    }
+}
+
+impl Held {
+    async fn renew_until(&self, deadline: Instant) -> Result<()> {
         loop {
             let mut claim = self.lock_claim(deadline).await?;
             if let Some(loss) = self.term.loss() {
@@ -406,10 +421,6 @@ impl Renewable for Held {
                 }
             }
         }
-    }
-
-    fn expire(&self) {
-        self.term.expire();
     }
 }
 

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     java_layout::Level,
+    observe,
     table_descriptor::usable_or_created,
 };
 
@@ -122,6 +123,7 @@ impl LockManagerOptions {
     /// - the errors of [`LockTableOptions::create`](super::LockTableOptions::create) if it creates
     ///   the table.
     pub async fn open(self, connection: &Connection, name: impl IntoTableName) -> Result<LockManager> {
+        observe::describe();
         let name = name.into_table_name()?;
         let in_context = |error: Error| error.at_operation("opening for locks").at_table(&name);
         // Whether a client or farm is valid does not depend on the id.

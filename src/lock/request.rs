@@ -26,7 +26,10 @@ use super::{
     state::refusal,
     term::Term,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    observe,
+};
 
 /// A request for a lock.
 ///
@@ -141,6 +144,11 @@ impl LockRequest {
     /// A dropped future leaves no lock behind: a lock that an attempt in flight wins is released in
     /// the background.
     pub async fn acquire(self) -> Result<LockGuard> {
+        let table = self.table().name().clone();
+        observe::acquisition("lock", &table, self.acquire_unobserved()).await
+    }
+
+    async fn acquire_unobserved(self) -> Result<LockGuard> {
         self.check()?;
         let until = Instant::now() + self.wait;
         let deadline = self.table().deadline() + self.wait;

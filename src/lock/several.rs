@@ -15,7 +15,10 @@ use super::{
     request::{LockRequest, RequestOutcome, attempt},
     state::LockLoss,
 };
-use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
+use crate::{
+    error::{ClientErrorKind, Error, ErrorKind, Result},
+    observe,
+};
 
 /// Several locks that were acquired together. Each has its own lease and can be lost alone.
 ///
@@ -60,9 +63,16 @@ impl LockSet {
     /// [`InvalidInput`](ClientErrorKind::InvalidInput) if there are no requests or two for the same
     /// lock.
     pub async fn acquire(requests: Vec<LockRequest>) -> Result<Self> {
-        let Some(wait) = requests.iter().map(|request| request.wait).min() else {
+        let Some(first) = requests.first() else {
             return Err(Error::invalid("no locks to acquire"));
         };
+        let table = first.table().name().clone();
+        observe::acquisition("set", &table, Self::acquire_all(requests)).await
+    }
+
+    async fn acquire_all(requests: Vec<LockRequest>) -> Result<Self> {
+        let wait = requests.iter().map(|request| request.wait).min();
+        let wait = wait.unwrap_or_default();
         requests.iter().try_for_each(LockRequest::check)?;
         let until = Instant::now() + wait;
         let deadline = requests

@@ -10,6 +10,7 @@ use super::{
     owner::LockToken,
     row_state::{Occupant, RowState},
 };
+use crate::observe::LOCK_LOSSES;
 
 /// The displayed name of a holder without one.
 pub(super) const NAMELESS: &str = "a client that leaves no name";
@@ -64,6 +65,20 @@ pub enum LockLoss {
     /// A transaction that releases the lock was sent, and its answer was lost: the lock may still
     /// be held.
     Unknown,
+}
+
+impl LockLoss {
+    /// Reports the loss of a lock that a guard held. A release by a transaction is none.
+    pub(super) fn report(&self) {
+        let reason = match self {
+            Self::Expired => "expired",
+            Self::Removed => "removed",
+            Self::Taken(_) => "taken",
+            Self::Unknown => "unknown",
+            Self::Released => return,
+        };
+        LOCK_LOSSES.count(|| [reason]);
+    }
 }
 
 /// Returns the reason why a lock with these rows is not available at a time of the wall clock.

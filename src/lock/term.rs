@@ -208,6 +208,9 @@ impl<T> Term<T> {
         self.status.send_if_modified(|status| {
             let ends = ends(status);
             if ends {
+                if let Status::Lost(loss) = &end {
+                    loss.report();
+                }
                 *status = end;
             }
             ends

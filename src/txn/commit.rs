@@ -9,7 +9,7 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 use bytes::Bytes;
 use hbase_client::{
     Comparison, Condition, Effect, EndpointCall, Increment, Mutation, Table,
-    low_level::{Check, Pauses, TableCalls, condition, pb},
+    low_level::{CallerSpan, Check, Pauses, TableCalls, condition, pb},
 };
 use prost::Message;
 use tokio::time::{Instant, timeout_at};
@@ -33,7 +33,10 @@ use super::{
     settle::{Claim, Fenced, Unsettled},
     without_endpoint,
 };
-use crate::error::{ClientErrorKind, Error, ErrorKind, Result};
+use crate::{
+    error::{ClientErrorKind, Error, ErrorKind, Result},
+    observe::ObservedCommit,
+};
 
 /// The contents of one request.
 struct Attempt<'a> {
@@ -79,7 +82,9 @@ impl Committer {
     /// Checks a group and sends it when its turn comes.
     pub(super) async fn commit(&self, group: Group, deadline: Instant) -> Outcome {
         let ending = Ending::of(&group.parts);
-        let outcome = self.commit_checked(&group, deadline).await;
+        let observed = ObservedCommit::begin(self.table.name());
+        let outcome = observed.within(self.commit_checked(&group, deadline)).await;
+        observed.end(outcome.name(), outcome.error());
         ending.notify(&outcome);
         outcome
     }
@@ -331,6 +336,7 @@ impl Attempt<'_> {
             durability: prepared.durability,
             version,
             deadline,
+            caller: CallerSpan::current(),
             request: self.encode(prepared),
         }
     }

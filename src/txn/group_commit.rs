@@ -23,7 +23,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use hbase_client::{Durability, Effect};
+use hbase_client::{Durability, Effect, low_level::CallerSpan};
 use tokio::{
     runtime::Handle,
     sync::oneshot,
@@ -32,7 +32,10 @@ use tokio::{
 };
 
 use super::endpoint_request::EndpointRequest;
-use crate::error::{ClientErrorKind, Error, Result};
+use crate::{
+    error::{ClientErrorKind, Error, Result},
+    observe::COALESCED,
+};
 
 /// The number of calls to a region from which on transactions wait. While the server executes one,
 /// others are under way in both directions.
@@ -81,6 +84,8 @@ pub(super) struct Member {
     pub(super) durability: Durability,
     pub(super) version: Option<VersionChange>,
     pub(super) deadline: Instant,
+    /// A call that several transactions share belongs to the span of the first one.
+    pub(super) caller: CallerSpan,
 }
 
 /// A change of the partition's version, which a call has once for each partition.
@@ -202,6 +207,7 @@ impl GroupCommit {
     ) -> Result<bool> {
         let deadline = member.deadline;
         if let Some(lane) = self.enter_at_once(region, &member, sender) {
+            COALESCED.record(1, || []);
             let sent = sender.send(&member.into_request(), deadline).await;
             drop(lane);
             return sent;
@@ -215,6 +221,7 @@ impl GroupCommit {
                 Err(_) if limit < deadline => {
                     limit = deadline.min(limit + PATIENCE);
                     if let Some((lane, member)) = ticket.enter_late(sender) {
+                        COALESCED.record(1, || []);
                         let sent = sender.send(&member.into_request(), deadline).await;
                         drop(lane);
                         return sent;
@@ -524,8 +531,11 @@ async fn share<S: SendRequest>(lane: Lane<S>, members: Vec<(u64, Waiting)>) {
         .collect();
     let request = EndpointRequest::concat(&requests, &changes);
     let count = members.len();
+    COALESCED.record(count, || []);
     tracing::trace!(partition = %request.partitions[0], members = count, "sharing a call");
-    let sent = lane.sender.send(&request, deadline).await;
+    let caller = all().next().map(|member| member.caller.clone());
+    let sent = lane.sender.send(&request, deadline);
+    let sent = caller.unwrap_or_else(CallerSpan::current).within(sent).await;
     match sent {
         Err(error) if count > 1 && !error.is_outcome_unknown() => {
             tracing::debug!(partition = %request.partitions[0], members = count, %error, "sending singly");

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
+    observe,
     table_descriptor::{TableDescriptorExt, usable_descriptor},
 };
 
@@ -142,6 +143,7 @@ impl OpenOptions {
     ///
     /// Returns the errors of [`PartitionedTable::open`].
     pub async fn open(self, connection: &Connection, name: impl IntoTableName) -> Result<PartitionedTable> {
+        observe::describe();
         let name = name.into_table_name()?;
         let in_context = |error: Error| error.at_operation("opening for transactions").at_table(&name);
         let deadline = Instant::now() + connection.config().operation_timeout();

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     error::{ClientErrorKind, Error, ErrorKind, Result},
-    random,
+    observe, random,
 };
 
 /// A transaction whose answer was lost.
@@ -341,9 +341,9 @@ impl Claim {
                 }
             }
         };
-        settle
-            .await
-            .map_err(|error: Error| self.in_context(error.with_effect(Effect::Unknown)))
+        let settled = settle.await;
+        observe::settled(&settled, |ended| matches!(ended, Ended::Committed { .. }));
+        settled.map_err(|error: Error| self.in_context(error.with_effect(Effect::Unknown)))
     }
 
     /// Checks that the replay window is longer than the commit plus the maximum clock difference.

@@ -31,6 +31,9 @@ mod locks {
 mod migrating {
     mod copy;
 }
+mod observing {
+    mod trace_headers;
+}
 mod provisioning {
     mod provide;
 }

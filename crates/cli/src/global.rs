@@ -4,7 +4,7 @@ use std::{io::IsTerminal, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use hbase_txn::ClusterAddress;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
 use crate::{durations, exit::Failure, values::Ranged};
 
@@ -56,6 +56,7 @@ impl Global {
         };
         let subscriber = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::builder().parse_lossy(filter))
+            .with_span_events(FmtSpan::CLOSE)
             .with_writer(std::io::stderr)
             .with_ansi(std::io::stderr().is_terminal());
         subscriber.init();

@@ -38,6 +38,8 @@
 //! |---|---|
 //! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
 //! | `uuid` | UUIDs as the values of cells |
+//! | `metrics` | metrics, for the recorder of the crate `metrics` |
+//! | `spans` | a `tracing` span for each operation, and the trace context in requests |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -51,6 +53,7 @@ mod error;
 pub mod fuzzing;
 pub mod low_level;
 mod model;
+mod observe;
 mod rpc;
 mod wire;
 

@@ -174,6 +174,7 @@ fn member(asked: &Asked) -> Member {
             message: encode_mutations(&[put("V")], asked.durability),
         }),
         deadline: Instant::now() + asked.patience,
+        caller: CallerSpan::current(),
     }
 }
 

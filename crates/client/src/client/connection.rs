@@ -11,6 +11,7 @@ use crate::{
     environment::{Environment, SystemEnvironment},
     error::Result,
     model::{RegionInfo, TableName},
+    observe::{SpanOptions, client_metrics},
     rpc::{Connector, TcpConnector},
 };
 
@@ -47,6 +48,7 @@ pub struct ConnectionBuilder {
     config: Config,
     connector: Arc<dyn Connector>,
     environment: Arc<dyn Environment>,
+    span_options: SpanOptions,
 }
 
 /// How long [`Connection::close`] waits for calls in flight.
@@ -78,6 +80,7 @@ impl Connection {
             config,
             connector: Arc::new(TcpConnector),
             environment: Arc::new(SystemEnvironment),
+            span_options: SpanOptions::default(),
         }
     }
 
@@ -131,6 +134,29 @@ impl ConnectionBuilder {
         self
     }
 
+    /// Sets a function that returns the headers by which servers continue the trace of the current
+    /// span: `traceparent` and `tracestate` of the W3C's trace context. It is called within the span
+    /// of the operation, before each attempt. The headers are part of each request of the attempt. A
+    /// call that several operations share has those of the first one.
+    ///
+    /// [docs/observing.md](https://docs.rs/crate/hbase-txn/latest/source/docs/observing.md) shows it
+    /// with the crate `tracing-opentelemetry`.
+    #[cfg(feature = "spans")]
+    pub fn trace_headers(
+        mut self,
+        headers: impl Fn() -> std::collections::HashMap<String, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.span_options.headers = Some(Arc::new(headers));
+        self
+    }
+
+    /// Sets whether spans contain the row of the operation, off by default.
+    #[cfg(feature = "spans")]
+    pub fn rows_in_spans(mut self, rows: bool) -> Self {
+        self.span_options.rows = rows;
+        self
+    }
+
     /// Connects: locates `hbase:meta`, which proves that the address leads to a running cluster.
     ///
     /// # Errors
@@ -144,7 +170,9 @@ impl ConnectionBuilder {
     ///   [`AuthenticationRequired`](crate::ErrorKind::AuthenticationRequired).
     pub async fn connect(self) -> Result<Connection> {
         let deadline = Instant::now() + self.config.operation_timeout();
-        let cluster = Cluster::new(self.config, self.connector, self.environment);
+        client_metrics::describe();
+        let mut cluster = Cluster::new(self.config, self.connector, self.environment);
+        cluster.span_options = self.span_options;
         cluster.reach(deadline).await?;
         Ok(Connection::new(cluster))
     }

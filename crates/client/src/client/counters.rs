@@ -66,12 +66,13 @@ impl Table {
         };
         loop {
             let location = attempts.locate().await?;
-            let (client, limit) = (&self.connection.shared, attempts.attempt_limit());
+            let (client, limit) = (&self.connection.shared, attempts.attempt_limit(&location));
             let answer = client
                 .execute_alone(&location, self.codec, &operation, limit)
                 .await;
             match answer {
                 Ok(row) => {
+                    attempts.succeed();
                     return Ok(row.unwrap_or_else(|| Row::new(mutation.row().clone(), Vec::new())));
                 }
                 Err(failure) => attempts.recover(failure, &location).await?,

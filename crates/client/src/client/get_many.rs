@@ -25,7 +25,7 @@ use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     error::{Error, Result},
     model::{Get, RegionInfo, Row, ServerName},
-    rpc::CallError,
+    rpc::{AttemptLimit, CallError},
     wire::convert,
 };
 
@@ -233,10 +233,13 @@ impl Table {
     /// Reads all parts of one call.
     async fn asked<'a>(&'a self, call: Vec<Placed<'a>>, lane: Lane<'a>) -> Step<'a> {
         let (mut found, mut failed) = (Vec::new(), Vec::new());
-        if let Some(Placed { part, location }) = call.first() {
-            let request = call::message(&call);
+        let limits = call
+            .iter()
+            .map(|Placed { part, location }| part.attempts.attempt_limit(location));
+        if let (Some(limit), Some(first)) = (limits.reduce(AttemptLimit::with), call.first()) {
+            let (request, location) = (call::message(&call), &first.location);
             let answer = self
-                .call(location, "Multi", &request, part.attempts.attempt_limit())
+                .call(location, "Multi", &request, limit)
                 .await
                 .and_then(|(answer, block)| call::read(&call, answer, block));
             match answer {

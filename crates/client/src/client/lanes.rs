@@ -45,6 +45,10 @@ use self::call::SharedCall;
 use crate::{
     cluster::{Cluster, RegionLocation},
     model::{Get, Mutation, RegionInfo, Row, ServerName},
+    observe::{
+        GaugeUnit,
+        client_metrics::{COALESCED, OPERATIONS_WAITING},
+    },
     rpc::{AttemptLimit, CallError, ServiceKind},
     wire::{
         cell_block::{CellBlockDecoder, Codec},
@@ -113,6 +117,14 @@ impl Operation {
             nonce_group: Some(group),
         }
     }
+
+    /// Returns what may share a call with it, as a word for metrics.
+    fn kind(&self) -> &'static str {
+        match self.is_get {
+            true => "get",
+            false => "mutation",
+        }
+    }
 }
 
 /// The result of one attempt: the row of a get, if it has requested cells.
@@ -136,6 +148,8 @@ struct Waiting {
     /// Set by the call that takes it, or by the caller that waits no longer.
     claimed: Arc<AtomicBool>,
     answer: oneshot::Sender<Answer>,
+    /// Until a call takes it.
+    in_queue: Option<GaugeUnit>,
 }
 
 /// The caller's end of a [`Waiting`].
@@ -217,13 +231,13 @@ impl Shared {
         operation: &Operation,
         limit: AttemptLimit,
     ) -> Attempted {
-        let alone = || self.execute_alone(location, codec, operation, limit);
+        let alone = || self.execute_alone(location, codec, operation, limit.clone());
         if !self.cluster.config.coalescing() || location.region.table.is_system() {
             return alone().await;
         }
         let began = Instant::now();
         let group = Group::new(&location.region, codec, operation);
-        let enter = || Waiting::new(location, codec, operation, limit);
+        let enter = || Waiting::new(location, codec, operation, limit.clone());
         let mut ticket = match self.lanes.enter(&location.server, &group, enter) {
             Entry::Queue(ticket) => ticket,
             Entry::Lane => {
@@ -232,6 +246,7 @@ impl Shared {
                     location: Arc::clone(location),
                     group,
                 };
+                COALESCED.record(1, || [operation.kind()]);
                 return alone().await;
             }
             Entry::Closed => return Err(CallError::Closed),
@@ -345,6 +360,7 @@ impl Waiting {
             limit,
             claimed,
             answer,
+            in_queue: Some(OPERATIONS_WAITING.raise()),
         };
         (waiting, ticket)
     }
@@ -508,7 +524,7 @@ impl Queue {
         let mut taken: Vec<Waiting> = Vec::new();
         let mut rows: BTreeSet<Bytes> = BTreeSet::new();
         let mut bytes = 0;
-        for waiting in mem::take(&mut self.waiting) {
+        for mut waiting in mem::take(&mut self.waiting) {
             let len = waiting.operation.message.len();
             // The caller of the front one may claim it meanwhile; then another one is the first.
             let fits = taken.is_empty()
@@ -521,6 +537,7 @@ impl Queue {
             } else if !waiting.claimed.swap(true, Ordering::Relaxed) {
                 rows.extend(waiting.mutated_row().cloned());
                 bytes += len;
+                waiting.in_queue = None;
                 taken.push(waiting);
             }
         }
@@ -534,6 +551,7 @@ impl Lane {
         let Some(limit) = limit_of(&operations) else {
             return;
         };
+        COALESCED.record(operations.len(), || [operations[0].operation.kind()]);
         let attempted = match &*operations {
             [alone] => {
                 let Waiting {
@@ -597,7 +615,7 @@ impl Drop for Lane {
 
 /// Returns the limit of a call with these operations. Each caller also keeps its own.
 fn limit_of(operations: &[Waiting]) -> Option<AttemptLimit> {
-    let limits = operations.iter().map(|waiting| waiting.limit);
+    let limits = operations.iter().map(|waiting| waiting.limit.clone());
     limits.reduce(AttemptLimit::with)
 }
 

@@ -325,7 +325,7 @@ impl RegionTarget<'_> {
         loop {
             let location = attempts.locate().await?;
             let request = request(convert::region_specifier(&location.region));
-            let limit = attempts.attempt_limit();
+            let limit = attempts.attempt_limit(&location);
             let answer = self
                 .cluster
                 .call_region_server(
@@ -338,7 +338,10 @@ impl RegionTarget<'_> {
                 )
                 .await;
             match answer {
-                Ok((answer, _)) => return Ok((location.region.clone(), answer)),
+                Ok((answer, _)) => {
+                    attempts.succeed();
+                    return Ok((location.region.clone(), answer));
+                }
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }

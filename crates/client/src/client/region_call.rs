@@ -81,11 +81,14 @@ impl Table {
             let location = self.guarded_location(&mut attempts, guard).await?;
             let request = request(&location.region);
             let answer = self
-                .call(&location, method, &request, attempts.attempt_limit())
+                .call(&location, method, &request, attempts.attempt_limit(&location))
                 .await
                 .and_then(|(answer, block)| read(answer, block));
             match answer {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    attempts.succeed();
+                    return Ok(answer);
+                }
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }
@@ -111,9 +114,12 @@ impl Table {
         loop {
             let location = self.guarded_location(&mut attempts, guard).await?;
             let client = &self.connection.shared;
-            let limit = attempts.attempt_limit();
+            let limit = attempts.attempt_limit(&location);
             match client.execute(&location, self.codec, &operation, limit).await {
-                Ok(row) => return Ok(row),
+                Ok(row) => {
+                    attempts.succeed();
+                    return Ok(row);
+                }
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }
@@ -129,9 +135,9 @@ impl Table {
             kind: CallKind::Read,
             deadline,
         };
-        let location = Attempts::new(&self.connection.shared.cluster, operation)
-            .locate()
-            .await?;
+        let mut attempts = Attempts::new(&self.connection.shared.cluster, operation);
+        let location = attempts.locate().await?;
+        attempts.succeed();
         Ok(location.region.clone())
     }
 
@@ -163,9 +169,11 @@ impl Table {
                     self.connection.shared.cluster.forget(&location);
                 }
                 Verdict::LookAgain(refusal) | Verdict::Stop(refusal) => {
-                    return Err(refusal
+                    let refusal = refusal
                         .with_effect(attempts.effect())
-                        .at_server(&location.server.address()));
+                        .at_server(&location.server.address());
+                    attempts.fail(&refusal);
+                    return Err(refusal);
                 }
             }
         }

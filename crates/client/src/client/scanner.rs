@@ -178,12 +178,13 @@ impl ResultScanner {
                     attempts.locate().await?
                 }
             };
-            match self.answer(&location, attempts.attempt_limit()).await {
+            match self.answer(&location, attempts.attempt_limit(&location)).await {
                 Ok(answer) => {
                     if let Err(error) = self.take(&location, answer) {
                         // The server is past the rows of that answer. A new scanner reads them
                         // again.
                         self.abandon();
+                        attempts.fail(&error);
                         return Err(error);
                     }
                 }
@@ -194,10 +195,10 @@ impl ResultScanner {
                 }
             }
         }
+        attempts.succeed();
         if let Some(location) = self.open.as_ref().map(|open| Arc::clone(&open.location)) {
             // A call ahead has the limit of an operation that begins now.
-            let attempts = table.attempts("scan", Cow::Borrowed(&location.region.start_key), CallKind::Read);
-            self.send(&location, attempts.attempt_limit());
+            self.send(&location, attempts.limit_until(table.deadline()));
             // The request leaves before the caller works on the rows, even on a runtime with one
             // thread.
             yield_now().await;
@@ -400,10 +401,7 @@ impl ResultScanner {
         };
         let table = self.table.clone();
         runtime.spawn(async move {
-            let limit = AttemptLimit {
-                deadline: Instant::now() + CLOSE,
-                repeatable: true,
-            };
+            let limit = AttemptLimit::new(Instant::now() + CLOSE, true);
             // HBase rejects a close while it executes another call of the scanner.
             let answer = match (open.call.take(), open.answer.take()) {
                 (Some(call), _) => timeout_at(limit.deadline, call).await.ok().and_then(Result::ok),

@@ -140,9 +140,12 @@ impl Table {
         loop {
             let location = attempts.locate().await?;
             let client = &self.connection.shared;
-            let limit = attempts.attempt_limit();
+            let limit = attempts.attempt_limit(&location);
             match client.execute(&location, self.codec, &operation, limit).await {
-                Ok(row) => return Ok(row),
+                Ok(row) => {
+                    attempts.succeed();
+                    return Ok(row);
+                }
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }
@@ -181,10 +184,13 @@ impl Table {
                 },
             };
             let answer: Result<(pb::GetResponse, _), _> = self
-                .call(&location, "Get", &request, attempts.attempt_limit())
+                .call(&location, "Get", &request, attempts.attempt_limit(&location))
                 .await;
             match answer {
-                Ok((answer, _)) => return Ok(answer.result.and_then(|result| result.exists) == Some(true)),
+                Ok((answer, _)) => {
+                    attempts.succeed();
+                    return Ok(answer.result.and_then(|result| result.exists) == Some(true));
+                }
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }
@@ -243,9 +249,12 @@ impl Table {
         let mut attempts = self.attempts(name, Cow::Borrowed(mutation.row()), kind);
         loop {
             let location = attempts.locate().await?;
-            let (client, limit) = (&self.connection.shared, attempts.attempt_limit());
+            let (client, limit) = (&self.connection.shared, attempts.attempt_limit(&location));
             match client.execute(&location, self.codec, &operation, limit).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    attempts.succeed();
+                    return Ok(());
+                }
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }

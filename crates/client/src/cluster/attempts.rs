@@ -16,6 +16,7 @@ use super::{
 use crate::{
     error::{Effect, Error, ErrorKind, Result},
     model::{BytesBinary, RegionInfo, ServerName, TableName, TableState},
+    observe::{ObservedOperation, client_metrics::RETRIES},
     rpc::{AttemptLimit, CallError, Recovery, rounded},
 };
 
@@ -46,7 +47,7 @@ pub(crate) struct Operation<'a> {
 }
 
 /// The attempts of one operation.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Attempts<'a> {
     cluster: &'a Cluster,
     operation: Operation<'a>,
@@ -60,12 +61,14 @@ pub(crate) struct Attempts<'a> {
     has_nonce: bool,
     /// The server that may have applied a write with a nonce, and that would recognise it.
     recognised_by: Option<ServerName>,
+    observed: ObservedOperation,
 }
 
 impl<'a> Attempts<'a> {
     pub(crate) fn new(cluster: &'a Cluster, operation: Operation<'a>) -> Self {
         Self {
             cluster,
+            observed: observed(cluster, &operation),
             operation,
             started: Instant::now(),
             attempt: 0,
@@ -80,6 +83,36 @@ impl<'a> Attempts<'a> {
     /// carries a nonce.
     pub(crate) fn repeat_on_one_server(&mut self) {
         self.has_nonce = true;
+    }
+
+    /// Returns the attempts of a part of the operation that begins at this row, which continue these
+    /// on their own.
+    pub(crate) fn fork(&self, row: Bytes) -> Self {
+        let operation = Operation {
+            row: Cow::Owned(row),
+            ..self.operation.clone()
+        };
+        Self {
+            cluster: self.cluster,
+            observed: observed(self.cluster, &operation),
+            operation,
+            started: self.started,
+            attempt: self.attempt,
+            last_error: self.last_error.clone(),
+            may_be_applied: self.may_be_applied,
+            has_nonce: self.has_nonce,
+            recognised_by: self.recognised_by.clone(),
+        }
+    }
+
+    /// Records that the operation succeeded.
+    pub(crate) fn succeed(&mut self) {
+        self.observed.succeed();
+    }
+
+    /// Records that the operation failed with an error that is not one of an attempt.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        self.observed.fail(error);
     }
 
     /// Continues at another row, as a scan does. Earlier failures no longer count, or the pause for
@@ -126,7 +159,7 @@ impl<'a> Attempts<'a> {
                         ErrorKind::DeadlineExceeded,
                         "the row's region was not found in time",
                     );
-                    self.pause_or_give_up(error, Recovery::Wait).await?;
+                    self.pause_or_give_up(error, Recovery::Wait, "timeout").await?;
                     continue;
                 }
             };
@@ -137,13 +170,14 @@ impl<'a> Attempts<'a> {
             if let NoLocation::InTransition(_, server, _) = &failure {
                 self.check_table_state(server).await?;
             }
-            self.pause_or_give_up(failure.into_error(table), Recovery::Wait)
+            let reason = failure.reason();
+            self.pause_or_give_up(failure.into_error(table), Recovery::Wait, reason)
                 .await?;
         }
     }
 
     /// Refuses a server that does not know of an earlier attempt.
-    fn recognised(&self, location: Arc<RegionLocation>) -> Result<Arc<RegionLocation>> {
+    fn recognised(&mut self, location: Arc<RegionLocation>) -> Result<Arc<RegionLocation>> {
         match &self.recognised_by {
             Some(server) if *server != location.server => {
                 let what = format!(
@@ -179,10 +213,19 @@ impl<'a> Attempts<'a> {
         timeout_at(attempt_deadline, look_up).await.ok()
     }
 
-    /// Returns the limit of the next attempt. A repeatable attempt ends at its timeout, or earlier on
-    /// a silent connection. A non-repeatable attempt gets the whole write timeout, because ending it
-    /// early only leaves its outcome unknown.
-    pub(crate) fn attempt_limit(&self) -> AttemptLimit {
+    /// Returns the limit of the next attempt, which goes to this location. A repeatable attempt ends
+    /// at its timeout, or earlier on a silent connection. A non-repeatable attempt gets the whole
+    /// write timeout, because ending it early only leaves its outcome unknown.
+    pub(crate) fn attempt_limit(&self, location: &RegionLocation) -> AttemptLimit {
+        let attempt = self.attempt.max(1);
+        self.observed
+            .attempt(Some(&location.region), &location.server, attempt);
+        self.limit_until(self.operation.deadline)
+    }
+
+    /// Returns the limit of an attempt that begins now and belongs to an operation with this
+    /// deadline.
+    pub(crate) fn limit_until(&self, deadline: Instant) -> AttemptLimit {
         let config = &self.cluster.config;
         let timeout = match self.operation.kind {
             CallKind::Read => config.read_timeout(),
@@ -190,8 +233,9 @@ impl<'a> Attempts<'a> {
             CallKind::Write => config.write_timeout(),
         };
         AttemptLimit {
-            deadline: self.operation.deadline.min(Instant::now() + timeout),
+            deadline: deadline.min(Instant::now() + timeout),
             repeatable: self.operation.kind != CallKind::Write || self.has_nonce,
+            trace: self.observed.trace_headers(&self.cluster.span_options),
         }
     }
 
@@ -202,7 +246,7 @@ impl<'a> Attempts<'a> {
     /// Returns the error for the user if there is no next attempt: the failure is final, the
     /// deadline passed, or a write may have been applied.
     pub(crate) async fn recover(&mut self, failure: CallError, location: &RegionLocation) -> Result<()> {
-        let classification = failure.classify();
+        let (classification, reason) = (failure.classify(), failure.reason());
         match classification.recovery {
             Recovery::Relocate | Recovery::RelocateOnUnknown => self.cluster.locator.forget(location),
             Recovery::ForgetServer => self.cluster.locator.forget_server(&location.server),
@@ -231,11 +275,12 @@ impl<'a> Attempts<'a> {
             _ if unserved => self.check_table_state(&location.server).await?,
             _ => {}
         }
-        self.pause_or_give_up(error, classification.recovery).await
+        self.pause_or_give_up(error, classification.recovery, reason)
+            .await
     }
 
     /// Checks for a disabled table, whose regions are not served.
-    async fn check_table_state(&self, server: &ServerName) -> Result<()> {
+    async fn check_table_state(&mut self, server: &ServerName) -> Result<()> {
         // Only at attempts 1, 2, 4, 8 and so on: most moved regions are served again soon.
         if self.operation.table.is_system() || !self.attempt.is_power_of_two() {
             return Ok(());
@@ -254,13 +299,22 @@ impl<'a> Attempts<'a> {
     }
 
     /// Pauses before the next attempt. Returns the error if no time is left for one.
-    async fn pause_or_give_up(&mut self, error: Error, recovery: Recovery) -> Result<()> {
+    async fn pause_or_give_up(
+        &mut self,
+        error: Error,
+        recovery: Recovery,
+        reason: &'static str,
+    ) -> Result<()> {
         let left = self.operation.deadline.saturating_duration_since(Instant::now());
         let pause = pause::for_recovery(recovery, left, &self.cluster.config, self.attempt);
         let Some(pause) = pause else {
             return Err(self.give_up(error));
         };
-        tracing::debug!(operation = self.operation.name, attempt = self.attempt, ?pause, %error, "retrying");
+        RETRIES.count(|| [reason]);
+        self.observed.in_scope(|| {
+            let (operation, attempt) = (self.operation.name, self.attempt);
+            tracing::debug!(operation, attempt, reason, ?pause, %error, "retrying");
+        });
         self.last_error = Some(error);
         tokio::time::sleep(pause).await;
         Ok(())
@@ -287,7 +341,8 @@ impl<'a> Attempts<'a> {
         self.in_context(error.with_source(cause))
     }
 
-    fn in_context(&self, error: Error) -> Error {
+    /// Adds the context of the operation to its last error.
+    fn in_context(&mut self, error: Error) -> Error {
         let error = match self.effect() {
             Effect::Unknown => error.with_effect(Effect::Unknown),
             Effect::None => error,
@@ -295,6 +350,7 @@ impl<'a> Attempts<'a> {
         let error = error
             .at_operation(self.operation.name)
             .at_table(self.operation.table);
+        self.observed.fail(&error);
         match self.operation.row.is_empty() {
             true => error.at_attempt(self.attempt),
             false => error
@@ -302,6 +358,15 @@ impl<'a> Attempts<'a> {
                 .at_attempt(self.attempt),
         }
     }
+}
+
+fn observed(cluster: &Cluster, operation: &Operation<'_>) -> ObservedOperation {
+    ObservedOperation::begin(
+        &cluster.span_options,
+        operation.name,
+        Some(operation.table),
+        &operation.row,
+    )
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::{
     config::{Config, HostPort},
     error::{Error, ErrorKind, Result},
     model::{RegionInfo, ServerName, TableName, TableState},
+    observe::client_metrics::{CACHE_HITS, CACHE_MISSES, RETRIES},
     rpc::{CallError, RpcClient},
 };
 
@@ -94,8 +95,10 @@ impl Locator {
             }));
         }
         if let Some(location) = self.cache.find(table, row) {
+            CACHE_HITS.count(|| []);
             return Ok(location);
         }
+        CACHE_MISSES.count(|| []);
         let mut leader = match self.regions.wait(table, row).await {
             Turn::Answered(answer) => return answer,
             Turn::Lead(leader) => leader,
@@ -192,6 +195,7 @@ impl Locator {
                     .at_table(table)
                     .at_attempt(attempt));
             };
+            RETRIES.count(|| [failure.reason()]);
             tokio::time::sleep(pause).await;
             attempt += 1;
         }
@@ -296,6 +300,16 @@ impl NoLocation {
             Self::InTransition(..) => false,
             Self::RegistryLost(error) => !error.is_retryable(),
             Self::Call(error, _) => error.classify().recovery == crate::rpc::Recovery::Fail,
+        }
+    }
+
+    /// Returns the reason as a word for logs and metrics, one of a few.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::NoTable(_) => "no_table",
+            Self::InTransition(..) => "region_in_transition",
+            Self::Call(error, _) => error.reason(),
+            Self::Registry(_) | Self::RegistryLost(_) => "registry",
         }
     }
 

@@ -8,6 +8,7 @@ use super::{CallKind, Cluster, pause};
 use crate::{
     config::HostPort,
     error::{Effect, Error, ErrorKind, Result},
+    observe::{ObservedOperation, client_metrics::RETRIES},
     rpc::{AttemptLimit, Call, Recovery, ServiceKind},
     wire::cell_block::Codec,
 };
@@ -33,6 +34,25 @@ impl Cluster {
         request: &M,
         deadline: Instant,
     ) -> Result<R> {
+        let mut observed = ObservedOperation::begin(&self.span_options, method, None, &[]);
+        let answer = self
+            .call_master_observed(&observed, method, kind, request, deadline)
+            .await;
+        match &answer {
+            Ok(_) => observed.succeed(),
+            Err(error) => observed.fail(error),
+        }
+        answer
+    }
+
+    async fn call_master_observed<M: Message, R: Message + Default>(
+        &self,
+        observed: &ObservedOperation,
+        method: &'static str,
+        kind: CallKind,
+        request: &M,
+        deadline: Instant,
+    ) -> Result<R> {
         let mut attempt = 1;
         let mut effect = Effect::None;
         loop {
@@ -44,7 +64,10 @@ impl Cluster {
                     let pause = pause::within(left, self.config.pause(), attempt);
                     let passing = error.is_retryable() && self.master.may_return();
                     match pause.filter(|_| passing) {
-                        Some(pause) => tokio::time::sleep(pause).await,
+                        Some(pause) => {
+                            RETRIES.count(|| ["no_master"]);
+                            tokio::time::sleep(pause).await;
+                        }
                         None => return Err(error.with_effect(effect).at_stage("finding the active master")),
                     }
                     attempt += 1;
@@ -55,6 +78,7 @@ impl Cluster {
                 host: server.host.clone(),
                 port: server.port,
             };
+            observed.attempt(None, &server, attempt);
             let call = Call {
                 server: &address,
                 service: ServiceKind::Master,
@@ -66,13 +90,14 @@ impl Cluster {
                 limit: AttemptLimit {
                     deadline: deadline.min(Instant::now() + self.config.read_timeout()),
                     repeatable: kind != CallKind::Write,
+                    trace: observed.trace_headers(&self.span_options),
                 },
             };
             let failure = match self.rpc.call(call).await {
                 Ok((answer, _)) => return Ok(answer),
                 Err(failure) => failure,
             };
-            let classification = failure.classify();
+            let (classification, reason) = (failure.classify(), failure.reason());
             let recovery = classification.recovery;
             if kind != CallKind::Read && classification.effect == Effect::Unknown {
                 effect = Effect::Unknown;
@@ -104,6 +129,7 @@ impl Cluster {
                     .at_attempt(attempt)
                     .with_source(error));
             };
+            RETRIES.count(|| [reason]);
             tokio::time::sleep(pause).await;
             attempt += 1;
         }

@@ -218,10 +218,7 @@ impl MetaReader<'_> {
                 request,
                 cells: Bytes::new(),
                 priority: Some(SYSTEM_PRIORITY),
-                limit: AttemptLimit {
-                    deadline: self.deadline,
-                    repeatable: true,
-                },
+                limit: AttemptLimit::new(self.deadline, true),
             })
             .await
     }

@@ -44,6 +44,7 @@ use crate::{
     environment::Environment,
     error::Result,
     model::TableName,
+    observe::SpanOptions,
     rpc::{AttemptLimit, Call, CallError, Connector, RpcClient, ServiceKind},
     wire::{
         cell_block::{CellBlockDecoder, Codec},
@@ -58,6 +59,7 @@ pub(crate) struct Cluster {
     pub(crate) config: Config,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) proofs: Proofs,
+    pub(crate) span_options: SpanOptions,
     rpc: Arc<RpcClient>,
     locator: locator::Locator,
     master: MasterAddress,
@@ -78,6 +80,7 @@ impl Cluster {
             config,
             environment,
             proofs: Proofs::default(),
+            span_options: SpanOptions::default(),
         }
     }
 

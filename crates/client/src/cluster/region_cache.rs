@@ -10,6 +10,7 @@ use bytes::Bytes;
 use crate::{
     config::HostPort,
     model::{RegionInfo, ServerName, TableName},
+    observe::client_metrics::CACHE_EVICTIONS,
 };
 
 /// A region, and the server that serves it.
@@ -63,10 +64,13 @@ impl TableRegions {
         }
     }
 
-    fn remove_server(&mut self, server: &ServerName) {
-        for start in self.by_server.remove(server).unwrap_or_default() {
-            self.by_start_key.remove(&start);
+    /// Returns the number of regions that were removed.
+    fn remove_server(&mut self, server: &ServerName) -> usize {
+        let starts = self.by_server.remove(server).unwrap_or_default();
+        for start in &starts {
+            self.by_start_key.remove(start);
         }
+        starts.len()
     }
 }
 
@@ -146,6 +150,7 @@ impl RegionCache {
                     current.server == location.server && current.open_sequence <= location.open_sequence
                 });
             if same {
+                CACHE_EVICTIONS.count(|| ["region"]);
                 known.remove(&location.region.start_key);
             }
         }
@@ -153,9 +158,12 @@ impl RegionCache {
 
     /// Forgets all regions of this start of a server.
     pub(super) fn forget_server(&self, server: &ServerName) {
-        for known in self.write().values_mut() {
-            known.remove_server(server);
-        }
+        let removed: usize = self
+            .write()
+            .values_mut()
+            .map(|known| known.remove_server(server))
+            .sum();
+        CACHE_EVICTIONS.count_many(removed, || ["server"]);
     }
 }
 

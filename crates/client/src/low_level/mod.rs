@@ -12,6 +12,8 @@
 //! | [`MutationParts`], [`ScanParts`], [`Check`] | the parts of mutations, scans and conditions |
 //! | [`condition`], [`convert`], [`MutationMessage`], [`pb`] | HBase's messages |
 //! | [`Pauses`], [`Classification`] | pauses between attempts, and the meaning of a Java exception |
+//! | [`Metric`], [`Timer`], [`GaugeUnit`] | metrics, if the feature `metrics` is on |
+//! | [`OperationSpan`], [`CallerSpan`] | spans, if the feature `spans` is on |
 
 mod calls;
 mod parts;
@@ -30,6 +32,7 @@ pub use crate::{
         BitOperation, Check, Column, ComparatorKind, Counter, DeleteScope, FilterKind, LATEST_TIMESTAMP,
         Limits, VISIBILITY_ATTRIBUTE, timestamp_after,
     },
+    observe::{CallerSpan, GaugeUnit, Metric, OperationSpan, Timer},
     rpc::Classification,
     wire::{condition, convert, mutation::MutationMessage, pb},
 };

@@ -141,6 +141,30 @@ impl CallError {
         }
     }
 
+    /// Returns the reason of the failure as a word for logs and metrics, one of a few.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Dial(_) | Self::DialTimeout(_) => "unreachable",
+            Self::Timeout { .. } => "timeout",
+            Self::Lost { .. } => "connection_lost",
+            Self::Garbled { .. } | Self::BadAnswer(_) => "protocol",
+            Self::AnswerTooLarge { .. } | Self::Unsendable(_) => "too_large",
+            Self::Crowded => "crowded",
+            Self::Closed => "closed",
+            Self::Remote(_) | Self::Action { .. } | Self::Refused { .. } => match self.classify().recovery {
+                Recovery::Relocate => "region_unavailable",
+                Recovery::RelocateOnUnknown => "server_error",
+                Recovery::Wait => "server_busy",
+                Recovery::WaitForLoad => "server_overloaded",
+                Recovery::WaitFor(_) => "throttled",
+                Recovery::ForgetServer => "server_stopping",
+                Recovery::OpenScanner => "scanner_lost",
+                Recovery::FindMaster => "master_changed",
+                Recovery::Fail => "rejected",
+            },
+        }
+    }
+
     /// Converts it into the public error. The caller must set the effect, because reads have none.
     pub(crate) fn into_error(self) -> Error {
         let kind = self.classify().kind;

@@ -29,6 +29,7 @@ use self::{
 use super::{call_error::CallError, connector::Io, frame_queue::FrameQueue};
 use crate::{
     error::RemoteException,
+    observe::{TraceHeaders, client_metrics::CONNECTIONS},
     wire::{
         call_table::CallTable,
         connection_header::Service,
@@ -58,21 +59,33 @@ pub(super) struct RpcConnection {
     alive: watch::Sender<()>,
 }
 
-/// The deadline of an attempt, and whether it may be given up earlier.
-#[derive(Clone, Copy, Debug)]
+/// The deadline of an attempt, whether it may be given up earlier, and its trace.
+#[derive(Clone, Debug)]
 pub(crate) struct AttemptLimit {
     pub(crate) deadline: Instant,
     /// Whether the call may be repeated, and so is given up as soon as its connection turns out to
     /// be silent.
     pub(crate) repeatable: bool,
+    /// The trace that the server continues.
+    pub(crate) trace: TraceHeaders,
 }
 
 impl AttemptLimit {
-    /// Returns the limit of a call for two attempts.
+    /// Creates the limit of an attempt that is not traced.
+    pub(crate) fn new(deadline: Instant, repeatable: bool) -> Self {
+        Self {
+            deadline,
+            repeatable,
+            trace: TraceHeaders::default(),
+        }
+    }
+
+    /// Returns the limit of a call for two attempts. It continues the trace of the first one.
     pub(crate) fn with(self, other: Self) -> Self {
         Self {
             deadline: self.deadline.max(other.deadline),
             repeatable: self.repeatable && other.repeatable,
+            trace: self.trace,
         }
     }
 }
@@ -116,6 +129,7 @@ impl RpcConnection {
             let shared = Arc::clone(&shared);
             async move {
                 let _lives = reader_lives;
+                let _open = CONNECTIONS.raise();
                 let ending = read_answers(&shared, read_half, max_frame_size).await;
                 shared.end(&ending);
             }

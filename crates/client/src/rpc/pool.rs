@@ -27,6 +27,10 @@ use super::{
 };
 use crate::{
     config::{Config, HostPort},
+    observe::{
+        Timer,
+        client_metrics::{CALL_DURATION, CALLS, CALLS_IN_FLIGHT, DIALS},
+    },
     wire::{
         cell_block::{CellBlockDecoder, Codec},
         connection_header, frame, parts,
@@ -109,6 +113,19 @@ impl RpcClient {
         self: &Arc<Self>,
         call: Call<'_, M>,
     ) -> Result<(R, CellBlockDecoder), CallError> {
+        let (method, timer) = (call.method, Timer::start());
+        let in_flight = CALLS_IN_FLIGHT.raise();
+        let answer = self.attempt(call).await;
+        drop(in_flight);
+        CALLS.count(|| [method, answer.as_ref().map_or_else(CallError::reason, |_| "ok")]);
+        CALL_DURATION.record_since(timer, || [method]);
+        answer
+    }
+
+    async fn attempt<M: Message, R: Message + Default>(
+        self: &Arc<Self>,
+        call: Call<'_, M>,
+    ) -> Result<(R, CellBlockDecoder), CallError> {
         let line = Line {
             target: DialTarget {
                 address: call.server.clone(),
@@ -116,7 +133,11 @@ impl RpcClient {
             },
             codec: call.codec,
         };
-        let AttemptLimit { deadline, repeatable } = call.limit;
+        let AttemptLimit {
+            deadline,
+            repeatable,
+            trace,
+        } = call.limit.clone();
         let began = Instant::now();
         if began >= deadline {
             // A future is polled once before its timeout is checked, which would be enough to send.
@@ -132,14 +153,17 @@ impl RpcClient {
         let sent_at = Instant::now();
         let answer = connection
             .call(call.limit, |call_id| {
-                let left = deadline.saturating_duration_since(Instant::now());
+                let options = frame::RequestOptions {
+                    timeout: deadline.saturating_duration_since(Instant::now()),
+                    priority: call.priority,
+                    trace_info: trace.trace_info(),
+                };
                 frame::encode_request(
                     call_id,
                     call.method,
                     call.request,
                     call.cells.clone(),
-                    left,
-                    call.priority,
+                    options,
                     self.max_frame_size,
                 )
             })
@@ -265,6 +289,7 @@ impl RpcClient {
                 Ok(Err(error)) => Err(CallError::Dial(Arc::new(error))),
                 Err(_) => Err(CallError::DialTimeout(client.connect_timeout)),
             };
+            DIALS.count(|| [if result.is_ok() { "ok" } else { "failed" }]);
             match &mut *client.pool() {
                 Pool::Closed => return Err(CallError::Closed),
                 Pool::Open(slots) => match &result {

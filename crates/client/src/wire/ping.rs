@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::{
     connection_header::Service,
-    frame::{FrameError, MAX_FRAME, RequestFrame, encode_request},
+    frame::{FrameError, MAX_FRAME, RequestFrame, RequestOptions, encode_request},
     pb,
 };
 
@@ -23,7 +23,14 @@ pub(crate) const SYSTEM_PRIORITY: u32 = 200;
 /// Returns a ping of a service.
 pub(crate) fn request(service: Service, call_id: u32, timeout: Duration) -> Result<RequestFrame, FrameError> {
     let no_cells = Bytes::new();
-    let priority = Some(SYSTEM_PRIORITY);
+    let plain = RequestOptions {
+        timeout,
+        ..RequestOptions::default()
+    };
+    let prior = RequestOptions {
+        priority: Some(SYSTEM_PRIORITY),
+        ..plain.clone()
+    };
     match service {
         Service::Client => {
             let request = pb::GetRequest {
@@ -36,29 +43,11 @@ pub(crate) fn request(service: Service, call_id: u32, timeout: Duration) -> Resu
                     ..pb::Get::default()
                 },
             };
-            encode_request(call_id, "Get", &request, no_cells, timeout, priority, MAX_FRAME)
+            encode_request(call_id, "Get", &request, no_cells, prior, MAX_FRAME)
         }
         // The messages of the other services are empty.
-        Service::Admin => encode_request(
-            call_id,
-            "GetServerInfo",
-            &(),
-            no_cells,
-            timeout,
-            priority,
-            MAX_FRAME,
-        ),
-        Service::Master => encode_request(
-            call_id,
-            "IsMasterRunning",
-            &(),
-            no_cells,
-            timeout,
-            None,
-            MAX_FRAME,
-        ),
-        Service::ClientMeta => {
-            encode_request(call_id, "GetClusterId", &(), no_cells, timeout, None, MAX_FRAME)
-        }
+        Service::Admin => encode_request(call_id, "GetServerInfo", &(), no_cells, prior, MAX_FRAME),
+        Service::Master => encode_request(call_id, "IsMasterRunning", &(), no_cells, plain, MAX_FRAME),
+        Service::ClientMeta => encode_request(call_id, "GetClusterId", &(), no_cells, plain, MAX_FRAME),
     }
 }

@@ -1,6 +1,6 @@
 //! Frames: requests as they come, answers as they go. Bytes only.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hbase_protocol as pb;
@@ -86,6 +86,7 @@ pub(super) struct Request {
     pub(super) cells: Bytes,
     pub(super) priority: u32,
     pub(super) timeout: Option<Duration>,
+    pub(super) trace: BTreeMap<String, String>,
 }
 
 /// A request that no handler gets.
@@ -131,8 +132,7 @@ pub(super) fn is_canonical<M: Message>(message: &M, bytes: &[u8]) -> bool {
 fn parts(header: pb::RequestHeader, mut frame: Bytes, has_codec: bool) -> Result<Request> {
     let pb::RequestHeader {
         call_id,
-        // For tracing systems only.
-        trace_info: _,
+        trace_info,
         method_name,
         request_param,
         cell_block_meta,
@@ -186,6 +186,9 @@ fn parts(header: pb::RequestHeader, mut frame: Bytes, has_codec: bool) -> Result
         timeout: timeout
             .filter(|millis| *millis > 0)
             .map(|millis| Duration::from_millis(millis.into()).max(MIN_TIMEOUT)),
+        trace: trace_info
+            .map(|trace| trace.headers.into_iter().collect())
+            .unwrap_or_default(),
     })
 }
 

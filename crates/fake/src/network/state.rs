@@ -228,6 +228,7 @@ impl State {
             cells,
             priority,
             timeout,
+            trace,
         } = request;
         let call = cluster::Call {
             server: connection.server,
@@ -256,6 +257,7 @@ impl State {
             cells: call.cells.clone(),
             priority,
             timeout,
+            trace,
         };
         let applied = self.faults.of_call(&received);
         let fault = applied.as_ref().map(|applied| applied.action.to_string());

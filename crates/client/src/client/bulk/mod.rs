@@ -181,6 +181,8 @@ impl<'a> Bulk<'a> {
             } = placed;
             match result {
                 Ok(()) => {
+                    let mut part = part;
+                    part.attempts.succeed();
                     self.complete(part.mutations, None);
                     free.push(first);
                 }
@@ -208,9 +210,8 @@ impl<'a> Bulk<'a> {
         if error.is_outcome_unknown() && part.attempts.kind() == CallKind::Write {
             let others = part.mutations.split_unless(|_, mutation| !mutation.is_repeatable);
             if let (Some(front), Some(queue)) = (others.mutations().first(), self.queues.get_mut(first)) {
-                let mut attempts = part.attempts.clone();
+                let mut attempts = part.attempts.fork(others.row(front));
                 attempts.make_idempotent();
-                attempts.move_to(others.row(front));
                 queue.send_again(Part {
                     attempts,
                     mutations: others,
@@ -367,7 +368,7 @@ impl Rules {
 impl<'a> Next<'a> {
     fn part(self, table: &'a Table, rules: Rules) -> Part<'a> {
         match self {
-            Self::Again(part) => part,
+            Self::Again(part) => *part,
             Self::New(mutations) => rules.part(table, mutations),
         }
     }
@@ -377,12 +378,10 @@ impl<'a> Part<'a> {
     /// Returns the second half, and then the first one.
     fn halves(mut self) -> [Self; 2] {
         let second = self.mutations.split_off(self.mutations.mutations().len() / 2);
-        let mut attempts = self.attempts.clone();
-        if let Some(first) = second.mutations().first() {
-            attempts.move_to(second.row(first));
-        }
+        let first = second.mutations().first();
+        let row = first.map_or_else(Bytes::new, |first| second.row(first));
         let second = Self {
-            attempts,
+            attempts: self.attempts.fork(row),
             mutations: second,
         };
         [second, self]
@@ -416,7 +415,9 @@ impl Table {
 
     /// Sends the parts of one call.
     async fn written<'a>(&'a self, server: ServerName, parts: Vec<Placed<'a>>) -> Step<'a> {
-        let limits = parts.iter().map(|placed| placed.part.attempts.attempt_limit());
+        let limits = parts
+            .iter()
+            .map(|placed| placed.part.attempts.attempt_limit(&placed.location));
         let limit = limits.reduce(|one, other| one.with(other));
         let results = match (parts.first(), limit) {
             (Some(first), Some(limit)) => {

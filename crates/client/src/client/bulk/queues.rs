@@ -21,7 +21,6 @@ pub(super) const MOST_MUTATIONS: usize = 2_000;
 pub(super) const MOST_BYTES: usize = 1 << 20;
 
 /// Mutations of a queue that are attempted together, and the attempts so far.
-#[derive(Clone)]
 pub(super) struct Part<'a> {
     pub(super) attempts: Attempts<'a>,
     /// Never empty.
@@ -54,7 +53,7 @@ pub(super) struct Queues<'a> {
 
 /// What a queue sends next.
 pub(super) enum Next<'a> {
-    Again(Part<'a>),
+    Again(Box<Part<'a>>),
     New(EncodedSlice),
 }
 
@@ -71,7 +70,7 @@ impl<'a> Queue<'a> {
     /// one row.
     pub(super) fn take(&mut self, most: usize, most_bytes: usize) -> Option<Next<'a>> {
         if let Some(part) = self.again.pop_front() {
-            return Some(Next::Again(part));
+            return Some(Next::Again(Box::new(part)));
         }
         let mut slice = match self.waiting.pop_front() {
             Some(slice) => slice,
@@ -207,12 +206,12 @@ impl<'a> Queues<'a> {
                 let (first, queue) = self.queue_of(&row, &locate);
                 let others = mutations.split_unless(|row, _| *first <= *row && queue.contains(row));
                 attempts.move_to(row);
-                queue.again.push_back(Part {
-                    attempts: attempts.clone(),
-                    mutations,
-                });
+                let next = others.mutations().first();
+                let next = next.map(|next| attempts.fork(others.row(next)));
+                queue.again.push_back(Part { attempts, mutations });
                 changed.push(first);
-                mutations = others;
+                let Some(next) = next else { break };
+                (attempts, mutations) = (next, others);
             }
         }
         for slice in old.take_waiting() {

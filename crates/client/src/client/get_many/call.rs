@@ -96,7 +96,11 @@ impl<'a> Placed<'a> {
             .iter()
             .find(|(_, failure)| failure.classify().recovery == Recovery::Fail)
             .or_else(|| failures.iter().next())
-            .map(|(at, _)| *at)?;
+            .map(|(at, _)| *at);
+        let Some(lead) = lead else {
+            self.part.attempts.succeed();
+            return None;
+        };
         // The attempts continue with this row. The earlier rows have been read, so there is
         // progress.
         self.part.attempts.relocate_to(self.part.gets[lead].row.clone());

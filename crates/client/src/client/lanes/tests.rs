@@ -15,10 +15,7 @@ fn location(region: &str) -> Arc<RegionLocation> {
 }
 
 fn waiting(region: &str, operation: &Operation) -> (Waiting, Ticket) {
-    let limit = AttemptLimit {
-        deadline: Instant::now() + Duration::from_secs(1),
-        repeatable: false,
-    };
+    let limit = AttemptLimit::new(Instant::now() + Duration::from_secs(1), false);
     Waiting::new(&location(region), Codec::KeyValue, operation, limit)
 }
 

@@ -59,7 +59,10 @@ impl Table {
         loop {
             let location = self.guarded_location(&mut attempts, how.guard).await?;
             let mut scanner = ResultScanner::new(self.clone(), scan.clone());
-            if let Reading::Done(rows) = scanner.read_region(&location, &mut attempts, how).await? {
+            let read = scanner.read_region(&location, &mut attempts, how).await;
+            let read = read.inspect_err(|error| attempts.fail(error))?;
+            if let Reading::Done(rows) = read {
+                attempts.succeed();
                 return Ok(rows);
             }
         }
@@ -84,7 +87,7 @@ impl ResultScanner {
     ) -> Result<Reading> {
         let (mut rows, mut bytes) = (Vec::new(), 0);
         loop {
-            match self.answer(location, attempts.attempt_limit()).await {
+            match self.answer(location, attempts.attempt_limit(location)).await {
                 Ok(answer) => self.take(location, answer)?,
                 Err(failure) => {
                     self.abandon();

@@ -55,10 +55,13 @@ impl ResultScanner {
             CallKind::Read,
         );
         let renewed: Result<Answer, _> = table
-            .call(&location, "Scan", &request, attempts.attempt_limit())
+            .call(&location, "Scan", &request, attempts.attempt_limit(&location))
             .await;
         match renewed {
-            Ok(_) => Ok(true),
+            Ok(_) => {
+                attempts.succeed();
+                Ok(true)
+            }
             Err(failure) => {
                 self.metrics.failed_calls += 1;
                 self.abandon();

@@ -160,10 +160,7 @@ impl RpcRegistry {
             request,
             cells: Bytes::new(),
             priority: None,
-            limit: AttemptLimit {
-                deadline,
-                repeatable: true,
-            },
+            limit: AttemptLimit::new(deadline, true),
         }
     }
 }

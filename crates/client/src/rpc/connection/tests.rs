@@ -7,7 +7,7 @@ use crate::{
     error::ErrorKind,
     wire::{
         frame::{
-            CONNECTION_CALL_ID, MAX_FRAME, encode_request,
+            CONNECTION_CALL_ID, MAX_FRAME, RequestOptions, encode_request,
             server_side::{answer, decode_request, refusal},
         },
         pb,
@@ -53,10 +53,7 @@ async fn ask_until(
     question: &str,
     deadline: Instant,
 ) -> Result<String, CallError> {
-    let limit = AttemptLimit {
-        deadline,
-        repeatable: false,
-    };
+    let limit = AttemptLimit::new(deadline, false);
     ask_within(connection, question, limit).await
 }
 
@@ -68,7 +65,11 @@ async fn ask_within(
     let body = connection
         .call(limit, |call_id| {
             let question = text(question);
-            encode_request(call_id, "Get", &question, Bytes::new(), MINUTE, None, MAX_FRAME)
+            let options = RequestOptions {
+                timeout: MINUTE,
+                ..RequestOptions::default()
+            };
+            encode_request(call_id, "Get", &question, Bytes::new(), options, MAX_FRAME)
         })
         .await?;
     Ok(body.parse::<pb::NameBytesPair>().unwrap().name)
@@ -440,10 +441,7 @@ async fn closing_ends_calls_in_flight_as_lost_and_refuses_new_ones() {
 async fn repeatable_call_ends_when_the_peer_does_not_answer_a_ping() {
     let (connection, mut server) = connect(64 << 10);
     let began = Instant::now();
-    let limit = |repeatable| AttemptLimit {
-        deadline: began + MINUTE,
-        repeatable,
-    };
+    let limit = |repeatable| AttemptLimit::new(began + MINUTE, repeatable);
     let serve = async {
         server.hear().await;
         server.hear().await;
@@ -470,10 +468,7 @@ async fn repeatable_call_ends_when_the_peer_does_not_answer_a_ping() {
 async fn slow_answer_of_a_peer_that_answers_pings_is_waited_for() {
     let (connection, mut server) = connect(64 << 10);
     let began = Instant::now();
-    let limit = AttemptLimit {
-        deadline: began + MINUTE,
-        repeatable: true,
-    };
+    let limit = AttemptLimit::new(began + MINUTE, true);
     let serve = async {
         let (slow, _) = server.hear().await;
         for _ in 0..3 {
@@ -492,10 +487,7 @@ async fn slow_answer_of_a_peer_that_answers_pings_is_waited_for() {
 async fn slow_upload_of_a_repeatable_call_is_completed() {
     let (connection, mut server) = connect(64);
     let began = Instant::now();
-    let limit = AttemptLimit {
-        deadline: began + MINUTE,
-        repeatable: true,
-    };
+    let limit = AttemptLimit::new(began + MINUTE, true);
     let serve = async {
         let pause = Duration::from_secs(2);
         let call_id = server.hear_slowly(pause, 20).await.unwrap();
@@ -511,10 +503,7 @@ async fn slow_upload_of_a_repeatable_call_is_completed() {
 async fn peer_that_vanishes_during_an_upload_is_silent() {
     let (connection, mut server) = connect(64);
     let began = Instant::now();
-    let limit = AttemptLimit {
-        deadline: began + MINUTE,
-        repeatable: true,
-    };
+    let limit = AttemptLimit::new(began + MINUTE, true);
     let pause = Duration::from_secs(2);
     let question = "a long question ".repeat(50);
     let serve = server.hear_slowly(pause, 5);

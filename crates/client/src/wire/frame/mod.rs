@@ -9,7 +9,7 @@ pub(crate) mod server_side;
 use bytes::Bytes;
 
 pub(crate) use fault::RemoteFault;
-pub(crate) use request::{RequestFrame, encode_request};
+pub(crate) use request::{RequestFrame, RequestOptions, encode_request};
 pub(crate) use response::{AnswerError, Body, ResponseDecoder};
 
 /// The largest request a server takes by default (`hbase.ipc.max.request.size`). It answers a

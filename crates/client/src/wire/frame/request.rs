@@ -25,17 +25,25 @@ impl RequestFrame {
     }
 }
 
-/// Encodes a call. Without cells (`cells` empty) the header has no cell block.
-///
-/// The server receives `timeout` and drops the call without any answer after it, so the caller
-/// needs a timer of its own. Returns an error if the request would be longer than `limit`.
+/// The optional parts of a request's header.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestOptions {
+    /// The server drops the call without any answer after it, so the caller needs a timer of its
+    /// own.
+    pub(crate) timeout: Duration,
+    pub(crate) priority: Option<u32>,
+    /// The trace that the server continues.
+    pub(crate) trace_info: Option<pb::RpctInfo>,
+}
+
+/// Encodes a call. Without cells (`cells` empty) the header has no cell block. Returns an error if
+/// the request would be longer than `limit`.
 pub(crate) fn encode_request(
     call_id: u32,
     method: &'static str,
     param: &impl Message,
     cells: Bytes,
-    timeout: Duration,
-    priority: Option<u32>,
+    options: RequestOptions,
     limit: usize,
 ) -> Result<RequestFrame, FrameError> {
     // A server reads lengths as signed 32-bit numbers.
@@ -50,8 +58,9 @@ pub(crate) fn encode_request(
         cell_block_meta: (cells_len > 0).then_some(pb::CellBlockMeta {
             length: Some(cells_len),
         }),
-        priority,
-        timeout: Some(milliseconds(timeout)),
+        priority: options.priority,
+        timeout: Some(milliseconds(options.timeout)),
+        trace_info: options.trace_info,
         ..pb::RequestHeader::default()
     };
     let delimited = |len| prost::length_delimiter_len(len) + len;
@@ -91,7 +100,11 @@ mod tests {
 
     use super::{super::MAX_FRAME, super::server_side::decode_request, *};
 
-    const MINUTE: Duration = Duration::from_secs(60);
+    const MINUTE: RequestOptions = RequestOptions {
+        timeout: Duration::from_secs(60),
+        priority: None,
+        trace_info: None,
+    };
 
     fn get(region: &'static str, row: &'static str) -> pb::GetRequest {
         pb::GetRequest {
@@ -108,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_bytes_are_those_of_the_protocol() {
-        let frame = encode_request(7, "Get", &get("t", "r"), Bytes::new(), MINUTE, None, MAX_FRAME).unwrap();
+        let frame = encode_request(7, "Get", &get("t", "r"), Bytes::new(), MINUTE, MAX_FRAME).unwrap();
         let wanted = [
             // 1 + 13 + 1 + 12 bytes follow
             b"\x00\x00\x00\x1b".as_slice(),
@@ -131,8 +144,10 @@ mod tests {
             "Multi",
             &pb::MultiRequest::default(),
             cells.clone(),
-            MINUTE,
-            Some(200),
+            RequestOptions {
+                priority: Some(200),
+                ..MINUTE
+            },
             MAX_FRAME,
         )
         .unwrap();
@@ -146,8 +161,7 @@ mod tests {
     #[test]
     fn a_request_may_be_as_long_as_the_limit_and_no_longer() {
         let get = get("t", "r");
-        let request =
-            |limit| encode_request(7, "Get", &get, Bytes::from_static(b"cells"), MINUTE, None, limit);
+        let request = |limit| encode_request(7, "Get", &get, Bytes::from_static(b"cells"), MINUTE, limit);
         let len = request(MAX_FRAME).unwrap().len() - 4;
         assert!(request(len).is_ok());
         match request(len - 1) {
@@ -162,7 +176,7 @@ mod tests {
     fn a_time_out_is_never_sent_as_none() {
         assert_eq!(milliseconds(Duration::ZERO), 1);
         assert_eq!(milliseconds(Duration::from_micros(10)), 1);
-        assert_eq!(milliseconds(MINUTE), 60_000);
+        assert_eq!(milliseconds(MINUTE.timeout), 60_000);
         assert_eq!(milliseconds(Duration::from_secs(3_000_000)), i32::MAX as u32);
         assert_eq!(milliseconds(Duration::MAX), i32::MAX as u32);
     }
@@ -175,15 +189,23 @@ mod tests {
             cells: Vec<u8>,
             priority: Option<u32>,
             timeout in 1..100_000_u32,
+            traced: bool,
         ) {
+            let trace = traced.then(|| pb::RpctInfo {
+                headers: [("traceparent".to_owned(), "00-1-2-01".to_owned())].into(),
+                ..Default::default()
+            });
             let param = pb::NameBytesPair { name: "name".into(), value: Some(value.into()) };
             let frame = encode_request(
                 call_id,
                 "Multi",
                 &param,
                 cells.clone().into(),
-                Duration::from_millis(timeout.into()),
-                priority,
+                RequestOptions {
+                    timeout: Duration::from_millis(timeout.into()),
+                    priority,
+                    trace_info: trace.clone(),
+                },
                 MAX_FRAME,
             )
             .unwrap();
@@ -193,6 +215,7 @@ mod tests {
             prop_assert_eq!(header.request_param, Some(true));
             prop_assert_eq!(header.priority, priority);
             prop_assert_eq!(header.timeout, Some(timeout));
+            prop_assert_eq!(header.trace_info, trace);
             prop_assert_eq!(pb::NameBytesPair::decode(found).unwrap(), param);
             prop_assert_eq!(block, cells);
         }

@@ -1,6 +1,6 @@
 //! Selections of calls and of dials.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
@@ -40,6 +40,8 @@ pub struct ReceivedCall {
     pub priority: u32,
     /// The timeout that the client gave.
     pub timeout: Option<Duration>,
+    /// The headers of the client's trace, such as `traceparent`.
+    pub trace: BTreeMap<String, String>,
 }
 
 impl fmt::Display for ReceivedCall {

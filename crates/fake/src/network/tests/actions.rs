@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use rstest::rstest;
@@ -208,6 +208,7 @@ fn received() -> ReceivedCall {
         cells: Bytes::new(),
         priority: 0,
         timeout: None,
+        trace: BTreeMap::new(),
     }
 }
 

@@ -1,0 +1,16 @@
+//! Metrics and spans, as a program that installs a recorder and a subscriber sees them.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod dashboard;
+mod metrics;
+mod page;
+mod spans;
+mod trace_context;
+
+use std::{fs, path::Path};
+
+/// Returns the text of a file of the documentation.
+fn docs(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("REPOSITORY")).join("docs").join(name)).unwrap()
+}
