@@ -235,3 +235,22 @@ fn conf_dir_of_the_environment_leads_to_the_cluster() {
     );
     assert!(answer.done().contains("\"value\":\"1\""));
 }
+
+#[test]
+fn log_has_a_line_for_each_operation_with_its_attempts_and_outcome() {
+    let table = TestTable::new("logged");
+    run(&["put", &table.0, "xxxr", "f:q=1"]).done();
+    let answer = run(&["get", &table.0, "xxxr", "--log", "hbase_client=debug"]);
+    for part in [
+        "db.operation.name=\"get\"",
+        "hbase.attempt=1",
+        "hbase.outcome=\"ok\"",
+        "server.address=",
+        "hbase.region=",
+        &table.0,
+    ] {
+        assert!(answer.stderr.contains(part), "{part:?} is not in {answer:?}");
+    }
+    let quiet = run(&["get", &table.0, "xxxr", "--log", "warn"]);
+    assert!(quiet.stderr.is_empty(), "{quiet:?}");
+}

@@ -1,5 +1,5 @@
-//! What a recorder and a subscriber cost a get: allocations, and processor time of the client's thread.
-//! `tests/budgets` counts the allocations without them.
+//! What a recorder and a subscriber cost a get: allocations, which are limited, and processor time
+//! of the client's thread. `tests/budgets` counts the allocations without them.
 
 use std::{fs, sync::mpsc, thread, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::trace_context::headers;
 const GETS: u32 = 2_000;
 
 /// The cost of a get.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Cost {
     allocations: f64,
     /// Processor time of this thread.
@@ -52,7 +52,9 @@ fn measure(name: &str, build: impl FnOnce(ConnectionBuilder) -> ConnectionBuilde
     });
     let config = Config::from_uri(&started.recv().unwrap()).unwrap();
     let runtime = runtime();
-    let connection = runtime.block_on(build(Connection::builder(config)).connect()).unwrap();
+    let connection = runtime
+        .block_on(build(Connection::builder(config)).connect())
+        .unwrap();
     let plain = connection.table("plain").unwrap();
     let put = Put::new("a").cell("f", "q", "v");
     runtime.block_on(plain.put(put)).unwrap();
@@ -75,7 +77,8 @@ fn measure(name: &str, build: impl FnOnce(ConnectionBuilder) -> ConnectionBuilde
     drop(stop);
     server.join().unwrap();
     let cost = cost.unwrap();
-    println!("{name}: {cost:.2?}");
+    let Cost { allocations, time } = cost;
+    println!("{name}: {allocations:.0} allocations, {time:.1?}");
     cost
 }
 
@@ -94,7 +97,7 @@ fn metrics_and_spans_cost_few_allocations() {
         })
     });
     let added = |cost: &Cost| cost.allocations - nothing.allocations;
-    assert!(added(&metrics) <= 2.0, "{metrics:?} after {nothing:?}");
-    assert!(added(&spans) <= 4.0, "{spans:?} after {nothing:?}");
-    assert!(added(&traced) <= 60.0, "{traced:?} after {nothing:?}");
+    assert!(added(&metrics) <= 20.0, "{metrics:?} after {nothing:?}");
+    assert!(added(&spans) <= 8.0, "{spans:?} after {nothing:?}");
+    assert!(added(&traced) <= 70.0, "{traced:?} after {nothing:?}");
 }

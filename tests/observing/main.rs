@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod cost;
 mod dashboard;
 mod metrics;
 mod page;

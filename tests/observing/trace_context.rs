@@ -43,7 +43,7 @@ impl Received {
     }
 }
 
-fn headers() -> HashMap<String, String> {
+pub(crate) fn headers() -> HashMap<String, String> {
     use opentelemetry::propagation::TextMapPropagator;
     let mut headers = HashMap::new();
     TraceContextPropagator::new().inject_context(&Span::current().context(), &mut headers);

@@ -1,13 +1,16 @@
 //! One client: its connections, how it closes, and a custom connector.
 
 use std::{
+    collections::HashMap,
     io,
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
 use futures::future::{BoxFuture, join_all};
-use hbase_txn::{ClientErrorKind, Connector, DialTarget, Get, Io, Scan, ServiceKind, TcpConnector};
+use hbase_txn::{
+    ClientErrorKind, Connection, Connector, DialTarget, Get, Io, Scan, ServiceKind, TcpConnector,
+};
 
 use crate::support::{
     connect, connect_by, eventually, forwarded,
@@ -52,6 +55,20 @@ async fn hundred_concurrent_calls_share_one_lookup() {
     assert!(gets.iter().all(Result::is_ok));
     let scans = spy.scan_calls() - before;
     assert!((1..=4).contains(&scans), "{scans} calls for two locations");
+}
+
+#[tokio::test]
+async fn server_accepts_requests_with_a_trace() {
+    let shared = TABLE.get().await;
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let headers = move || HashMap::from([("traceparent".to_owned(), parent.to_owned())]);
+    let builder = Connection::builder(standalone().config()).trace_headers(headers);
+    let connection = builder.connect().await.unwrap();
+    let table = shared.of(&connection);
+    let puts = (0..100).map(|number| table.put(put(format!("traced{number}"), "v")));
+    assert!(join_all(puts).await.iter().all(Result::is_ok));
+    assert_eq!(keys(&table, Scan::prefix("traced")).await.len(), 100);
+    assert!(connection.admin().exists(table.name()).await.unwrap());
 }
 
 #[tokio::test]
