@@ -16,6 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs a test with a recorder, and passes what it would export.
 fn recorded(test: impl AsyncFnOnce(&FakeHBase, &PrometheusHandle)) {
+    let _turn = crate::turn();
     let recorder: PrometheusRecorder = PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
     metrics::with_local_recorder(&recorder, || {

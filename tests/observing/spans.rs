@@ -88,6 +88,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for EndedSpans {
 
 /// Runs a test with a subscriber that keeps the spans.
 fn traced(test: impl AsyncFnOnce(&FakeHBase, &EndedSpans)) {
+    let _turn = crate::turn();
     let ended = EndedSpans::default();
     let subscriber = tracing_subscriber::registry().with(ended.clone());
     tracing::subscriber::with_default(subscriber, || {

@@ -52,6 +52,7 @@ pub(crate) fn headers() -> HashMap<String, String> {
 
 /// Runs a test with a tracer that samples everything.
 fn traced(test: impl AsyncFnOnce(&FakeHBase)) {
+    let _turn = crate::turn();
     let provider = SdkTracerProvider::builder().build();
     let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
     let subscriber = tracing_subscriber::registry().with(layer);
