@@ -258,7 +258,7 @@ pub(super) fn compare_from(
         let comparator = comparator_message("RegexStringComparator", &message);
         wrap(Leaf::new(comparison, comparator))
     };
-    // A list that all must pass does not ask further filters about a cell that one excludes.
+    // A `MUST_PASS_ALL` list does not ask further filters about a cell that one excludes.
     let compared = all(vec![
         has_length(Comparison::Equal),
         wrap(Leaf::new(comparison, comparator.clone())),

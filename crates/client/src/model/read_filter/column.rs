@@ -60,8 +60,8 @@ impl SingleColumnValueFilter {
 
     /// Sets whether only the newest version of the column is compared. The default is `true`; with
     /// `false`, a row passes if any version that is read compares in this way. That is not supported for the order
-    /// of [`Comparator::long`](crate::Comparator::long), components and decimal numbers, which are
-    /// made of several comparisons of the server.
+    /// of [`Comparator::long`](crate::Comparator::long), components and decimal numbers, which the
+    /// server evaluates in several steps.
     pub fn latest_version_only(mut self, latest: bool) -> Self {
         self.latest_version_only = latest;
         self
@@ -117,8 +117,8 @@ impl DependentColumnFilter {
     }
 
     /// Considers only cells of the column whose value compares in this way. Not supported for the
-    /// order of [`Comparator::long`](crate::Comparator::long), components and decimal numbers, which
-    /// are made of several comparisons of the server.
+    /// order of [`Comparator::long`](crate::Comparator::long), components and decimal numbers, which the
+    /// server evaluates in several steps.
     pub fn value(mut self, comparison: Comparison, comparator: impl Into<ReadComparator>) -> Self {
         self.value = Some((comparison, comparator.into()));
         self
@@ -145,6 +145,6 @@ impl DependentColumnFilter {
 
 fn not_whole(comparison: Comparison, of: &str) -> Error {
     Error::invalid(format!(
-        "{comparison} on {of}, with a comparator that no single one of the server equals"
+        "{comparison} on {of} with a comparator that the server evaluates in several steps"
     ))
 }
