@@ -49,7 +49,7 @@ pub(crate) async fn scenario(world: World) {
     tasks.await;
     world.end_faults().await;
     let scan = Scan::new().caching(7);
-    let mut scanner = Scanner::OneByOne(table.scan(scan).unwrap());
+    let mut scanner = Scanner::OneByOne(Box::new(table.scan(scan).unwrap()));
     let found = read(&mut scanner, ROWS, &mut rng, false).await;
     check(&found.unwrap(), 0..ROWS, &added.borrow(), &added.borrow());
 }
@@ -98,7 +98,14 @@ async fn scan_often(table: Table, added: Added, mut rng: Rng) {
             0 => one.min(other)..one.max(other).max(one.min(other) + 1),
             _ => 0..ROWS,
         };
-        let mut scan = Scan::new().start_row(key(range.start)).stop_row(key(range.end));
+        let is_reversed = rng.u8(..3) == 0;
+        let mut scan = match is_reversed {
+            false => Scan::new().start_row(key(range.start)).stop_row(key(range.end)),
+            true => Scan::new()
+                .start_row_exclusive(key(range.end))
+                .stop_row_inclusive(key(range.start))
+                .reversed(),
+        };
         scan = scan.caching(rng.u32(1..12));
         let limit = match rng.u8(..3) {
             0 => rng.usize(1..ROWS),
@@ -117,26 +124,31 @@ async fn scan_often(table: Table, added: Added, mut rng: Rng) {
                 let scanner = table.scan_regions(scan, rng.usize(1..5)).unwrap();
                 Scanner::Parallel(if sorts { scanner } else { scanner.in_order() })
             }
-            false => Scanner::OneByOne(table.scan(scan).unwrap()),
+            false => Scanner::OneByOne(Box::new(table.scan(scan).unwrap())),
         };
         let drops = rng.bool();
         let Some(mut rows) = read(&mut scanner, limit, &mut rng, drops).await else {
             continue;
         };
+        // A limited scan ends at its last row.
+        let range = match rows.last() {
+            Some(last) if limit < ROWS && rows.len() == limit => match is_reversed {
+                true => number(last)..range.end,
+                false => range.start..number(last) + 1,
+            },
+            _ => range,
+        };
         if sorts {
             rows.sort_by(|row, other| row.key().cmp(other.key()));
+        } else if is_reversed {
+            rows.reverse();
         }
-        // A limited scan ends at its last row.
-        let end = match rows.last() {
-            Some(last) if rows.len() == limit => number(last) + 1,
-            _ => range.end,
-        };
-        check(&rows, range.start..end, &before, &added.borrow());
+        check(&rows, range, &before, &added.borrow());
     }
 }
 
 enum Scanner {
-    OneByOne(ResultScanner),
+    OneByOne(Box<ResultScanner>),
     Parallel(ParallelScanner),
 }
 
@@ -192,7 +204,11 @@ fn check(rows: &[Row], range: Range<usize>, before: &BTreeMap<usize, bool>, afte
         let whole = row.cells().len() == COLUMNS.len();
         assert!(whole, "{} has {} cells", key(number(row)), row.cells().len());
         let is_expected = range.contains(&number(row)) && after.contains_key(&number(row));
-        assert!(is_expected, "{} was not added", key(number(row)));
+        assert!(
+            is_expected,
+            "{} was not added, or is outside of {range:?}",
+            key(number(row))
+        );
     }
     let certain = before.iter().filter(|(_, certain)| **certain);
     let missing: Vec<_> = certain

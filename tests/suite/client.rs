@@ -65,9 +65,9 @@ async fn server_accepts_requests_with_a_trace() {
     let builder = Connection::builder(standalone().config()).trace_headers(headers);
     let connection = builder.connect().await.unwrap();
     let table = shared.of(&connection);
-    let puts = (0..100).map(|number| table.put(put(format!("traced{number}"), "v")));
+    let puts = (0..100).map(|number| table.put(put(format!("headers{number}"), "v")));
     assert!(join_all(puts).await.iter().all(Result::is_ok));
-    assert_eq!(keys(&table, Scan::prefix("traced")).await.len(), 100);
+    assert_eq!(keys(&table, Scan::prefix("headers")).await.len(), 100);
     assert!(connection.admin().exists(table.name()).await.unwrap());
 }
 
