@@ -49,7 +49,7 @@ pub(crate) async fn scenario(world: World) {
     tasks.await;
     world.end_faults().await;
     let scan = Scan::new().caching(7);
-    let mut scanner = Scanner::OneByOne(Box::new(table.scan(scan).unwrap()));
+    let mut scanner = Scanner::OneByOne(table.scan(scan).unwrap());
     let found = read(&mut scanner, ROWS, &mut rng, false).await;
     check(&found.unwrap(), 0..ROWS, &added.borrow(), &added.borrow());
 }
@@ -124,7 +124,7 @@ async fn scan_often(table: Table, added: Added, mut rng: Rng) {
                 let scanner = table.scan_regions(scan, rng.usize(1..5)).unwrap();
                 Scanner::Parallel(if sorts { scanner } else { scanner.in_order() })
             }
-            false => Scanner::OneByOne(Box::new(table.scan(scan).unwrap())),
+            false => Scanner::OneByOne(table.scan(scan).unwrap()),
         };
         let drops = rng.bool();
         let Some(mut rows) = read(&mut scanner, limit, &mut rng, drops).await else {
@@ -147,8 +147,9 @@ async fn scan_often(table: Table, added: Added, mut rng: Rng) {
     }
 }
 
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Scanner {
-    OneByOne(Box<ResultScanner>),
+    OneByOne(ResultScanner),
     Parallel(ParallelScanner),
 }
 

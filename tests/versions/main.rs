@@ -9,6 +9,7 @@ mod support;
 mod administration;
 mod broken_tables;
 mod bulk;
+mod differential;
 mod filters;
 mod latches;
 mod locks;

@@ -348,6 +348,17 @@ impl JavaSide {
         self.ask(json!(["scan", table.to_string(), filter])).await
     }
 
+    /// Performs a get or a scan with these options. Returns a line for each cell of each answer, and
+    /// one behind each answer.
+    pub(crate) async fn read(&self, table: &TableName, options: &[String]) -> Result<Vec<String>, JavaError> {
+        self.ask(json!(["read", table.to_string(), options])).await
+    }
+
+    /// Performs the puts and deletes of a row.
+    pub(crate) async fn write(&self, table: &TableName, options: &[String]) -> Result<(), JavaError> {
+        self.ask(json!(["write", table.to_string(), options])).await
+    }
+
     /// Runs a load to its end.
     pub(crate) async fn spin(&self, spin: Spin<'_>) -> Result<Vec<Cycle>, JavaError> {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap();

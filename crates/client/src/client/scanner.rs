@@ -4,6 +4,7 @@
 
 mod at_once;
 mod lease;
+mod limit;
 mod metrics;
 mod parallel;
 mod parts;
@@ -18,8 +19,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::parts::Returned;
 pub use self::{at_once::AtOnce, metrics::ScanMetrics, parallel::ParallelScanner};
+use self::{limit::Limit, parts::Parts};
 use super::Table;
 use crate::{
     cluster::{CallKind, RegionLocation},
@@ -61,14 +62,13 @@ pub struct ResultScanner {
     ready: VecDeque<Row>,
     /// The beginning of a row whose other cells have not arrived yet.
     partial: Option<Row>,
-    /// What was returned of such a row, if rows are returned in parts.
-    returned: Option<Returned>,
+    /// Such a row, if rows are returned in parts.
+    parts: Parts,
     /// The position to continue at when there is no open scanner: a row, and whether it still
     /// belongs to the scan.
     position: (Bytes, bool),
     open: Option<OpenScanner>,
-    /// The number of rows that may still be returned.
-    left: Option<u64>,
+    limit: Limit,
     finished: bool,
     metrics: ScanMetrics,
     /// The moment that the scanner of the last region reads.
@@ -106,11 +106,11 @@ impl ResultScanner {
     pub(super) fn new(table: Table, scan: Scan) -> Self {
         Self {
             position: (scan.start.clone(), scan.include_start),
-            left: scan.limit,
+            limit: Limit(scan.limit),
             finished: scan.limit == Some(0),
             ready: VecDeque::new(),
             partial: None,
-            returned: None,
+            parts: Parts::default(),
             open: None,
             metrics: ScanMetrics::default(),
             read_point: None,
@@ -241,9 +241,9 @@ impl ResultScanner {
                 number_of_rows: Some(self.scan.caching.unwrap_or(i32::MAX as u32)),
                 client_handles_partials: Some(true),
                 client_handles_heartbeats: Some(true),
-                limit_of_rows: self.left.map(|left| {
+                limit_of_rows: self.limit.0.map(|left| {
                     // The rest of a row counts as one.
-                    let begun = u64::from(self.returned.is_some());
+                    let begun = u64::from(self.parts.is_in_row());
                     u32::try_from(left + begun).unwrap_or(0)
                 }),
                 track_scan_metrics: self.scan.track_metrics.then_some(true),
@@ -286,7 +286,7 @@ impl ResultScanner {
             self.pass_to(row);
         }
         if !is_over(&answer) {
-            if self.left == Some(0) && self.returned.is_none() {
+            if self.limit.is_reached() && !self.parts.is_in_row() {
                 self.abandon();
                 self.finished = true;
                 return Ok(());
@@ -304,7 +304,7 @@ impl ResultScanner {
         // The server closes its scanner itself, and no other region has cells of this row.
         let closed = self.open.take();
         self.metrics.regions += u64::from(closed.is_none_or(|open| open.id.is_none()));
-        self.returned = None;
+        self.parts.end_row(&mut self.limit, &mut self.ready);
         if let Some(row) = self.partial.take() {
             self.finish_row(row);
         }
@@ -312,7 +312,7 @@ impl ResultScanner {
             false => &location.region.end_key,
             true => &location.region.start_key,
         };
-        if answer.more_results == Some(false) || !self.scan.goes_beyond(boundary) || self.left == Some(0) {
+        if answer.more_results == Some(false) || !self.scan.goes_beyond(boundary) || self.limit.is_reached() {
             self.finished = true;
         } else {
             self.position = (boundary.clone(), !self.scan.reversed);
@@ -322,7 +322,11 @@ impl ResultScanner {
 
     fn take_row(&mut self, row: Row, partial: bool) {
         if self.scan.is_in_parts() {
-            return self.take_part(row, partial);
+            let batch = self.scan.batch.filter(|_| !self.scan.partial_results);
+            let batch = batch.and_then(|cells| usize::try_from(cells).ok());
+            self.position = (row.key().clone(), partial);
+            let (limit, ready) = (&mut self.limit, &mut self.ready);
+            return self.parts.take(batch, row, partial, limit, ready);
         }
         let whole = match self.partial.take() {
             Some(mut begun) if begun.key() == row.key() => {
@@ -342,36 +346,10 @@ impl ResultScanner {
         }
     }
 
-    /// Takes a part of a row that is returned in parts.
-    fn take_part(&mut self, part: Row, is_partial: bool) {
-        self.position = (part.key().clone(), is_partial);
-        let begun = self.returned.take().filter(|returned| returned.is_of(&part));
-        if begun.is_none() && !self.may_return_another() {
-            return;
-        }
-        let (part, returned) = Returned::and(begun, part);
-        self.returned = returned.filter(|_| is_partial);
-        if !part.cells().is_empty() {
-            self.ready.push_back(part.with_partial(is_partial));
-        }
-    }
-
     fn finish_row(&mut self, row: Row) {
         self.position = (row.key().clone(), false);
-        if self.may_return_another() {
+        if self.limit.count() {
             self.ready.push_back(row);
-        }
-    }
-
-    /// Counts a row. Returns whether the limit allows it.
-    fn may_return_another(&mut self) -> bool {
-        match &mut self.left {
-            Some(0) => false,
-            Some(left) => {
-                *left -= 1;
-                true
-            }
-            None => true,
         }
     }
 
@@ -383,7 +361,7 @@ impl ResultScanner {
             false => row > *last,
             true => last.is_empty() || row < *last,
         };
-        if self.partial.is_none() && self.returned.is_none() && is_ahead {
+        if self.partial.is_none() && !self.parts.is_in_row() && is_ahead {
             self.position = (row, true);
         }
     }
@@ -391,9 +369,7 @@ impl ResultScanner {
     /// Abandons the open scanner and an incomplete row, which a new scanner reads from its start.
     fn abandon(&mut self) {
         self.partial = None;
-        if let Some(returned) = &mut self.returned {
-            returned.comes_again = true;
-        }
+        self.parts.begin_again();
         let Some(mut open) = self.open.take() else { return };
         // Without a runtime no task can close it; the lease ends the scanner.
         let Ok(runtime) = Handle::try_current() else {

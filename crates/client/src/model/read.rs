@@ -385,8 +385,8 @@ impl Scan {
         }
     }
 
-    /// Returns rows in parts of at most this many cells: for rows that are too wide to be held
-    /// whole. Each part is a [`Row`](super::Row) of its own with the row's key, and
+    /// Returns rows in parts of this many cells, the last of a row with fewer: for rows that are too
+    /// wide to be held whole. Each part is a [`Row`](super::Row) of its own with the row's key, and
     /// [`Row::may_have_more_cells`](super::Row::may_have_more_cells) says whether others follow.
     /// Java's `setBatch`.
     ///
@@ -399,8 +399,8 @@ impl Scan {
     }
 
     /// Returns the parts of rows as they arrive, which are as large as
-    /// [`max_result_size`](Self::max_result_size) allows, as [`batch`](Self::batch) does. Java's
-    /// `setAllowPartialResults`.
+    /// [`max_result_size`](Self::max_result_size) allows, and have at most as many cells as a
+    /// [`batch`](Self::batch). Java's `setAllowPartialResults`.
     pub fn allow_partial_results(mut self) -> Self {
         self.partial_results = true;
         self

@@ -20,7 +20,7 @@ import org.apache.hbase.thirdparty.com.google.gson.Gson;
 import org.apache.hbase.thirdparty.com.google.gson.GsonBuilder;
 
 /**
- * Plays the Java lock and latch libraries, and scans, for tests of another language.
+ * Plays the Java lock and latch libraries, reads and writes, for tests of another language.
  *
  * <p>Arguments: settings of the client, each {@code name=value}, which say where the cluster is. A request is a line of
  * stdin, an array of JSON; its answer is a line of stdout: {"ok": …} or {"error": …}. Of a load, each cycle is a line
@@ -115,6 +115,13 @@ public final class JavaSide {
         switch (command) {
             case "scan": {
                 return Filters.scan(table, request.text());
+            }
+            case "read": {
+                return Reads.read(table, request.texts());
+            }
+            case "write": {
+                Reads.write(table, request.texts());
+                return null;
             }
             case "acquire": {
                 byte[] row = Keys.lock(request.text(), request.text(), request.text(), request.text());
