@@ -131,7 +131,8 @@ impl Barrier {
 
     /// Waits until a generation has ended, or until the timeout. Polls every 10 to 80 ms. The first
     /// waiter that finds the time of the generation over records its end with a write, so that an
-    /// arrival whose write the server has begun cannot open it for others.
+    /// arrival whose write the server has begun cannot open it for others. So waiting needs the
+    /// right to write.
     ///
     /// # Errors
     ///

@@ -69,7 +69,9 @@ struct Restore {
     yes: bool,
 }
 
-/// Delete a snapshot; tables cloned from it stay
+/// Delete a snapshot
+///
+/// Tables that were cloned from it stay.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: hbase-txn snapshot delete before-migration")]
 struct Delete {
