@@ -2,14 +2,9 @@
 
 use clap::Args;
 use hbase_txn::TableName;
-use serde::Serialize;
 
-use crate::{
-    cmd::confirm::confirm,
-    exit::{Exit, Outcome},
-    global::{Format, Global},
-    output,
-};
+use super::done::print_done;
+use crate::{cmd::confirm::confirm, exit::Outcome, global::Global};
 
 /// Disable a table and delete it, with all its rows
 ///
@@ -43,42 +38,21 @@ pub(crate) struct Truncate {
 
 impl Drop {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        #[derive(Serialize)]
-        struct Dropped {
-            table: String,
-            dropped: bool,
-        }
         let table = self.name.to_string();
         let consequence = format!("This deletes table {table} and all its rows.");
         confirm(self.yes, &table, &consequence)?;
         global.connect().await?.admin().delete_table(&self.name).await?;
-        match global.output {
-            Format::Table => output::line(&format!("{table}: dropped"))?,
-            Format::Json => output::json(&Dropped { table, dropped: true })?,
-        }
-        Ok(Exit::Done)
+        print_done(global, &self.name, "dropped", ("dropped", true))
     }
 }
 
 impl Truncate {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        #[derive(Serialize)]
-        struct Truncated {
-            table: String,
-            truncated: bool,
-        }
         let table = self.name.to_string();
         let consequence = format!("This deletes all rows of table {table}.");
         confirm(self.yes, &table, &consequence)?;
         let admin = global.connect().await?.admin();
         admin.truncate_table(&self.name, !self.drop_splits).await?;
-        match global.output {
-            Format::Table => output::line(&format!("{table}: truncated"))?,
-            Format::Json => output::json(&Truncated {
-                table,
-                truncated: true,
-            })?,
-        }
-        Ok(Exit::Done)
+        print_done(global, &self.name, "truncated", ("truncated", true))
     }
 }

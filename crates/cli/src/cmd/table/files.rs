@@ -2,14 +2,9 @@
 
 use clap::Args;
 use hbase_txn::TableName;
-use serde::Serialize;
 
-use crate::{
-    exit::{Exit, Outcome},
-    global::{Format, Global},
-    output,
-    progress::Progress,
-};
+use super::done::print_done;
+use crate::{exit::Outcome, global::Global, progress::Progress};
 
 /// Write a table's rows from memory to files, and wait until that is done
 #[derive(Debug, Args)]
@@ -32,28 +27,13 @@ pub(crate) struct Compact {
 
 impl Flush {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        #[derive(Serialize)]
-        struct Flushed {
-            table: String,
-            flushed: bool,
-        }
         global.connect().await?.admin().flush_table(&self.name).await?;
-        let table = self.name.to_string();
-        match global.output {
-            Format::Table => output::line(&format!("{table}: flushed"))?,
-            Format::Json => output::json(&Flushed { table, flushed: true })?,
-        }
-        Ok(Exit::Done)
+        print_done(global, &self.name, "flushed", ("flushed", true))
     }
 }
 
 impl Compact {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        #[derive(Serialize)]
-        struct Compacted {
-            table: String,
-            compacted: bool,
-        }
         let admin = global.connect().await?.admin();
         let progress = Progress::on_a_terminal();
         if let Some(progress) = &progress {
@@ -64,14 +44,6 @@ impl Compact {
             progress.finish();
         }
         compacted?;
-        let table = self.name.to_string();
-        match global.output {
-            Format::Table => output::line(&format!("{table}: compacted"))?,
-            Format::Json => output::json(&Compacted {
-                table,
-                compacted: true,
-            })?,
-        }
-        Ok(Exit::Done)
+        print_done(global, &self.name, "compacted", ("compacted", true))
     }
 }

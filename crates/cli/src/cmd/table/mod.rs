@@ -13,6 +13,7 @@
 //! | `count` | counts rows |
 //! | `drop` | deletes tables, or their rows |
 //! | `files` | flushes and compacts |
+//! | `done` | prints what was done to a table |
 //! | `regions` | splits, merges and moves regions |
 
 mod alter;
@@ -20,6 +21,7 @@ mod check;
 mod count;
 mod create;
 mod describe;
+mod done;
 mod drop;
 mod files;
 mod list;
@@ -30,13 +32,9 @@ mod skew;
 
 use clap::{Args, Subcommand};
 use hbase_txn::TableName;
-use serde::Serialize;
 
-use crate::{
-    exit::{Exit, Outcome},
-    global::{Format, Global},
-    output,
-};
+use self::done::print_done;
+use crate::{exit::Outcome, global::Global};
 
 /// Create, check, alter, repair and drop tables, and move their regions
 #[derive(Debug, Args)]
@@ -106,42 +104,16 @@ impl Table {
     }
 }
 
-/// Whether a table is enabled.
-#[derive(Serialize)]
-struct InUse {
-    table: String,
-    enabled: bool,
-}
-
-impl InUse {
-    fn print(self, global: &Global) -> Outcome {
-        match global.output {
-            Format::Table => {
-                let state = if self.enabled { "enabled" } else { "disabled" };
-                output::line(&format!("{}: {state}", self.table))?;
-            }
-            Format::Json => output::json(&self)?,
-        }
-        Ok(Exit::Done)
-    }
-}
-
 impl Enable {
     async fn run(self, global: &Global) -> Outcome {
         global.connect().await?.admin().enable_table(&self.name).await?;
-        let table = self.name.to_string();
-        InUse { table, enabled: true }.print(global)
+        print_done(global, &self.name, "enabled", ("enabled", true))
     }
 }
 
 impl Disable {
     async fn run(self, global: &Global) -> Outcome {
         global.connect().await?.admin().disable_table(&self.name).await?;
-        let table = self.name.to_string();
-        InUse {
-            table,
-            enabled: false,
-        }
-        .print(global)
+        print_done(global, &self.name, "disabled", ("enabled", false))
     }
 }

@@ -55,7 +55,7 @@ impl SnapshotDescription {
                 .transpose()?,
             created: UNIX_EPOCH + Duration::from_millis(positive(message.creation_time).unwrap_or(0)),
             owner: message.owner.unwrap_or_default(),
-            // Java's `Long.MAX_VALUE` is for ever, too.
+            // The largest number means no limit, as 0 does.
             ttl: positive(message.ttl)
                 .filter(|ttl| (1..i64::MAX as u64).contains(ttl))
                 .map(Duration::from_secs),

@@ -25,8 +25,11 @@ impl ResultScanner {
             return Ok(false);
         };
         let location = Arc::clone(&open.location);
-        if let Some(call) = open.call.take_if(|call| call.is_finished()) {
-            open.answer = Some(call.await.unwrap_or_else(|ended| Err(lost(ended))));
+        if let Some(call) = open.call.as_mut().filter(|call| call.is_finished()) {
+            // The call stays in its place until its answer is in another one: a drop here loses
+            // nothing.
+            let answer = call.await.unwrap_or_else(|ended| Err(lost(ended)));
+            (open.answer, open.call) = (Some(answer), None);
         }
         // The server has the scanner while it executes a call.
         if open.call.is_some() {
