@@ -1,5 +1,6 @@
-//! A small version of asynchbase's test: a table of many regions is merged, split again and moved,
-//! and every server is restarted, while writers and readers run.
+//! A table of many regions is merged, split again and moved, and every server is restarted, while
+//! writers run, and readers that scan in both directions: as in asynchbase's test, in the long form
+//! with 256 regions, 64 writers and 16 readers.
 
 use std::time::Duration;
 
@@ -13,8 +14,10 @@ use crate::{
 };
 
 const DEADLINE: Duration = Duration::from_secs(30);
-const REGIONS: usize = 32;
-const MERGED: usize = 4;
+/// Regions, writers and readers.
+const SHORT: (usize, u32, u32) = (32, 3, 1);
+const LONG: (usize, u32, u32) = (256, 64, 16);
+const MERGED: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_outlives_its_deadline_under_cluster_changes() {
@@ -22,7 +25,9 @@ async fn no_call_outlives_its_deadline_under_cluster_changes() {
     let cluster = TestCluster::take().await;
     let settings = Settings::of(TEST);
     let connection = cluster.connect().await;
-    let mut partitions: Vec<String> = (0..REGIONS).map(|number| format!("p{number:02}")).collect();
+    let is_long = settings.rounds > 1;
+    let (regions, writers, readers) = if is_long { LONG } else { SHORT };
+    let mut partitions: Vec<String> = (0..regions).map(|number| format!("p{number:02x}")).collect();
     let table = create_table(&connection, &settings, TEST, &partitions[1..])
         .await
         .unwrap();
@@ -31,8 +36,8 @@ async fn no_call_outlives_its_deadline_under_cluster_changes() {
         &settings,
         Load {
             partitions: partitions.clone(),
-            writers: 3,
-            readers: 1,
+            writers,
+            readers,
             deadline: DEADLINE,
             may_run_out: true,
         },
@@ -42,14 +47,10 @@ async fn no_call_outlives_its_deadline_under_cluster_changes() {
     workload.goes_on(100, PATIENCE).await;
 
     shuffler.merge_all(MERGED).await;
-    assert_eq!(shuffler.regions().await.len(), REGIONS / MERGED);
+    assert_eq!(shuffler.regions().await.len(), regions / MERGED);
     workload.goes_on(50, PATIENCE).await;
     // In the long form to the last region; a few suffice to affect the client.
-    let splits = if settings.rounds > 1 {
-        REGIONS - REGIONS / MERGED
-    } else {
-        2
-    };
+    let splits = if is_long { regions - regions / MERGED } else { 2 };
     shuffler.rng.shuffle(&mut partitions);
     for partition in &partitions {
         if shuffler.done.split < splits {

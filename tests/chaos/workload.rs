@@ -186,7 +186,7 @@ async fn write(shared: Arc<Shared>, writer: u32, mut rng: fastrand::Rng) -> Vec<
     commits
 }
 
-/// Reads the newest groups of a random writer in a random partition. One answer has all of them, so
+/// Reads the newest groups of a random writer in a random partition, in either direction. One answer has all of them, so
 /// it shows one moment: every group is whole or absent.
 async fn read(shared: Arc<Shared>, mut rng: fastrand::Rng) {
     const BEHIND: u32 = 200;
@@ -200,13 +200,26 @@ async fn read(shared: Arc<Shared>, mut rng: fastrand::Rng) {
             writer,
             number: newest.saturating_sub(BEHIND),
         };
-        let scan = Scan::new()
-            .start_row(from.to_string())
-            .stop_row(format!("{partition}-{writer:02}."));
+        let (first, end) = (from.to_string(), format!("{partition}-{writer:02}."));
+        let is_reversed = rng.bool();
+        let scan = match is_reversed {
+            false => Scan::new().start_row(first).stop_row(end),
+            true => Scan::new()
+                .start_row_exclusive(end)
+                .stop_row_inclusive(first)
+                .reversed(),
+        };
         let scanner = shared.table.table().scan(scan).unwrap();
-        let Some(rows) = collect(scanner, &shared.load).await else {
+        let Some(mut rows) = collect(scanner, &shared.load).await else {
             continue;
         };
+        if is_reversed {
+            rows.reverse();
+        }
+        assert!(
+            rows.is_sorted_by(|row, next| row.key() < next.key()),
+            "a row was scanned twice, or out of order"
+        );
         let whole = check_whole(&rows);
         assert!(
             newest == 0 || whole > 0,

@@ -237,8 +237,10 @@ impl ResultScanner {
             .open
             .get_or_insert_with(|| OpenScanner::new(Arc::clone(location)));
         open.call.get_or_insert_with(|| {
+            let config = self.table.connection.config();
+            let caching = self.scan.caching.or_else(|| config.scan_caching());
             let mut request = pb::ScanRequest {
-                number_of_rows: Some(self.scan.caching.unwrap_or(i32::MAX as u32)),
+                number_of_rows: Some(caching.unwrap_or(i32::MAX as u32)),
                 client_handles_partials: Some(true),
                 client_handles_heartbeats: Some(true),
                 limit_of_rows: self.limit.0.map(|left| {
@@ -254,7 +256,6 @@ impl ResultScanner {
                 request.next_call_seq = Some(open.next_call);
                 open.next_call += 1;
             } else {
-                let config = self.table.connection.config();
                 let bytes = self
                     .scan
                     .max_result_size

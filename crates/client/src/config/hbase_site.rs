@@ -76,6 +76,11 @@ fn config(properties: Properties) -> Result<Config> {
         let bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes > 0);
         config = config.with_scan_batch_bytes(bytes.unwrap_or(u64::MAX));
     }
+    if let Some(rows) = site.number::<i64>("hbase.client.scanner.caching")? {
+        // In HBase, zero or less means the default.
+        let rows = u32::try_from(rows).ok().filter(|rows| *rows > 0);
+        config = config.with_scan_caching(rows);
+    }
     if let Some(bytes) = site.number::<i64>("hbase.client.keyvalue.maxsize")? {
         // In HBase, zero or less means no limit.
         config.max_cell_size = usize::try_from(bytes)
@@ -88,6 +93,7 @@ fn config(properties: Properties) -> Result<Config> {
         config = config.with_nonces(!nonces.eq_ignore_ascii_case("false"));
     }
     warnings.extend(site.ignored_formats()?);
+    warnings.extend(site.without_counterpart()?);
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
@@ -240,7 +246,66 @@ impl Site {
         }
         Ok(warnings)
     }
+
+    /// Returns the settings of HBase's own client that have no counterpart here.
+    fn without_counterpart(&self) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        for (key, instead) in WITHOUT_COUNTERPART {
+            if let Some(value) = self.text(key)? {
+                warnings.push(format!("{key} is {value:?}: {instead}"));
+            }
+        }
+        Ok(warnings)
+    }
 }
+
+/// Settings of HBase's own client without a counterpart, and what applies instead. Those that a
+/// server reads too are not among them: they are in the files of every cluster.
+const WITHOUT_COUNTERPART: [(&str, &str); 17] = [
+    (
+        "hbase.client.retries.number",
+        "the operation timeout bounds attempts here, not their number",
+    ),
+    ("hbase.client.start.log.errors.counter", RETRIES_ARE_EVENTS),
+    ("hbase.client.meta.operation.timeout", LIKE_OTHERS),
+    ("hbase.client.meta.read.rpc.timeout", LIKE_OTHERS),
+    ("hbase.client.meta.scanner.timeout.period", LIKE_OTHERS),
+    ("hbase.client.write.buffer", WRITER_OPTIONS),
+    ("hbase.client.max.total.tasks", CALLS_IN_FLIGHT),
+    ("hbase.client.max.perserver.tasks", CALLS_IN_FLIGHT),
+    ("hbase.client.max.perregion.tasks", CALLS_IN_FLIGHT),
+    (
+        "hbase.client.ipc.pool.size",
+        "one connection to a server carries all calls here",
+    ),
+    (
+        "hbase.client.ipc.pool.type",
+        "one connection to a server carries all calls here",
+    ),
+    ("hbase.ipc.client.socket.timeout.read", SILENT_PEERS),
+    ("hbase.ipc.client.socket.timeout.write", SILENT_PEERS),
+    (
+        "hbase.ipc.client.connection.minIdleTimeBeforeClose",
+        "connections stay open here until they fail or the client is closed",
+    ),
+    (
+        "hbase.ipc.client.failed.servers.expiry",
+        "an address that failed is tried again after the pause of the attempt here",
+    ),
+    (
+        "hbase.client.prefetch.limit",
+        "a look-up reads the neighbours of a region here",
+    ),
+    (
+        "hbase.client.zookeeper.observer.mode",
+        "every server of the quorum is asked here, observers too",
+    ),
+];
+const RETRIES_ARE_EVENTS: &str = "each retry is an event of the log here";
+const LIKE_OTHERS: &str = "calls of hbase:meta have the timeouts of other calls here";
+const WRITER_OPTIONS: &str = "WriterOptions sets the memory of a bulk write here";
+const CALLS_IN_FLIGHT: &str = "calls in flight follow the answers of the servers here";
+const SILENT_PEERS: &str = "a silent connection is found by pings here";
 
 #[cfg(test)]
 mod tests {
@@ -359,6 +424,27 @@ mod tests {
             assert_eq!(config.registry_timeout(), YEAR);
             assert_eq!(config.scan_batch_bytes(), u64::MAX);
         }
+    }
+
+    #[test]
+    fn settings_without_a_counterpart_are_named_with_what_applies_instead() {
+        let read = |properties: &[(&str, &str)]| Config::from_hbase_site(&site(properties)).unwrap();
+        for (key, instead) in WITHOUT_COUNTERPART {
+            let config = read(&[(key, "7")]);
+            assert_eq!(config.warnings(), [format!("{key} is \"7\": {instead}")]);
+            assert!(read(&[(key, " ")]).warnings().is_empty());
+        }
+        assert!(read(&[("hbase.regionserver.port", "7")]).warnings().is_empty());
+    }
+
+    #[rstest]
+    #[case("100", Some(100))]
+    #[case("2147483648", Some(i32::MAX as u32))]
+    #[case("0", None)]
+    #[case("-1", None)]
+    fn rows_of_a_call_are_limited_as_in_hbase(#[case] value: &str, #[case] expected: Option<u32>) {
+        let config = Config::from_hbase_site(&site(&[("hbase.client.scanner.caching", value)]));
+        assert_eq!(config.unwrap().scan_caching(), expected);
     }
 
     #[test]

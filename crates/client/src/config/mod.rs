@@ -31,6 +31,7 @@ use crate::error::{Error, Result};
 /// | [pause](Self::with_pause) | 100 ms | `hbase.client.pause` |
 /// | [pause of an overloaded server](Self::with_overloaded_pause) | as the pause | `hbase.client.pause.server.overloaded` |
 /// | [scan batch](Self::with_scan_batch_bytes) | 2 MiB | `hbase.client.scanner.max.result.size` |
+/// | [scan caching](Self::with_scan_caching) | as the size allows | `hbase.client.scanner.caching` |
 /// | [largest cell](Self::with_max_cell_size) | 10 MiB | `hbase.client.keyvalue.maxsize` |
 /// | [coalescing](Self::with_coalescing) | on | |
 /// | [nonces](Self::with_nonces) | on | `hbase.client.nonces.enabled` |
@@ -80,6 +81,7 @@ pub struct Config {
     pause: Duration,
     overloaded_pause: Option<Duration>,
     scan_batch_bytes: u64,
+    scan_caching: Option<u32>,
     max_cell_size: usize,
     max_frame_size: usize,
     coalescing: bool,
@@ -103,6 +105,7 @@ impl Config {
             pause: Duration::from_millis(100),
             overloaded_pause: None,
             scan_batch_bytes: 2 << 20,
+            scan_caching: None,
             max_cell_size: 10 << 20,
             max_frame_size: 256 << 20,
             coalescing: true,
@@ -327,6 +330,21 @@ impl Config {
     #[must_use]
     pub fn with_scan_batch_bytes(mut self, bytes: u64) -> Self {
         self.scan_batch_bytes = bytes.max(1);
+        self
+    }
+
+    /// Returns the maximum number of rows per call of a scan that has no
+    /// [`caching`](crate::Scan::caching) of its own. `None` if the size alone limits a call.
+    #[must_use]
+    pub fn scan_caching(&self) -> Option<u32> {
+        self.scan_caching
+    }
+
+    /// Sets the maximum number of rows per call of a scan, at least 1. `None` means that the size
+    /// alone limits a call, which is the default.
+    #[must_use]
+    pub fn with_scan_caching(mut self, rows: Option<u32>) -> Self {
+        self.scan_caching = rows.map(|rows| rows.clamp(1, i32::MAX as u32));
         self
     }
 
