@@ -16,7 +16,6 @@ use super::{
 use crate::{
     cluster::CallKind,
     config::bounded,
-    environment::Environment as _,
     error::{Error, ErrorKind, Result},
     model::{BytesBinary, IntoTableName, RegionInfo, ServerName, TableDescriptor, TableName, TableState},
     wire::{convert, pb},
@@ -505,11 +504,8 @@ impl Admin {
             .await
     }
 
-    /// Returns a nonce. Never 0, which means no nonce.
     fn nonce(&self) -> u64 {
-        let mut bytes = [0; 8];
-        self.connection.environment().fill_random(&mut bytes);
-        u64::from_ne_bytes(bytes).max(1)
+        self.connection.nonce()
     }
 
     /// Starts a procedure and waits until it has ended.

@@ -96,6 +96,13 @@ impl Connection {
         &self.shared.cluster.environment
     }
 
+    /// Returns a nonce. Never 0, which means no nonce.
+    pub(super) fn nonce(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.environment().fill_random(&mut bytes);
+        u64::from_ne_bytes(bytes).max(1)
+    }
+
     /// Waits for the calls in flight (for 10 seconds at most) and closes all connections. Later
     /// calls, on any clone, fail with [`Closed`](crate::ErrorKind::Closed).
     ///

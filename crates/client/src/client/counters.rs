@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use super::{Table, lanes::Operation};
 use crate::{
     cluster::CallKind,
-    environment::Environment as _,
     error::Result,
     model::{Append, Increment, Mutation, Row},
 };
@@ -60,7 +59,7 @@ impl Table {
         let operation = match self.connection.config().nonces() {
             true => {
                 attempts.repeat_on_one_server();
-                Operation::with_nonce(&mutation, self.random(), self.random())
+                Operation::with_nonce(&mutation, self.connection.nonce(), self.connection.nonce())
             }
             false => Operation::mutation(&mutation),
         };
@@ -78,12 +77,5 @@ impl Table {
                 Err(failure) => attempts.recover(failure, &location).await?,
             }
         }
-    }
-
-    /// Returns a random number other than 0, which means no nonce.
-    fn random(&self) -> u64 {
-        let mut bytes = [0; 8];
-        self.connection.environment().fill_random(&mut bytes);
-        u64::from_ne_bytes(bytes).max(1)
     }
 }
