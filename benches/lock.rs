@@ -157,6 +157,7 @@ async fn uncontended(locks: &LockManager, table: &Table, calls: usize) -> Result
         if !table
             .check_and_mutate(Condition::absent("bare", "D", "L"), [put.into()])
             .await?
+            .success
         {
             return Err("a condition that holds did not".into());
         }

@@ -91,15 +91,16 @@ mod txn;
 
 pub use error::{ClientErrorKind, Error, ErrorKind, Result};
 pub use hbase_client::{
-    Admin, Append, BytesBinary, Cell, CellKind, ClusterAddress, ClusterInfo, Comparator, Comparison,
-    Condition, Config, Connection, ConnectionBuilder, Connector, Delete, DependentColumnFilter, DialTarget,
-    Durability, Effect, EndpointCall, Environment, FailedWrite, Failure, FailureKind, FamilyDescriptor,
-    Filter, FromValue, Get, HostPort, Increment, IngestEvent, IntoBytes, IntoTableName, IntoValue, Io,
-    IsolationLevel, Mutation, NamespaceDescriptor, ParallelScanner, Partition, PartitionRule, Permission,
-    Put, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionInTransition, RegionInfo,
-    RegionLoad, RemoteException, ResultScanner, Row, Scan, ScanMetrics, ServerLoad, ServerName, ServiceKind,
-    SingleColumnValueFilter, SnapshotDescription, SnapshotKind, SystemEnvironment, Table, TableDescriptor,
-    TableName, TableRegion, TableState, TcpConnector, TimeRange, Writer, WriterOptions, parse_bytes_binary,
+    Admin, Append, BytesBinary, Cell, CellKind, CheckAndMutateResult, ClusterAddress, ClusterInfo,
+    Comparator, Comparison, Condition, Config, Connection, ConnectionBuilder, Connector, Delete,
+    DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, Environment, FailedWrite, Failure,
+    FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment, IngestEvent, IntoBytes,
+    IntoTableName, IntoValue, Io, IsolationLevel, Mutation, NamespaceDescriptor, ParallelScanner, Partition,
+    PartitionRule, Permission, Put, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag,
+    RegionAnswer, RegionInTransition, RegionInfo, RegionLoad, RemoteException, ResultScanner, Row, Scan,
+    ScanMetrics, ServerLoad, ServerName, ServiceKind, SingleColumnValueFilter, SnapshotDescription,
+    SnapshotKind, SystemEnvironment, Table, TableDescriptor, TableName, TableRegion, TableState,
+    TcpConnector, TimeRange, Writer, WriterOptions, parse_bytes_binary,
 };
 pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
 pub use table_descriptor::{TableDescriptorExt, usable_descriptor};

@@ -184,7 +184,7 @@ impl SlotRow {
             .cell(FAMILY, DEFINITION, definition)
             .durability(self.table.durable());
         let table = self.table_until(deadline);
-        Ok(table.check_and_mutate(condition, [put.into()]).await?)
+        Ok(table.check_and_mutate(condition, [put.into()]).await?.success)
     }
 
     /// Deletes the definition if it is still as it was read. Returns whether it did.
@@ -196,7 +196,7 @@ impl SlotRow {
             .timestamp(seen.timestamp)
             .durability(self.table.durable());
         let table = self.table_until(deadline);
-        Ok(table.check_and_mutate(condition, [delete.into()]).await?)
+        Ok(table.check_and_mutate(condition, [delete.into()]).await?.success)
     }
 
     /// Releases the hold of another process's token.

@@ -204,7 +204,7 @@ impl Owner {
         let (row, number) = (guarded_row(lock), fencing.to_be_bytes().to_vec());
         let newer = Condition::compare(row.clone(), FAMILY, HIGHEST, Comparison::Less, number.clone());
         let put = Put::new(row).cell(FAMILY, HIGHEST, number);
-        Ok(self.data.check_and_mutate(newer, [put.into()]).await?)
+        Ok(self.data.check_and_mutate(newer, [put.into()]).await?.success)
     }
 
     /// Returns the highest number that was written, if it can be read.

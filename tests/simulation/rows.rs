@@ -224,7 +224,11 @@ impl Task {
         let unchanged = Condition::equal(self.row.clone(), FAMILY, "n", self.value);
         let put = Put::new(self.row.clone()).cell(FAMILY, "n", value);
         let was_known = self.maybe.is_empty();
-        let done = self.table.check_and_mutate(unchanged, [put.into()]).await;
+        let done = self
+            .table
+            .check_and_mutate(unchanged, [put.into()])
+            .await
+            .map(|result| result.success);
         assert!(
             !was_known || !matches!(done, Ok(false)),
             "{}: no other client changes it",

@@ -74,7 +74,7 @@ async fn a_change_is_made_exactly_when_its_condition_holds() {
             let text = format!("{condition:?} where it is {state}");
             let change = Put::new(row.clone()).cell("g", number.to_string(), "done");
             let done = table.check_and_mutate(condition, [change.into()]).await.unwrap();
-            assert_eq!(done, expected, "{text}");
+            assert_eq!(done.success, expected, "{text}");
             let found = table.get(Get::new(row.clone())).await.unwrap();
             let written = found.is_some_and(|found| found.value("g", number.to_string()).is_some());
             assert_eq!(written, expected, "{text}");
@@ -96,11 +96,28 @@ async fn all_mutations_are_made_or_none_in_one_call() {
             Append::new("all").cell("f", "log", ";x").into(),
         ]
     };
+    let mut counts = 0;
     for (expected, done) in [("old", true), ("old", false), ("new", true)] {
         let calls = spy.multi_calls();
         let condition = Condition::equal("all", "f", "q", expected);
-        assert_eq!(table.check_and_mutate(condition, changes()).await.unwrap(), done);
+        let result = table.check_and_mutate(condition, changes()).await.unwrap();
+        assert_eq!(result.success, done);
         assert_eq!(spy.multi_calls(), calls + 1);
+        // The new cells of the increment and the append, and only if they were applied.
+        let columns: Vec<_> = result
+            .row
+            .cells()
+            .iter()
+            .map(|cell| &cell.qualifier[..])
+            .collect();
+        match done {
+            true => {
+                counts += 2;
+                assert_eq!(columns, ["count".as_bytes(), b"log"]);
+                assert_eq!(result.row.get::<i64>("f", "count").unwrap(), Some(counts));
+            }
+            false => assert!(columns.is_empty()),
+        }
     }
     let row = table.get(Get::new("all")).await.unwrap().unwrap();
     assert_eq!(row.value("f", "q").unwrap(), "new");
@@ -127,7 +144,7 @@ async fn of_many_who_want_the_same_one_is_told_that_it_has_it() {
         table.check_and_mutate(Condition::absent("race", "f", "q"), [claim.into()])
     });
     let told = futures::future::try_join_all(claims).await.unwrap();
-    let winners: Vec<_> = (0..32).filter(|number| told[*number]).collect();
+    let winners: Vec<_> = (0..32).filter(|number| told[*number].success).collect();
     assert_eq!(winners.len(), 1, "{winners:?}");
     assert_eq!(value(&table, "race").await, Some(winners[0].to_string()));
 }
@@ -204,8 +221,63 @@ async fn a_row_is_replaced_by_a_delete_and_a_put_with_timestamps() {
         Put::new("replace").cell("f", "q", "v").timestamp(10).into(),
     ];
     let condition = Condition::present("replace", "f", "old");
-    assert!(table.check_and_mutate(condition, replacement).await.unwrap());
+    assert!(
+        table
+            .check_and_mutate(condition, replacement)
+            .await
+            .unwrap()
+            .success
+    );
     let row = table.get(Get::new("replace")).await.unwrap().unwrap();
     assert_eq!(row.cells().len(), 1);
     assert_eq!(row.value("f", "q").unwrap(), "v");
+}
+
+#[tokio::test]
+async fn mutations_of_a_row_are_applied_together_and_return_counters() {
+    let (connection, spy) = spied().await;
+    let shared = TABLE.get().await;
+    let table = shared.of(&connection);
+    let first = put("together", "old").cell("g", "gone", "v");
+    table.put(first).await.unwrap();
+    let calls = spy.multi_calls();
+    let changes: [Mutation; 4] = [
+        put("together", "new").into(),
+        Delete::new("together").column("g", "gone").into(),
+        Append::new("together").cell("g", "log", ";x").into(),
+        Increment::new("together").column("f", "count", 2).into(),
+    ];
+    let row = table.mutate_row(changes).await.unwrap();
+    assert_eq!(spy.multi_calls(), calls + 1);
+    assert_eq!(row.get::<i64>("f", "count").unwrap(), Some(2));
+    assert_eq!(row.value("g", "log").unwrap(), ";x");
+    assert_eq!(row.cells().len(), 2);
+    let found = table.get(Get::new("together")).await.unwrap().unwrap();
+    assert_eq!(found.value("f", "q").unwrap(), "new");
+    assert_eq!(found.cells().len(), 3);
+    // A family that does not exist: nothing is applied.
+    let unknown: [Mutation; 2] = [
+        put("together", "half").into(),
+        Put::new("together").cell("nowhere", "q", "v").into(),
+    ];
+    let error = table.mutate_row(unknown).await.unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::FamilyNotFound, "{error}");
+    assert_eq!(value(&table, "together").await.as_deref(), Some("new"));
+}
+
+#[tokio::test]
+async fn invalid_mutations_of_a_row_are_refused_before_they_are_sent() {
+    let (connection, spy) = spied().await;
+    let table = connection.table("nowhere_to_be_found").unwrap();
+    let cases: [(Vec<Mutation>, &str); 3] = [
+        (vec![], "no mutation"),
+        (vec![put("r", "v").into(), put("s", "v").into()], "of row s"),
+        (vec![put("r", "v").into(), Delete::new("r").into()], "of one cell"),
+    ];
+    for (mutations, expected) in cases {
+        let error = table.mutate_row(mutations).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    assert_eq!(spy.multi_calls(), 0);
 }

@@ -83,7 +83,11 @@ impl Rig {
 
     async fn if_absent<const N: usize>(&self, row: &Bytes, mutations: [Mutation; N]) -> bool {
         let condition = Condition::absent(row.clone(), "D", "L");
-        self.table().check_and_mutate(condition, mutations).await.unwrap()
+        self.table()
+            .check_and_mutate(condition, mutations)
+            .await
+            .unwrap()
+            .success
     }
 }
 

@@ -105,6 +105,7 @@ async fn w1_protection_hides_no_java_lock_but_by_an_overtaking_hold() {
             rows.check_and_mutate(Condition::absent(row, "D", "L"), [put.into()])
                 .await
                 .unwrap()
+                .success
         };
 
         // Within the millisecond of a release.

@@ -23,6 +23,7 @@ mod dropped_latches;
 mod dropped_locks;
 mod durability;
 mod elections;
+mod endpoint_ranges;
 mod evictions;
 mod expiry;
 mod filters;

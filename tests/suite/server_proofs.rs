@@ -150,7 +150,12 @@ async fn server_is_probed_once_for_all_that_relies_on_conditions() {
     barrier.arrive("p").await.unwrap();
     let (condition, mutation) = condition();
     let rows = connection.table(tables.rows.name.clone()).unwrap();
-    assert!(rows.check_and_mutate(condition, [mutation]).await.unwrap());
+    assert!(
+        rows.check_and_mutate(condition, [mutation])
+            .await
+            .unwrap()
+            .success
+    );
     assert_eq!(spy.probes(), 1);
 }
 

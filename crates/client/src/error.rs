@@ -74,6 +74,8 @@ pub enum ErrorKind {
     SnapshotExists,
     /// The table has no such column family.
     FamilyNotFound,
+    /// The region does not exist any more: it was split or merged, or its table was deleted.
+    RegionNotFound,
     /// No server could be reached at the address: name not found, refused, or silent.
     Unreachable,
     /// The peer at the address does not speak HBase's protocol as this client knows it.
@@ -147,6 +149,7 @@ impl FailureKind for ErrorKind {
             Self::NamespaceNotFound => Some("check its name, or create the namespace"),
             Self::NamespaceNotEmpty => Some("delete its tables first"),
             Self::SnapshotNotFound => Some("check its name"),
+            Self::RegionNotFound => Some("list the regions of the table again"),
             Self::SnapshotExists => Some("use another name, or delete the existing snapshot first"),
             // The client's own rejections name the families.
             Self::FamilyNotFound if remote => Some("use a family of the table"),

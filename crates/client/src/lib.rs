@@ -58,9 +58,9 @@ mod rpc;
 mod wire;
 
 pub use client::{
-    Admin, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite, IngestEvent,
-    ParallelScanner, Permission, RegionInTransition, RegionLoad, ResultScanner, ScanMetrics, ServerLoad,
-    SnapshotDescription, SnapshotKind, Table, TableRegion, Writer, WriterOptions,
+    Admin, CheckAndMutateResult, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite,
+    IngestEvent, ParallelScanner, Permission, RegionAnswer, RegionInTransition, RegionLoad, ResultScanner,
+    ScanMetrics, ServerLoad, SnapshotDescription, SnapshotKind, Table, TableRegion, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, HostPort};
 pub use environment::{Environment, SystemEnvironment};

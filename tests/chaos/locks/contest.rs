@@ -91,7 +91,7 @@ pub(super) async fn write_fenced(data: &Table, lock: usize, fencing: u64) -> hba
     let (row, number) = (guarded_row(lock), fencing.to_be_bytes().to_vec());
     let newer = Condition::compare(row.clone(), FAMILY, HIGHEST, Comparison::Less, number.clone());
     let put = Put::new(row).cell(FAMILY, HIGHEST, number);
-    Ok(data.check_and_mutate(newer, [put.into()]).await?)
+    Ok(data.check_and_mutate(newer, [put.into()]).await?.success)
 }
 
 /// Creates the rows that holders write.

@@ -33,7 +33,7 @@ impl JavaOwner {
             .ttl(TTL);
         let free = Condition::absent(self.row.clone(), "D", "L");
         let acquired = self.table.check_and_mutate(free, [put.into()]).await.unwrap();
-        acquired.then_some(now)
+        acquired.success.then_some(now)
     }
 
     /// Returns whether its marker lies under one of a later time: another owner has held and

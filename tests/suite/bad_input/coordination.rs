@@ -256,6 +256,7 @@ async fn columns_that_a_stranger_wrote_keep_out_at_most() {
         data.check_and_mutate(Condition::present(row, "D", "P"), [odd.into()])
             .await
             .unwrap()
+            .success
     );
     let error = semaphore.permit().acquire().await.unwrap_err();
     assert!(error.remote().is_some(), "{error}");

@@ -1,4 +1,4 @@
-//! Calls of coprocessor endpoints: code on the region servers, addressed by row.
+//! Calls of coprocessor endpoints: code on the region servers, addressed by row or by region.
 
 use std::borrow::Cow;
 
@@ -7,15 +7,17 @@ use tokio::time::Instant;
 
 use super::{
     Table,
-    region_call::{AnyRegion, RegionGuard},
+    region_call::{AnyRegion, RegionGuard, ServingRegion, Verdict},
 };
 use crate::{
     cluster::{CallKind, Operation},
-    error::Result,
+    error::{Error, ErrorKind, Result},
     model::{IntoBytes, RegionInfo},
     rpc::CallError,
     wire::{convert, pb},
 };
+
+const OPERATION: &str = "endpoint call";
 
 /// A call of a coprocessor endpoint on the region of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +64,25 @@ impl EndpointCall {
     }
 }
 
+/// A guard that lets calls pass to one region.
+struct OneRegion<'a>(&'a RegionInfo);
+
+impl RegionGuard for OneRegion<'_> {
+    fn check(&self, serving: ServingRegion<'_>) -> Verdict {
+        if serving.region.name == self.0.name {
+            return Verdict::Pass;
+        }
+        let what = format!(
+            "region {} does not exist any more: {} {} has its first row",
+            self.0.encoded_text(),
+            serving.region.encoded_text(),
+            serving.region.range_text()
+        );
+        let error = Error::new(ErrorKind::RegionNotFound, what);
+        Verdict::LookAgain(error.at_operation(OPERATION).at_table(&self.0.table))
+    }
+}
+
 impl Table {
     /// Calls a coprocessor endpoint on the region of a row, and returns its serialized answer.
     ///
@@ -71,7 +92,33 @@ impl Table {
     /// [`EndpointMissing`](crate::ErrorKind::EndpointMissing) if the service does not answer on the
     /// region.
     pub async fn call_endpoint(&self, call: &EndpointCall) -> Result<Bytes> {
-        self.call_endpoint_where("endpoint call", call, &AnyRegion, self.deadline())
+        self.call_endpoint_where(OPERATION, call, &AnyRegion, self.deadline())
+            .await
+    }
+
+    /// Calls a coprocessor endpoint on one region, as [`Admin::regions`](crate::Admin::regions) lists
+    /// it, and returns its serialized answer. The call's row is not used.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`call_endpoint`](Self::call_endpoint) does, and
+    /// [`RegionNotFound`](crate::ErrorKind::RegionNotFound) if the region was split or merged. Another
+    /// region is never called instead.
+    pub async fn call_endpoint_on_region(&self, region: &RegionInfo, call: &EndpointCall) -> Result<Bytes> {
+        self.call_endpoint_on(region, call, self.deadline()).await
+    }
+
+    pub(super) async fn call_endpoint_on(
+        &self,
+        region: &RegionInfo,
+        call: &EndpointCall,
+        deadline: Instant,
+    ) -> Result<Bytes> {
+        let call = EndpointCall {
+            row: region.start_key.clone(),
+            ..call.clone()
+        };
+        self.call_endpoint_where(OPERATION, &call, &OneRegion(region), deadline)
             .await
     }
 

@@ -5,14 +5,15 @@
 //! |---|---|
 //! | `connection` | [`Connection`]: a client of one cluster; everything else is created from it |
 //! | `table` | [`Table`]: get, put, delete, scan, calls of endpoints |
-//! | `check_and_mutate` | changes of a row under a condition |
+//! | `row_mutations` | several mutations of a row at once, also under a condition |
 //! | `get_many` | many gets at once, with one call for each server |
 //! | `bulk` | many puts and deletes at once: [`Writer`], and a list with one result each |
 //! | `lanes` | single gets, puts and deletes that share calls |
 //! | `counters` | increments and appends |
 //! | `scanner` | [`ResultScanner`]: rows in order, of all regions; of several at once; of one as of one moment |
 //! | `region_call` | calls of the region of a row, where a guard lets them pass |
-//! | `endpoint` | calls of coprocessor endpoints, by row |
+//! | `endpoint` | calls of coprocessor endpoints, by row or region |
+//! | `endpoint_range` | the same on all regions of a range of rows |
 //! | `multi` | several actions of one region in one call |
 //! | `proof` | proof that a server honours their conditions, once for each start of a server |
 //! | `admin` | [`Admin`]: tables, regions |
@@ -23,11 +24,11 @@
 
 mod admin;
 mod bulk;
-mod check_and_mutate;
 mod cluster_status;
 mod connection;
 mod counters;
 mod endpoint;
+mod endpoint_range;
 mod get_many;
 mod lanes;
 mod maintenance;
@@ -36,6 +37,7 @@ mod pauses;
 mod procedure;
 mod proof;
 mod region_call;
+mod row_mutations;
 mod scanner;
 mod table;
 
@@ -45,9 +47,11 @@ pub use bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};
 pub use cluster_status::{ClusterInfo, Permission, RegionInTransition, RegionLoad, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};
 pub use endpoint::EndpointCall;
+pub use endpoint_range::RegionAnswer;
 pub use get_many::GetAnswer;
 pub use multi::{ActionAnswer, MultiCall, RegionAction};
 pub use pauses::Pauses;
 pub use region_call::{AnyRegion, RegionGuard, ServingRegion, Verdict};
+pub use row_mutations::CheckAndMutateResult;
 pub use scanner::{AtOnce, ParallelScanner, ResultScanner, ScanMetrics};
 pub use table::Table;

@@ -207,8 +207,7 @@ impl Table {
     /// Returns an error as [`get`](Self::get) does; its [outcome may be
     /// unknown](crate::Error::is_outcome_unknown).
     pub async fn put(&self, put: Put) -> Result<()> {
-        let stamped = put.is_stamped();
-        self.mutate("put", put.into(), stamped).await
+        self.mutate("put", put.into()).await
     }
 
     /// Deletes parts of a row, or all of it.
@@ -219,8 +218,7 @@ impl Table {
     ///
     /// Returns an error as [`put`](Self::put) does.
     pub async fn delete(&self, delete: Delete) -> Result<()> {
-        let stamped = delete.timestamp.is_some();
-        self.mutate("delete", delete.into(), stamped).await
+        self.mutate("delete", delete.into()).await
     }
 
     /// Starts a scan. Sends nothing before the first row is requested.
@@ -236,15 +234,14 @@ impl Table {
     }
 
     /// Writes a put or a delete.
-    async fn mutate(&self, name: &'static str, mutation: Mutation, stamped: bool) -> Result<()> {
+    async fn mutate(&self, name: &'static str, mutation: Mutation) -> Result<()> {
         mutation
             .check(&self.limits())
             .map_err(|error| error.at_table(&self.name))?;
         let operation = lanes::Operation::mutation(&mutation);
-        let kind = if stamped {
-            CallKind::IdempotentWrite
-        } else {
-            CallKind::Write
+        let kind = match mutation.is_repeatable() {
+            true => CallKind::IdempotentWrite,
+            false => CallKind::Write,
         };
         let mut attempts = self.attempts(name, Cow::Borrowed(mutation.row()), kind);
         loop {

@@ -64,6 +64,15 @@ impl Mutation {
         self.attributes().iter().any(|(name, _)| name == wanted)
     }
 
+    /// Returns whether applying the mutation twice has the same effect as once.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Put(put) => put.is_stamped(),
+            Self::Delete(delete) => delete.timestamp.is_some(),
+            Self::Increment(_) | Self::Append(_) => false,
+        }
+    }
+
     /// Returns the families that the mutation names. Empty for a delete of a whole row.
     pub fn families(&self) -> impl Iterator<Item = &Bytes> {
         let (cells, scopes, counters): (&[Column], &[DeleteScope], &[Counter]) = match self {

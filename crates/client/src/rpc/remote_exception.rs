@@ -216,6 +216,7 @@ const TABLE: &[(&str, Recovery, Effect, ErrorKind)] = {
             None,
             Kind::SnapshotExists,
         ),
+        ("UnknownRegionException", Fail, None, Kind::RegionNotFound),
         ("MasterNotRunningException", FindMaster, None, Kind::Server),
         ("PleaseHoldException", Wait, None, Kind::Server),
         (
@@ -252,7 +253,6 @@ const NEVER_RETRIED: &[&str] = &[
     "NamespaceExistException",
     "ConcurrentTableModificationException",
     "exceptions.MergeRegionException",
-    "UnknownRegionException",
     "constraint.ConstraintException",
     "NotAllMetaRegionsOnlineException",
 ];

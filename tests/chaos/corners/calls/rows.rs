@@ -142,7 +142,7 @@ pub(super) fn all() -> Vec<Call> {
         growing("check_and_mutate", |table, row| async move {
             let condition = Condition::absent(row.clone(), FAMILY, QUALIFIER);
             let changed = table.check_and_mutate(condition, [put(&row).into()]).await;
-            Reported::expect(changed, &true)
+            Reported::expect(changed.map(|result| result.success), &true)
         }),
         growing("endpoint", |table, row| async move {
             Reported::of(table.call_endpoint(&raw_put(&row)).await)

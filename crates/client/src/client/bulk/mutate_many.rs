@@ -84,16 +84,12 @@ impl Table {
     ) -> Result<()> {
         let in_context = |error: Error| mutation.in_context(error).at_table(&self.name);
         mutation.check(&self.limits()).map_err(in_context)?;
-        let is_repeatable = match mutation {
-            Mutation::Put(put) => put.is_stamped(),
-            Mutation::Delete(delete) => delete.timestamp.is_some(),
-            Mutation::Increment(_) | Mutation::Append(_) => {
-                let what = "only puts and deletes can be written in bulk";
-                return Err(in_context(Error::new(ErrorKind::InvalidInput, what)));
-            }
-        };
+        if matches!(mutation, Mutation::Increment(_) | Mutation::Append(_)) {
+            let what = "only puts and deletes can be written in bulk";
+            return Err(in_context(Error::new(ErrorKind::InvalidInput, what)));
+        }
         encoded
-            .push(mutation, number, is_repeatable)
+            .push(mutation, number, mutation.is_repeatable())
             .map_err(|error| in_context(Error::new(ErrorKind::InvalidInput, error.to_string())))
     }
 }

@@ -1,17 +1,92 @@
-//! Changes of one row under a condition.
+//! Several mutations of one row at once, also under a condition.
 
 use bytes::Bytes;
 
 use super::{ActionAnswer, CallKind, MultiCall, RegionAction, Table, region_call::AnyRegion};
 use crate::{
     error::{Error, Result},
-    model::{BytesBinary, Condition, DeleteScope, Durability, Mutation, in_row},
+    model::{BytesBinary, Cell, Condition, DeleteScope, Durability, Mutation, Row, in_row},
     wire::{condition, pb},
 };
 
+/// The result of [`Table::check_and_mutate`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub struct CheckAndMutateResult {
+    /// Whether the condition held, and all mutations were applied. Otherwise none was.
+    pub success: bool,
+    /// The new cells of increments and appends; without cells if there were none, or if `success`
+    /// is false.
+    pub row: Row,
+}
+
 impl Table {
-    /// Changes a row if a condition on that row holds, and returns whether it did. All mutations
-    /// are applied, or none, and no other change can come between the check and the mutations.
+    /// Applies all mutations of one row, or none, in one call, and returns the new cells of
+    /// increments and appends.
+    ///
+    /// Readers see all of them or none, and no other change comes between them. The server gives
+    /// them one timestamp, unless they have their own. The row is that of the first mutation.
+    ///
+    /// The call is sent again without an answer only if all mutations are puts and deletes with
+    /// timestamps of their own; see [`put`](Self::put). Otherwise the error reports that its
+    /// [outcome is unknown](crate::Error::is_outcome_unknown).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`put`](Self::put) does; and
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput), before anything is sent, for no mutations,
+    /// mutations of different rows or durabilities, and two mutations of one cell without distinct
+    /// timestamps, of which one would be lost.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use hbase_client::{Delete, Increment, Put};
+    ///
+    /// # hbase_fake::FakeHBase::run(async |hbase| {
+    /// # hbase.create_table("orders", &["f"], &[]);
+    /// # let table = hbase.connect().await?.table("orders")?;
+    /// let changes = [
+    ///     Put::new("job-7").cell("f", "state", "running").into(),
+    ///     Delete::new("job-7").column("f", "error").into(),
+    ///     Increment::new("job-7").column("f", "attempts", 1).into(),
+    /// ];
+    /// let row = table.mutate_row(changes).await?;
+    /// assert_eq!(row.get::<i64>("f", "attempts")?, Some(1));
+    /// # Ok(()) });
+    /// ```
+    pub async fn mutate_row(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<Row> {
+        const OPERATION: &str = "mutate row";
+        let mutations: Vec<Mutation> = mutations.into_iter().collect();
+        let row = mutations
+            .first()
+            .map_or_else(Bytes::new, |first| first.row().clone());
+        let durability = self
+            .checked(&row, &mutations)
+            .map_err(|error| in_row(error, &row).at_operation(OPERATION).at_table(&self.name))?;
+        let call = MultiCall {
+            row,
+            kind: match mutations.iter().all(Mutation::is_repeatable) {
+                true => CallKind::IdempotentWrite,
+                false => CallKind::Write,
+            },
+            actions: vec![RegionAction::Atomic(mutations)],
+            durability,
+        };
+        let answers = self
+            .multi_where(OPERATION, &call, &AnyRegion, self.deadline())
+            .await?;
+        let cells = match answers.into_iter().next() {
+            Some(ActionAnswer::Applied(cells)) => cells,
+            _ => Vec::new(),
+        };
+        Ok(sorted_row(call.row, cells))
+    }
+
+    /// Changes a row if a condition on that row holds, and returns whether it did, with the new
+    /// cells of increments and appends. All mutations are applied, or none, and no other change can
+    /// come between the check and the mutations.
     ///
     /// A condition has the same meaning as in a transaction: a cell with an empty value counts as
     /// absent. [`Comparison::Less`](crate::Comparison::Less),
@@ -44,27 +119,34 @@ impl Table {
     /// # Example
     ///
     /// ```
-    /// use hbase_client::{Condition, Put};
+    /// use hbase_client::{Condition, Increment, Put};
     ///
     /// # hbase_fake::FakeHBase::run(async |hbase| {
     /// # hbase.create_table("orders", &["f"], &[]);
     /// # let table = hbase.connect().await?.table("orders")?;
     /// let unowned = Condition::absent("job-7", "f", "owner");
     /// let mine = Put::new("job-7").cell("f", "owner", "worker-3");
-    /// assert!(table.check_and_mutate(unowned.clone(), [mine.into()]).await?);
+    /// assert!(table.check_and_mutate(unowned.clone(), [mine.into()]).await?.success);
     ///
     /// let theirs = Put::new("job-7").cell("f", "owner", "worker-4");
-    /// assert!(!table.check_and_mutate(unowned, [theirs.into()]).await?);
+    /// assert!(!table.check_and_mutate(unowned, [theirs.into()]).await?.success);
+    ///
+    /// let mine = Condition::equal("job-7", "f", "owner", "worker-3");
+    /// let more = Increment::new("job-7").column("f", "runs", 1);
+    /// let result = table.check_and_mutate(mine, [more.into()]).await?;
+    /// assert_eq!(result.row.get::<i64>("f", "runs")?, Some(1));
     /// # Ok(()) });
     /// ```
     pub async fn check_and_mutate(
         &self,
         condition: Condition,
         mutations: impl IntoIterator<Item = Mutation>,
-    ) -> Result<bool> {
+    ) -> Result<CheckAndMutateResult> {
         const OPERATION: &str = "check and mutate";
         let mutations: Vec<Mutation> = mutations.into_iter().collect();
-        let (message, durability) = self.checked(&condition, &mutations).map_err(|error| {
+        let checked = condition_message(&condition)
+            .and_then(|message| Ok((message, self.checked(&condition.row, &mutations)?)));
+        let (message, durability) = checked.map_err(|error| {
             in_row(error, &condition.row)
                 .at_operation(OPERATION)
                 .at_table(&self.name)
@@ -81,30 +163,26 @@ impl Table {
         let answers = self
             .multi_where(OPERATION, &call, &AnyRegion, self.deadline())
             .await?;
-        Ok(matches!(
-            answers.first(),
-            Some(ActionAnswer::Processed { processed: true, .. })
-        ))
+        let (success, cells) = match answers.into_iter().next() {
+            Some(ActionAnswer::Processed { processed, cells }) => (processed, cells),
+            _ => (false, Vec::new()),
+        };
+        Ok(CheckAndMutateResult {
+            success,
+            row: sorted_row(call.row, cells),
+        })
     }
 
-    /// Returns the condition's message and the durability of all mutations, if they can be sent as
-    /// one conditional change of a row.
-    fn checked(&self, condition: &Condition, mutations: &[Mutation]) -> Result<(pb::Condition, Durability)> {
-        condition.check()?;
-        let message = condition::single_row_message(condition).ok_or_else(|| {
-            Error::invalid("a condition that is true of an absent cell and of other values: HBase has no such one")
-                .with_hint(
-                    "ask for \"absent\" first and then for the value that was read, or use a transaction's condition",
-                )
-        })?;
+    /// Returns the durability of all mutations, if they can be sent as one change of a row.
+    fn checked(&self, row: &Bytes, mutations: &[Mutation]) -> Result<Durability> {
         let Some(first) = mutations.first() else {
             return Err(Error::invalid("no mutation"));
         };
         for mutation in mutations {
             mutation.check(&self.limits())?;
-            if mutation.row() != &condition.row {
+            if mutation.row() != row {
                 return Err(Error::invalid(format!(
-                    "a mutation of row {}; condition and mutations are of one row",
+                    "a mutation of row {}; all are of one row",
                     BytesBinary(mutation.row())
                 )));
             }
@@ -125,8 +203,26 @@ impl Table {
                 .with_hint("give both a timestamp, the later one to what is to be seen"));
             }
         }
-        Ok((message, first.durability()))
+        Ok(first.durability())
     }
+}
+
+fn condition_message(condition: &Condition) -> Result<pb::Condition> {
+    condition.check()?;
+    condition::single_row_message(condition).ok_or_else(|| {
+        Error::invalid(
+            "a condition that is true of an absent cell and of other values: HBase has no such one",
+        )
+        .with_hint(
+            "ask for \"absent\" first and then for the value that was read, or use a transaction's condition",
+        )
+    })
+}
+
+/// Returns the row of cells that several mutations wrote.
+fn sorted_row(row: Bytes, mut cells: Vec<Cell>) -> Row {
+    cells.sort_by(|one, other| (&one.family, &one.qualifier).cmp(&(&other.family, &other.qualifier)));
+    Row::new(row, cells)
 }
 
 /// The part of a row that a mutation changes: the row, a family, or a column.
