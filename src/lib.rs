@@ -92,7 +92,7 @@ mod txn;
 pub use error::{ClientErrorKind, Error, ErrorKind, Result};
 pub use hbase_client::{
     Admin, Append, BytesBinary, Cell, CellKind, CheckAndMutateResult, ClusterAddress, ClusterInfo,
-    Comparator, Comparison, Condition, Config, Connection, ConnectionBuilder, Connector, Delete,
+    Comparator, Comparison, Condition, Config, Connection, ConnectionBuilder, Connector, Consistency, Delete,
     DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, Environment, FailedWrite, Failure,
     FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment, IngestEvent, IntoBytes,
     IntoTableName, IntoValue, Io, IsolationLevel, Mutation, NamespaceDescriptor, ParallelScanner, Partition,

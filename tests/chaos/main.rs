@@ -37,6 +37,7 @@ mod proxy;
 mod records;
 mod regions;
 mod repair;
+mod replicas;
 mod rolling_restart;
 #[path = "../serialisability/mod.rs"]
 mod serialisability;

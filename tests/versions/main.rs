@@ -18,6 +18,7 @@ mod partition_versions;
 mod provision;
 mod reads;
 mod records;
+mod replicas;
 mod sequences;
 mod shared_calls;
 mod truth_table;

@@ -66,10 +66,10 @@ pub use config::{ClusterAddress, Config, HostPort};
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{Effect, Error, ErrorKind, Failure, FailureKind, RemoteException, Result, WrapsClient};
 pub use model::{
-    Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Delete, DependentColumnFilter,
-    Durability, FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes, IntoTableName, IntoValue,
-    IsolationLevel, Mutation, NamespaceDescriptor, Partition, PartitionRule, Put, ReadComparator, ReadFilter,
-    ReadType, Regex, RegexEngine, RegexFlag, RegionInfo, Row, Scan, ServerName, SingleColumnValueFilter,
-    TableDescriptor, TableName, TableState, TimeRange, parse_bytes_binary,
+    Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Consistency, Delete,
+    DependentColumnFilter, Durability, FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes,
+    IntoTableName, IntoValue, IsolationLevel, Mutation, NamespaceDescriptor, Partition, PartitionRule, Put,
+    ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionInfo, Row, Scan, ServerName,
+    SingleColumnValueFilter, TableDescriptor, TableName, TableState, TimeRange, parse_bytes_binary,
 };
 pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};

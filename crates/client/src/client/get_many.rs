@@ -24,7 +24,7 @@ use super::Table;
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     error::{Error, Result},
-    model::{Get, RegionInfo, Row, ServerName},
+    model::{Consistency, Get, RegionInfo, Row, ServerName, in_row},
     rpc::{AttemptLimit, CallError},
     wire::convert,
 };
@@ -98,6 +98,18 @@ enum Step<'a> {
     GivenUp(Part<'a>, Error),
 }
 
+fn check(get: &Get) -> Result<()> {
+    get.check()?;
+    match get.selection.consistency {
+        Consistency::Strong => Ok(()),
+        Consistency::Timeline => Err(in_row(
+            Error::invalid("replicas do not answer many gets at once"),
+            &get.row,
+        )
+        .with_hint("use single gets, or a scan")),
+    }
+}
+
 impl Table {
     /// Reads many rows, with one concurrent call per server. Returns the answers in the order of
     /// the gets, with `None` for a row without a requested cell. Two gets of one row have an answer
@@ -113,7 +125,9 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// Returns an error as [`get`](Self::get) does, with the first row that failed.
+    /// Returns an error as [`get`](Self::get) does, with the first row that failed, and
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a get with
+    /// [`Consistency::Timeline`](crate::Consistency::Timeline).
     ///
     /// # Example
     ///
@@ -132,8 +146,7 @@ impl Table {
     pub async fn get_many(&self, gets: impl IntoIterator<Item = Get>) -> Result<Vec<Option<Row>>> {
         let gets: Vec<Get> = gets.into_iter().collect();
         for get in &gets {
-            get.check()
-                .map_err(|error| error.at_operation(NAME).at_table(&self.name))?;
+            check(get).map_err(|error| error.at_operation(NAME).at_table(&self.name))?;
         }
         let mut rows = vec![None; gets.len()];
         let mut reading = self.reading(gets, Limits::FEW, self.deadline());

@@ -16,6 +16,7 @@
 //! | `endpoint_range` | the same on all regions of a range of rows |
 //! | `multi` | several actions of one region in one call |
 //! | `proof` | proof that a server honours their conditions, once for each start of a server |
+//! | `timeline` | reads that a replica of the region may answer |
 //! | `admin` | [`Admin`]: tables, regions |
 //! | `cluster_status` | the status of a cluster: servers, loads, switches, permissions |
 //! | `maintenance` | flushes, major compactions and split points, which region servers execute |
@@ -40,6 +41,7 @@ mod region_call;
 mod row_mutations;
 mod scanner;
 mod table;
+mod timeline;
 
 pub use crate::cluster::CallKind;
 pub use admin::{Admin, SnapshotDescription, SnapshotKind, TableRegion};

@@ -12,7 +12,7 @@ mod parts;
 use std::{borrow::Cow, collections::VecDeque, io, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures::{Stream, stream};
+use futures::{Stream, StreamExt, stream};
 use tokio::{
     runtime::Handle,
     task::{JoinError, JoinHandle, yield_now},
@@ -21,17 +21,19 @@ use tokio::{
 
 pub use self::{at_once::AtOnce, metrics::ScanMetrics, parallel::ParallelScanner};
 use self::{limit::Limit, parts::Parts};
-use super::Table;
+use super::{Table, timeline::first_answer};
 use crate::{
     cluster::{CallKind, RegionLocation},
     error::Result,
-    model::{Row, Scan},
+    model::{Consistency, Row, Scan},
     rpc::{AttemptLimit, CallError},
     wire::{cell_block::CellBlockDecoder, convert, pb},
 };
 
 /// The answer of a call.
 type Answer = (pb::ScanResponse, CellBlockDecoder);
+/// The result of a call, with the location that it comes from: a replica may have answered.
+type Called = (Arc<RegionLocation>, Result<Answer, CallError>);
 
 /// How long a close in the background may take; otherwise the server closes the scanner when its
 /// lease ends.
@@ -85,7 +87,7 @@ struct OpenScanner {
     next_call: u64,
     /// The call in flight. A task awaits it, so that its timeout and the pings of a silent
     /// connection do not depend on when the caller requests the next row.
-    call: Option<JoinHandle<Result<Answer, CallError>>>,
+    call: Option<JoinHandle<Called>>,
     /// The answer of a call that has ended, if it was looked at.
     answer: Option<Result<Answer, CallError>>,
 }
@@ -219,20 +221,18 @@ impl ResultScanner {
         if let Some(answer) = self.open.as_mut().and_then(|open| open.answer.take()) {
             return answer;
         }
-        let answer = self.send(location, limit).await;
+        let called = self.send(location, limit).await;
+        let (location, answer) = called.unwrap_or_else(|ended| (Arc::clone(location), Err(lost(ended))));
         if let Some(open) = &mut self.open {
             open.call = None;
+            open.location = location;
         }
-        answer.unwrap_or_else(|ended| Err(lost(ended)))
+        answer
     }
 
     /// Opens a scanner in the region, or requests more rows from the open one, unless a call is in
     /// flight.
-    fn send(
-        &mut self,
-        location: &Arc<RegionLocation>,
-        limit: AttemptLimit,
-    ) -> &mut JoinHandle<Result<Answer, CallError>> {
+    fn send(&mut self, location: &Arc<RegionLocation>, limit: AttemptLimit) -> &mut JoinHandle<Called> {
         let open = self
             .open
             .get_or_insert_with(|| OpenScanner::new(Arc::clone(location)));
@@ -265,7 +265,14 @@ impl ResultScanner {
                 request.scan = Some(convert::scan_message(&self.scan, row, *included, bytes));
             }
             let (table, location) = (self.table.clone(), Arc::clone(location));
-            tokio::spawn(async move { table.call(&location, "Scan", &request, limit).await })
+            let may_be_stale = self.scan.selection.consistency == Consistency::Timeline;
+            match may_be_stale && open.id.is_none() {
+                true => tokio::spawn(open_timeline(table, location, request, limit)),
+                false => tokio::spawn(async move {
+                    let answer = table.call(&location, "Scan", &request, limit).await;
+                    (location, answer)
+                }),
+            }
         })
     }
 
@@ -378,30 +385,67 @@ impl ResultScanner {
         };
         let table = self.table.clone();
         runtime.spawn(async move {
-            let limit = AttemptLimit::new(Instant::now() + CLOSE, true);
+            let deadline = Instant::now() + CLOSE;
             // HBase rejects a close while it executes another call of the scanner.
             let answer = match (open.call.take(), open.answer.take()) {
-                (Some(call), _) => timeout_at(limit.deadline, call).await.ok().and_then(Result::ok),
-                (None, answer) => answer,
+                (Some(call), _) => timeout_at(deadline, call).await.ok().and_then(Result::ok),
+                (None, answer) => answer.map(|answer| (Arc::clone(&open.location), answer)),
             };
-            if let Some(Ok((answer, _))) = answer {
+            if let Some((location, Ok((answer, _)))) = answer {
                 if is_over(&answer) {
                     return;
                 }
+                open.location = location;
                 open.id = open.id.or(answer.scanner_id);
             }
-            if open.id.is_none() {
-                return;
+            if let Some(id) = open.id {
+                close(&table, &open.location, id, deadline).await;
             }
-            let request = pb::ScanRequest {
-                scanner_id: open.id,
-                number_of_rows: Some(0),
-                close_scanner: Some(true),
-                ..Default::default()
-            };
-            let _: Result<Answer, _> = table.call(&open.location, "Scan", &request, limit).await;
         });
     }
+}
+
+/// Opens a scanner in a region or in one of its replicas, whichever answers first.
+async fn open_timeline(
+    table: Table,
+    primary: Arc<RegionLocation>,
+    request: pb::ScanRequest,
+    limit: AttemptLimit,
+) -> Called {
+    let cluster = &table.connection.shared.cluster;
+    let patience = table.connection.config().primary_scan_timeout();
+    let call = |location: Arc<RegionLocation>| {
+        let (table, limit) = (table.clone(), limit.clone());
+        let request = pb::ScanRequest {
+            region: Some(convert::region_specifier(&location.region)),
+            ..request.clone()
+        };
+        async move { table.call(&location, "Scan", &request, limit).await }
+    };
+    let (location, answer, mut others) = first_answer(cluster, &primary, patience, call).await;
+    let scanners_of = table.clone();
+    tokio::spawn(async move {
+        while let Some((location, answer)) = others.next().await {
+            if let Ok((answer, _)) = answer
+                && !is_over(&answer)
+                && let Some(id) = answer.scanner_id
+            {
+                close(&scanners_of, &location, id, Instant::now() + CLOSE).await;
+            }
+        }
+    });
+    (location, answer)
+}
+
+async fn close(table: &Table, location: &RegionLocation, id: u64, deadline: Instant) {
+    let request = pb::ScanRequest {
+        scanner_id: Some(id),
+        number_of_rows: Some(0),
+        close_scanner: Some(true),
+        ..Default::default()
+    };
+    let limit = AttemptLimit::new(deadline, true);
+    let _: Result<Answer, _> = table.call(location, "Scan", &request, limit).await;
 }
 
 /// Returns the failure of a call whose task has ended early.
@@ -445,6 +489,7 @@ mod tests {
                 start_code: 1,
             },
             open_sequence: 1,
+            replicas: Vec::new(),
         })
     }
 

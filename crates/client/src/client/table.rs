@@ -1,18 +1,19 @@
 //! Reads and writes of single rows, and scans.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{Connection, ResultScanner, lanes};
+use super::{Connection, ResultScanner, lanes, timeline::first_answer};
 use crate::{
     cluster::{Attempts, CallKind, Operation, RegionLocation},
     config::bounded,
     error::Result,
     model::{
-        Delete, Durability, Get, IntoTableName, Limits, Mutation, Put, Row, Scan, TableDescriptor, TableName,
+        Consistency, Delete, Durability, Get, IntoTableName, Limits, Mutation, Put, Row, Scan,
+        TableDescriptor, TableName,
     },
     rpc::{AttemptLimit, CallError},
     wire::{
@@ -123,6 +124,9 @@ impl Table {
 
     /// Reads a row. Returns `None` if it has no requested cell.
     ///
+    /// If a replica answers a get with [`Consistency::Timeline`], a row without requested cells is
+    /// returned as one that [is stale](Row::is_stale), because the primary may have some.
+    ///
     /// # Errors
     ///
     /// Returns
@@ -135,6 +139,9 @@ impl Table {
     pub async fn get(&self, get: Get) -> Result<Option<Row>> {
         get.check()
             .map_err(|error| error.at_operation("get").at_table(&self.name))?;
+        if get.selection.consistency == Consistency::Timeline {
+            return self.get_timeline(&get).await;
+        }
         let operation = lanes::Operation::get(&get);
         let mut attempts = self.attempts("get", Cow::Borrowed(&get.row), CallKind::Read);
         loop {
@@ -173,23 +180,66 @@ impl Table {
     pub async fn exists(&self, get: Get) -> Result<bool> {
         get.check()
             .map_err(|error| error.at_operation("exists").at_table(&self.name))?;
-        let mut attempts = self.attempts("exists", Cow::Borrowed(&get.row), CallKind::Read);
+        let message = pb::Get {
+            existence_only: Some(true),
+            ..convert::get_message(&get)
+        };
+        let exists = |result: pb::Result, _| Ok(result.exists == Some(true));
+        self.call_get("exists", &get, &message, exists).await
+    }
+
+    /// Reads a row that a replica may answer.
+    async fn get_timeline(&self, get: &Get) -> Result<Option<Row>> {
+        let row = |result: pb::Result, mut block: CellBlockDecoder| {
+            let is_stale = result.stale == Some(true);
+            let row = convert::row(result, &mut block)
+                .map_err(|error| CallError::BadAnswer(error.to_string().into()))?;
+            Ok(match is_stale {
+                false => row,
+                true => Some(
+                    row.unwrap_or_else(|| Row::new(get.row.clone(), Vec::new()))
+                        .with_stale(true),
+                ),
+            })
+        };
+        self.call_get("get", get, &convert::get_message(get), row).await
+    }
+
+    /// Sends a get in a call of its own, also to replicas if they may answer.
+    async fn call_get<T>(
+        &self,
+        name: &'static str,
+        get: &Get,
+        message: &pb::Get,
+        read: impl Fn(pb::Result, CellBlockDecoder) -> Result<T, CallError>,
+    ) -> Result<T> {
+        let mut attempts = self.attempts(name, Cow::Borrowed(&get.row), CallKind::Read);
         loop {
-            let location = attempts.locate().await?;
-            let request = pb::GetRequest {
-                region: convert::region_specifier(&location.region),
-                get: pb::Get {
-                    existence_only: Some(true),
-                    ..convert::get_message(&get)
-                },
+            let primary = attempts.locate().await?;
+            let limit = attempts.attempt_limit(&primary);
+            let call = |location: Arc<RegionLocation>| {
+                let limit = limit.clone();
+                async move {
+                    let request = pb::GetRequest {
+                        region: convert::region_specifier(&location.region),
+                        get: message.clone(),
+                    };
+                    self.call(&location, "Get", &request, limit).await
+                }
             };
-            let answer: Result<(pb::GetResponse, _), _> = self
-                .call(&location, "Get", &request, attempts.attempt_limit(&location))
-                .await;
-            match answer {
-                Ok((answer, _)) => {
+            let (location, answer): (_, Result<(pb::GetResponse, _), _>) = match get.selection.consistency {
+                Consistency::Strong => (Arc::clone(&primary), call(primary).await),
+                Consistency::Timeline => {
+                    let cluster = &self.connection.shared.cluster;
+                    let patience = self.connection.config().primary_get_timeout();
+                    let (location, answer, _) = first_answer(cluster, &primary, patience, call).await;
+                    (location, answer)
+                }
+            };
+            match answer.and_then(|(answer, block)| read(answer.result.unwrap_or_default(), block)) {
+                Ok(answer) => {
                     attempts.succeed();
-                    return Ok(answer.result.and_then(|result| result.exists) == Some(true));
+                    return Ok(answer);
                 }
                 Err(failure) => attempts.recover(failure, &location).await?,
             }

@@ -247,11 +247,7 @@ impl<'a> Attempts<'a> {
     /// deadline passed, or a write may have been applied.
     pub(crate) async fn recover(&mut self, failure: CallError, location: &RegionLocation) -> Result<()> {
         let (classification, reason) = (failure.classify(), failure.reason());
-        match classification.recovery {
-            Recovery::Relocate | Recovery::RelocateOnUnknown => self.cluster.locator.forget(location),
-            Recovery::ForgetServer => self.cluster.locator.forget_server(&location.server),
-            _ => {}
-        }
+        self.cluster.forget_after(classification.recovery, location);
         let effect = match self.operation.kind {
             CallKind::Read => Effect::None,
             CallKind::Write | CallKind::IdempotentWrite => classification.effect,

@@ -92,6 +92,7 @@ impl Locator {
                 region: RegionInfo::meta(),
                 server,
                 open_sequence: 0,
+                replicas: Vec::new(),
             }));
         }
         if let Some(location) = self.cache.find(table, row) {

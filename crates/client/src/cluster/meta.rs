@@ -30,6 +30,8 @@ pub(crate) struct MetaRegion {
     /// The server of the region, or `None` while it is unassigned.
     pub(crate) server: Option<ServerName>,
     pub(crate) open_sequence: i64,
+    /// The servers of the replicas that are served, by the number of the replica.
+    pub(super) replicas: Vec<(u16, ServerName)>,
 }
 
 impl MetaRegion {
@@ -39,6 +41,7 @@ impl MetaRegion {
             region: self.region.clone(),
             server,
             open_sequence: self.open_sequence,
+            replicas: self.replicas.clone(),
         }))
     }
 
@@ -248,18 +251,25 @@ fn parse(row: Row) -> Result<Option<MetaRegion>, CallError> {
     let mut region = convert::region_info(name, region).map_err(bad_answer)?;
     region.start_key = Bytes::copy_from_slice(&region.start_key);
     region.end_key = Bytes::copy_from_slice(&region.end_key);
-    let number = |qualifier| {
+    let number = |qualifier: &str| {
         value(qualifier).and_then(|value| value.first_chunk::<8>().map(|bytes| i64::from_be_bytes(*bytes)))
     };
-    let server = value("server").and_then(|server| {
+    let server = |suffix: &str| {
+        let server = value(&format!("server{suffix}"))?;
         let (host, port) = std::str::from_utf8(&server).ok()?.rsplit_once(':')?;
-        let start_code = number("serverstartcode")?.try_into().ok()?;
+        let start_code = number(&format!("serverstartcode{suffix}"))?.try_into().ok()?;
         Some(ServerName::new(host, port.parse().ok()?, start_code))
+    };
+    let replicas = row.cells().iter().filter_map(|cell| {
+        let suffix = std::str::from_utf8(cell.qualifier.strip_prefix(b"server")?).ok()?;
+        let id = u16::from_str_radix(suffix.strip_prefix('_')?, 16).ok()?;
+        Some((id, server(suffix)?))
     });
     Ok(Some(MetaRegion {
-        region,
-        server,
+        server: server(""),
         open_sequence: number("seqnumDuringOpen").unwrap_or(0),
+        replicas: replicas.collect(),
+        region,
     }))
 }
 

@@ -45,7 +45,7 @@ use crate::{
     error::Result,
     model::TableName,
     observe::SpanOptions,
-    rpc::{AttemptLimit, Call, CallError, Connector, RpcClient, ServiceKind},
+    rpc::{AttemptLimit, Call, CallError, Connector, Recovery, RpcClient, ServiceKind},
     wire::{
         cell_block::{CellBlockDecoder, Codec},
         multi::{EncodedMultiRequest, MutationsResponse},
@@ -154,6 +154,15 @@ impl Cluster {
     /// Forgets an outdated location.
     pub(crate) fn forget(&self, location: &RegionLocation) {
         self.locator.forget(location);
+    }
+
+    /// Forgets what a failed call shows to be outdated.
+    pub(crate) fn forget_after(&self, recovery: Recovery, location: &RegionLocation) {
+        match recovery {
+            Recovery::Relocate | Recovery::RelocateOnUnknown => self.locator.forget(location),
+            Recovery::ForgetServer => self.locator.forget_server(&location.server),
+            _ => {}
+        }
     }
 
     /// Waits for calls in flight, at most until the deadline, then closes every connection.

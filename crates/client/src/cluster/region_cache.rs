@@ -20,9 +20,28 @@ pub(crate) struct RegionLocation {
     pub(crate) server: ServerName,
     /// The order of two locations of one region: the later opening has the larger number.
     pub(crate) open_sequence: i64,
+    /// The servers of the replicas that are served, by the number of the replica.
+    pub(crate) replicas: Vec<(u16, ServerName)>,
 }
 
 impl RegionLocation {
+    /// Returns the locations of the replicas that are served.
+    pub(crate) fn replicas(&self) -> impl Iterator<Item = Arc<Self>> {
+        self.replicas.iter().map(|(id, server)| {
+            Arc::new(Self {
+                region: self.region.replica(*id),
+                server: server.clone(),
+                open_sequence: self.open_sequence,
+                replicas: Vec::new(),
+            })
+        })
+    }
+
+    /// Returns whether the server has the region or one of its replicas.
+    fn is_on(&self, server: &ServerName) -> bool {
+        self.server == *server || self.replicas.iter().any(|(_, other)| other == server)
+    }
+
     pub(crate) fn address(&self) -> HostPort {
         HostPort {
             host: self.server.host.clone(),
@@ -140,14 +159,15 @@ impl RegionCache {
         regions.insert(location);
     }
 
-    /// Forgets exactly this location; a newer one of the region stays.
+    /// Forgets exactly this location, or that of which it is a replica; a newer one of the region
+    /// stays.
     pub(super) fn forget(&self, location: &RegionLocation) {
         if let Some(known) = self.write().get_mut(&location.region.table) {
             let same = known
                 .by_start_key
                 .get(&location.region.start_key)
                 .is_some_and(|current| {
-                    current.server == location.server && current.open_sequence <= location.open_sequence
+                    current.is_on(&location.server) && current.open_sequence <= location.open_sequence
                 });
             if same {
                 CACHE_EVICTIONS.count(|| ["region"]);
@@ -188,6 +208,7 @@ mod tests {
             region,
             server,
             open_sequence: sequence,
+            replicas: Vec::new(),
         }
     }
 

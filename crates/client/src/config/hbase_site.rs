@@ -81,6 +81,12 @@ fn config(properties: Properties) -> Result<Config> {
         let rows = u32::try_from(rows).ok().filter(|rows| *rows > 0);
         config = config.with_scan_caching(rows);
     }
+    // In microseconds.
+    let get = site.number("hbase.client.primaryCallTimeout.get")?;
+    let scan = site.number("hbase.client.primaryCallTimeout.scan")?;
+    let get = get.map_or_else(|| config.primary_get_timeout(), Duration::from_micros);
+    let scan = scan.map_or_else(|| config.primary_scan_timeout(), Duration::from_micros);
+    config = config.with_primary_call_timeouts(get, scan);
     if let Some(bytes) = site.number::<i64>("hbase.client.keyvalue.maxsize")? {
         // In HBase, zero or less means no limit.
         config.max_cell_size = usize::try_from(bytes)

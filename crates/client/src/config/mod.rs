@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 /// | [pause of an overloaded server](Self::with_overloaded_pause) | as the pause | `hbase.client.pause.server.overloaded` |
 /// | [scan batch](Self::with_scan_batch_bytes) | 2 MiB | `hbase.client.scanner.max.result.size` |
 /// | [scan caching](Self::with_scan_caching) | as the size allows | `hbase.client.scanner.caching` |
+/// | [primary call timeouts](Self::with_primary_call_timeouts) | 10 ms, 1 s | `hbase.client.primaryCallTimeout.get`, `hbase.client.primaryCallTimeout.scan` |
 /// | [largest cell](Self::with_max_cell_size) | 10 MiB | `hbase.client.keyvalue.maxsize` |
 /// | [coalescing](Self::with_coalescing) | on | |
 /// | [nonces](Self::with_nonces) | on | `hbase.client.nonces.enabled` |
@@ -82,6 +83,8 @@ pub struct Config {
     overloaded_pause: Option<Duration>,
     scan_batch_bytes: u64,
     scan_caching: Option<u32>,
+    primary_get_timeout: Duration,
+    primary_scan_timeout: Duration,
     max_cell_size: usize,
     max_frame_size: usize,
     coalescing: bool,
@@ -106,6 +109,8 @@ impl Config {
             overloaded_pause: None,
             scan_batch_bytes: 2 << 20,
             scan_caching: None,
+            primary_get_timeout: Duration::from_millis(10),
+            primary_scan_timeout: Duration::from_secs(1),
             max_cell_size: 10 << 20,
             max_frame_size: 256 << 20,
             coalescing: true,
@@ -345,6 +350,29 @@ impl Config {
     #[must_use]
     pub fn with_scan_caching(mut self, rows: Option<u32>) -> Self {
         self.scan_caching = rows.map(|rows| rows.clamp(1, i32::MAX as u32));
+        self
+    }
+
+    /// Returns how long a [`Timeline`](crate::Consistency::Timeline) get waits for the primary before
+    /// it asks the region's replicas too.
+    #[must_use]
+    pub fn primary_get_timeout(&self) -> Duration {
+        self.primary_get_timeout
+    }
+
+    /// Returns how long a [`Timeline`](crate::Consistency::Timeline) scan waits for the primary when
+    /// it opens a region.
+    #[must_use]
+    pub fn primary_scan_timeout(&self) -> Duration {
+        self.primary_scan_timeout
+    }
+
+    /// Sets how long [`Timeline`](crate::Consistency::Timeline) gets, and scans that open a region,
+    /// wait for the primary before they ask the region's replicas too. 0 asks all at once.
+    #[must_use]
+    pub fn with_primary_call_timeouts(mut self, get: Duration, scan: Duration) -> Self {
+        self.primary_get_timeout = get.min(LONGEST);
+        self.primary_scan_timeout = scan.min(LONGEST);
         self
     }
 

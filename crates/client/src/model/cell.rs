@@ -176,6 +176,7 @@ pub struct Row {
     key: Bytes,
     cells: Vec<Cell>,
     is_partial: bool,
+    is_stale: bool,
 }
 
 impl Row {
@@ -187,6 +188,7 @@ impl Row {
             key,
             cells,
             is_partial: false,
+            is_stale: false,
         }
     }
 
@@ -205,6 +207,18 @@ impl Row {
     #[must_use]
     pub const fn may_have_more_cells(&self) -> bool {
         self.is_partial
+    }
+
+    /// Marks the row as read from a replica.
+    pub(crate) fn with_stale(self, is_stale: bool) -> Self {
+        Self { is_stale, ..self }
+    }
+
+    /// Returns whether a replica of the region was read, which may lack the last writes. Only reads
+    /// with [`Consistency::Timeline`](super::Consistency::Timeline) have such rows.
+    #[must_use]
+    pub const fn is_stale(&self) -> bool {
+        self.is_stale
     }
 
     /// Returns the row key.

@@ -64,7 +64,7 @@ pub use namespace_descriptor::NamespaceDescriptor;
 pub use partition::{Partition, PartitionRule};
 pub use put::{Column, Put};
 pub(crate) use read::Selection;
-pub use read::{Get, IsolationLevel, ReadType, Scan, TimeRange};
+pub use read::{Consistency, Get, IsolationLevel, ReadType, Scan, TimeRange};
 pub use read_comparator::{ReadComparator, Regex, RegexEngine, RegexFlag};
 pub(crate) use read_filter::{ColumnPageStart, ComparedPart, KeyRange, ReadFilterKind};
 pub use read_filter::{DependentColumnFilter, ReadFilter, SingleColumnValueFilter};

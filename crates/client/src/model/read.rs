@@ -14,5 +14,5 @@ pub(crate) use self::selection::Selection;
 pub use self::{
     get::Get,
     scan::{ReadType, Scan},
-    selection::{IsolationLevel, TimeRange},
+    selection::{Consistency, IsolationLevel, TimeRange},
 };

@@ -58,6 +58,20 @@ impl RegionInfo {
         }
     }
 
+    /// Returns a replica of this region, which has a name of its own. The table must not be
+    /// `hbase:meta`.
+    pub(crate) fn replica(&self, id: u16) -> Self {
+        // The names of `RegionInfo.createRegionName`: the digest is that of all before it.
+        let encoded = self.encoded_name().len() + b"..".len();
+        let prefix = &self.name[..self.name.len().saturating_sub(encoded)];
+        let prefix = [prefix, format!("_{id:04X}").as_bytes()].concat();
+        let digest = format!(".{:x}.", md5::compute(&prefix));
+        Self {
+            name: [&prefix[..], digest.as_bytes()].concat().into(),
+            ..self.clone()
+        }
+    }
+
     /// Returns the encoded name as text, in the form that HBase's shell accepts.
     #[must_use]
     pub fn encoded_text(&self) -> String {
@@ -117,6 +131,19 @@ mod tests {
         assert!(!region("", "b").overlaps(&region("b", "")));
         assert!(region("", "c").overlaps(&region("b", "")));
         assert!(region("", "").overlaps(&region("b", "c")));
+    }
+
+    #[test]
+    fn replica_has_a_name_and_a_digest_of_its_own() {
+        let primary = region("b.,c", "d");
+        let replica = primary.replica(11);
+        let digest = format!("{:x}", md5::compute("t,b.,c,7_000B"));
+        assert_eq!(replica.name, format!("t,b.,c,7_000B.{digest}."));
+        assert_eq!(replica.encoded_name(), digest.as_bytes());
+        assert_eq!(
+            (replica.start_key, replica.end_key),
+            (primary.start_key, primary.end_key)
+        );
     }
 
     #[test]

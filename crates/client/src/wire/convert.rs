@@ -14,9 +14,9 @@ use super::{
     read_filter::{only_rows, read_filter_message},
 };
 use crate::model::{
-    Cell, CellKind, Durability, FamilyDescriptor, Get, IsolationLevel, NamespaceDescriptor, ReadType,
-    RegionInfo, Row, Scan, Selection, ServerName, TableDescriptor, TableName, TableState, TimeRange,
-    VISIBILITY_ATTRIBUTE,
+    Cell, CellKind, Consistency, Durability, FamilyDescriptor, Get, IsolationLevel, NamespaceDescriptor,
+    ReadType, RegionInfo, Row, Scan, Selection, ServerName, TableDescriptor, TableName, TableState,
+    TimeRange, VISIBILITY_ATTRIBUTE,
 };
 
 /// An answer that can be parsed but is invalid.
@@ -186,6 +186,7 @@ pub(crate) fn get_message(get: &Get) -> pb::Get {
         load_column_families_on_demand: selection.load_families_on_demand,
         cache_blocks: (!get.cache_blocks).then_some(false),
         filter: selection.filter.as_ref().map(read_filter_message),
+        consistency: consistency(selection.consistency),
         ..pb::Get::default()
     }
 }
@@ -224,8 +225,16 @@ pub(crate) fn scan_message(
             ReadType::Stream => Some(pb::scan::ReadType::Stream.into()),
             ReadType::Pread => Some(pb::scan::ReadType::Pread.into()),
         },
+        consistency: consistency(selection.consistency),
         need_cursor_result: Some(true),
         ..pb::Scan::default()
+    }
+}
+
+fn consistency(consistency: Consistency) -> Option<i32> {
+    match consistency {
+        Consistency::Strong => None,
+        Consistency::Timeline => Some(pb::Consistency::Timeline.into()),
     }
 }
 
@@ -327,10 +336,11 @@ pub(crate) fn scanned_rows(
             row(result, &mut CellBlockDecoder::new(Bytes::new(), block.codec()))?.map(|row| (row, partial)),
         );
     }
+    let is_stale = answer.stale == Some(true);
     for (at, count) in answer.cells_per_result.iter().enumerate() {
         let partial = answer.partial_flag_per_result.get(at).copied().unwrap_or(false);
         let cells = take_cells(&mut block, *count as usize)?;
-        rows.extend(row_of(cells)?.map(|row| (row, partial)));
+        rows.extend(row_of(cells)?.map(|row| (row.with_stale(is_stale), partial)));
     }
     Ok(rows)
 }

@@ -28,8 +28,9 @@ impl ResultScanner {
         if let Some(call) = open.call.as_mut().filter(|call| call.is_finished()) {
             // The call stays in its place until its answer is in another one: a drop here loses
             // nothing.
-            let answer = call.await.unwrap_or_else(|ended| Err(lost(ended)));
-            (open.answer, open.call) = (Some(answer), None);
+            let called = call.await;
+            let (location, answer) = called.unwrap_or_else(|ended| (Arc::clone(&location), Err(lost(ended))));
+            (open.answer, open.call, open.location) = (Some(answer), None, location);
         }
         // The server has the scanner while it executes a call.
         if open.call.is_some() {

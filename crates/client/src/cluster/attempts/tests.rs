@@ -35,6 +35,7 @@ async fn end(kind: CallKind, failures: &[fn() -> CallError]) -> Error {
             start_code: 1,
         },
         open_sequence: 1,
+        replicas: Vec::new(),
     };
     let table = TableName::meta();
     let operation = Operation {

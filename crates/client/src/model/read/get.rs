@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::selection::{IsolationLevel, MOST, Selection, TimeRange, selection_methods};
+use super::selection::{Consistency, IsolationLevel, MOST, Selection, TimeRange, selection_methods};
 use crate::{
     error::Result,
     model::{IntoBytes, ReadFilter, attributes::set_attribute, limits::check_row},

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::selection::{IsolationLevel, MOST, Selection, TimeRange, selection_methods};
+use super::selection::{Consistency, IsolationLevel, MOST, Selection, TimeRange, selection_methods};
 use crate::{
     error::{Error, Result},
     model::{

@@ -30,6 +30,18 @@ pub enum IsolationLevel {
     ReadUncommitted,
 }
 
+/// Which copies of a region may answer a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Consistency {
+    /// The primary only, which has all writes. The default.
+    #[default]
+    Strong,
+    /// The primary, or one of the region's replicas if the primary does not answer soon. A replica
+    /// lags behind by what it has not received yet, and its rows [say so](crate::Row::is_stale). Two
+    /// reads may go back in time. It needs a table with `REGION_REPLICATION` above 1.
+    Timeline,
+}
+
 /// What a read requests of each row. Shared by gets and scans.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Selection {
@@ -45,6 +57,7 @@ pub(crate) struct Selection {
     pub(crate) offset_per_family: Option<u32>,
     pub(crate) load_families_on_demand: Option<bool>,
     pub(crate) isolation: IsolationLevel,
+    pub(crate) consistency: Consistency,
     /// The labels of cells that the user may see; `None` for all that it has.
     pub(crate) authorizations: Option<Vec<String>>,
     pub(crate) attributes: Vec<(String, Bytes)>,
@@ -114,6 +127,16 @@ macro_rules! selection_methods {
         /// Sets whether the read sees writes that are not complete. By default it does not.
         pub fn isolation_level(mut self, level: IsolationLevel) -> Self {
             self.selection.isolation = level;
+            self
+        }
+
+        /// Sets which copies of a region may answer. By default only the primary does.
+        ///
+        /// With [`Timeline`](crate::Consistency::Timeline), the replicas are asked if the primary has
+        /// not answered within the [timeout for that](crate::Config::with_primary_call_timeouts), or
+        /// has failed; the first answer counts.
+        pub fn consistency(mut self, consistency: Consistency) -> Self {
+            self.selection.consistency = consistency;
             self
         }
 
