@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use prost::Message;
 
 use crate::{
+    cluster::parse_meta_row,
     config::{ClusterAddress, Config},
     model::parse_bytes_binary,
     wire::{
@@ -13,6 +14,7 @@ use crate::{
         convert,
         frame::{RemoteFault, ResponseDecoder},
         magic::decode_stored,
+        multi::MutationsResponse,
         pb,
         znode::decode_znode,
     },
@@ -93,6 +95,35 @@ pub fn region_info(data: &[u8]) {
     }
 }
 
+/// A row of `hbase:meta`, and the replicas that it names.
+pub fn meta_row(data: &[u8]) {
+    let Ok(result) = pb::Result::decode(Bytes::copy_from_slice(data)) else {
+        return;
+    };
+    let mut no_block = CellBlockDecoder::new(Bytes::new(), Codec::KeyValue);
+    let row = convert::row(result, &mut no_block).ok().flatten();
+    if let Some(Ok(Some(region))) = row.map(parse_meta_row) {
+        let location = region.location();
+        assert_eq!(location.is_some(), region.server.is_some());
+        for replica in location.iter().flat_map(|location| location.replicas()) {
+            assert_ne!(replica.region.name, region.region.name);
+        }
+    }
+}
+
+/// Descriptors of tables and namespaces, as the master sends them.
+pub fn descriptors(data: &[u8]) {
+    if let Ok(schema) = pb::TableSchema::decode(Bytes::copy_from_slice(data))
+        && let Ok(descriptor) = convert::table_descriptor(schema)
+    {
+        let again = convert::table_descriptor(convert::table_schema(&descriptor));
+        assert_eq!(again.ok(), Some(descriptor));
+    }
+    if let Ok(namespace) = pb::NamespaceDescriptor::decode(Bytes::copy_from_slice(data)) {
+        let _ = convert::namespace(namespace);
+    }
+}
+
 /// An answer to `Scan`.
 pub fn scan_response(data: &[u8]) {
     message::<pb::ScanResponse>(data);
@@ -129,6 +160,7 @@ pub fn bytes_binary(data: &[u8]) {
 /// An answer to `Multi`.
 pub fn multi_response(data: &[u8]) {
     message::<pb::MultiResponse>(data);
+    message::<MutationsResponse>(data);
 }
 
 /// An answer to `ExecService`, and the answer to `MutateRows` inside it.
@@ -160,12 +192,14 @@ mod tests {
 
     type Target = fn(&[u8]);
 
-    const TARGETS: [(&str, Target); 11] = [
+    const TARGETS: [(&str, Target); 13] = [
         ("response_stream", response_stream),
         ("cell_block", cell_block),
         ("znode", znode),
         ("exception", exception),
         ("region_info", region_info),
+        ("meta_row", meta_row),
+        ("descriptors", descriptors),
         ("scan_response", scan_response),
         ("multi_response", multi_response),
         ("mutate_rows_response", mutate_rows_response),

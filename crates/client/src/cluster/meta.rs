@@ -35,7 +35,7 @@ pub(crate) struct MetaRegion {
 }
 
 impl MetaRegion {
-    pub(super) fn location(&self) -> Option<Arc<RegionLocation>> {
+    pub(crate) fn location(&self) -> Option<Arc<RegionLocation>> {
         let server = self.server.clone()?;
         Some(Arc::new(RegionLocation {
             region: self.region.clone(),
@@ -90,7 +90,7 @@ impl MetaReader<'_> {
                 scan.include_start_row = Some(false);
             }
             for row in rows {
-                let region = parse(row)?;
+                let region = parse_meta_row(row)?;
                 regions.extend(region.filter(|region| region.region.table == *table && region.is_live()));
             }
             if complete || !regions.is_empty() {
@@ -135,7 +135,9 @@ impl MetaReader<'_> {
         };
         let mut regions: Vec<MetaRegion> = Vec::new();
         self.scan(scan, WALK_BATCH, |row| {
-            regions.extend(parse(row)?.filter(|region| region.region.table == *table && region.is_live()));
+            regions.extend(
+                parse_meta_row(row)?.filter(|region| region.region.table == *table && region.is_live()),
+            );
             Ok(())
         })
         .await?;
@@ -239,7 +241,7 @@ fn info_scan() -> pb::Scan {
 }
 
 /// Parses a row of `hbase:meta`. Returns `None` if it contains no region.
-fn parse(row: Row) -> Result<Option<MetaRegion>, CallError> {
+pub(crate) fn parse_meta_row(row: Row) -> Result<Option<MetaRegion>, CallError> {
     let value = |qualifier: &str| row.cell("info", qualifier).map(|cell: &Cell| cell.value.clone());
     let Some(region) = value("regioninfo").filter(|value| !value.is_empty()) else {
         return Ok(None);

@@ -149,7 +149,7 @@ fn server_column_has_an_address_that_can_be_dialled(#[case] column: &'static str
         Bytes::copy_from_slice(&7_u64.to_be_bytes()),
     ));
     let row = convert::row(message, &mut CellBlockDecoder::new(Bytes::new(), Codec::KeyValue)).unwrap();
-    let location = parse(row.unwrap()).unwrap().unwrap().location().unwrap();
+    let location = parse_meta_row(row.unwrap()).unwrap().unwrap().location().unwrap();
     assert_eq!(location.server.to_string(), format!("{host},16020,7"));
     assert_eq!(location.address().host, host);
     if host.contains(':') {
