@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use hbase_client::{
     BytesBinary, Condition, Durability, Mutation, Partition, PartitionRule, RegionInfo, ServerName,
-    TableDescriptor, low_level::VISIBILITY_ATTRIBUTE,
+    TableDescriptor,
 };
 
 use super::{operation::Operation, outcome::counted, part::Part, record::RecordRequest, terms::Terms};
@@ -92,7 +92,7 @@ impl Group {
     /// Refuses a mutation that can't be part of any transaction of the partition.
     fn check_mutation(&self, mutation: &Mutation, terms: &Terms) -> Result<()> {
         mutation.check(&terms.limits)?;
-        if mutation.has_attribute(VISIBILITY_ATTRIBUTE) {
+        if mutation.has_visibility() {
             return Err(mutation.in_context(Error::invalid(
                 "visibility labels in a transaction: with an invalid one the server drops that mutation and applies the rest",
             )));

@@ -269,7 +269,9 @@ async fn mutations_of_a_row_are_applied_together_and_return_counters() {
 async fn invalid_mutations_of_a_row_are_refused_before_they_are_sent() {
     let (connection, spy) = spied().await;
     let table = connection.table("nowhere_to_be_found").unwrap();
-    let cases: [(Vec<Mutation>, &str); 3] = [
+    let labelled = put("r", "v").cell_visibility("secret");
+    let cases: [(Vec<Mutation>, &str); 4] = [
+        (vec![labelled.into()], "visibility"),
         (vec![], "no mutation"),
         (vec![put("r", "v").into(), put("s", "v").into()], "of row s"),
         (vec![put("r", "v").into(), Delete::new("r").into()], "of one cell"),

@@ -86,3 +86,21 @@ async fn operations_share_no_calls_if_coalescing_is_off() {
     assert_eq!((proxy.requests("Mutate"), proxy.requests("Multi")), (ROWS, 0));
     connection.close().await;
 }
+
+/// In an atomic action, which shared calls are, a server drops a mutation with an invalid expression
+/// and reports success.
+#[tokio::test]
+async fn mutations_with_a_visibility_expression_share_no_call() {
+    let (proxy, connection) = counted(true).await;
+    let table = TestTable::create("shared-calls", plain, &[]).await;
+    let rows = table.of(&connection);
+    let puts = (0..50).map(|number| rows.put(put(row(number), "v").cell_visibility("secret")));
+    for done in join_all(puts).await {
+        done.unwrap();
+    }
+    assert_eq!((proxy.requests("Mutate"), proxy.requests("Multi")), (50, 0));
+    let labelled = put("bulk", "v").cell_visibility("secret");
+    let error = rows.mutate_many([labelled]).await.remove(0).unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
+    connection.close().await;
+}

@@ -23,7 +23,7 @@ fn long_row() -> Vec<u8> {
 /// Mutations that no transaction accepts, each with the kind and texts of its error.
 fn refused() -> Vec<(Mutation, ClientErrorKind, &'static [&'static str])> {
     use ClientErrorKind::{FamilyNotFound, InvalidInput};
-    let secret = put("bad1", "v").attribute("VISIBILITY", "secret");
+    let secret = put("bad1", "v").cell_visibility("secret");
     let ttl = 1_000_u64.to_be_bytes().to_vec();
     vec![
         (

@@ -83,6 +83,9 @@ pub(super) struct Operation {
     row: Bytes,
     message: Bytes,
     is_get: bool,
+    /// Whether it needs a call of its own: in an atomic action, the server drops a mutation with an
+    /// invalid visibility expression and reports success (`VisibilityController.preBatchMutate`).
+    is_alone: bool,
     /// The group of its nonce, if it has one.
     nonce_group: Option<u64>,
 }
@@ -93,6 +96,7 @@ impl Operation {
             row: get.row.clone(),
             message: convert::get_message(get).encode_to_vec().into(),
             is_get: true,
+            is_alone: false,
             nonce_group: None,
         }
     }
@@ -102,6 +106,7 @@ impl Operation {
             row: mutation.row().clone(),
             message: MutationMessage::new(mutation, mutation.durability()).to_bytes(),
             is_get: false,
+            is_alone: mutation.has_visibility(),
             nonce_group: None,
         }
     }
@@ -114,6 +119,7 @@ impl Operation {
             row: mutation.row().clone(),
             message: message.to_bytes(),
             is_get: false,
+            is_alone: mutation.has_visibility(),
             nonce_group: Some(group),
         }
     }
@@ -232,7 +238,8 @@ impl Shared {
         limit: AttemptLimit,
     ) -> Attempted {
         let alone = || self.execute_alone(location, codec, operation, limit.clone());
-        if !self.cluster.config.coalescing() || location.region.table.is_system() {
+        let is_shared = self.cluster.config.coalescing() && !operation.is_alone;
+        if !is_shared || location.region.table.is_system() {
             return alone().await;
         }
         let began = Instant::now();

@@ -180,6 +180,7 @@ impl Table {
         };
         for mutation in mutations {
             mutation.check(&self.limits())?;
+            mutation.check_invisible()?;
             if mutation.row() != row {
                 return Err(Error::invalid(format!(
                     "a mutation of row {}; all are of one row",

@@ -30,7 +30,7 @@ pub use crate::{
     config::{bounded, login_name, site_properties},
     model::{
         BitOperation, Check, Column, ComparatorKind, Counter, DeleteScope, FilterKind, LATEST_TIMESTAMP,
-        Limits, VISIBILITY_ATTRIBUTE, timestamp_after,
+        Limits, timestamp_after,
     },
     observe::{CallerSpan, GaugeUnit, Metric, OperationSpan, Timer},
     rpc::Classification,

@@ -8,7 +8,7 @@ use super::limits::LATEST_TIMESTAMP;
 use crate::error::{Error, Result};
 
 /// The attribute that carries a visibility expression.
-pub const VISIBILITY_ATTRIBUTE: &str = "VISIBILITY";
+pub(crate) const VISIBILITY_ATTRIBUTE: &str = "VISIBILITY";
 /// The attribute that carries a cell TTL; HBase forbids it on deletes, where it would expire the
 /// marker.
 pub(super) const TTL_ATTRIBUTE: &str = "_ttl";
@@ -25,6 +25,47 @@ pub(super) fn set_attribute(attributes: &mut Vec<(String, Bytes)>, name: String,
     attributes.retain(|(existing, _)| *existing != name);
     attributes.push((name, value));
 }
+
+/// Sets the visibility of all cells: a `CellVisibility` with its one field.
+pub(super) fn set_visibility(attributes: &mut Vec<(String, Bytes)>, expression: &String) {
+    let mut message = Vec::with_capacity(expression.len() + 6);
+    prost::encoding::string::encode(1, expression, &mut message);
+    set_attribute(attributes, VISIBILITY_ATTRIBUTE.to_owned(), message.into());
+}
+
+/// The methods that all mutations have.
+macro_rules! mutation_methods {
+    () => {
+        /// Sets how durable the write is when the server answers.
+        pub fn durability(mut self, durability: Durability) -> Self {
+            self.durability = durability;
+            self
+        }
+
+        /// Sets an attribute that travels with the mutation. Replaces an attribute of the same name.
+        pub fn attribute(mut self, name: impl Into<String>, value: impl IntoBytes) -> Self {
+            set_attribute(&mut self.attributes, name.into(), value.into_bytes());
+            self
+        }
+
+        /// Sets which users may read the cells: an expression of labels with `&`, `|`, `!` and
+        /// parentheses, such as `secret & !probationary`. A delete with an expression deletes only
+        /// cells with that expression. The cluster needs HBase's `VisibilityController`; without it the
+        /// expression has no effect. A transaction of several rows refuses it.
+        pub fn cell_visibility(mut self, expression: impl Into<String>) -> Self {
+            set_visibility(&mut self.attributes, &expression.into());
+            self
+        }
+
+        /// Returns the row key.
+        #[must_use]
+        pub fn row(&self) -> &Bytes {
+            &self.row
+        }
+    };
+}
+
+pub(super) use mutation_methods;
 
 /// Rejects a TTL that the server could not read, or that it would read as expired long ago.
 pub(super) fn check_attributes(attributes: &[(String, Bytes)]) -> Result<()> {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     BytesBinary, Durability, IntoBytes,
-    attributes::{TTL_ATTRIBUTE, set_attribute},
+    attributes::{TTL_ATTRIBUTE, mutation_methods, set_attribute, set_visibility},
     limits::{check_family, check_row, check_timestamp},
 };
 use crate::error::{Error, Result};
@@ -100,23 +100,7 @@ impl Delete {
         self
     }
 
-    /// Sets how durable the delete is when the server answers.
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
-
-    /// Sets an attribute that travels with the mutation. Replaces an attribute of the same name.
-    pub fn attribute(mut self, name: impl Into<String>, value: impl IntoBytes) -> Self {
-        set_attribute(&mut self.attributes, name.into(), value.into_bytes());
-        self
-    }
-
-    /// Returns the row key.
-    #[must_use]
-    pub fn row(&self) -> &Bytes {
-        &self.row
-    }
+    mutation_methods!();
 
     pub(super) fn check(&self) -> Result<()> {
         check_row(&self.row)?;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     BytesBinary, Durability, IntoBytes,
-    attributes::{check_attributes, set_attribute, set_ttl},
+    attributes::{check_attributes, mutation_methods, set_attribute, set_ttl, set_visibility},
     limits::{Limits, check_family, check_row},
 };
 use crate::error::{Error, Result};
@@ -79,23 +79,7 @@ impl Increment {
         self
     }
 
-    /// Sets how durable the write is when the server answers.
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
-
-    /// Sets an attribute that travels with the mutation. Replaces an attribute of the same name.
-    pub fn attribute(mut self, name: impl Into<String>, value: impl IntoBytes) -> Self {
-        set_attribute(&mut self.attributes, name.into(), value.into_bytes());
-        self
-    }
-
-    /// Returns the row key.
-    #[must_use]
-    pub fn row(&self) -> &Bytes {
-        &self.row
-    }
+    mutation_methods!();
 
     pub(super) fn check(&self, limits: &Limits) -> Result<()> {
         check_row(&self.row)?;

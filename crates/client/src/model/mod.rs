@@ -43,7 +43,7 @@ mod table_name;
 mod value;
 
 pub use append::Append;
-pub use attributes::VISIBILITY_ATTRIBUTE;
+pub(crate) use attributes::VISIBILITY_ATTRIBUTE;
 pub use bytes_binary::{BytesBinary, parse_bytes_binary};
 pub use cell::{Cell, CellKind, Row};
 pub(crate) use comparison::component_end;

@@ -4,12 +4,13 @@ use bytes::Bytes;
 
 use super::{
     Append, Delete, Durability, Increment, Put,
+    attributes::VISIBILITY_ATTRIBUTE,
     delete::DeleteScope,
     increment::Counter,
     limits::{Limits, in_row},
     put::Column,
 };
-use crate::error::{Failure, FailureKind, Result};
+use crate::error::{Error, Failure, FailureKind, Result};
 
 /// A change of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +60,23 @@ impl Mutation {
         }
     }
 
-    /// Returns whether an attribute of this name travels with the mutation.
-    pub fn has_attribute(&self, wanted: &str) -> bool {
-        self.attributes().iter().any(|(name, _)| name == wanted)
+    /// Returns whether its cells have a visibility expression.
+    #[must_use]
+    pub fn has_visibility(&self) -> bool {
+        let mut attributes = self.attributes().iter();
+        attributes.any(|(name, _)| name == VISIBILITY_ATTRIBUTE)
+    }
+
+    /// Rejects a visibility expression in an atomic action, of which the server drops a mutation with
+    /// an invalid one and reports success.
+    pub(crate) fn check_invisible(&self) -> Result<()> {
+        match self.has_visibility() {
+            false => Ok(()),
+            true => Err(Error::invalid(
+                "a visibility expression: if it is invalid, the server drops the mutation without an error",
+            )
+            .with_hint("write the row with a single put or delete")),
+        }
     }
 
     /// Returns whether applying the mutation twice has the same effect as once.

@@ -83,7 +83,10 @@ impl Table {
         encoded: &mut EncodedMutations,
     ) -> Result<()> {
         let in_context = |error: Error| mutation.in_context(error).at_table(&self.name);
-        mutation.check(&self.limits()).map_err(in_context)?;
+        mutation
+            .check(&self.limits())
+            .and_then(|()| mutation.check_invisible())
+            .map_err(in_context)?;
         if matches!(mutation, Mutation::Increment(_) | Mutation::Append(_)) {
             let what = "only puts and deletes can be written in bulk";
             return Err(in_context(Error::new(ErrorKind::InvalidInput, what)));

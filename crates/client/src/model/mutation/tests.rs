@@ -73,3 +73,27 @@ fn debug_text_of_a_cell_shows_the_length_of_its_value() {
         .cell_at("f", "q", 7, "secret");
     assert_eq!(format!("{:?}", put.cells), "[f:q (6 bytes), f:q @7 (6 bytes)]");
 }
+
+#[test]
+fn visibility_is_one_attribute_of_every_mutation() {
+    let mutations: [Mutation; 4] = [
+        Put::new("r")
+            .cell("f", "q", "v")
+            .cell_visibility("a")
+            .cell_visibility("b|c")
+            .into(),
+        Delete::new("r").cell_visibility("b|c").into(),
+        Append::new("r").cell("f", "q", "v").cell_visibility("b|c").into(),
+        Increment::new("r")
+            .column("f", "q", 1)
+            .cell_visibility("b|c")
+            .into(),
+    ];
+    for mutation in mutations {
+        // Field 1 of `CellVisibility`, a string of three bytes.
+        assert_eq!(
+            mutation.attributes(),
+            [("VISIBILITY".to_owned(), Bytes::from("\n\x03b|c"))]
+        );
+    }
+}
