@@ -38,9 +38,10 @@ where
         match next {
             Ok(Some((location, Ok(answer)))) => return (location, Ok(answer), calls),
             Ok(Some((location, Err(failed)))) => {
-                let recovery = failed.classify().recovery;
-                cluster.forget(&location);
-                if location.region.name == primary.region.name {
+                if location.region.name != primary.region.name {
+                    cluster.forget(&location);
+                } else {
+                    let recovery = failed.classify().recovery;
                     cluster.forget_after(recovery, &location);
                     failure = Some(failed);
                     // The replicas would refuse it too.
