@@ -21,6 +21,7 @@ mod lock_run;
 mod lock_tables;
 mod locks;
 mod manual;
+mod permissions;
 mod pipes;
 mod provision;
 mod records;

@@ -15,6 +15,7 @@ mod latches;
 mod locks;
 mod maintenance;
 mod partition_versions;
+mod permissions;
 mod provision;
 mod reads;
 mod records;

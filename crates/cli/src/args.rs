@@ -7,7 +7,7 @@ use crate::{
         coordination::{elect, rwlock, semaphore},
         dev, doctor,
         latch::{self, barrier},
-        lock, manual, namespace, provision, rows, snapshot, switch, table, transfer, txn,
+        lock, manual, namespace, permissions, provision, rows, snapshot, switch, table, transfer, txn,
     },
     exit::Outcome,
     global::Global,
@@ -38,6 +38,9 @@ pub(crate) enum Command {
     Namespace(namespace::Namespace),
     /// Take, list, clone, restore and delete snapshots of tables
     Snapshot(snapshot::Snapshot),
+    Grant(permissions::Grant),
+    Revoke(permissions::Revoke),
+    UserPermission(permissions::UserPermissions),
     /// Plan and apply table files
     Provision(provision::Provision),
     /// Apply transactions from a file, and look up their outcomes
@@ -80,6 +83,9 @@ impl Arguments {
             Command::Table(table) => table.run(&global).await,
             Command::Namespace(namespace) => namespace.run(&global).await,
             Command::Snapshot(snapshot) => snapshot.run(&global).await,
+            Command::Grant(grant) => grant.run(&global).await,
+            Command::Revoke(revoke) => revoke.run(&global).await,
+            Command::UserPermission(list) => list.run(&global).await,
             Command::Provision(provision) => provision.run(&global).await,
             Command::Txn(txn) => txn.run(&global).await,
             Command::Lock(lock) => lock.run(&global).await,
@@ -162,6 +168,10 @@ mod tests {
     #[case(&["hbase-txn", "import", "orders", "-", "--max-rejects", "few"])]
     #[case(&["hbase-txn", "export", "orders", "-", "--prefix", "a", "--start-row", "b"])]
     #[case(&["hbase-txn", "export", "orders", "-", "--without-timestamps", "--versions", "2"])]
+    #[case(&["hbase-txn", "grant", "eve", "RW"])]
+    #[case(&["hbase-txn", "grant", "eve", "RZ", "--global"])]
+    #[case(&["hbase-txn", "grant", "eve", "R", "--global", "--table", "orders"])]
+    #[case(&["hbase-txn", "revoke", "eve", "--table", "orders", "--qualifier", "q"])]
     #[case(&["hbase-txn", "table"])]
     #[case(&["hbase-txn", "provision", "plan"])]
     #[case(&["hbase-txn", "provision", "apply", "--allow-data-loss"])]

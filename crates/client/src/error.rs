@@ -141,9 +141,7 @@ impl FailureKind for ErrorKind {
     fn hint(self, remote: bool) -> Option<&'static str> {
         match self {
             Self::TableNotFound => Some("check its name, or create it"),
-            Self::AccessDenied => {
-                Some("have an administrator run, in HBase's shell: grant 'USER', 'RWXC', 'TABLE'")
-            }
+            Self::AccessDenied => Some("have an administrator grant the permission"),
             Self::TableDisabled => Some("enable it"),
             Self::TableExists => Some("use another name, or delete the existing table first"),
             Self::NamespaceNotFound => Some("check its name, or create the namespace"),

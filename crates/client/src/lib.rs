@@ -59,8 +59,9 @@ mod wire;
 
 pub use client::{
     Admin, CheckAndMutateResult, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite,
-    IngestEvent, ParallelScanner, Permission, RegionAnswer, RegionInTransition, RegionLoad, ResultScanner,
-    ScanMetrics, ServerLoad, SnapshotDescription, SnapshotKind, Table, TableRegion, Writer, WriterOptions,
+    IngestEvent, ParallelScanner, Permission, PermissionScope, RegionAnswer, RegionInTransition, RegionLoad,
+    ResultScanner, ScanMetrics, ServerLoad, SnapshotDescription, SnapshotKind, Table, TableRegion,
+    UserPermission, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, HostPort};
 pub use environment::{Environment, SystemEnvironment};

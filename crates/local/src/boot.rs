@@ -224,6 +224,7 @@ impl Boot<'_> {
             shape: self.launcher.shape,
             ports,
             region_servers,
+            controllers: self.launcher.controllers,
         }
     }
 

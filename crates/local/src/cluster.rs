@@ -12,7 +12,8 @@ use super::{
     java::Java,
     layout::{Layout, remove},
     lock::FileLock,
-    process, ready,
+    process,
+    ready::{self, Controllers},
     role::Role,
     server::Launcher,
     shutdown,
@@ -375,6 +376,7 @@ impl LocalCluster {
             thrift_jars,
             shape: state.shape,
             performance: state.performance,
+            controllers: Controllers::of(&state.properties),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hbase_client::low_level::site_properties;
+use hbase_client::low_level::{login_name, site_properties};
 
 use super::{
     HBaseVersion, Shape,
@@ -31,6 +31,7 @@ pub struct BootOptions {
     shape: Option<Shape>,
     properties: Properties,
     site_wide_endpoint: bool,
+    authorization: bool,
     thrift: bool,
     performance: bool,
     timeout: Duration,
@@ -38,6 +39,15 @@ pub struct BootOptions {
 
 const ENDPOINT: &str = "org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint";
 const REGION_COPROCESSORS: &str = "hbase.coprocessor.user.region.classes";
+const ACCESS: &str = "org.apache.hadoop.hbase.security.access.AccessController";
+const VISIBILITY: &str = "org.apache.hadoop.hbase.security.visibility.VisibilityController";
+/// The coprocessors of `authorization`. The access controller precedes the visibility controller,
+/// which reads the permissions that it has checked.
+const CONTROLLERS: [(&str, &[&str]); 3] = [
+    ("hbase.coprocessor.master.classes", &[ACCESS, VISIBILITY]),
+    ("hbase.coprocessor.region.classes", &[ACCESS, VISIBILITY]),
+    ("hbase.coprocessor.regionserver.classes", &[ACCESS]),
+];
 
 impl BootOptions {
     /// The default limit of a boot.
@@ -54,6 +64,7 @@ impl BootOptions {
             shape: None,
             properties: Properties::new(),
             site_wide_endpoint: false,
+            authorization: false,
             thrift: false,
             performance: false,
             timeout: Self::DEFAULT_TIMEOUT,
@@ -110,6 +121,17 @@ impl BootOptions {
     #[must_use]
     pub fn site_wide_endpoint(mut self) -> Self {
         self.site_wide_endpoint = true;
+        self
+    }
+
+    /// Checks permissions and visibility labels: loads `AccessController` and
+    /// `VisibilityController`. Servers still trust the user name that a client sends
+    /// ([`Config::with_user`](hbase_client::Config::with_user)). The current user becomes the
+    /// superuser, unless the property `hbase.superuser` names others; endpoints need the permission
+    /// to execute.
+    #[must_use]
+    pub fn authorization(mut self) -> Self {
+        self.authorization = true;
         self
     }
 
@@ -200,17 +222,33 @@ impl BootOptions {
         state.thrift |= self.thrift;
         state.performance |= self.performance;
         if self.site_wide_endpoint {
-            let classes = state
-                .properties
-                .entry(REGION_COPROCESSORS.to_owned())
-                .or_default();
-            if !classes.split(',').any(|class| class.trim() == ENDPOINT) {
-                let separator = if classes.is_empty() { "" } else { "," };
-                classes.push_str(&format!("{separator}{ENDPOINT}"));
+            add_class(&mut state.properties, REGION_COPROCESSORS, ENDPOINT);
+        }
+        if self.authorization {
+            for (key, classes) in CONTROLLERS {
+                for class in classes {
+                    add_class(&mut state.properties, key, class);
+                }
+            }
+            for (key, value) in [
+                ("hbase.security.authorization", "true".to_owned()),
+                ("hbase.security.exec.permission.checks", "true".to_owned()),
+                ("hbase.superuser", login_name()),
+            ] {
+                state.properties.entry(key.to_owned()).or_insert(value);
             }
         }
         config::check(&state.properties, state.shape)?;
         Ok(state)
+    }
+}
+
+/// Adds a class to a list of coprocessors, unless the list has it.
+fn add_class(properties: &mut Properties, key: &str, class: &str) {
+    let classes = properties.entry(key.to_owned()).or_default();
+    if !classes.split(',').any(|existing| existing.trim() == class) {
+        let separator = if classes.is_empty() { "" } else { "," };
+        classes.push_str(&format!("{separator}{class}"));
     }
 }
 
@@ -324,6 +362,26 @@ mod tests {
         assert_eq!(again.properties[REGION_COPROCESSORS], format!("a.B,{ENDPOINT}"));
         let without = BootOptions::new().fresh().unwrap();
         assert!(!without.properties.contains_key(REGION_COPROCESSORS));
+    }
+
+    #[test]
+    fn authorization_adds_both_controllers_and_a_superuser() {
+        let state = BootOptions::new()
+            .property("hbase.superuser", "chief")
+            .authorization()
+            .fresh()
+            .unwrap();
+        let properties = &state.properties;
+        assert_eq!(properties["hbase.security.authorization"], "true");
+        assert_eq!(properties["hbase.superuser"], "chief");
+        assert_eq!(
+            properties["hbase.coprocessor.region.classes"],
+            format!("{ACCESS},{VISIBILITY}")
+        );
+        let again = BootOptions::new().authorization();
+        again.check_running("x", &state).unwrap();
+        let plain = BootOptions::new().fresh().unwrap();
+        assert!(again.check_running("x", &plain).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{fs, io, net::Ipv4Addr, time::Duration};
 
-use hbase_client::{ClusterAddress, Config, Connection, HostPort, Scan};
+use hbase_client::{ClusterAddress, Config, Connection, ErrorKind, HostPort, PermissionScope, Scan};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -10,6 +10,7 @@ use tokio::{
 };
 
 use super::{
+    config::Properties,
     diagnose::log_of,
     layout::Layout,
     ports::Ports,
@@ -40,6 +41,46 @@ pub(super) struct Serving<'a> {
     pub(super) ports: &'a Ports,
     /// The required region servers, counted from 1.
     pub(super) region_servers: Vec<u16>,
+    pub(super) controllers: Controllers,
+}
+
+/// The coprocessors that reject calls of their own until they have read their tables.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Controllers {
+    access: bool,
+    visibility: bool,
+}
+
+impl Controllers {
+    /// Returns those that the servers load.
+    pub(super) fn of(properties: &Properties) -> Self {
+        let loads = |class: &str| {
+            let lists = properties.iter();
+            let mut lists = lists.filter(|(key, _)| key.starts_with("hbase.coprocessor."));
+            lists.any(|(_, classes)| classes.contains(class))
+        };
+        Self {
+            access: loads("security.access.AccessController"),
+            visibility: loads("security.visibility.VisibilityController"),
+        }
+    }
+
+    /// Queries each. One that refuses the current user is ready.
+    async fn query(self, connection: &Connection) -> Result<()> {
+        let admin = connection.admin();
+        let ready = |answered: hbase_client::Result<()>| match answered {
+            Err(error) if error.kind() != ErrorKind::AccessDenied => Err(error),
+            _ => Ok(()),
+        };
+        if self.access {
+            let permissions = admin.user_permissions(&PermissionScope::Global, None);
+            ready(permissions.await.map(drop))?;
+        }
+        if self.visibility {
+            ready(admin.labels().await.map(drop))?;
+        }
+        Ok(())
+    }
 }
 
 /// Waits until the cluster serves clients. Returns `false` if the deadline passed first.
@@ -118,6 +159,7 @@ impl Serving<'_> {
         let live = connection.admin().cluster_info().await?.live_servers;
         let meta = connection.table("hbase:meta")?;
         meta.scan(Scan::new().limit(1))?.next().await?;
+        self.controllers.query(&connection).await?;
         connection.close().await;
         Ok(self.region_servers.iter().all(|number| {
             let port = self.ports.region_servers.get(usize::from(*number) - 1);
@@ -175,7 +217,6 @@ pub(super) async fn connect(ports: &Ports, timeout: Duration) -> Result<Connecti
 mod tests {
     use super::*;
     use crate::Home;
-    use crate::config::Properties;
 
     #[test]
     fn an_earlier_start_of_a_region_server_does_not_count() {
@@ -190,6 +231,7 @@ mod tests {
             shape,
             ports: &ports,
             region_servers: vec![1],
+            controllers: Controllers::default(),
         };
         let master = |code: u32| format!("{MASTER_READY}\nx: {REGISTERED}{port},{code}]\n");
         fs::write(

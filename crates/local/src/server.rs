@@ -13,6 +13,7 @@ use super::{
     layout::{Layout, storage},
     ports::{Ports, REGION_SERVER},
     process::Process,
+    ready::Controllers,
     role::{Role, Shape},
     state::{Marker, record_process},
 };
@@ -30,6 +31,7 @@ pub(super) struct Launcher<'a> {
     pub(super) shape: Shape,
     /// Whether the processes run with the Java options for measurements.
     pub(super) performance: bool,
+    pub(super) controllers: Controllers,
 }
 
 impl Launcher<'_> {

@@ -77,6 +77,10 @@ struct Up {
     /// Load MultiRowMutationEndpoint on every table, not only on those that have it attached
     #[arg(long)]
     site_wide_endpoint: bool,
+    /// Check permissions and visibility labels (AccessController, VisibilityController); the user
+    /// who starts the cluster is its superuser
+    #[arg(long)]
+    authorization: bool,
     /// Also start a Thrift gateway (HBase 2.6.1's ThriftServer: first API, binary protocol, no
     /// frames), also for a running cluster that has none
     #[arg(long)]
@@ -205,6 +209,9 @@ impl Up {
         };
         if self.site_wide_endpoint {
             options = options.site_wide_endpoint();
+        }
+        if self.authorization {
+            options = options.authorization();
         }
         if self.thrift {
             options = options.thrift();

@@ -12,6 +12,7 @@ pub(crate) mod lock;
 pub(crate) mod manual;
 mod missing_table;
 pub(crate) mod namespace;
+pub(crate) mod permissions;
 pub(crate) mod provision;
 pub(crate) mod rows;
 pub(crate) mod snapshot;

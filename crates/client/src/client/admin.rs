@@ -1,7 +1,9 @@
-//! The administration of tables and regions. `namespaces` and `snapshots` have theirs.
+//! The administration of tables and regions. The modules have that of what they are named after.
 
 mod namespaces;
+mod permissions;
 mod snapshots;
+mod visibility_labels;
 
 use std::{fmt, time::Duration};
 
@@ -21,7 +23,10 @@ use crate::{
     wire::{convert, pb},
 };
 
-pub use self::snapshots::{SnapshotDescription, SnapshotKind};
+pub use self::{
+    permissions::{Permission, PermissionScope, UserPermission},
+    snapshots::{SnapshotDescription, SnapshotKind},
+};
 
 /// The administration of a cluster's tables and regions.
 ///

@@ -1,4 +1,4 @@
-//! The status of a cluster: servers, loads, switches, permissions.
+//! The status of a cluster: servers, loads, switches.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{Admin, admin::bad_answer};
 use crate::{
     error::Result,
-    model::{IntoTableName, RegionInfo, ServerName},
+    model::{RegionInfo, ServerName},
     wire::{convert, pb},
 };
 
@@ -64,21 +64,6 @@ pub struct RegionLoad {
     pub reads: u64,
     /// The number of rows written since the region was opened.
     pub writes: u64,
-}
-
-/// A permission of a user on a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Permission {
-    /// Read rows.
-    Read,
-    /// Change rows.
-    Write,
-    /// Call endpoints; required where servers check it (`hbase.security.exec.permission.checks`).
-    Exec,
-    /// Create, change and drop the table.
-    Create,
-    /// Administer it: split, merge, flush, move.
-    Admin,
 }
 
 impl Admin {
@@ -271,57 +256,6 @@ impl Admin {
         was(answer.prev_value.first().copied())
     }
 
-    /// Returns which of these permissions the user of the connection has on a table, in their
-    /// order. All of them if the cluster does not check permissions.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the master cannot be reached.
-    pub async fn has_permissions(
-        &self,
-        table: impl IntoTableName,
-        rights: &[Permission],
-    ) -> Result<Vec<bool>> {
-        let table = &table.into_table_name()?;
-        if !self.checks_rights().await? {
-            return Ok(vec![true; rights.len()]);
-        }
-        let permission = |right: &Permission| pb::Permission {
-            r#type: pb::permission::Type::Table.into(),
-            table_permission: Some(pb::TablePermission {
-                table_name: Some(convert::table_name_message(table)),
-                action: vec![right.message().into()],
-                ..pb::TablePermission::default()
-            }),
-        };
-        let request = pb::HasUserPermissionsRequest {
-            user_name: None,
-            permission: rights.iter().map(permission).collect(),
-        };
-        let answer: pb::HasUserPermissionsResponse = self
-            .call("HasUserPermissions", &request)
-            .await
-            .map_err(|error| error.at_table(table))?;
-        match answer.has_user_permission {
-            has if has.len() == rights.len() => Ok(has),
-            has => Err(bad_answer(&format_args!(
-                "it has {} answers to {} questions",
-                has.len(),
-                rights.len()
-            ))),
-        }
-    }
-
-    /// Returns whether the master checks permissions. One without authorization rejects the query.
-    async fn checks_rights(&self) -> Result<bool> {
-        let request = pb::SecurityCapabilitiesRequest {};
-        let answer: pb::SecurityCapabilitiesResponse = self.call("getSecurityCapabilities", &request).await?;
-        let authorization = pb::security_capabilities_response::Capability::Authorization;
-        Ok(answer
-            .capabilities()
-            .any(|capability| capability == authorization))
-    }
-
     async fn status(&self, options: &[pb::ClusterStatusOption]) -> Result<pb::ClusterStatus> {
         let request = pb::GetClusterStatusRequest {
             options: options.iter().map(|option| (*option).into()).collect(),
@@ -358,18 +292,6 @@ fn moment(milliseconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH
         .checked_add(since)
         .unwrap_or(SystemTime::UNIX_EPOCH)
-}
-
-impl Permission {
-    const fn message(self) -> pb::permission::Action {
-        match self {
-            Self::Read => pb::permission::Action::Read,
-            Self::Write => pb::permission::Action::Write,
-            Self::Exec => pb::permission::Action::Exec,
-            Self::Create => pb::permission::Action::Create,
-            Self::Admin => pb::permission::Action::Admin,
-        }
-    }
 }
 
 /// Returns the previous state of a switch.

@@ -17,8 +17,8 @@
 //! | `multi` | several actions of one region in one call |
 //! | `proof` | proof that a server honours their conditions, once for each start of a server |
 //! | `timeline` | reads that a replica of the region may answer |
-//! | `admin` | [`Admin`]: tables, regions |
-//! | `cluster_status` | the status of a cluster: servers, loads, switches, permissions |
+//! | `admin` | [`Admin`]: tables, regions, namespaces, snapshots, permissions, labels |
+//! | `cluster_status` | the status of a cluster: servers, loads, switches |
 //! | `maintenance` | flushes, major compactions and split points, which region servers execute |
 //! | `procedure` | waits for the master's procedures |
 //! | `pauses` | pauses between attempts and polls |
@@ -44,9 +44,11 @@ mod table;
 mod timeline;
 
 pub use crate::cluster::CallKind;
-pub use admin::{Admin, SnapshotDescription, SnapshotKind, TableRegion};
+pub use admin::{
+    Admin, Permission, PermissionScope, SnapshotDescription, SnapshotKind, TableRegion, UserPermission,
+};
 pub use bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};
-pub use cluster_status::{ClusterInfo, Permission, RegionInTransition, RegionLoad, ServerLoad};
+pub use cluster_status::{ClusterInfo, RegionInTransition, RegionLoad, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};
 pub use endpoint::EndpointCall;
 pub use endpoint_range::RegionAnswer;

@@ -21,16 +21,16 @@ pub(super) fn set_ttl(attributes: &mut Vec<(String, Bytes)>, ttl: Duration) {
     set_attribute(attributes, TTL_ATTRIBUTE.to_owned(), value);
 }
 
+/// Sets the attribute to HBase's `CellVisibility`, a message whose field 1 is the expression.
+pub(super) fn set_visibility(attributes: &mut Vec<(String, Bytes)>, expression: &str) {
+    let mut value = Vec::new();
+    prost::encoding::string::encode(1, &expression.to_owned(), &mut value);
+    set_attribute(attributes, VISIBILITY_ATTRIBUTE.to_owned(), value.into());
+}
+
 pub(super) fn set_attribute(attributes: &mut Vec<(String, Bytes)>, name: String, value: Bytes) {
     attributes.retain(|(existing, _)| *existing != name);
     attributes.push((name, value));
-}
-
-/// Sets the visibility of all cells: a `CellVisibility` with its one field.
-pub(super) fn set_visibility(attributes: &mut Vec<(String, Bytes)>, expression: &String) {
-    let mut message = Vec::with_capacity(expression.len() + 6);
-    prost::encoding::string::encode(1, expression, &mut message);
-    set_attribute(attributes, VISIBILITY_ATTRIBUTE.to_owned(), message.into());
 }
 
 /// The methods that all mutations have.
@@ -48,12 +48,16 @@ macro_rules! mutation_methods {
             self
         }
 
-        /// Sets which users may read the cells: an expression of labels with `&`, `|`, `!` and
-        /// parentheses, such as `secret & !probationary`. A delete with an expression deletes only
-        /// cells with that expression. The cluster needs HBase's `VisibilityController`; without it the
-        /// expression has no effect. A transaction of several rows refuses it.
-        pub fn cell_visibility(mut self, expression: impl Into<String>) -> Self {
-            set_visibility(&mut self.attributes, &expression.into());
+        /// Lets only those users read the cells whose labels fulfil this expression, for example
+        /// `secret & !(probationary | temporary)`. Quote labels with other characters than letters,
+        /// digits, `_`, `-`, `:`, `/` and `.`.
+        ///
+        /// A delete with an expression deletes only cells that have the same one, and a delete without
+        /// only cells that have none. The cluster needs HBase's `VisibilityController`; without it the
+        /// expression has no effect. Bulk writes and transactions refuse it, because in an atomic call
+        /// HBase drops a mutation with an invalid expression and reports success.
+        pub fn cell_visibility(mut self, expression: impl AsRef<str>) -> Self {
+            set_visibility(&mut self.attributes, expression.as_ref());
             self
         }
 

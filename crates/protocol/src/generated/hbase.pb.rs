@@ -265,6 +265,182 @@ impl Consistency {
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Permission {
+    #[prost(enumeration = "permission::Type", required, tag = "1")]
+    pub r#type: i32,
+    #[prost(message, optional, tag = "2")]
+    pub global_permission: ::core::option::Option<GlobalPermission>,
+    #[prost(message, optional, tag = "3")]
+    pub namespace_permission: ::core::option::Option<NamespacePermission>,
+    #[prost(message, optional, tag = "4")]
+    pub table_permission: ::core::option::Option<TablePermission>,
+}
+/// Nested message and enum types in `Permission`.
+pub mod permission {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Action {
+        Read = 0,
+        Write = 1,
+        Exec = 2,
+        Create = 3,
+        Admin = 4,
+    }
+    impl Action {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Read => "READ",
+                Self::Write => "WRITE",
+                Self::Exec => "EXEC",
+                Self::Create => "CREATE",
+                Self::Admin => "ADMIN",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "READ" => Some(Self::Read),
+                "WRITE" => Some(Self::Write),
+                "EXEC" => Some(Self::Exec),
+                "CREATE" => Some(Self::Create),
+                "ADMIN" => Some(Self::Admin),
+                _ => None,
+            }
+        }
+    }
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Type {
+        Global = 1,
+        Namespace = 2,
+        Table = 3,
+    }
+    impl Type {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Global => "Global",
+                Self::Namespace => "Namespace",
+                Self::Table => "Table",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "Global" => Some(Self::Global),
+                "Namespace" => Some(Self::Namespace),
+                "Table" => Some(Self::Table),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GlobalPermission {
+    #[prost(enumeration = "permission::Action", repeated, packed = "false", tag = "1")]
+    pub action: ::prost::alloc::vec::Vec<i32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NamespacePermission {
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub namespace_name: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(enumeration = "permission::Action", repeated, packed = "false", tag = "2")]
+    pub action: ::prost::alloc::vec::Vec<i32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TablePermission {
+    #[prost(message, optional, tag = "1")]
+    pub table_name: ::core::option::Option<TableName>,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub family: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub qualifier: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(enumeration = "permission::Action", repeated, packed = "false", tag = "4")]
+    pub action: ::prost::alloc::vec::Vec<i32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UserPermission {
+    #[prost(bytes = "bytes", required, tag = "1")]
+    pub user: ::prost::bytes::Bytes,
+    #[prost(message, required, tag = "3")]
+    pub permission: Permission,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GrantRequest {
+    #[prost(message, required, tag = "1")]
+    pub user_permission: UserPermission,
+    #[prost(bool, optional, tag = "2", default = "false")]
+    pub merge_existing_permissions: ::core::option::Option<bool>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GrantResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RevokeRequest {
+    #[prost(message, required, tag = "1")]
+    pub user_permission: UserPermission,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RevokeResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetUserPermissionsRequest {
+    #[prost(enumeration = "permission::Type", optional, tag = "1")]
+    pub r#type: ::core::option::Option<i32>,
+    #[prost(message, optional, tag = "2")]
+    pub table_name: ::core::option::Option<TableName>,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub namespace_name: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub column_family: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "5")]
+    pub column_qualifier: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "6")]
+    pub user_name: ::core::option::Option<::prost::bytes::Bytes>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetUserPermissionsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub user_permission: ::prost::alloc::vec::Vec<UserPermission>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HasUserPermissionsRequest {
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub user_name: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(message, repeated, tag = "2")]
+    pub permission: ::prost::alloc::vec::Vec<Permission>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HasUserPermissionsResponse {
+    #[prost(bool, repeated, packed = "false", tag = "1")]
+    pub has_user_permission: ::prost::alloc::vec::Vec<bool>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FlushRegionRequest {
     #[prost(message, required, tag = "1")]
     pub region: RegionSpecifier,
@@ -2333,123 +2509,6 @@ pub mod security_capabilities_response {
         }
     }
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Permission {
-    #[prost(enumeration = "permission::Type", required, tag = "1")]
-    pub r#type: i32,
-    #[prost(message, optional, tag = "4")]
-    pub table_permission: ::core::option::Option<TablePermission>,
-}
-/// Nested message and enum types in `Permission`.
-pub mod permission {
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
-    #[repr(i32)]
-    pub enum Action {
-        Read = 0,
-        Write = 1,
-        Exec = 2,
-        Create = 3,
-        Admin = 4,
-    }
-    impl Action {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::Read => "READ",
-                Self::Write => "WRITE",
-                Self::Exec => "EXEC",
-                Self::Create => "CREATE",
-                Self::Admin => "ADMIN",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "READ" => Some(Self::Read),
-                "WRITE" => Some(Self::Write),
-                "EXEC" => Some(Self::Exec),
-                "CREATE" => Some(Self::Create),
-                "ADMIN" => Some(Self::Admin),
-                _ => None,
-            }
-        }
-    }
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
-    #[repr(i32)]
-    pub enum Type {
-        Global = 1,
-        Namespace = 2,
-        Table = 3,
-    }
-    impl Type {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::Global => "Global",
-                Self::Namespace => "Namespace",
-                Self::Table => "Table",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "Global" => Some(Self::Global),
-                "Namespace" => Some(Self::Namespace),
-                "Table" => Some(Self::Table),
-                _ => None,
-            }
-        }
-    }
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct TablePermission {
-    #[prost(message, optional, tag = "1")]
-    pub table_name: ::core::option::Option<TableName>,
-    #[prost(bytes = "bytes", optional, tag = "2")]
-    pub family: ::core::option::Option<::prost::bytes::Bytes>,
-    #[prost(bytes = "bytes", optional, tag = "3")]
-    pub qualifier: ::core::option::Option<::prost::bytes::Bytes>,
-    #[prost(enumeration = "permission::Action", repeated, packed = "false", tag = "4")]
-    pub action: ::prost::alloc::vec::Vec<i32>,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct HasUserPermissionsRequest {
-    #[prost(bytes = "bytes", optional, tag = "1")]
-    pub user_name: ::core::option::Option<::prost::bytes::Bytes>,
-    #[prost(message, repeated, tag = "2")]
-    pub permission: ::prost::alloc::vec::Vec<Permission>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct HasUserPermissionsResponse {
-    #[prost(bool, repeated, packed = "false", tag = "1")]
-    pub has_user_permission: ::prost::alloc::vec::Vec<bool>,
-}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum ProcedureState {
@@ -2723,4 +2782,50 @@ pub struct ExceptionResponse {
     pub do_not_retry: ::core::option::Option<bool>,
     #[prost(bool, optional, tag = "6")]
     pub server_overloaded: ::core::option::Option<bool>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct VisibilityLabel {
+    #[prost(bytes = "bytes", required, tag = "1")]
+    pub label: ::prost::bytes::Bytes,
+    #[prost(uint32, optional, tag = "2")]
+    pub ordinal: ::core::option::Option<u32>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct VisibilityLabelsRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub vis_label: ::prost::alloc::vec::Vec<VisibilityLabel>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct VisibilityLabelsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub result: ::prost::alloc::vec::Vec<RegionActionResult>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetAuthsRequest {
+    #[prost(bytes = "bytes", required, tag = "1")]
+    pub user: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub auth: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetAuthsRequest {
+    #[prost(bytes = "bytes", required, tag = "1")]
+    pub user: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetAuthsResponse {
+    #[prost(bytes = "bytes", required, tag = "1")]
+    pub user: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub auth: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListLabelsRequest {
+    #[prost(string, optional, tag = "1")]
+    pub regex: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListLabelsResponse {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub label: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }

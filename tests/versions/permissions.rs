@@ -1,0 +1,267 @@
+//! Permissions and visibility labels, on clusters that check them (`dev up --authorization`).
+
+use hbase_txn::{
+    Failure, FailureKind, Outcome, Permission, PermissionScope, Row, Table, Transaction, UserPermission,
+};
+
+use super::*;
+use support::eventually;
+
+/// A user that no other test has.
+fn unique_user() -> String {
+    format!("user_{:08x}", fastrand::u32(..))
+}
+
+async fn as_user(cluster: &Cluster, user: &str) -> Connection {
+    let config = cluster.config().with_user(user);
+    Connection::builder(config).connect().await.unwrap()
+}
+
+/// A kind of errors that wraps those of the client.
+trait Kind: FailureKind + PartialEq<ClientErrorKind> {}
+impl<K: FailureKind + PartialEq<ClientErrorKind>> Kind for K {}
+
+/// Waits until the region servers know a permission.
+async fn until_allowed<T, K: Kind>(what: &str, attempt: impl AsyncFn() -> Result<T, Failure<K>>) -> T {
+    eventually(what, async || match attempt().await {
+        Ok(done) => Some(done),
+        Err(error) => {
+            assert!(error.kind() == ClientErrorKind::AccessDenied, "{error}");
+            None
+        }
+    })
+    .await
+}
+
+/// Waits until the region servers know that a permission is gone, and returns their refusal.
+async fn until_denied<T, K: Kind>(
+    what: &str,
+    attempt: impl AsyncFn() -> Result<T, Failure<K>>,
+) -> Failure<K> {
+    eventually(what, async || attempt().await.err()).await
+}
+
+fn transaction(table: &PartitionedTable) -> Transaction {
+    table
+        .transaction("xxx")
+        .put(put("xxx1", "1"))
+        .put(put("xxx2", "2"))
+}
+
+async fn first(table: &Table) -> Result<Option<Row>, Failure<ClientErrorKind>> {
+    table.scan(Scan::new().limit(1))?.next().await
+}
+
+#[tokio::test]
+async fn user_has_what_was_granted_until_it_is_revoked() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        let user = unique_user();
+        let shared = TestTable::create_on(cluster, "granted", by_three, &[]).await;
+        let connection = as_user(cluster, &user).await;
+        let table = shared.of(&connection);
+        let scope = PermissionScope::table(&shared.name).unwrap();
+        let granted = |permissions: &[Permission]| {
+            UserPermission::new(&user, scope.clone(), permissions.iter().copied())
+        };
+
+        let error = table.put(put("xxx1", "v")).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
+        says(&error, &[&user, "WRITE", &shared.name.to_string()]);
+        let error = first(&table).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
+        says(&error, &[&user, &shared.name.to_string()]);
+        let reads = granted(&[Permission::Read]);
+        assert!(!admin.has_user_permissions(&reads).await.unwrap());
+        let error = connection.admin().grant(&reads, false).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
+        says(&error, &[&user, "ADMIN", &shared.name.to_string()]);
+
+        admin.grant(&reads, false).await.unwrap();
+        assert!(
+            until_allowed("the user reads", async || first(&table).await)
+                .await
+                .is_none()
+        );
+        let error = table.put(put("xxx1", "v")).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
+
+        // Transactions also need to read the descriptor and to call their endpoint.
+        let opens = granted(&[Permission::Exec, Permission::Create]);
+        admin.grant(&opens, true).await.unwrap();
+        let opened = until_allowed("the table is opened", async || {
+            PartitionedTable::open(&connection, shared.name.clone()).await
+        })
+        .await;
+        let outcome = transaction(&opened).commit().await;
+        let Outcome::Aborted(error) = outcome else {
+            panic!("{outcome}");
+        };
+        assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
+        says(&error, &[&user, "WRITE", &shared.name.to_string()]);
+        assert!(keys(&shared.of(admin.connection()), Scan::new()).await.is_empty());
+
+        admin.grant(&granted(&[Permission::Write]), true).await.unwrap();
+        until_allowed("the user writes", async || table.put(put("xxx0", "v")).await).await;
+        assert!(transaction(&opened).commit().await.is_committed());
+        assert_eq!(keys(&table, Scan::new()).await, ["xxx0", "xxx1", "xxx2"]);
+        let all = [
+            Permission::Read,
+            Permission::Write,
+            Permission::Exec,
+            Permission::Create,
+        ];
+        assert_eq!(
+            admin.user_permissions(&scope, Some(&user)).await.unwrap(),
+            [granted(&all)]
+        );
+        assert!(admin.has_user_permissions(&granted(&all)).await.unwrap());
+
+        admin.revoke(&granted(&all[1..])).await.unwrap();
+        let error = until_denied("the user no longer writes", async || {
+            table.put(put("xxx1", "v")).await
+        })
+        .await;
+        assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
+        assert_eq!(value(&table, "xxx1").await.as_deref(), Some("1"));
+        assert_eq!(
+            admin.user_permissions(&scope, Some(&user)).await.unwrap(),
+            [reads.clone()]
+        );
+        // A grant without merging replaces what there is.
+        let writes = granted(&[Permission::Write]);
+        admin.grant(&writes, false).await.unwrap();
+        assert_eq!(
+            admin.user_permissions(&scope, Some(&user)).await.unwrap(),
+            [writes.clone()]
+        );
+        for _ in 0..2 {
+            admin.revoke(&writes).await.unwrap();
+        }
+        assert_eq!(admin.user_permissions(&scope, Some(&user)).await.unwrap(), []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn permissions_are_granted_on_every_scope() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        let user = unique_user();
+        let shared = TestTable::create_on(cluster, "scopes", plain, &[]).await;
+        let table = shared.of(admin.connection());
+        let row = Put::new("r").cell("f", "open", "v").cell("f", "closed", "v");
+        table.put(row).await.unwrap();
+        let own = shared.of(&as_user(cluster, &user).await);
+
+        for scope in [
+            PermissionScope::Global,
+            PermissionScope::Namespace("default".to_owned()),
+            PermissionScope::table(&shared.name).unwrap(),
+            PermissionScope::family(&shared.name, "f").unwrap(),
+            PermissionScope::qualifier(&shared.name, "f", "open").unwrap(),
+        ] {
+            let reads = UserPermission::new(&user, scope.clone(), [Permission::Read]);
+            admin.grant(&reads, false).await.unwrap();
+            let found = until_allowed("the user reads", async || own.get(Get::new("r")).await).await;
+            // Columns without the permission are left out.
+            let cells = match scope {
+                PermissionScope::Qualifier { .. } => 1,
+                _ => 2,
+            };
+            assert_eq!(found.unwrap().cells().len(), cells, "{scope:?}");
+            let found = admin.user_permissions(&scope, Some(&user)).await.unwrap();
+            assert_eq!(found, std::slice::from_ref(&reads));
+            let all = admin.user_permissions(&scope, None).await.unwrap();
+            assert!(all.contains(&reads), "{all:?}");
+            admin.revoke(&reads).await.unwrap();
+            let error = until_denied("the user no longer reads", async || own.get(Get::new("r")).await).await;
+            assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
+        }
+        let nobody = UserPermission::new("", PermissionScope::Global, [Permission::Read]);
+        let nothing = UserPermission::new(&user, PermissionScope::Global, []);
+        for invalid in [nobody, nothing] {
+            for refused in [admin.grant(&invalid, false).await, admin.revoke(&invalid).await] {
+                assert_eq!(refused.unwrap_err().kind(), ClientErrorKind::InvalidInput);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cells_are_shown_to_those_with_their_labels() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        let user = unique_user();
+        let [secret, temporary] =
+            ["secret", "temporary"].map(|label| format!("{label}_{}", fastrand::u32(..)));
+        for _ in 0..2 {
+            admin.add_labels([&secret, &temporary]).await.unwrap();
+        }
+        let labels = admin.labels().await.unwrap();
+        assert!(
+            labels.contains(&secret) && labels.contains(&temporary),
+            "{labels:?}"
+        );
+
+        let shared = TestTable::create_on(cluster, "labelled", plain, &[]).await;
+        let scope = PermissionScope::table(&shared.name).unwrap();
+        let reads = UserPermission::new(&user, scope, [Permission::Read]);
+        admin.grant(&reads, false).await.unwrap();
+        let table = shared.of(admin.connection());
+        table.put(put("open", "v")).await.unwrap();
+        let hidden = put("hidden", "v").cell_visibility(format!("{secret} & !{temporary}"));
+        table.put(hidden).await.unwrap();
+        let error = table
+            .put(put("odd", "v").cell_visibility("nosuchlabel"))
+            .await
+            .unwrap_err();
+        says(&error, &["nosuchlabel"]);
+
+        let own = shared.of(&as_user(cluster, &user).await);
+        until_allowed("the user reads", async || own.get(Get::new("open")).await).await;
+        let seen = async |labels: &[&String]| {
+            let scan = Scan::new().authorizations(labels.iter().copied());
+            let found = keys(&own, scan).await;
+            let get = Get::new("hidden").authorizations(labels.iter().copied());
+            let got = own.get(get).await.unwrap();
+            assert_eq!(got.is_some(), found.contains(&"hidden".to_owned()));
+            found
+        };
+        // The labels that the user lacks are ignored.
+        assert_eq!(seen(&[&secret]).await, ["open"]);
+        assert_eq!(admin.auths(&user).await.unwrap(), Vec::<String>::new());
+        admin.set_auths(&user, [&secret, &temporary]).await.unwrap();
+        let mut auths = admin.auths(&user).await.unwrap();
+        auths.sort_unstable();
+        assert_eq!(auths, [secret.clone(), temporary.clone()]);
+        eventually("the labels of the user are known", async || {
+            (seen(&[&secret]).await == ["hidden", "open"]).then_some(())
+        })
+        .await;
+        assert_eq!(seen(&[&secret, &temporary]).await, ["open"]);
+        assert_eq!(seen(&[&temporary]).await, ["open"]);
+
+        // A delete without the expression does not reach the cell.
+        table.delete(Delete::new("hidden")).await.unwrap();
+        assert_eq!(seen(&[&secret]).await, ["hidden", "open"]);
+        let deletion = Delete::new("hidden").cell_visibility(format!("{secret} & !{temporary}"));
+        table.delete(deletion).await.unwrap();
+        assert_eq!(seen(&[&secret]).await, ["open"]);
+
+        admin.clear_auths(&user, [&secret, &temporary]).await.unwrap();
+        assert_eq!(admin.auths(&user).await.unwrap(), Vec::<String>::new());
+        let error = admin.set_auths(&user, ["nosuchlabel"]).await.unwrap_err();
+        says(&error, &["nosuchlabel"]);
+        let error = shared
+            .of(&as_user(cluster, &user).await)
+            .connection()
+            .admin()
+            .add_labels(["mine"])
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
+    })
+    .await;
+}
