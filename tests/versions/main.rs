@@ -9,6 +9,7 @@ mod support;
 mod administration;
 mod broken_tables;
 mod bulk;
+mod column_families;
 mod differential;
 mod filters;
 mod latches;

@@ -76,6 +76,8 @@ pub enum ErrorKind {
     FamilyNotFound,
     /// The region does not exist any more: it was split or merged, or its table was deleted.
     RegionNotFound,
+    /// The table has a column family of that name already.
+    FamilyExists,
     /// No server could be reached at the address: name not found, refused, or silent.
     Unreachable,
     /// The peer at the address does not speak HBase's protocol as this client knows it.
@@ -149,6 +151,7 @@ impl FailureKind for ErrorKind {
             Self::SnapshotNotFound => Some("check its name"),
             Self::RegionNotFound => Some("list the regions of the table again"),
             Self::SnapshotExists => Some("use another name, or delete the existing snapshot first"),
+            Self::FamilyExists => Some("use another name, or modify the existing family"),
             // The client's own rejections name the families.
             Self::FamilyNotFound if remote => Some("use a family of the table"),
             _ => None,

@@ -1,5 +1,6 @@
 //! The administration of tables and regions. The modules have that of what they are named after.
 
+mod column_families;
 mod namespaces;
 mod permissions;
 mod snapshots;

@@ -40,7 +40,7 @@ macro_rules! started {
 started! {
     CreateTableResponse ModifyTableResponse DisableTableResponse EnableTableResponse DeleteTableResponse
     CreateNamespaceResponse ModifyNamespaceResponse DeleteNamespaceResponse SplitTableRegionResponse
-    MergeTableRegionsResponse TruncateTableResponse
+    MergeTableRegionsResponse TruncateTableResponse AddColumnResponse ModifyColumnResponse DeleteColumnResponse
 }
 
 impl Started for pb::RestoreSnapshotResponse {

@@ -367,15 +367,15 @@ pub(crate) fn table_schema(descriptor: &TableDescriptor) -> pb::TableSchema {
         table_name: Some(table_name_message(&descriptor.name)),
         attributes: pair_messages(&descriptor.attributes),
         configuration: string_messages(&descriptor.configuration),
-        column_families: descriptor
-            .families
-            .iter()
-            .map(|family| pb::ColumnFamilySchema {
-                name: family.name.clone(),
-                attributes: pair_messages(&family.attributes),
-                configuration: string_messages(&family.configuration),
-            })
-            .collect(),
+        column_families: descriptor.families.iter().map(family_schema).collect(),
+    }
+}
+
+pub(crate) fn family_schema(family: &FamilyDescriptor) -> pb::ColumnFamilySchema {
+    pb::ColumnFamilySchema {
+        name: family.name.clone(),
+        attributes: pair_messages(&family.attributes),
+        configuration: string_messages(&family.configuration),
     }
 }
 
