@@ -69,6 +69,7 @@
 //! |---|---|
 //! | `zookeeper` (default) | connecting by ZooKeeper quorum, `hbase+zk://…` |
 //! | `thrift` | the module `thrift`: locks and latches through a Thrift gateway, without a connection to HBase |
+//! | `compression` | compressed cells between client and servers |
 //! | `uuid` | UUIDs as cell values |
 //! | `metrics` | metrics of the client, transactions and locks, for the recorder of the crate `metrics` |
 //! | `spans` | `tracing` spans of operations, commits and locks, and the trace context in requests |
@@ -92,15 +93,16 @@ mod txn;
 pub use error::{ClientErrorKind, Error, ErrorKind, Result};
 pub use hbase_client::{
     Admin, Append, BytesBinary, Cell, CellKind, CheckAndMutateResult, ClusterAddress, ClusterInfo,
-    Comparator, Comparison, Condition, Config, Connection, ConnectionBuilder, Connector, Consistency, Delete,
-    DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, Environment, FailedWrite, Failure,
-    FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment, IngestEvent, IntoBytes,
-    IntoTableName, IntoValue, Io, IsolationLevel, Mutation, NamespaceDescriptor, ParallelScanner, Partition,
-    PartitionRule, Permission, PermissionScope, Put, ReadComparator, ReadFilter, ReadType, Regex,
-    RegexEngine, RegexFlag, RegionAnswer, RegionInTransition, RegionInfo, RegionLoad, RemoteException,
-    ResultScanner, Row, Scan, ScanMetrics, ServerLoad, ServerName, ServiceKind, SingleColumnValueFilter,
-    SnapshotDescription, SnapshotKind, SystemEnvironment, Table, TableDescriptor, TableName, TableRegion,
-    TableState, TcpConnector, TimeRange, UserPermission, Writer, WriterOptions, parse_bytes_binary,
+    Comparator, Comparison, Compression, Condition, Config, Connection, ConnectionBuilder, Connector,
+    Consistency, Delete, DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, Environment,
+    FailedWrite, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment,
+    IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, Mutation, NamespaceDescriptor,
+    ParallelScanner, Partition, PartitionRule, Permission, PermissionScope, Put, ReadComparator, ReadFilter,
+    ReadType, Regex, RegexEngine, RegexFlag, RegionAnswer, RegionInTransition, RegionInfo, RegionLoad,
+    RemoteException, ResultScanner, Row, Scan, ScanMetrics, ServerLoad, ServerName, ServiceKind,
+    SingleColumnValueFilter, SnapshotDescription, SnapshotKind, SystemEnvironment, Table, TableDescriptor,
+    TableName, TableRegion, TableState, TcpConnector, TimeRange, UserPermission, Writer, WriterOptions,
+    parse_bytes_binary,
 };
 pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
 pub use table_descriptor::{TableDescriptorExt, usable_descriptor};

@@ -105,6 +105,15 @@ fn metrics_bring_only_the_facade() {
 }
 
 #[test]
+fn compression_brings_a_crate_or_two_for_each_codec() {
+    let compression = crates(
+        "hbase-client",
+        &["--no-default-features", "--features", "compression"],
+    );
+    assert_at_most(8, &brought(&compression, &crates("hbase-client", LEAST)));
+}
+
+#[test]
 fn table_files_bring_a_handful_of_crates() {
     let provision = crates("hbase-provision", &[]);
     assert_at_most(12, &brought(&provision, &crates("hbase-txn", LEAST)));

@@ -17,6 +17,7 @@ mod bulk;
 mod changes;
 mod check_and_mutate;
 mod client;
+mod compression;
 mod conditions;
 mod dropped;
 mod dropped_latches;

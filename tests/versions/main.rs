@@ -10,6 +10,7 @@ mod administration;
 mod broken_tables;
 mod bulk;
 mod column_families;
+mod compression;
 mod differential;
 mod filters;
 mod latches;
@@ -34,8 +35,8 @@ use std::{
 use futures::{FutureExt, future::join_all};
 use hbase_local::HBaseVersion;
 use hbase_txn::{
-    ClientErrorKind, Connection, Delete, ErrorKind, Get, Mutation, PartitionedTable, Put, Scan, TableName,
-    TimeRange,
+    ClientErrorKind, Compression, Connection, Delete, ErrorKind, Get, Mutation, PartitionedTable, Put, Scan,
+    TableName, TimeRange,
 };
 
 use support::{

@@ -11,6 +11,7 @@ use crate::{
     model::parse_bytes_binary,
     wire::{
         cell_block::{CellBlockDecoder, Codec},
+        compression::Compression,
         convert,
         frame::{RemoteFault, ResponseDecoder},
         magic::decode_stored,
@@ -64,6 +65,22 @@ fn cells(block: Bytes) {
             read += cell.size();
             assert!(read < len, "more was read than there is");
         }
+    }
+}
+
+/// A compressed block of cells. The first byte determines its compression.
+pub fn compressed_block(data: &[u8]) {
+    let Some((which, block)) = data.split_first() else {
+        return;
+    };
+    let Some(compression) = Compression::all().nth(usize::from(*which)) else {
+        return;
+    };
+    if let Ok(read) = compression.decompress(block, LIMIT) {
+        assert!(read.len() <= LIMIT, "more was read than is accepted");
+        let block = compression.compress(&read);
+        let again = block.and_then(|block| compression.decompress(&block, LIMIT));
+        assert_eq!(again, Ok(read), "not the same when read again");
     }
 }
 
@@ -192,9 +209,10 @@ mod tests {
 
     type Target = fn(&[u8]);
 
-    const TARGETS: [(&str, Target); 13] = [
+    const TARGETS: [(&str, Target); 14] = [
         ("response_stream", response_stream),
         ("cell_block", cell_block),
+        ("compressed_block", compressed_block),
         ("znode", znode),
         ("exception", exception),
         ("region_info", region_info),

@@ -37,6 +37,7 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
+//! | `compression` | compressed cells between client and servers: zlib, gzip, Snappy, LZ4, Zstandard |
 //! | `uuid` | UUIDs as the values of cells |
 //! | `metrics` | metrics, for the recorder of the crate `metrics` |
 //! | `spans` | a `tracing` span for each operation, and the trace context in requests |
@@ -74,3 +75,4 @@ pub use model::{
     SingleColumnValueFilter, TableDescriptor, TableName, TableState, TimeRange, parse_bytes_binary,
 };
 pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
+pub use wire::compression::Compression;

@@ -3,10 +3,15 @@
 use std::{env, path::Path, str::FromStr, time::Duration};
 
 use super::{ClusterAddress, Config, LONGEST, bounded, expand::expand, properties::Properties};
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    wire::compression::Compression,
+};
 
 /// The files of a configuration folder. A later file overrides a property of an earlier one.
 const FILES: [&str; 2] = ["core-site.xml", "hbase-site.xml"];
+
+const COMPRESSOR: &str = "hbase.client.rpc.compressor";
 
 pub(super) fn of_text(xml: &str) -> Result<Config> {
     let mut properties = Properties::default();
@@ -97,6 +102,15 @@ fn config(properties: Properties) -> Result<Config> {
     // Hadoop takes everything else for the default.
     if let Some(nonces) = site.text("hbase.client.nonces.enabled")? {
         config = config.with_nonces(!nonces.eq_ignore_ascii_case("false"));
+    }
+    if let Some(class) = site.text(COMPRESSOR)? {
+        match Compression::from_class(&class) {
+            Ok(compression) => config.compression = Some(compression),
+            Err(error) => warnings.push(format!(
+                "{COMPRESSOR} is {class:?}: cells travel uncompressed here, because {}",
+                error.what(),
+            )),
+        }
     }
     warnings.extend(site.ignored_formats()?);
     warnings.extend(site.without_counterpart()?);
@@ -240,12 +254,6 @@ impl Site {
     /// Returns the settings of cell encodings that this client ignores.
     fn ignored_formats(&self) -> Result<Vec<String>> {
         let mut warnings = Vec::new();
-        const COMPRESSOR: &str = "hbase.client.rpc.compressor";
-        if let Some(class) = self.text(COMPRESSOR)? {
-            warnings.push(format!(
-                "{COMPRESSOR} is {class:?}: cells travel uncompressed here"
-            ));
-        }
         let codec = self.first(&["hbase.client.rpc.codec", "hbase.client.default.rpc.codec"])?;
         if let Some((key, class)) = codec.filter(|(_, class)| !class.ends_with(".KeyValueCodec")) {
             warnings.push(format!("{key} is {class:?}: cells travel by KeyValueCodec here"));
@@ -498,10 +506,7 @@ mod tests {
             ""
         );
         for (key, value) in [
-            (
-                "hbase.client.rpc.compressor",
-                "org.apache.hadoop.io.compress.GzipCodec",
-            ),
+            ("hbase.client.rpc.compressor", "a.Compressor"),
             (
                 "hbase.client.rpc.codec",
                 "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags",
@@ -513,6 +518,22 @@ mod tests {
             let said = warnings(&[("hbase.masters", "m"), (key, value)]);
             assert!(said.contains(key) && said.contains(value), "{said}");
         }
+    }
+
+    #[test]
+    fn compressor_is_used_if_it_is_compiled_in() {
+        const GZIP: &str = "org.apache.hadoop.io.compress.GzipCodec";
+        let properties = [("hbase.masters", "m"), ("hbase.client.rpc.compressor", GZIP)];
+        let config = Config::from_hbase_site(&site(&properties)).unwrap();
+        let class = config.compression().map(|compression| compression.class());
+        let is_compiled_in = cfg!(feature = "compression");
+        assert_eq!(class, is_compiled_in.then_some(GZIP));
+        assert_eq!(
+            config.warnings().is_empty(),
+            is_compiled_in,
+            "{:?}",
+            config.warnings()
+        );
     }
 
     #[cfg(feature = "zookeeper")]

@@ -13,7 +13,10 @@ use address::MASTER_PORT;
 pub use address::{ClusterAddress, HostPort};
 pub use properties::site_properties;
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    wire::compression::Compression,
+};
 
 /// The configuration of a client: the address of its cluster, timeouts and limits.
 ///
@@ -36,6 +39,7 @@ use crate::error::{Error, Result};
 /// | [largest cell](Self::with_max_cell_size) | 10 MiB | `hbase.client.keyvalue.maxsize` |
 /// | [coalescing](Self::with_coalescing) | on | |
 /// | [nonces](Self::with_nonces) | on | `hbase.client.nonces.enabled` |
+/// | [compression](Self::with_compression) | none | `hbase.client.rpc.compressor` |
 /// | [user](Self::with_user) | `HADOOP_USER_NAME`, else the login name | |
 ///
 /// Times range from a millisecond to a year; values outside are replaced by the nearest bound. A
@@ -89,6 +93,7 @@ pub struct Config {
     max_frame_size: usize,
     coalescing: bool,
     nonces: bool,
+    compression: Option<Compression>,
     warnings: Vec<String>,
 }
 
@@ -115,6 +120,7 @@ impl Config {
             max_frame_size: 256 << 20,
             coalescing: true,
             nonces: true,
+            compression: None,
             warnings: Vec::new(),
         }
     }
@@ -445,6 +451,25 @@ impl Config {
     #[must_use]
     pub fn with_nonces(mut self, nonces: bool) -> Self {
         self.nonces = nonces;
+        self
+    }
+
+    /// Returns the compression of cells between client and region servers.
+    #[must_use]
+    pub fn compression(&self) -> Option<Compression> {
+        self.compression
+    }
+
+    /// Sets the compression of cells between client and region servers. The default is `None`.
+    ///
+    /// It saves bytes of a slow network, and costs time on both sides. Cells in requests are
+    /// compressed if they follow the message, as those of bulk writes do. The cells of an answer are
+    /// always compressed, and [`max_frame_size`](Self::max_frame_size) limits their size before and after
+    /// decompression. If a server cannot use the compression, calls fail with
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig).
+    #[must_use]
+    pub fn with_compression(mut self, compression: Option<Compression>) -> Self {
+        self.compression = compression;
         self
     }
 }

@@ -5,7 +5,10 @@ use std::{io, sync::Arc, time::Duration};
 use super::remote_exception::{Classification, Recovery};
 use crate::{
     error::{Effect, Error, ErrorKind, RemoteException},
-    wire::frame::{FrameError, RemoteFault},
+    wire::{
+        compression::CompressionError,
+        frame::{FrameError, RemoteFault},
+    },
 };
 
 /// The reason why a call failed. The layer above adds its context and converts it into an
@@ -46,6 +49,16 @@ pub(crate) enum CallError {
     /// The answer exceeds the size limit, and was skipped.
     #[error("the answer has {len} bytes, and {limit} are the most that are accepted")]
     AnswerTooLarge { len: usize, limit: usize },
+    /// The cells of the answer exceed the size limit when they are decompressed.
+    #[error("the cells of the answer have more than {limit} bytes, the most that are accepted")]
+    CellsTooLarge { limit: usize },
+    /// The server cannot use the compressor of the connection.
+    #[error("the server can't use the compressor {class}")]
+    Compressor {
+        class: &'static str,
+        /// The server's exception. Without one it hung up.
+        fault: Option<Arc<RemoteFault>>,
+    },
     /// The request cannot be framed because it is too large.
     #[error("the request can't be sent")]
     Unsendable(#[source] Arc<FrameError>),
@@ -77,6 +90,19 @@ pub(crate) fn rounded(time: Duration) -> Duration {
 }
 
 impl CallError {
+    /// Returns the error of a request whose cells cannot be compressed.
+    pub(super) fn uncompressible(error: CompressionError) -> Self {
+        Self::Unsendable(Arc::new(FrameError::Uncompressible(error)))
+    }
+
+    /// Returns the error of an answer whose cells cannot be decompressed.
+    pub(super) fn of_compressed_answer(error: &CompressionError) -> Self {
+        match *error {
+            CompressionError::TooLarge { limit } => Self::CellsTooLarge { limit },
+            _ => Self::BadAnswer(error.to_string().into()),
+        }
+    }
+
     /// Returns how the call may be repeated, and the possible effect of a write that failed in this
     /// way.
     pub(crate) fn classify(&self) -> Classification {
@@ -101,7 +127,10 @@ impl CallError {
             }
             Self::Garbled { sent, .. } => classification(Recovery::Fail, *sent, ErrorKind::Protocol),
             Self::BadAnswer(_) => classification(Recovery::Fail, true, ErrorKind::Protocol),
-            Self::AnswerTooLarge { .. } => classification(Recovery::Fail, true, ErrorKind::LimitExceeded),
+            Self::AnswerTooLarge { .. } | Self::CellsTooLarge { .. } => {
+                classification(Recovery::Fail, true, ErrorKind::LimitExceeded)
+            }
+            Self::Compressor { .. } => classification(Recovery::Fail, false, ErrorKind::InvalidConfig),
             Self::Unsendable(_) => classification(Recovery::Fail, false, ErrorKind::LimitExceeded),
             Self::Crowded => classification(Recovery::WaitForLoad, false, ErrorKind::LimitExceeded),
             Self::Closed => classification(Recovery::Fail, false, ErrorKind::Closed),
@@ -148,7 +177,8 @@ impl CallError {
             Self::Timeout { .. } => "timeout",
             Self::Lost { .. } => "connection_lost",
             Self::Garbled { .. } | Self::BadAnswer(_) => "protocol",
-            Self::AnswerTooLarge { .. } | Self::Unsendable(_) => "too_large",
+            Self::AnswerTooLarge { .. } | Self::CellsTooLarge { .. } | Self::Unsendable(_) => "too_large",
+            Self::Compressor { .. } => "rejected",
             Self::Crowded => "crowded",
             Self::Closed => "closed",
             Self::Remote(_) | Self::Action { .. } | Self::Refused { .. } => match self.classify().recovery {
@@ -212,7 +242,17 @@ impl CallError {
                 .with_hint("check that the address is an HBase RPC port, not its web page, ZooKeeper or another service"),
             Self::Unsendable(cause) => Error::new(kind, what).with_source(cause),
             Self::BadAnswer(_) => Error::new(kind, what).at_stage("reading the answer"),
-            Self::AnswerTooLarge { .. } => Error::new(kind, what)
+            Self::Compressor { fault, .. } => {
+                let error = Error::new(kind, what).at_stage("connecting").with_hint(
+                    "choose another one (hbase.client.rpc.compressor, Config::with_compression), such as GzipCodec, \
+                     which each server has; or install its library on all servers",
+                );
+                match fault {
+                    Some(fault) => error.with_remote(remote(&fault)),
+                    None => error,
+                }
+            }
+            Self::AnswerTooLarge { .. } | Self::CellsTooLarge { .. } => Error::new(kind, what)
                 .at_stage("reading the answer")
                 .with_hint("ask for less in one call, or raise Config::with_max_frame_size"),
             Self::Crowded | Self::Closed => Error::new(kind, what),

@@ -47,7 +47,7 @@ const QUEUED_REQUESTS: usize = 1_024;
 /// little enough to start early.
 const GATHERED_BYTES: usize = 256 << 10;
 
-type Answer = Result<Body, CallError>;
+pub(super) type Answer = Result<Body, CallError>;
 
 /// A connection to one service of one server. It ends when it is dropped, or with its socket.
 #[derive(Debug)]
@@ -191,6 +191,13 @@ impl RpcConnection {
             ping::request(self.service, call_id, PING_TIMEOUT)
         });
         matches!(answer.await, Ok(_) | Err(CallError::Remote(_)))
+    }
+
+    /// Sends such a request with a block of cells, and returns its answer.
+    pub(super) async fn ping_with(&self, cells: Bytes, deadline: Instant) -> Answer {
+        let timeout = deadline.saturating_duration_since(Instant::now());
+        let encode = |call_id| ping::with_cells(self.service, call_id, timeout, cells);
+        self.exchange(deadline, encode).await
     }
 
     /// Returns whether calls that must not be repeated can be made on it: bytes came in recently,

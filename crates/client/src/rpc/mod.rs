@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `connector` | [`Connector`]: how to dial, a hook for users behind tunnels and for fault injection |
 //! | `connection` | `RpcConnection`: many calls in flight on one socket |
+//! | `dialler` | how connections are opened, and whether the server can use their compressor |
 //! | `frame_queue` | requests that wait for the socket, written together |
 //! | `pool` | `RpcClient`: the connections of a client, one per server and service |
 //! | `tls` | whether a server that hangs up speaks TLS |
@@ -18,6 +19,7 @@
 mod call_error;
 mod connection;
 mod connector;
+mod dialler;
 mod frame_queue;
 mod pool;
 mod remote_exception;

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     io,
-    panic::AssertUnwindSafe,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -23,6 +22,7 @@ use super::{
     call_error::CallError,
     connection::{AttemptLimit, RpcConnection},
     connector::{Connector, DialTarget, ServiceKind},
+    dialler::Dialler,
     tls,
 };
 use crate::{
@@ -33,16 +33,14 @@ use crate::{
     },
     wire::{
         cell_block::{CellBlockDecoder, Codec},
-        connection_header, frame, parts,
+        frame, parts,
     },
 };
 
 /// All connections of one client.
 #[derive(Debug)]
 pub(crate) struct RpcClient {
-    connector: Arc<dyn Connector>,
-    user: String,
-    connect_timeout: Duration,
+    dialler: Dialler,
     max_frame_size: usize,
     connections: Mutex<Pool>,
     /// Connections out of use that may still have calls in flight. Closing the client ends them
@@ -97,9 +95,7 @@ pub(crate) struct Call<'a, M> {
 impl RpcClient {
     pub(crate) fn new(config: &Config, connector: Arc<dyn Connector>) -> Self {
         Self {
-            connector,
-            user: config.user().to_owned(),
-            connect_timeout: config.connect_timeout(),
+            dialler: Dialler::new(config, connector),
             max_frame_size: config.max_frame_size(),
             connections: Mutex::new(Pool::Open(BTreeMap::new())),
             retired: Mutex::default(),
@@ -138,6 +134,13 @@ impl RpcClient {
             repeatable,
             trace,
         } = call.limit.clone();
+        let compression = self.dialler.compression_to(call.service);
+        let cells = match compression {
+            Some(compression) if !call.cells.is_empty() => compression
+                .compress(&call.cells)
+                .map_err(CallError::uncompressible)?,
+            _ => call.cells.clone(),
+        };
         let began = Instant::now();
         if began >= deadline {
             // A future is polled once before its timeout is checked, which would be enough to send.
@@ -162,7 +165,7 @@ impl RpcClient {
                     call_id,
                     call.method,
                     call.request,
-                    call.cells.clone(),
+                    cells,
                     options,
                     self.max_frame_size,
                 )
@@ -177,7 +180,7 @@ impl RpcClient {
             self.has_heard.store(true, Ordering::Relaxed);
         } else if matches!(answer, Err(CallError::Lost { .. }))
             && !self.has_heard.load(Ordering::Relaxed)
-            && tls::is_spoken(&*self.connector, &line.target, deadline).await
+            && tls::is_spoken(&*self.dialler.connector, &line.target, deadline).await
         {
             let cause = Arc::new(frame::FrameError::Tls);
             return Err(CallError::Garbled { sent: false, cause });
@@ -186,7 +189,13 @@ impl RpcClient {
         let bad_answer = |error: &dyn std::fmt::Display| CallError::BadAnswer(error.to_string().into());
         parts::check(call.method, &body.message).map_err(|error| bad_answer(&error))?;
         let message = body.parse().map_err(|error| bad_answer(&error))?;
-        Ok((message, CellBlockDecoder::new(body.cells, call.codec)))
+        let cells = match compression {
+            Some(compression) if !body.cells.is_empty() => compression
+                .decompress(&body.cells, self.max_frame_size)
+                .map_err(|error| CallError::of_compressed_answer(&error))?,
+            _ => body.cells,
+        };
+        Ok((message, CellBlockDecoder::new(cells, call.codec)))
     }
 
     /// Waits until no call is in flight, at most until the deadline, then ends all connections.
@@ -266,29 +275,7 @@ impl RpcClient {
     fn dial(self: &Arc<Self>, line: Line) -> Dial {
         let client = Arc::clone(self);
         let task = tokio::spawn(async move {
-            let stream = timeout(client.connect_timeout, async {
-                client.connector.connect(&line.target).await
-            });
-            // A connector is the user's code. If it panics, its target must not stay in the
-            // dialling state.
-            let stream = AssertUnwindSafe(stream)
-                .catch_unwind()
-                .await
-                .unwrap_or_else(|_| Ok(Err(io::Error::other("the connector panicked"))));
-            let result = match stream {
-                Ok(Ok(stream)) => {
-                    let service = line.target.service.wire();
-                    let opening = connection_header::opening(service, line.codec, &client.user);
-                    Ok(Arc::new(RpcConnection::start(
-                        stream,
-                        service,
-                        opening,
-                        client.max_frame_size,
-                    )))
-                }
-                Ok(Err(error)) => Err(CallError::Dial(Arc::new(error))),
-                Err(_) => Err(CallError::DialTimeout(client.connect_timeout)),
-            };
+            let result = client.dialler.open(&line.target, line.codec).await.map(Arc::new);
             DIALS.count(|| [if result.is_ok() { "ok" } else { "failed" }]);
             match &mut *client.pool() {
                 Pool::Closed => return Err(CallError::Closed),

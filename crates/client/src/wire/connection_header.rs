@@ -5,6 +5,7 @@ use prost::Message;
 
 use super::{
     cell_block::Codec,
+    compression::Compression,
     pb,
     preamble::{AuthMethod, preamble},
 };
@@ -38,8 +39,13 @@ impl Service {
 /// Returns the preamble and the connection header in one piece: some servers are slow with pieces.
 ///
 /// The server does not answer it; requests may follow in the same write.
-pub(crate) fn opening(service: Service, codec: Codec, effective_user: &str) -> Bytes {
-    let header = header(service, codec, effective_user).encode_to_vec();
+pub(crate) fn opening(
+    service: Service,
+    codec: Codec,
+    compression: Option<Compression>,
+    effective_user: &str,
+) -> Bytes {
+    let header = header(service, codec, compression, effective_user).encode_to_vec();
     let preamble = preamble(AuthMethod::Simple);
     let mut out = BytesMut::with_capacity(preamble.len() + 4 + header.len());
     out.put_slice(&preamble);
@@ -49,7 +55,12 @@ pub(crate) fn opening(service: Service, codec: Codec, effective_user: &str) -> B
     out.freeze()
 }
 
-fn header(service: Service, codec: Codec, effective_user: &str) -> pb::ConnectionHeader {
+fn header(
+    service: Service,
+    codec: Codec,
+    compression: Option<Compression>,
+    effective_user: &str,
+) -> pb::ConnectionHeader {
     pb::ConnectionHeader {
         user_info: Some(pb::UserInformation {
             effective_user: effective_user.to_owned(),
@@ -57,6 +68,7 @@ fn header(service: Service, codec: Codec, effective_user: &str) -> pb::Connectio
         }),
         service_name: Some(service.name().to_owned()),
         cell_block_codec_class: Some(codec.class().to_owned()),
+        cell_block_compressor_class: compression.map(|compression| compression.class().to_owned()),
         version_info: Some(version_info()),
         ..pb::ConnectionHeader::default()
     }
@@ -93,7 +105,7 @@ mod tests {
             b"\x2a\x15\x0a\x052.6.0\x12\x00\x1a\x00\x22\x00\x2a\x00\x32\x00\x38\x02\x40\x06",
         ]
         .concat();
-        assert_eq!(opening(Service::Client, Codec::KeyValue, "bob"), wanted);
+        assert_eq!(opening(Service::Client, Codec::KeyValue, None, "bob"), wanted);
     }
 
     #[test]
@@ -104,7 +116,7 @@ mod tests {
             (Service::Master, "MasterService"),
             (Service::ClientMeta, "ClientMetaService"),
         ] {
-            let opening = opening(service, Codec::KeyValueWithTags, "Zoë");
+            let opening = opening(service, Codec::KeyValueWithTags, None, "Zoë");
             let header = pb::ConnectionHeader::decode(&opening[10..]).unwrap();
             assert_eq!(header.service_name(), name);
             assert_eq!(

@@ -3,6 +3,7 @@
 //! - [`connection_header`]: the client's first bytes, after the [`preamble`];
 //! - [`frame`]: requests and responses;
 //! - [`cell_block`]: the cells after a message instead of inside it;
+//! - [`compression`]: compressed blocks of cells;
 //! - [`call_table`]: the assignment of answers to waiters;
 //! - [`convert`]: conversions between messages and the model;
 //! - [`condition`] and `filter`: conditions on rows and cells, in forms with the same meaning on
@@ -25,6 +26,7 @@
 
 pub(crate) mod call_table;
 pub(crate) mod cell_block;
+pub(crate) mod compression;
 pub mod condition;
 pub(crate) mod connection_header;
 pub mod convert;

@@ -20,8 +20,21 @@ const NO_REGION: &[u8] = b"ping";
 /// `HConstants.SYSTEMTABLE_QOS`: without it a call for a system table waits behind users' calls.
 pub(crate) const SYSTEM_PRIORITY: u32 = 200;
 
+/// A put of an empty row, as a block of cells.
+pub(crate) const CELL: &[u8] = b"\0\0\0\x14\0\0\0\x0c\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x04";
+
 /// Returns a ping of a service.
 pub(crate) fn request(service: Service, call_id: u32, timeout: Duration) -> Result<RequestFrame, FrameError> {
+    with_cells(service, call_id, timeout, Bytes::new())
+}
+
+/// Returns a ping of a service with cells after the message, which a server decodes and ignores.
+pub(crate) fn with_cells(
+    service: Service,
+    call_id: u32,
+    timeout: Duration,
+    cells: Bytes,
+) -> Result<RequestFrame, FrameError> {
     let no_cells = Bytes::new();
     let plain = RequestOptions {
         timeout,
@@ -43,7 +56,7 @@ pub(crate) fn request(service: Service, call_id: u32, timeout: Duration) -> Resu
                     ..pb::Get::default()
                 },
             };
-            encode_request(call_id, "Get", &request, no_cells, prior, MAX_FRAME)
+            encode_request(call_id, "Get", &request, cells, prior, MAX_FRAME)
         }
         // The messages of the other services are empty.
         Service::Admin => encode_request(call_id, "GetServerInfo", &(), no_cells, prior, MAX_FRAME),

@@ -8,6 +8,7 @@ pub(crate) mod server_side;
 
 use bytes::Bytes;
 
+use super::compression::CompressionError;
 pub(crate) use fault::RemoteFault;
 pub(crate) use request::{RequestFrame, RequestOptions, encode_request};
 pub(crate) use response::{AnswerError, Body, ResponseDecoder};
@@ -20,13 +21,15 @@ pub(crate) const MAX_FRAME: usize = 256 << 20;
 pub(crate) const CONNECTION_CALL_ID: u32 = u32::MAX;
 
 /// Why bytes are not a frame. The start of the next frame is unknown then, so the connection has to
-/// be closed. Only [`FrameError::RequestTooLarge`] affects just one call. The header of an answer
+/// be closed. Only [`FrameError::RequestTooLarge`] and [`FrameError::Uncompressible`] affect just one call. The header of an answer
 /// that is too large names its call; [`FrameError::ResponseTooLarge`] is an answer without such a
 /// header.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("the request takes {len} bytes, and {limit} are the most that may be sent")]
     RequestTooLarge { len: usize, limit: usize },
+    #[error("the cells can't be compressed: {0}")]
+    Uncompressible(CompressionError),
     #[error("a frame of {len} bytes was announced, and {limit} are the most that are accepted")]
     ResponseTooLarge { len: usize, limit: usize },
     #[error("it answers in TLS")]

@@ -1,0 +1,147 @@
+//! How connections are opened.
+//!
+//! HBase loads the class of a compressor when a connection opens, and hangs up without an answer if
+//! there is none. It needs the class's library for the first cells only, and a call whose answer has
+//! any may then end without an answer. So each connection with a compressor begins with a request
+//! that has cells.
+
+use std::{io, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use tokio::time::{Instant, timeout};
+
+use super::{
+    call_error::CallError,
+    connection::{Answer, RpcConnection},
+    connector::{Connector, DialTarget, ServiceKind},
+};
+use crate::{
+    config::Config,
+    wire::{cell_block::Codec, compression::Compression, connection_header, ping},
+};
+
+/// The exception that a ping with cells gets if its cells were read.
+const NO_REGION: &str = "org.apache.hadoop.hbase.NotServingRegionException";
+
+/// What all connections of a client have in common.
+#[derive(Debug)]
+pub(super) struct Dialler {
+    pub(super) connector: Arc<dyn Connector>,
+    user: String,
+    connect_timeout: Duration,
+    max_frame_size: usize,
+    compression: Option<Compression>,
+}
+
+impl Dialler {
+    pub(super) fn new(config: &Config, connector: Arc<dyn Connector>) -> Self {
+        Self {
+            connector,
+            user: config.user().to_owned(),
+            connect_timeout: config.connect_timeout(),
+            max_frame_size: config.max_frame_size(),
+            compression: config.compression(),
+        }
+    }
+
+    /// Returns the compression of the cells of a service. The messages of all but one have none.
+    pub(super) fn compression_to(&self, service: ServiceKind) -> Option<Compression> {
+        self.compression.filter(|_| service == ServiceKind::Client)
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CallError::Compressor`] if the server can use a connection without the compressor,
+    /// but none with it, in two attempts. Returns the failure of the last attempt otherwise.
+    pub(super) async fn open(&self, target: &DialTarget, codec: Codec) -> Result<RpcConnection, CallError> {
+        let Some(compression) = self.compression_to(target.service) else {
+            return self.dial(target, codec, None).await;
+        };
+        let (connection, answer) = self.dial_and_ping(target, codec, Some(compression)).await?;
+        if has_read(&answer) {
+            return Ok(connection);
+        }
+        let (_, plain) = self.dial_and_ping(target, codec, None).await?;
+        if !has_read(&plain) {
+            return Err(failure(answer));
+        }
+        // The server may have stopped and started meanwhile.
+        let (connection, answer) = self.dial_and_ping(target, codec, Some(compression)).await?;
+        match answer {
+            _ if has_read(&answer) => Ok(connection),
+            Err(CallError::Remote(fault) | CallError::Refused { fault, .. }) => Err(CallError::Compressor {
+                class: compression.class(),
+                fault: Some(fault),
+            }),
+            Err(CallError::Lost { .. }) => Err(CallError::Compressor {
+                class: compression.class(),
+                fault: None,
+            }),
+            answer => Err(failure(answer)),
+        }
+    }
+
+    /// Opens a connection, and sends a request with cells.
+    async fn dial_and_ping(
+        &self,
+        target: &DialTarget,
+        codec: Codec,
+        compression: Option<Compression>,
+    ) -> Result<(RpcConnection, Answer), CallError> {
+        let cells = Bytes::from_static(ping::CELL);
+        let cells = match compression {
+            Some(compression) => compression.compress(&cells).map_err(CallError::uncompressible)?,
+            None => cells,
+        };
+        let connection = self.dial(target, codec, compression).await?;
+        let deadline = Instant::now() + self.connect_timeout;
+        let answer = connection.ping_with(cells, deadline).await;
+        Ok((connection, answer))
+    }
+
+    async fn dial(
+        &self,
+        target: &DialTarget,
+        codec: Codec,
+        compression: Option<Compression>,
+    ) -> Result<RpcConnection, CallError> {
+        let stream = timeout(self.connect_timeout, async {
+            self.connector.connect(target).await
+        });
+        // A connector is the user's code. If it panics, its target must not stay in the dialling
+        // state.
+        let stream = AssertUnwindSafe(stream)
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| Ok(Err(io::Error::other("the connector panicked"))));
+        let stream = match stream {
+            Ok(stream) => stream.map_err(|error| CallError::Dial(Arc::new(error)))?,
+            Err(_) => return Err(CallError::DialTimeout(self.connect_timeout)),
+        };
+        let service = target.service.wire();
+        let opening = connection_header::opening(service, codec, compression, &self.user);
+        Ok(RpcConnection::start(
+            stream,
+            service,
+            opening,
+            self.max_frame_size,
+        ))
+    }
+}
+
+fn has_read(answer: &Answer) -> bool {
+    matches!(answer, Err(CallError::Remote(fault)) if fault.class == NO_REGION)
+}
+
+fn failure(answer: Answer) -> CallError {
+    match answer {
+        Err(error) => error,
+        Ok(_) => CallError::BadAnswer(Arc::from("it is a row of a region that does not exist")),
+    }
+}
+
+#[cfg(all(test, feature = "compression"))]
+mod tests;
