@@ -17,8 +17,8 @@ use crate::{
     error::{Error, Result},
     java_layout::Level,
     lock::{
-        LockGuard, LockHolder, LockLoss, LockManager, LockRequest, LockToken, MAX_LEASE, ReleaseOutcome,
-        SlotRow, SlotsSeen,
+        LockEvent, LockGuard, LockHolder, LockLoss, LockManager, LockRequest, LockToken, MAX_LEASE,
+        ReleaseOutcome, SlotRow, SlotsSeen,
     },
 };
 
@@ -204,6 +204,20 @@ impl Election {
         .boxed()
     }
 
+    /// Returns a stream of the election's events: first its state, then each change, renewals and
+    /// the way in which a leadership ended included.
+    ///
+    /// It polls, fails and continues as [`LockManager::watch`] does. The fencing number of an event
+    /// is the term.
+    ///
+    /// # Cancel safety
+    ///
+    /// `next` may be dropped and called again: no change is lost.
+    #[must_use = "a stream does nothing unless it is polled"]
+    pub fn watch(&self) -> BoxStream<'static, Result<LockEvent>> {
+        self.row.watch(SLOT, self.operation())
+    }
+
     /// Revokes the leadership with this token, as read in [`Leader::holder`], and returns the
     /// evicted leader. Returns `None`, and changes nothing, if the token does not lead any more.
     ///
@@ -220,8 +234,13 @@ impl Election {
 
     fn in_context(&self, error: Error) -> Error {
         error
-            .at_operation(format!("election {}", BytesBinary(self.key().as_bytes())))
+            .at_operation(self.operation())
             .at_table(self.row.table().name())
+    }
+
+    /// The operation that errors name.
+    fn operation(&self) -> String {
+        format!("election {}", BytesBinary(self.key().as_bytes()))
     }
 }
 

@@ -39,6 +39,7 @@
 //! | lock a partition, and fence its transactions | [`PartitionLocks`] |
 //! | resume a lock that another process acquired | [`LockRequest::resume`] |
 //! | read locks, or revoke one | [`LockManager::show`], [`list`](LockManager::list), [`force_release`](LockManager::force_release) |
+//! | follow the changes of a lock | [`LockManager::watch`] |
 //!
 //! # Guarantees
 //!
@@ -82,6 +83,7 @@
 // | `row_state` `owner` `layout` | the cells of a row |
 // | `state` | the state of a lock, for callers |
 // | `list` | the held locks of a table |
+// | `watch` | the changes of a lock, as a stream |
 // | `lease` | the range of leases, and the margin for clocks |
 // | `clock` | the monotonic clock of leases |
 // | `term` | the lease as this process counts it |
@@ -121,6 +123,7 @@ mod state;
 mod table;
 mod term;
 mod ticket;
+mod watch;
 
 #[cfg(feature = "thrift")]
 pub(crate) use {
@@ -153,3 +156,4 @@ pub use several::LockSet;
 pub(crate) use slots::{SlotRow, SlotsSeen};
 pub use state::{LockHolder, LockInfo, LockLoss};
 pub use table::LockTableOptions;
+pub use watch::{LockEvent, LockEventKind};

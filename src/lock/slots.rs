@@ -100,7 +100,7 @@ impl SlotRow {
         LockRequest::new(Arc::clone(&self.local), self.key.clone(), self.location(slots))
     }
 
-    fn location(&self, slots: &[String]) -> LockLocation {
+    pub(super) fn location(&self, slots: &[String]) -> LockLocation {
         self.local
             .location(self.table.clone(), LockRows::slots(&self.row, slots))
     }

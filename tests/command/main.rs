@@ -30,3 +30,4 @@ mod skew;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;
+mod watching;

@@ -49,6 +49,7 @@ mod lock_resume;
 mod lock_resurrection;
 mod lock_runtimes;
 mod lock_sets;
+mod lock_watch;
 mod locks;
 mod locks_in_partitions;
 mod maintenance;

@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Provision(provision::Provision),
     /// Apply transactions from a file, and look up their outcomes
     Txn(txn::Txn),
-    /// Acquire, renew, release and show locks, or run a command under one
+    /// Acquire, renew, release, show and watch locks, or run a command under one
     Lock(lock::Lock),
     /// Create, count, show and delete countdown latches, or wait for one
     Latch(latch::Latch),
@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Barrier(barrier::Barrier),
     /// Acquire, renew and release permits of a semaphore, or run a command under them
     Semaphore(semaphore::Semaphore),
-    /// Run a command on one leader at a time, show or revoke the leadership
+    /// Run a command on one leader at a time, show, watch or revoke the leadership
     Elect(elect::Elect),
     /// Run a command as one of many readers or as the only writer
     Rwlock(rwlock::RwLock),
@@ -210,6 +210,10 @@ mod tests {
     #[case(&["hbase-txn", "semaphore", "run", "locks", "id", "--client", "c"])]
     #[case(&["hbase-txn", "elect", "run", "locks", "id", "--client", "c"])]
     #[case(&["hbase-txn", "elect", "show", "locks", "id"])]
+    #[case(&["hbase-txn", "elect", "watch", "locks", "--client", "c"])]
+    #[case(&["hbase-txn", "lock", "watch", "locks", "--client", "c"])]
+    #[case(&["hbase-txn", "lock", "watch", "locks", "id", "--client", "c", "--for", "long"])]
+    #[case(&["hbase-txn", "lock", "watch", "locks", "id", "--client", "c", "--count", "few"])]
     #[case(&["hbase-txn", "rwlock", "locks", "id", "--client", "c", "--", "true"])]
     #[case(&["hbase-txn"])]
     fn invalid_arguments_are_refused(#[case] line: &[&str]) {

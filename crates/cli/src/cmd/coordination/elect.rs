@@ -13,6 +13,7 @@ use crate::{
         request::{Request, Terms},
         run::{Command, margin, run_under},
         signals::Signals,
+        watch::{Subject, Watched},
         which::{Which, key},
     },
     exit::{Exit, Outcome},
@@ -20,7 +21,7 @@ use crate::{
     output,
 };
 
-/// Run a command on one leader at a time, show or revoke the leadership
+/// Run a command on one leader at a time, show, watch or revoke the leadership
 #[derive(Debug, Args)]
 pub(crate) struct Elect {
     #[command(subcommand)]
@@ -32,6 +33,7 @@ enum Action {
     Run(Run),
     Release(Release),
     Show(Show),
+    Watch(Watch),
 }
 
 /// Run a command as the leader, and resign when it ends
@@ -67,6 +69,18 @@ struct Show {
     which: Which,
 }
 
+/// Print the leaders of elections and then each change
+///
+/// Stops with --for, with --count, or at a signal such as that of Ctrl-C. Each election is read
+/// several times a second while it changes, and twice a second otherwise: a leadership that begins
+/// and ends between two reads is not seen.
+#[derive(Debug, Args)]
+#[command(after_help = WATCH)]
+struct Watch {
+    #[command(flatten)]
+    watched: Watched,
+}
+
 const RUN: &str = r#"Example: hbase-txn elect run locks scheduler --farm fra --client billing --ttl 18s -- ./scheduler
 
 If the leadership is lost while CMD runs, CMD and the processes that it started get TERM, and KILL 5 seconds later. If renewals fail, they have ended before the lease expires, provided that the lease is 18s or longer and clocks agree to a second. Let the receivers of CMD's changes refuse lower terms all the same.
@@ -89,6 +103,12 @@ const SHOW: &str = r#"Example: hbase-txn elect show locks scheduler --farm fra -
 
 Exit status: 0, with or without a leader; 1 refused or failed."#;
 
+const WATCH: &str = r#"Example: hbase-txn elect watch locks scheduler --farm fra --client billing --count 1 --output json prints one object for each event:
+
+{"election":"LEAD#DC#fra#billing#scheduler","at":"2026-01-01T00:00:00.123Z","event":"acquired","holder":"ci@build-7:4711","token":"9f86d081884c7d659a2feaa0c55ad015","remaining_ms":28500,"term":1767225600123}
+
+`event` is held or free, the state at the beginning; acquired, by the next leader; renewed, with --renewals; released, by the leader or by force; expired; or failed, with `error`. Failures and exit status are those of lock watch."#;
+
 #[derive(Serialize)]
 struct ElectionObject<'a> {
     election: String,
@@ -102,6 +122,7 @@ impl Elect {
             Action::Run(run) => run.run(global).await,
             Action::Release(release) => release.run(global).await,
             Action::Show(show) => show.run(global).await,
+            Action::Watch(watch) => watch.run(global).await,
         }
     }
 }
@@ -131,7 +152,7 @@ impl Release {
         let Evicted { which, token, .. } = self.evicted;
         which.name()?;
         let locks = which.open(global).await?;
-        let election = Election::new(&locks, which.level, &which.id)?;
+        let election = Election::new(&locks, which.scope.level, &which.id)?;
         let evicted = election.force_release(token).await?;
         Resource::Election(key(election.key())).print_eviction(global, token, evicted)
     }
@@ -141,7 +162,7 @@ impl Show {
     async fn run(self, global: &Global) -> Outcome {
         self.which.name()?;
         let locks = self.which.open(global).await?;
-        let election = Election::new(&locks, self.which.level, &self.which.id)?;
+        let election = Election::new(&locks, self.which.scope.level, &self.which.id)?;
         let (name, leader) = (key(election.key()), election.leader().await?);
         match (global.output, &leader) {
             (Format::Json, leader) => output::json(&ElectionObject {
@@ -161,5 +182,16 @@ impl Show {
             }
         }
         Ok(Exit::Done)
+    }
+}
+
+impl Watch {
+    async fn run(self, global: &Global) -> Outcome {
+        let level = self.watched.scope.level;
+        let watch = |locks: &LockManager, id: &str| {
+            let election = Election::new(locks, level, id)?;
+            Ok((key(election.key()), election.watch()))
+        };
+        self.watched.run(global, Subject::Election, watch).await
     }
 }

@@ -133,7 +133,7 @@ impl Release {
         let Evicted { which, token, .. } = self.evicted;
         which.name()?;
         let locks = which.open(global).await?;
-        let lock = ReadWriteLock::new(&locks, which.level, &which.id)?;
+        let lock = ReadWriteLock::new(&locks, which.scope.level, &which.id)?;
         let evicted = lock.force_release(token).await?;
         Resource::RwLock(key(lock.key())).print_eviction(global, token, evicted)
     }
@@ -143,7 +143,7 @@ impl Show {
     async fn run(self, global: &Global) -> Outcome {
         self.which.name()?;
         let locks = self.which.open(global).await?;
-        let info = ReadWriteLock::new(&locks, self.which.level, &self.which.id)?
+        let info = ReadWriteLock::new(&locks, self.which.scope.level, &self.which.id)?
             .show()
             .await?;
         match global.output {

@@ -254,7 +254,7 @@ impl Semaphore {
 async fn open(which: &Which, global: &Global) -> Result<Permits, Failure> {
     which.name()?;
     let locks = which.open(global).await?;
-    Ok(Permits::open(&locks, which.level, &which.id).await?)
+    Ok(Permits::open(&locks, which.scope.level, &which.id).await?)
 }
 
 impl Create {
@@ -265,7 +265,7 @@ impl Create {
         let connection = global.connect().await?;
         let options = self.which.options();
         let locks = missing_table::open_locks(&connection, options, &self.which.table, create).await?;
-        let semaphore = Permits::create(&locks, self.which.level, &self.which.id, permits).await?;
+        let semaphore = Permits::create(&locks, self.which.scope.level, &self.which.id, permits).await?;
         print(global, &semaphore)
     }
 }
@@ -456,7 +456,7 @@ impl Delete {
     async fn run(self, global: &Global) -> Outcome {
         self.which.name()?;
         let locks = self.which.open(global).await?;
-        let semaphore = match Permits::open(&locks, self.which.level, &self.which.id).await {
+        let semaphore = match Permits::open(&locks, self.which.scope.level, &self.which.id).await {
             Ok(semaphore) => Some(semaphore),
             Err(error) if error.kind() == hbase_txn::ErrorKind::SemaphoreAbsent => None,
             Err(error) => return Err(error.into()),

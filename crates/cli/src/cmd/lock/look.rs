@@ -90,7 +90,7 @@ impl Show {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         self.which.name()?;
         let locks = self.which.open(global).await?;
-        let lock = locks.show(self.which.level, &self.which.id).await?;
+        let lock = locks.show(self.which.scope.level, &self.which.id).await?;
         match global.output {
             Format::Json => output::json(&LockObject::from(&lock))?,
             Format::Table => output::line(&sentence(&lock))?,

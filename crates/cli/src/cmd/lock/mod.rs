@@ -10,6 +10,7 @@
 //! | `signals` | signals that are forwarded to it |
 //! | `release` | releases and renews by token, and revokes |
 //! | `look` | shows one lock, or lists all held locks |
+//! | `watch` | prints the changes of locks or elections |
 
 pub(super) mod acquire;
 mod child;
@@ -18,13 +19,14 @@ pub(super) mod release;
 pub(super) mod request;
 pub(super) mod run;
 pub(super) mod signals;
+pub(super) mod watch;
 pub(super) mod which;
 
 use clap::{Args, Subcommand};
 
 use crate::{exit::Outcome, global::Global};
 
-/// Acquire, renew, release and show locks, or run a command under one
+/// Acquire, renew, release, show and watch locks, or run a command under one
 #[derive(Debug, Args)]
 pub(crate) struct Lock {
     #[command(subcommand)]
@@ -39,6 +41,7 @@ enum Action {
     Renew(release::Renew),
     Show(look::Show),
     List(look::List),
+    Watch(watch::Watch),
 }
 
 impl Lock {
@@ -50,6 +53,7 @@ impl Lock {
             Action::Renew(renew) => renew.run(global).await,
             Action::Show(show) => show.run(global).await,
             Action::List(list) => list.run(global).await,
+            Action::Watch(watch) => watch.run(global).await,
         }
     }
 }

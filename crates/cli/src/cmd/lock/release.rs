@@ -80,11 +80,11 @@ struct EndObject {
 impl Release {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let name = self.which.name()?;
-        let Which { level, id, .. } = &self.which;
+        let (level, id) = (self.which.scope.level, &self.which.id);
         let locks = self.which.open(global).await?;
         let end = match self.token {
-            Some(token) => End::of_release(locks.release(*level, id, token).await?)?,
-            None => End::evicted(locks.force_release(*level, id).await?),
+            Some(token) => End::of_release(locks.release(level, id, token).await?)?,
+            None => End::evicted(locks.force_release(level, id).await?),
         };
         end.print(global, &name)
     }
@@ -94,9 +94,9 @@ impl Renew {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let name = self.which.name()?;
         let lease = lease(&self.ttl)?;
-        let Which { level, id, .. } = &self.which;
+        let (level, id) = (self.which.scope.level, &self.which.id);
         let locks = self.which.open(global).await?;
-        let end = End::of_renewal(locks.renew(*level, id, self.token, lease).await?);
+        let end = End::of_renewal(locks.renew(level, id, self.token, lease).await?);
         end.print(global, &name)
     }
 }

@@ -102,7 +102,7 @@ impl Asked {
     ) -> Result<LockGuard, Failure> {
         let wait = self.wait.as_ref().map(|wait| wait.get("--wait")).transpose()?;
         let terms = Terms {
-            level: self.which.level,
+            level: self.which.scope.level,
             id: &self.which.id,
             lease: self.lease()?,
             wait,

@@ -24,6 +24,13 @@ pub(in crate::cmd) struct Which {
     /// Id, unique for its client; \xNN is a byte
     #[arg(value_parser = values::text)]
     pub(in crate::cmd) id: String,
+    #[command(flatten)]
+    pub(in crate::cmd) scope: Scope,
+}
+
+/// The processes that a lock excludes.
+#[derive(Debug, Args)]
+pub(in crate::cmd) struct Scope {
     /// Processes to exclude: dc, those of the client in one farm; xdc, those in all farms
     #[arg(long, default_value = "dc", value_name = "dc|xdc")]
     pub(in crate::cmd) level: Level,
@@ -38,31 +45,18 @@ pub(in crate::cmd) struct Which {
 impl Which {
     /// Returns the lock's name. Checks it before any call to a server.
     pub(in crate::cmd) fn name(&self) -> Result<LockName, Failure> {
-        let name = match (self.level, &self.farm) {
-            (Level::Xdc, _) => LockName::xdc(&self.client, &self.id),
-            (Level::Dc, Some(farm)) => LockName::dc(farm, &self.client, &self.id),
-            (Level::Dc, None) => {
-                return Err(Failure::Unparsable(
-                    "a lock of level dc belongs to a farm; name it by --farm F, or take --level xdc, which spans all"
-                        .to_owned(),
-                ));
-            }
-        };
-        name.map_err(|error| Failure::Refused(format!("naming a lock, table {}: {error}", self.table)))
+        self.scope.name(&self.table, &self.id)
     }
 
     pub(in crate::cmd) fn options(&self) -> LockManagerOptions {
-        let options = LockManagerOptions::new(self.client.clone());
-        match &self.farm {
-            Some(farm) => options.farm(farm.clone()),
-            None => options,
-        }
+        self.scope.options()
     }
 
     /// Formats the arguments that name the lock.
     pub(super) fn arguments(&self) -> String {
-        let [id, client] = [&self.id, &self.client].map(argument);
-        match (self.level, &self.farm) {
+        let Scope { level, farm, client } = &self.scope;
+        let [id, client] = [&self.id, client].map(argument);
+        match (level, farm) {
             (Level::Dc, Some(farm)) => format!("{id} --farm {} --client {client}", argument(farm)),
             _ => format!("{id} --level xdc --client {client}"),
         }
@@ -70,8 +64,42 @@ impl Which {
 
     /// Opens the locks of an existing table.
     pub(in crate::cmd) async fn open(&self, global: &Global) -> Result<LockManager, Failure> {
+        self.scope.open(global, &self.table).await
+    }
+}
+
+impl Scope {
+    /// Returns the name of a lock. Checks it before any call to a server.
+    pub(in crate::cmd) fn name(&self, table: &TableName, id: &str) -> Result<LockName, Failure> {
+        let name = match (self.level, &self.farm) {
+            (Level::Xdc, _) => LockName::xdc(&self.client, id),
+            (Level::Dc, Some(farm)) => LockName::dc(farm, &self.client, id),
+            (Level::Dc, None) => {
+                return Err(Failure::Unparsable(
+                    "a lock of level dc belongs to a farm; name it by --farm F, or take --level xdc, which spans all"
+                        .to_owned(),
+                ));
+            }
+        };
+        name.map_err(|error| Failure::Refused(format!("naming a lock, table {table}: {error}")))
+    }
+
+    fn options(&self) -> LockManagerOptions {
+        let options = LockManagerOptions::new(self.client.clone());
+        match &self.farm {
+            Some(farm) => options.farm(farm.clone()),
+            None => options,
+        }
+    }
+
+    /// Opens the locks of an existing table.
+    pub(in crate::cmd) async fn open(
+        &self,
+        global: &Global,
+        table: &TableName,
+    ) -> Result<LockManager, Failure> {
         let connection = global.connect().await?;
-        missing_table::open_locks(&connection, self.options(), &self.table, None).await
+        missing_table::open_locks(&connection, self.options(), table, None).await
     }
 }
 
