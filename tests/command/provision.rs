@@ -2,6 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
+use hbase_txn::TableDescriptor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -298,4 +299,156 @@ fn a_file_that_is_a_dash_is_stdin() {
     run_with_input(&["provision", "plan", "-", "-"], &text).refused(2, &["- is given twice"]);
     let long = "#".repeat((1 << 20) + 1);
     run_with_input(&["provision", "plan", "-"], &long).refused(2, &["stdin:1:1: the file is longer than"]);
+}
+
+/// Exports a table, drops it, applies the file, and exports it again. Returns the file.
+#[track_caller]
+fn exported_again(table: &TestTable, notes: &[&str]) -> String {
+    let export = || {
+        let exported = run(&["provision", "export", &table.0]);
+        assert_eq!(exported.code, 0, "{exported:?}");
+        exported
+    };
+    let exported = export();
+    for note in notes {
+        assert!(exported.stderr.contains(note), "{note:?} is not in {exported:?}");
+    }
+    assert_eq!(exported.stderr.is_empty(), notes.is_empty(), "{exported:?}");
+    run(&["table", "drop", &table.0, "--yes"]).done();
+    run_with_input(&["provision", "apply", "-"], &exported.stdout).done();
+    let again = export();
+    assert_eq!(again.stdout, exported.stdout);
+    assert_eq!(again.stderr, "");
+    exported.stdout
+}
+
+#[test]
+fn exported_table_is_created_again_from_its_file() {
+    let folder = Folder::new();
+    let table = unmade("exported");
+    let text = format!(
+        r#"table = "{}"
+partition_version = true
+lock_family = true
+merge_enabled = false
+replay_window = "2d"
+
+[partition]
+delimiter = '/'
+
+[split]
+keys = [
+    '\x00\x27z/',
+    'c3',
+]
+
+[[family]]
+name = 'f'
+versions = 3
+ttl = "90d"
+compression = "GZ"
+data_block_encoding = "FAST_DIFF"
+bloom_filter = "ROWCOL"
+block_size = 131072
+block_cache = false
+in_memory = true
+replication_scope = 1
+
+[family.attributes]
+"a \"key\"" = "b\\c"
+
+[[family]]
+name = 'g'
+
+[attributes]
+DURABILITY = "FSYNC_WAL"
+MAX_FILESIZE = "10737418240"
+owner = "me"
+"#,
+        table.0
+    );
+    let file = folder.file("exported.toml", &text);
+    run(&["provision", "apply", &file]).done();
+    assert_eq!(exported_again(&table, &[]), text);
+    let json = run(&["provision", "export", &table.0, "--output", "json"]);
+    let expected = json!({"table": table.0, "contents": text, "notes": []});
+    assert_eq!(json.objects(), [expected]);
+    assert_eq!(plan(&[&file]).done(), "");
+}
+
+#[test]
+fn lock_and_latch_tables_are_exported_with_their_kind() {
+    let folder = Folder::new();
+    for (kind, lines) in [
+        (
+            "locks",
+            "regions = 3\nwithout_java_clients = true\nprotect_java_clients = true\n",
+        ),
+        ("locks", "regions = 8\n\n[attributes]\nowner = \"me\"\n"),
+        ("latches", "regions = 2\nstate_family = false\n"),
+        ("latches", "regions = 1\n"),
+    ] {
+        let table = unmade("exported_kind");
+        let text = format!("table = \"{}\"\nkind = \"{kind}\"\n{lines}", table.0);
+        let file = folder.file("kind.toml", &text);
+        run(&["provision", "apply", &file]).done();
+        assert_eq!(exported_again(&table, &[]), text);
+    }
+}
+
+#[test]
+fn export_notes_what_a_new_table_has_in_another_form() {
+    let old_rule = TestTable::odd(
+        "exported_old",
+        |descriptor| {
+            descriptor
+                .with_family(hbase_txn::FamilyDescriptor::new("f"))
+                .with_multi_row_mutation_endpoint()
+                .with_attribute(
+                    "SPLIT_POLICY",
+                    "org.apache.hadoop.hbase.regionserver.KeyPrefixRegionSplitPolicy",
+                )
+                .with_attribute("KeyPrefixRegionSplitPolicy.prefix_length", "3")
+        },
+        &["abc"],
+    );
+    let text = exported_again(&old_rule, &["note", "partition rule", &old_rule.0]);
+    assert!(text.contains("\nrecord_family = false\n"), "{text}");
+    assert!(
+        text.contains("[partition]\nprefix_length = 3\n\n[split]\nkeys = [\n    'abc',\n]\n"),
+        "{text}"
+    );
+    let cut = TestTable::odd(
+        "exported_buckets",
+        |descriptor| hbase_txn::lock::LockTableOptions::from(descriptor.name).descriptor(),
+        &["odd"],
+    );
+    let text = exported_again(&cut, &["2 regions begin at other rows"]);
+    assert!(text.ends_with("kind = \"locks\"\nregions = 2\n"), "{text}");
+}
+
+#[test]
+fn settings_that_no_file_states_are_refused() {
+    let export = |table: &str| run(&["provision", "export", table]);
+    export(&unique_name("absent")).refused(1, &["no such table", "hbase-txn table create"]);
+    let family = || hbase_txn::FamilyDescriptor::new("f");
+    let without_rule = TestTable::odd("exported_plain", |table| table.with_family(family()), &[]);
+    export(&without_rule.0).refused(1, &["exporting the table", &without_rule.0, "no [partition]"]);
+    let rule = hbase_txn::PartitionRule::prefix_length(3).unwrap();
+    let cut = |table: TableDescriptor| table.with_family(family()).with_partition_rule(&rule);
+    let cut = TestTable::odd("exported_cut", cut, &["abcd"]);
+    export(&cut.0).refused(1, &["split key abcd cuts partition abc in two"]);
+    let reserved = |table: TableDescriptor| {
+        let records = hbase_txn::FamilyDescriptor::new("_txn").with_attribute("BLOCKSIZE", "1024");
+        let table = table.with_family(family()).with_family(records);
+        table.with_partition_rule(&rule)
+    };
+    let reserved = TestTable::odd("exported_reserved", reserved, &[]);
+    export(&reserved.0).refused(1, &["can't state", "family _txn", "BLOCKSIZE 1024"]);
+    let weak = |table: TableDescriptor| {
+        let table = table.with_family(family()).with_partition_rule(&rule);
+        table.with_attribute("DURABILITY", "ASYNC_WAL")
+    };
+    let weak = TestTable::odd("exported_weak", weak, &[]);
+    export(&weak.0).refused(1, &["DURABILITY ASYNC_WAL"]);
 }

@@ -41,7 +41,7 @@ pub(crate) enum Command {
     Grant(permissions::Grant),
     Revoke(permissions::Revoke),
     UserPermission(permissions::UserPermissions),
-    /// Plan and apply table files
+    /// Plan, apply and export table files
     Provision(provision::Provision),
     /// Apply transactions from a file, and look up their outcomes
     Txn(txn::Txn),
@@ -174,6 +174,7 @@ mod tests {
     #[case(&["hbase-txn", "revoke", "eve", "--table", "orders", "--qualifier", "q"])]
     #[case(&["hbase-txn", "table"])]
     #[case(&["hbase-txn", "provision", "plan"])]
+    #[case(&["hbase-txn", "provision", "export"])]
     #[case(&["hbase-txn", "provision", "apply", "--allow-data-loss"])]
     #[case(&["hbase-txn", "txn", "apply"])]
     #[case(&["hbase-txn", "txn", "apply", "orders", "--guard-timestamps", "--without-endpoint"])]

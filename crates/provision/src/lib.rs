@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `file` | [`TableFile`]: a table as a file describes it |
 //! | `alteration` | [`TableAlteration`]: changes of single settings of a table |
-//! | `plan` | [`Plan`]: the changes that turn the table on a cluster into the wanted one |
+//! | `plan` | [`Plan`]: the changes that turn the table on a cluster into the wanted one; [`export_table`] |
 //! | `apply` | [`Plan::apply`], [`alter_table`]: applies and verifies the changes, step by step |
 //! | `audit` | [`audit_table`], [`audit_cluster`]: problems with transactions, locks and latches, and their fixes |
 //! | `repair` | [`Repair`]: moves region boundaries out of partitions |
@@ -29,7 +29,7 @@ pub use alteration::TableAlteration;
 pub use apply::{Applied, ApplyStep, ApplyWatcher, alter_table};
 pub use audit::{ClusterAudit, Finding, Severity, audit_cluster, audit_table};
 pub use file::{TableFile, TableKind};
-pub use plan::{Change, ChangeKind, Plan, PlanNote, Refusal};
+pub use plan::{Change, ChangeKind, ExportedTable, Plan, PlanNote, Refusal, export_table};
 pub use repair::{Repair, RepairStep, Repaired};
 pub use skew::{
     Amount, NextSplit, PartitionSize, RegionSkew, Sampling, SizeBucket, Skew, SkewProgress, SkewReport,

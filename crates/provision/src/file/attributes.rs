@@ -10,7 +10,7 @@ use super::{
 use crate::attribute::{RULE_ATTRIBUTES, TABLE_ATTRIBUTES, names_endpoint};
 
 /// Table attributes that are set by keys of the file.
-const BY_KEY: [(&str, &str); 5] = [
+pub(super) const BY_KEY: [(&str, &str); 5] = [
     ("SPLIT_ENABLED", "split_enabled"),
     ("MERGE_ENABLED", "merge_enabled"),
     (TableDescriptor::REPLAY_WINDOW, "replay_window"),

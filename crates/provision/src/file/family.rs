@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Family attributes that are set by keys of the file.
-const BY_KEY: [(&str, &str); 12] = [
+pub(super) const BY_KEY: [(&str, &str); 12] = [
     ("VERSIONS", "versions"),
     ("MIN_VERSIONS", "min_versions"),
     ("TTL", "ttl"),

@@ -8,8 +8,10 @@
 //! | `attributes` | attributes in HBase's own spelling |
 //! | `section` | a TOML table with known keys |
 //! | `faults` | errors in a file, with their positions |
+//! | `contents` | writes the contents of a file |
 
 mod attributes;
+mod contents;
 mod family;
 mod faults;
 mod section;
@@ -25,6 +27,7 @@ use hbase_client::{BytesBinary, PartitionRule, TableDescriptor, TableName};
 use hbase_txn::{ClientErrorKind, Error, Result};
 use toml::de::DeTable;
 
+pub(super) use self::contents::contents;
 use self::{faults::Faults, section::Section};
 
 /// A table as described by a file. `schemas/tables` has examples with all keys.

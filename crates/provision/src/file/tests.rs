@@ -4,6 +4,7 @@ use hbase_txn::TableDescriptorExt;
 
 use super::*;
 
+mod contents;
 mod examples;
 mod schema;
 

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `change` | changes, refusals, notes, and their texts |
+//! | `export` | writes a file that describes an existing table |
 //! | `merge` | merges the statements of a file into an existing table |
 //! | `difference` | the changes between two descriptors |
 //! | `loss` | data loss by a change |
@@ -10,6 +11,7 @@
 
 mod change;
 mod difference;
+mod export;
 mod loss;
 mod merge;
 pub(super) mod refusal;
@@ -25,6 +27,7 @@ use hbase_client::{
 use hbase_txn::{ClientErrorKind, Error, Result, TableDescriptorExt};
 
 pub use change::{Change, ChangeKind, PlanNote, Refusal};
+pub use export::{ExportedTable, export_table};
 
 use super::{
     audit::is_for_locks_or_latches,

@@ -5,9 +5,11 @@
 //! | `files` | the files of a command line |
 //! | `plan` | shows the differences between files and cluster |
 //! | `apply` | applies plans |
+//! | `export` | prints a file that describes an existing table |
 //! | `show` | the output of a plan, for people or programs |
 
 mod apply;
+mod export;
 mod files;
 mod plan;
 mod show;
@@ -17,7 +19,7 @@ use clap::{Args, Subcommand};
 
 use crate::{exit::Outcome, global::Global};
 
-/// Plan and apply table files
+/// Plan, apply and export table files
 #[derive(Debug, Args)]
 pub(crate) struct Provision {
     #[command(subcommand)]
@@ -28,6 +30,7 @@ pub(crate) struct Provision {
 enum Action {
     Plan(plan::Plan),
     Apply(apply::Apply),
+    Export(export::Export),
 }
 
 impl Provision {
@@ -35,6 +38,7 @@ impl Provision {
         match self.action {
             Action::Plan(plan) => plan.run(global).await,
             Action::Apply(apply) => apply.run(global).await,
+            Action::Export(export) => export.run(global).await,
         }
     }
 }
