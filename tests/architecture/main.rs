@@ -1,10 +1,12 @@
 //! The crates and modules keep to the tables in `docs/architecture.md`, source files are short, the
 //! lowest modules use no sockets and tasks, clocks and randomness come from the environment, no
-//! library names a command of the CLI, and dependency cycles among files do not grow.
+//! library names a command of the CLI, dependency cycles among files do not grow, and the pages on
+//! compatibility name tests that exist.
 
 #![allow(clippy::unwrap_used)]
 
 mod code;
+mod named_tests;
 mod sources;
 
 use std::{
