@@ -59,6 +59,7 @@ mod provision;
 #[path = "../proxy/mod.rs"]
 #[allow(dead_code, reason = "what the chaos suite needs of it, too")]
 mod proxy;
+mod raw_scans;
 mod read_filters;
 mod read_options;
 mod read_write_locks;

@@ -69,6 +69,15 @@ pub(crate) fn by_three_of_old(name: TableName) -> TableDescriptor {
         .with_attribute("KeyPrefixRegionSplitPolicy.prefix_length", "3")
 }
 
+/// Where cells are when they are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Storage {
+    Memstore,
+    StoreFiles,
+    /// One store file, without the cells that nobody can read any more.
+    MajorCompacted,
+}
+
 /// A table that is deleted when this is dropped, also after a failed test.
 #[derive(Debug)]
 pub(crate) struct TestTable {
@@ -132,6 +141,17 @@ impl TestTable {
     pub(crate) async fn regions(&self, connection: &Connection) -> Vec<RegionInfo> {
         let regions = connection.admin().regions(&self.name).await.unwrap();
         regions.into_iter().map(|found| found.region).collect()
+    }
+
+    /// Moves all written cells there.
+    pub(crate) async fn store_in(&self, connection: &Connection, storage: Storage) {
+        let admin = connection.admin();
+        if !matches!(storage, Storage::Memstore) {
+            admin.flush_table(&self.name).await.unwrap();
+        }
+        if matches!(storage, Storage::MajorCompacted) {
+            admin.major_compact_table(&self.name).await.unwrap();
+        }
     }
 
     /// Splits the region of a row at that row, and waits until both halves are served. A half of an

@@ -185,8 +185,9 @@ impl Matcher {
         if is_done {
             return Some(Step::NextRow);
         }
-        let by_sequence = matches!(self.columns, Columns::BySequence(_));
-        if !by_sequence && self.family.is_expired(key.timestamp.0, None, self.now) {
+        // `StoreScanner` reads raw without the TTL of the family, but with those of cells.
+        let has_ttl = !matches!(self.columns, Columns::BySequence(_)) && self.purpose != Purpose::Raw;
+        if has_ttl && self.family.is_expired(key.timestamp.0, None, self.now) {
             return Some(self.leave_column(key));
         }
         let is_expired = |ttl| key.timestamp.0.saturating_add(ttl) < self.now;
