@@ -81,6 +81,7 @@ mod shared_calls;
 mod skew;
 mod snapshots;
 mod table_snapshots;
+mod tables;
 mod thrift;
 mod timestamps;
 mod transactions;

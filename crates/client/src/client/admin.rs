@@ -147,7 +147,8 @@ impl Admin {
         Ok(convert::table_state(&answer.table_state))
     }
 
-    /// Returns the regions of a table, in order, as `hbase:meta` has them now.
+    /// Returns the regions of a table, in order, as `hbase:meta` has them now. The registry has the region of
+    /// `hbase:meta` itself.
     ///
     /// # Errors
     ///

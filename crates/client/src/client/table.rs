@@ -278,7 +278,7 @@ impl Table {
     /// Returns [`InvalidInput`](crate::ErrorKind::InvalidInput) if the bounds or limits of the scan
     /// are invalid.
     pub fn scan(&self, scan: Scan) -> Result<ResultScanner> {
-        scan.check()
+        scan.check(&self.name)
             .map_err(|error| error.at_operation("scan").at_table(&self.name))?;
         Ok(ResultScanner::new(self.clone(), scan))
     }

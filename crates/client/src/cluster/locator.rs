@@ -174,14 +174,18 @@ impl Locator {
         let mut attempt = 1;
         loop {
             let attempt_deadline = deadline.min(Instant::now() + config.read_timeout());
-            let failure = match self
-                .ask_meta(attempt_deadline, async |meta| meta.regions_of(table).await)
-                .await
-            {
+            let read = async |meta: MetaReader<'_>| meta.regions_of(table).await;
+            let answer = match *table == TableName::meta() {
+                true => self.meta_region(attempt_deadline).await,
+                false => self.ask_meta(attempt_deadline, read).await,
+            };
+            let failure = match answer {
                 Ok((regions, meta)) if regions.is_empty() => NoLocation::NoTable(meta),
                 Ok((regions, _)) => {
-                    for location in regions.iter().filter_map(MetaRegion::location) {
-                        self.cache.insert(location);
+                    if *table != TableName::meta() {
+                        for location in regions.iter().filter_map(MetaRegion::location) {
+                            self.cache.insert(location);
+                        }
                     }
                     return Ok(regions);
                 }
@@ -255,6 +259,19 @@ impl Locator {
             Err(error) if self.registry.was_reached() => Err(NoLocation::RegistryLost(error)),
             Err(error) => Err(NoLocation::Registry(error)),
         }
+    }
+
+    /// Returns the region of `hbase:meta`, and its server. No table has it.
+    async fn meta_region(&self, deadline: Instant) -> Result<(Vec<MetaRegion>, ServerName), NoLocation> {
+        // It may have moved since it was read.
+        *self.meta.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let server = self.meta_server(deadline).await?;
+        let region = MetaRegion {
+            region: RegionInfo::meta(),
+            server: Some(server.clone()),
+            open_sequence: 0,
+        };
+        Ok((vec![region], server))
     }
 
     /// Runs a read of `hbase:meta`, and returns the server that answered. After a failure the next

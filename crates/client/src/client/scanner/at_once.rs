@@ -44,7 +44,7 @@ impl Table {
     /// versions of that moment, and rows would be missing silently. Therefore all rows are read
     /// again, within the deadline, whatever ends the scanner.
     pub(crate) async fn scan_at_once(&self, scan: &Scan, how: AtOnce<'_>) -> Result<Option<Vec<Row>>> {
-        scan.check()
+        scan.check(&self.name)
             .map_err(|error| error.at_operation(how.operation).at_table(&self.name))?;
         let mut attempts = Attempts::new(
             &self.connection.shared.cluster,

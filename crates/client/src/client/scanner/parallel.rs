@@ -94,7 +94,7 @@ impl Table {
     /// # Ok(()) });
     /// ```
     pub fn scan_regions(&self, scan: Scan, regions_at_once: usize) -> Result<ParallelScanner> {
-        scan.check()
+        scan.check(&self.name)
             .map_err(|error| error.at_operation("scan").at_table(&self.name))?;
         Ok(ParallelScanner {
             left: scan.limit,

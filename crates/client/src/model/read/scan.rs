@@ -8,7 +8,7 @@ use super::selection::{Consistency, IsolationLevel, MOST, Selection, TimeRange, 
 use crate::{
     error::{Error, Result},
     model::{
-        BytesBinary, IntoBytes, ReadFilter,
+        BytesBinary, IntoBytes, ReadFilter, TableName,
         attributes::set_attribute,
         limits::{check_row, key_before},
         partition::key_after_prefix,
@@ -259,7 +259,7 @@ impl Scan {
 
     selection_methods!();
 
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self, table: &TableName) -> Result<()> {
         for bound in [&self.start, &self.stop] {
             if !bound.is_empty() {
                 check_row(bound)?;
@@ -269,7 +269,9 @@ impl Scan {
             false => self.start > self.stop,
             true => self.start < self.stop,
         };
-        if !self.start.is_empty() && !self.stop.is_empty() && is_inverted {
+        let is_bounded = !self.start.is_empty() && !self.stop.is_empty();
+        // The rows of `hbase:meta` are not in the order of their bytes: `MetaCellComparator`.
+        if is_bounded && is_inverted && *table != TableName::meta() {
             let (order, hint) = match self.reversed {
                 false => ("after", "a scan with reversed() reads down to its stop row"),
                 true => ("before", "a reversed scan starts at the largest row"),
@@ -410,17 +412,32 @@ mod tests {
         assert_eq!(get.selection.columns, expected);
     }
 
+    fn table() -> TableName {
+        TableName::new("default", "orders").unwrap()
+    }
+
+    #[test]
+    fn bounds_are_in_the_order_of_the_table() {
+        let scan = Scan::new().start_row("orders,,").stop_row("orders ,,");
+        let error = scan.check(&table()).unwrap_err();
+        assert!(error.to_string().contains("is after stop row"), "{error}");
+        scan.check(&TableName::meta()).unwrap();
+    }
+
     #[test]
     fn a_raw_scan_takes_no_columns() {
-        assert!(Scan::new().raw().family("f").check().is_ok());
-        assert!(Scan::new().raw().column("f", "q").check().is_err());
+        assert!(Scan::new().raw().family("f").check(&table()).is_ok());
+        assert!(Scan::new().raw().column("f", "q").check(&table()).is_err());
     }
 
     #[test]
     fn scan_takes_no_count_of_columns() {
         let count = ReadFilter::skip(ReadFilter::column_count(3));
         assert!(Get::new("r").filter(count.clone()).check().is_ok());
-        let error = Scan::new().filter(ReadFilter::any([count])).check().unwrap_err();
+        let error = Scan::new()
+            .filter(ReadFilter::any([count]))
+            .check(&table())
+            .unwrap_err();
         assert!(error.to_string().contains("loses cells"), "{error}");
     }
 
