@@ -1,7 +1,8 @@
 //! Permissions and visibility labels, on clusters that check them (`dev up --authorization`).
 
 use hbase_txn::{
-    Failure, FailureKind, Outcome, Permission, PermissionScope, Row, Table, Transaction, UserPermission,
+    Failure, FailureKind, Increment, Outcome, Permission, PermissionScope, Row, Table, TableDescriptor,
+    Transaction, UserPermission,
 };
 
 use super::*;
@@ -218,6 +219,11 @@ async fn cells_are_shown_to_those_with_their_labels() {
             .await
             .unwrap_err();
         says(&error, &["nosuchlabel"]);
+        // In a shared call, the server would drop these and report success.
+        let puts = (0..20).map(|row| table.put(put(format!("odd{row}"), "v").cell_visibility("nosuchlabel")));
+        for done in join_all(puts).await {
+            says(&done.unwrap_err(), &["nosuchlabel"]);
+        }
 
         let own = shared.of(&as_user(cluster, &user).await);
         until_allowed("the user reads", async || own.get(Get::new("open")).await).await;
@@ -264,4 +270,34 @@ async fn cells_are_shown_to_those_with_their_labels() {
         assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
     })
     .await;
+}
+
+#[tokio::test]
+async fn cells_are_shown_to_those_on_their_access_list() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        let user = unique_user();
+        let shared = TestTable::create_on(cluster, "listed", cell_by_cell, &[]).await;
+        let table = shared.of(admin.connection());
+        let read = [Permission::Read];
+        for row in ["a", "c"] {
+            table.put(put(row, "v").acl([(&*user, &read[..])])).await.unwrap();
+        }
+        table.put(put("b", "v")).await.unwrap();
+        let counter = Increment::new("d").column("f", "n", 1).acl([(&*user, &read[..])]);
+        table.increment(counter).await.unwrap();
+
+        let own = shared.of(&as_user(cluster, &user).await);
+        assert_eq!(keys(&own, Scan::new()).await, ["a", "c", "d"]);
+        assert_eq!(keys(&table, Scan::new()).await, ["a", "b", "c", "d"]);
+        let error = own.put(put("a", "mine")).await.unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
+        assert_eq!(value(&table, "a").await.as_deref(), Some("v"));
+    })
+    .await;
+}
+
+/// Checks each cell also for users without permissions on the table.
+fn cell_by_cell(name: TableName) -> TableDescriptor {
+    plain(name).with_attribute("hbase.security.access.early_out", "false")
 }

@@ -60,7 +60,7 @@ mod wire;
 
 pub use client::{
     Admin, CheckAndMutateResult, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite,
-    IngestEvent, ParallelScanner, Permission, PermissionScope, RegionAnswer, RegionInTransition, RegionLoad,
+    IngestEvent, ParallelScanner, PermissionScope, RegionAnswer, RegionInTransition, RegionLoad,
     ResultScanner, ScanMetrics, ServerLoad, SnapshotDescription, SnapshotKind, Table, TableRegion,
     UserPermission, Writer, WriterOptions,
 };
@@ -70,9 +70,10 @@ pub use error::{Effect, Error, ErrorKind, Failure, FailureKind, RemoteException,
 pub use model::{
     Append, BytesBinary, Cell, CellKind, Comparator, Comparison, Condition, Consistency, Delete,
     DependentColumnFilter, Durability, FamilyDescriptor, Filter, FromValue, Get, Increment, IntoBytes,
-    IntoTableName, IntoValue, IsolationLevel, Mutation, NamespaceDescriptor, Partition, PartitionRule, Put,
-    ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionInfo, Row, Scan, ServerName,
-    SingleColumnValueFilter, TableDescriptor, TableName, TableState, TimeRange, parse_bytes_binary,
+    IntoTableName, IntoValue, IsolationLevel, Mutation, NamespaceDescriptor, Partition, PartitionRule,
+    Permission, Put, ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionInfo, Row,
+    Scan, ServerName, SingleColumnValueFilter, TableDescriptor, TableName, TableState, TimeRange,
+    parse_bytes_binary,
 };
 pub use rpc::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
 pub use wire::compression::Compression;

@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub use self::{
-    permissions::{Permission, PermissionScope, UserPermission},
+    permissions::{PermissionScope, UserPermission},
     snapshots::{SnapshotDescription, SnapshotKind},
 };
 

@@ -44,9 +44,7 @@ mod table;
 mod timeline;
 
 pub use crate::cluster::CallKind;
-pub use admin::{
-    Admin, Permission, PermissionScope, SnapshotDescription, SnapshotKind, TableRegion, UserPermission,
-};
+pub use admin::{Admin, PermissionScope, SnapshotDescription, SnapshotKind, TableRegion, UserPermission};
 pub use bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};
 pub use cluster_status::{ClusterInfo, RegionInTransition, RegionLoad, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};

@@ -270,6 +270,7 @@ impl Locator {
             region: RegionInfo::meta(),
             server: Some(server.clone()),
             open_sequence: 0,
+            replicas: Vec::new(),
         };
         Ok((vec![region], server))
     }

@@ -5,8 +5,8 @@ use std::{fmt, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    BytesBinary, Durability, IntoBytes, IntoValue,
-    attributes::{check_attributes, mutation_methods, set_attribute, set_ttl, set_visibility},
+    BytesBinary, Durability, IntoBytes, IntoValue, Permission,
+    attributes::{check_attributes, mutation_methods, set_acl, set_attribute, set_ttl, set_visibility},
     limits::{Limits, check_family, check_row},
     put::Column,
 };
@@ -61,6 +61,14 @@ impl Append {
     /// again.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         set_ttl(&mut self.attributes, ttl);
+        self
+    }
+
+    /// Grants these users permissions on the values alone, besides what they have on the table. Replaces
+    /// an earlier access list. The cluster needs HBase's `AccessController` with
+    /// `hbase.security.access.early_out` off; without that the list has no effect.
+    pub fn acl<'a>(mut self, users: impl IntoIterator<Item = (&'a str, &'a [Permission])>) -> Self {
+        set_acl(&mut self.attributes, users);
         self
     }
 

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::limits::LATEST_TIMESTAMP;
+use super::{
+    limits::LATEST_TIMESTAMP,
+    permission::{Permission, access_list},
+};
 use crate::error::{Error, Result};
 
 /// The attribute that carries a visibility expression.
@@ -26,6 +29,14 @@ pub(super) fn set_visibility(attributes: &mut Vec<(String, Bytes)>, expression: 
     let mut value = Vec::new();
     prost::encoding::string::encode(1, &expression.to_owned(), &mut value);
     set_attribute(attributes, VISIBILITY_ATTRIBUTE.to_owned(), value.into());
+}
+
+/// Sets the access list of the cells: `AccessControlConstants.OP_ATTRIBUTE_ACL`.
+pub(super) fn set_acl<'a>(
+    attributes: &mut Vec<(String, Bytes)>,
+    users: impl IntoIterator<Item = (&'a str, &'a [Permission])>,
+) {
+    set_attribute(attributes, "acl".to_owned(), access_list(users).into());
 }
 
 pub(super) fn set_attribute(attributes: &mut Vec<(String, Bytes)>, name: String, value: Bytes) {

@@ -16,6 +16,7 @@
 //! | `region` | a region and its bounds |
 //! | `table_descriptor` | a table's families and attributes |
 //! | `partition` | partitions: rows of one prefix, which can change together |
+//! | `permission` | permissions of users, on tables or on single cells |
 //! | `value` | row keys, names and values, from Rust types to bytes and back |
 
 mod append;
@@ -32,6 +33,7 @@ mod limits;
 mod mutation;
 mod namespace_descriptor;
 mod partition;
+mod permission;
 mod put;
 mod read;
 mod read_comparator;
@@ -62,6 +64,7 @@ pub use limits::{LATEST_TIMESTAMP, Limits, timestamp_after};
 pub use mutation::Mutation;
 pub use namespace_descriptor::NamespaceDescriptor;
 pub use partition::{Partition, PartitionRule};
+pub use permission::Permission;
 pub use put::{Column, Put};
 pub(crate) use read::Selection;
 pub use read::{Consistency, Get, IsolationLevel, ReadType, Scan, TimeRange};

@@ -5,8 +5,8 @@ use std::{fmt, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    BytesBinary, Durability, IntoBytes, IntoValue,
-    attributes::{check_attributes, mutation_methods, set_attribute, set_ttl, set_visibility},
+    BytesBinary, Durability, IntoBytes, IntoValue, Permission,
+    attributes::{check_attributes, mutation_methods, set_acl, set_attribute, set_ttl, set_visibility},
     limits::{Limits, check_family, check_row, check_timestamp},
 };
 use crate::error::{Error, Result};
@@ -103,6 +103,14 @@ impl Put {
     /// milliseconds; the TTL of the family remains the upper limit.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         set_ttl(&mut self.attributes, ttl);
+        self
+    }
+
+    /// Grants these users permissions on the cells alone, besides what they have on the table. Replaces
+    /// an earlier access list. The cluster needs HBase's `AccessController` with
+    /// `hbase.security.access.early_out` off; without that the list has no effect.
+    pub fn acl<'a>(mut self, users: impl IntoIterator<Item = (&'a str, &'a [Permission])>) -> Self {
+        set_acl(&mut self.attributes, users);
         self
     }
 

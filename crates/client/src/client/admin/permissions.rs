@@ -5,24 +5,9 @@ use bytes::Bytes;
 use super::{Admin, bad_answer};
 use crate::{
     error::{Error, Result},
-    model::{IntoBytes, IntoTableName, TableName},
+    model::{IntoBytes, IntoTableName, Permission, TableName},
     wire::{convert, pb},
 };
-
-/// A permission of a user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Permission {
-    /// Read rows.
-    Read,
-    /// Change rows.
-    Write,
-    /// Call endpoints; required where servers check it (`hbase.security.exec.permission.checks`).
-    Exec,
-    /// Create, change and drop the table.
-    Create,
-    /// Administer it: split, merge, flush, move.
-    Admin,
-}
 
 /// The part of a cluster on which a user has permissions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,27 +47,6 @@ pub struct UserPermission {
     pub scope: PermissionScope,
     /// The permissions, each once.
     pub permissions: Vec<Permission>,
-}
-
-impl Permission {
-    /// All permissions.
-    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Exec, Self::Create, Self::Admin];
-
-    const fn message(self) -> pb::permission::Action {
-        match self {
-            Self::Read => pb::permission::Action::Read,
-            Self::Write => pb::permission::Action::Write,
-            Self::Exec => pb::permission::Action::Exec,
-            Self::Create => pb::permission::Action::Create,
-            Self::Admin => pb::permission::Action::Admin,
-        }
-    }
-
-    fn of(action: i32) -> Result<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|permission| i32::from(permission.message()) == action)
-            .ok_or_else(|| bad_answer(&format_args!("there is no permission {action}")))
-    }
 }
 
 impl PermissionScope {
@@ -161,10 +125,7 @@ impl PermissionScope {
     fn message(&self, permissions: &[Permission]) -> pb::Permission {
         use pb::permission::Type;
 
-        let action: Vec<i32> = permissions
-            .iter()
-            .map(|permission| permission.message().into())
-            .collect();
+        let action: Vec<i32> = permissions.iter().map(|permission| permission.code()).collect();
         let (family, qualifier) = self.columns();
         match self {
             Self::Global => pb::Permission {
@@ -266,7 +227,10 @@ impl UserPermission {
         };
         let user = String::from_utf8(message.user.into());
         let user = user.map_err(|_| unreadable("the name of a user is not text"))?;
-        let permissions = actions.into_iter().map(Permission::of);
+        let permissions = actions.into_iter().map(|action| {
+            Permission::of_code(action)
+                .ok_or_else(|| bad_answer(&format_args!("there is no permission {action}")))
+        });
         Ok(Self::new(user, scope, permissions.collect::<Result<Vec<_>>>()?))
     }
 }
