@@ -97,12 +97,13 @@ pub use hbase_client::{
     Consistency, Delete, DependentColumnFilter, DialTarget, Durability, Effect, EndpointCall, Environment,
     FailedWrite, Failure, FailureKind, FamilyDescriptor, Filter, FromValue, Get, HostPort, Increment,
     IngestEvent, IntoBytes, IntoTableName, IntoValue, Io, IsolationLevel, Mutation, NamespaceDescriptor,
-    ParallelScanner, Partition, PartitionRule, Permission, PermissionScope, Put, ReadComparator, ReadFilter,
-    ReadType, Regex, RegexEngine, RegexFlag, RegionAnswer, RegionInTransition, RegionInfo, RegionLoad,
-    RemoteException, ResultScanner, Row, Scan, ScanMetrics, ServerLoad, ServerName, ServiceKind,
-    SingleColumnValueFilter, SnapshotDescription, SnapshotKind, SystemEnvironment, Table, TableDescriptor,
-    TableName, TableRegion, TableState, TcpConnector, TimeRange, UserPermission, Writer, WriterOptions,
-    parse_bytes_binary,
+    ParallelScanner, Partition, PartitionRule, Permission, PermissionScope, Put, QuotaScope, QuotaTarget,
+    ReadComparator, ReadFilter, ReadType, Regex, RegexEngine, RegexFlag, RegionAnswer, RegionInTransition,
+    RegionInfo, RegionLoad, RemoteException, ReplicationPeer, ReplicationPeerConfig, ResultScanner, Row,
+    Scan, ScanMetrics, ServerLoad, ServerName, ServiceKind, SingleColumnValueFilter, SnapshotDescription,
+    SnapshotKind, SystemEnvironment, Table, TableDescriptor, TableName, TableRegion, TableState,
+    TcpConnector, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType, TimeRange, UserPermission,
+    Writer, WriterOptions, parse_bytes_binary,
 };
 pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
 pub use table_descriptor::{TableDescriptorExt, usable_descriptor};

@@ -127,3 +127,43 @@ fn switches_of_balancer_and_normalizer_are_shown() {
         assert!(shown["on"].is_boolean());
     }
 }
+
+#[test]
+fn replication_peer_is_added_switched_and_removed() {
+    let id = unique_name("peer");
+    let found = || {
+        let all = run(&["replication-peer", "list", "--output", "json"]).objects();
+        all.into_iter().find(|found| found["peer"] == id)
+    };
+    let class = "org.apache.hadoop.hbase.replication.VerifyWALEntriesReplicationEndpoint";
+    run(&[
+        "replication-peer",
+        "add",
+        &id,
+        "127.0.0.1:1:/none",
+        "--endpoint",
+        class,
+        "--namespace",
+        "default",
+        "--disabled",
+    ])
+    .done();
+    let added = found().unwrap();
+    assert_eq!((&added["enabled"], &added["all"]), (&json!(false), &json!(false)));
+    assert_eq!(added["namespaces"], json!(["default"]));
+    run(&["replication-peer", "enable", &id]).done();
+    assert_eq!(found().unwrap()["enabled"], true);
+    run(&["replication-peer", "disable", &id]).done();
+    let shown = run(&["replication-peer", "list"]).done();
+    assert!(shown.contains(&id) && shown.contains("disabled"), "{shown}");
+    run(&["replication-peer", "remove", &id]).done();
+    assert!(found().is_none());
+    run(&["replication-peer", "remove", &id]).refused(1, &[&id, "check its id"]);
+}
+
+#[test]
+fn region_servers_are_listed() {
+    let listed = run(&["region-server", "list", "--output", "json"]).objects();
+    assert!(!listed.is_empty() && listed.iter().all(|server| server["decommissioned"] == false));
+    run(&["region-server", "decommission", "nowhere:1"]).refused(1, &["nowhere:1", "no live region server"]);
+}

@@ -24,6 +24,7 @@ mod manual;
 mod permissions;
 mod pipes;
 mod provision;
+mod quotas;
 mod records;
 mod rows;
 mod skew;

@@ -1,6 +1,6 @@
-//! Namespaces, truncated tables, snapshots.
+//! Namespaces, truncated tables, snapshots, switches, decommissioned servers.
 
-use hbase_txn::NamespaceDescriptor;
+use hbase_txn::{NamespaceDescriptor, ServerName};
 
 use super::*;
 
@@ -77,6 +77,27 @@ async fn balancer_and_normalizer_are_switched() {
         assert!(!admin.is_normalizer_enabled().await.unwrap());
         assert!(!admin.normalize().await.unwrap());
         assert!(!admin.normalizer_switch(before).await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unknown_region_server_is_not_decommissioned() {
+    on_each(async |cluster| {
+        let admin = cluster.connect().await.admin();
+        assert_eq!(admin.decommissioned_region_servers().await.unwrap(), []);
+        let unknown = ServerName {
+            host: "nowhere.invalid".to_owned(),
+            port: 16020,
+            start_code: 1,
+        };
+        let error = admin
+            .decommission_region_servers(&[unknown], true)
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
+        says(&error, &["nowhere.invalid"]);
+        assert_eq!(admin.decommissioned_region_servers().await.unwrap(), []);
     })
     .await;
 }

@@ -7,7 +7,8 @@ use crate::{
         coordination::{elect, rwlock, semaphore},
         dev, doctor,
         latch::{self, barrier},
-        lock, manual, namespace, permissions, provision, rows, snapshot, switch, table, transfer, txn,
+        lock, manual, namespace, permissions, provision, quota, region_server, replication_peer, rows,
+        snapshot, switch, table, transfer, txn,
     },
     exit::Outcome,
     global::Global,
@@ -41,6 +42,9 @@ pub(crate) enum Command {
     Grant(permissions::Grant),
     Revoke(permissions::Revoke),
     UserPermission(permissions::UserPermissions),
+    Quota(quota::Quota),
+    ReplicationPeer(replication_peer::Peer),
+    RegionServer(region_server::RegionServer),
     /// Plan, apply and export table files
     Provision(provision::Provision),
     /// Apply transactions from a file, and look up their outcomes
@@ -86,6 +90,9 @@ impl Arguments {
             Command::Grant(grant) => grant.run(&global).await,
             Command::Revoke(revoke) => revoke.run(&global).await,
             Command::UserPermission(list) => list.run(&global).await,
+            Command::Quota(quota) => quota.run(&global).await,
+            Command::ReplicationPeer(peer) => peer.run(&global).await,
+            Command::RegionServer(server) => server.run(&global).await,
             Command::Provision(provision) => provision.run(&global).await,
             Command::Txn(txn) => txn.run(&global).await,
             Command::Lock(lock) => lock.run(&global).await,
@@ -172,6 +179,10 @@ mod tests {
     #[case(&["hbase-txn", "grant", "eve", "RZ", "--global"])]
     #[case(&["hbase-txn", "grant", "eve", "R", "--global", "--table", "orders"])]
     #[case(&["hbase-txn", "revoke", "eve", "--table", "orders", "--qualifier", "q"])]
+    #[case(&["hbase-txn", "quota", "set", "write-number", "5", "--per", "second"])]
+    #[case(&["hbase-txn", "quota", "set", "writes", "5", "--per", "second", "--table", "orders"])]
+    #[case(&["hbase-txn", "replication-peer", "add", "backup"])]
+    #[case(&["hbase-txn", "region-server", "decommission"])]
     #[case(&["hbase-txn", "table"])]
     #[case(&["hbase-txn", "provision", "plan"])]
     #[case(&["hbase-txn", "provision", "export"])]

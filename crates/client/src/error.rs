@@ -72,6 +72,10 @@ pub enum ErrorKind {
     SnapshotNotFound,
     /// A snapshot of that name exists already.
     SnapshotExists,
+    /// The replication peer does not exist.
+    ReplicationPeerNotFound,
+    /// Another replication peer has the id.
+    ReplicationPeerExists,
     /// The table has no such column family.
     FamilyNotFound,
     /// The region does not exist any more: it was split or merged, or its table was deleted.
@@ -151,6 +155,8 @@ impl FailureKind for ErrorKind {
             Self::SnapshotNotFound => Some("check its name"),
             Self::RegionNotFound => Some("list the regions of the table again"),
             Self::SnapshotExists => Some("use another name, or delete the existing snapshot first"),
+            Self::ReplicationPeerNotFound => Some("check its id"),
+            Self::ReplicationPeerExists => Some("use another id, or remove the existing peer first"),
             Self::FamilyExists => Some("use another name, or modify the existing family"),
             // The client's own rejections name the families.
             Self::FamilyNotFound if remote => Some("use a family of the table"),

@@ -60,9 +60,10 @@ mod wire;
 
 pub use client::{
     Admin, CheckAndMutateResult, ClusterInfo, Connection, ConnectionBuilder, EndpointCall, FailedWrite,
-    IngestEvent, ParallelScanner, PermissionScope, RegionAnswer, RegionInTransition, RegionLoad,
-    ResultScanner, ScanMetrics, ServerLoad, SnapshotDescription, SnapshotKind, Table, TableRegion,
-    UserPermission, Writer, WriterOptions,
+    IngestEvent, ParallelScanner, PermissionScope, QuotaScope, QuotaTarget, RegionAnswer, RegionInTransition,
+    RegionLoad, ReplicationPeer, ReplicationPeerConfig, ResultScanner, ScanMetrics, ServerLoad,
+    SnapshotDescription, SnapshotKind, Table, TableRegion, Throttle, ThrottleInterval, ThrottleSettings,
+    ThrottleType, UserPermission, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, HostPort};
 pub use environment::{Environment, SystemEnvironment};

@@ -1,8 +1,11 @@
 //! The administration of tables and regions. The modules have that of what they are named after.
 
 mod column_families;
+mod decommission;
 mod namespaces;
 mod permissions;
+mod quotas;
+mod replication_peers;
 mod snapshots;
 mod visibility_labels;
 
@@ -26,6 +29,8 @@ use crate::{
 
 pub use self::{
     permissions::{PermissionScope, UserPermission},
+    quotas::{QuotaScope, QuotaTarget, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType},
+    replication_peers::{ReplicationPeer, ReplicationPeerConfig},
     snapshots::{SnapshotDescription, SnapshotKind},
 };
 

@@ -17,7 +17,7 @@
 //! | `multi` | several actions of one region in one call |
 //! | `proof` | proof that a server honours their conditions, once for each start of a server |
 //! | `timeline` | reads that a replica of the region may answer |
-//! | `admin` | [`Admin`]: tables, regions, namespaces, snapshots, permissions, labels |
+//! | `admin` | [`Admin`]: tables, regions, namespaces, snapshots, permissions, labels, quotas, peers |
 //! | `cluster_status` | the status of a cluster: servers, loads, switches |
 //! | `maintenance` | flushes, major compactions and split points, which region servers execute |
 //! | `procedure` | waits for the master's procedures |
@@ -44,7 +44,11 @@ mod table;
 mod timeline;
 
 pub use crate::cluster::CallKind;
-pub use admin::{Admin, PermissionScope, SnapshotDescription, SnapshotKind, TableRegion, UserPermission};
+pub use admin::{
+    Admin, PermissionScope, QuotaScope, QuotaTarget, ReplicationPeer, ReplicationPeerConfig,
+    SnapshotDescription, SnapshotKind, TableRegion, Throttle, ThrottleInterval, ThrottleSettings,
+    ThrottleType, UserPermission,
+};
 pub use bulk::{FailedWrite, IngestEvent, Writer, WriterOptions};
 pub use cluster_status::{ClusterInfo, RegionInTransition, RegionLoad, ServerLoad};
 pub use connection::{Connection, ConnectionBuilder};

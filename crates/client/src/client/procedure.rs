@@ -41,6 +41,7 @@ started! {
     CreateTableResponse ModifyTableResponse DisableTableResponse EnableTableResponse DeleteTableResponse
     CreateNamespaceResponse ModifyNamespaceResponse DeleteNamespaceResponse SplitTableRegionResponse
     MergeTableRegionsResponse TruncateTableResponse AddColumnResponse ModifyColumnResponse DeleteColumnResponse
+    AddReplicationPeerResponse RemoveReplicationPeerResponse EnableReplicationPeerResponse DisableReplicationPeerResponse
 }
 
 impl Started for pb::RestoreSnapshotResponse {

@@ -217,6 +217,12 @@ const TABLE: &[(&str, Recovery, Effect, ErrorKind)] = {
             Kind::SnapshotExists,
         ),
         ("UnknownRegionException", Fail, None, Kind::RegionNotFound),
+        (
+            "ReplicationPeerNotFoundException",
+            Fail,
+            None,
+            Kind::ReplicationPeerNotFound,
+        ),
         ("MasterNotRunningException", FindMaster, None, Kind::Server),
         ("PleaseHoldException", Wait, None, Kind::Server),
         (

@@ -395,14 +395,14 @@ pub(crate) fn namespace_message(namespace: &NamespaceDescriptor) -> pb::Namespac
     }
 }
 
-fn pairs(messages: Vec<pb::BytesBytesPair>) -> BTreeMap<Bytes, Bytes> {
+pub(crate) fn pairs(messages: Vec<pb::BytesBytesPair>) -> BTreeMap<Bytes, Bytes> {
     messages
         .into_iter()
         .map(|pair| (pair.first, pair.second))
         .collect()
 }
 
-fn pair_messages(pairs: &BTreeMap<Bytes, Bytes>) -> Vec<pb::BytesBytesPair> {
+pub(crate) fn pair_messages(pairs: &BTreeMap<Bytes, Bytes>) -> Vec<pb::BytesBytesPair> {
     pairs
         .iter()
         .map(|(first, second)| pb::BytesBytesPair {
@@ -412,11 +412,11 @@ fn pair_messages(pairs: &BTreeMap<Bytes, Bytes>) -> Vec<pb::BytesBytesPair> {
         .collect()
 }
 
-fn strings(messages: Vec<pb::NameStringPair>) -> BTreeMap<String, String> {
+pub(crate) fn strings(messages: Vec<pb::NameStringPair>) -> BTreeMap<String, String> {
     messages.into_iter().map(|pair| (pair.name, pair.value)).collect()
 }
 
-fn string_messages(pairs: &BTreeMap<String, String>) -> Vec<pb::NameStringPair> {
+pub(crate) fn string_messages(pairs: &BTreeMap<String, String>) -> Vec<pb::NameStringPair> {
     pairs
         .iter()
         .map(|(name, value)| pb::NameStringPair {

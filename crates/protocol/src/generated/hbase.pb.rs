@@ -1438,6 +1438,224 @@ pub struct ScanResponse {
     #[prost(message, repeated, tag = "13")]
     pub query_metrics: ::prost::alloc::vec::Vec<QueryMetrics>,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListDecommissionedRegionServersRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListDecommissionedRegionServersResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub server_name: ::prost::alloc::vec::Vec<ServerName>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DecommissionRegionServersRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub server_name: ::prost::alloc::vec::Vec<ServerName>,
+    #[prost(bool, required, tag = "2")]
+    pub offload: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DecommissionRegionServersResponse {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RecommissionRegionServerRequest {
+    #[prost(message, required, tag = "1")]
+    pub server_name: ServerName,
+    #[prost(message, repeated, tag = "2")]
+    pub region: ::prost::alloc::vec::Vec<RegionSpecifier>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecommissionRegionServerResponse {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TimedQuota {
+    #[prost(enumeration = "TimeUnit", required, tag = "1")]
+    pub time_unit: i32,
+    #[prost(uint64, optional, tag = "2")]
+    pub soft_limit: ::core::option::Option<u64>,
+    #[prost(enumeration = "QuotaScope", optional, tag = "4", default = "Machine")]
+    pub scope: ::core::option::Option<i32>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Throttle {
+    #[prost(message, optional, tag = "1")]
+    pub req_num: ::core::option::Option<TimedQuota>,
+    #[prost(message, optional, tag = "2")]
+    pub req_size: ::core::option::Option<TimedQuota>,
+    #[prost(message, optional, tag = "3")]
+    pub write_num: ::core::option::Option<TimedQuota>,
+    #[prost(message, optional, tag = "4")]
+    pub write_size: ::core::option::Option<TimedQuota>,
+    #[prost(message, optional, tag = "5")]
+    pub read_num: ::core::option::Option<TimedQuota>,
+    #[prost(message, optional, tag = "6")]
+    pub read_size: ::core::option::Option<TimedQuota>,
+    #[prost(message, optional, tag = "7")]
+    pub req_capacity_unit: ::core::option::Option<TimedQuota>,
+    #[prost(message, optional, tag = "8")]
+    pub write_capacity_unit: ::core::option::Option<TimedQuota>,
+    #[prost(message, optional, tag = "9")]
+    pub read_capacity_unit: ::core::option::Option<TimedQuota>,
+    #[prost(message, optional, tag = "10")]
+    pub atomic_read_size: ::core::option::Option<TimedQuota>,
+    #[prost(message, optional, tag = "11")]
+    pub atomic_req_num: ::core::option::Option<TimedQuota>,
+    #[prost(message, optional, tag = "12")]
+    pub atomic_write_size: ::core::option::Option<TimedQuota>,
+    #[prost(message, optional, tag = "13")]
+    pub req_handler_usage_ms: ::core::option::Option<TimedQuota>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Quotas {
+    #[prost(bool, optional, tag = "1", default = "false")]
+    pub bypass_globals: ::core::option::Option<bool>,
+    #[prost(message, optional, tag = "2")]
+    pub throttle: ::core::option::Option<Throttle>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ThrottleRequest {
+    #[prost(enumeration = "ThrottleType", optional, tag = "1")]
+    pub r#type: ::core::option::Option<i32>,
+    #[prost(message, optional, tag = "2")]
+    pub timed_quota: ::core::option::Option<TimedQuota>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetQuotaRequest {
+    #[prost(string, optional, tag = "1")]
+    pub user_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub namespace: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub table_name: ::core::option::Option<TableName>,
+    #[prost(message, optional, tag = "7")]
+    pub throttle: ::core::option::Option<ThrottleRequest>,
+    #[prost(string, optional, tag = "9")]
+    pub region_server: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetQuotaResponse {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TimeUnit {
+    Nanoseconds = 1,
+    Microseconds = 2,
+    Milliseconds = 3,
+    Seconds = 4,
+    Minutes = 5,
+    Hours = 6,
+    Days = 7,
+}
+impl TimeUnit {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "NANOSECONDS",
+            Self::Microseconds => "MICROSECONDS",
+            Self::Milliseconds => "MILLISECONDS",
+            Self::Seconds => "SECONDS",
+            Self::Minutes => "MINUTES",
+            Self::Hours => "HOURS",
+            Self::Days => "DAYS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NANOSECONDS" => Some(Self::Nanoseconds),
+            "MICROSECONDS" => Some(Self::Microseconds),
+            "MILLISECONDS" => Some(Self::Milliseconds),
+            "SECONDS" => Some(Self::Seconds),
+            "MINUTES" => Some(Self::Minutes),
+            "HOURS" => Some(Self::Hours),
+            "DAYS" => Some(Self::Days),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum QuotaScope {
+    Cluster = 1,
+    Machine = 2,
+}
+impl QuotaScope {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Cluster => "CLUSTER",
+            Self::Machine => "MACHINE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CLUSTER" => Some(Self::Cluster),
+            "MACHINE" => Some(Self::Machine),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ThrottleType {
+    RequestNumber = 1,
+    RequestSize = 2,
+    WriteNumber = 3,
+    WriteSize = 4,
+    ReadNumber = 5,
+    ReadSize = 6,
+    RequestCapacityUnit = 7,
+    WriteCapacityUnit = 8,
+    ReadCapacityUnit = 9,
+    AtomicReadSize = 10,
+    AtomicRequestNumber = 11,
+    AtomicWriteSize = 12,
+    RequestHandlerUsageMs = 13,
+}
+impl ThrottleType {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::RequestNumber => "REQUEST_NUMBER",
+            Self::RequestSize => "REQUEST_SIZE",
+            Self::WriteNumber => "WRITE_NUMBER",
+            Self::WriteSize => "WRITE_SIZE",
+            Self::ReadNumber => "READ_NUMBER",
+            Self::ReadSize => "READ_SIZE",
+            Self::RequestCapacityUnit => "REQUEST_CAPACITY_UNIT",
+            Self::WriteCapacityUnit => "WRITE_CAPACITY_UNIT",
+            Self::ReadCapacityUnit => "READ_CAPACITY_UNIT",
+            Self::AtomicReadSize => "ATOMIC_READ_SIZE",
+            Self::AtomicRequestNumber => "ATOMIC_REQUEST_NUMBER",
+            Self::AtomicWriteSize => "ATOMIC_WRITE_SIZE",
+            Self::RequestHandlerUsageMs => "REQUEST_HANDLER_USAGE_MS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "REQUEST_NUMBER" => Some(Self::RequestNumber),
+            "REQUEST_SIZE" => Some(Self::RequestSize),
+            "WRITE_NUMBER" => Some(Self::WriteNumber),
+            "WRITE_SIZE" => Some(Self::WriteSize),
+            "READ_NUMBER" => Some(Self::ReadNumber),
+            "READ_SIZE" => Some(Self::ReadSize),
+            "REQUEST_CAPACITY_UNIT" => Some(Self::RequestCapacityUnit),
+            "WRITE_CAPACITY_UNIT" => Some(Self::WriteCapacityUnit),
+            "READ_CAPACITY_UNIT" => Some(Self::ReadCapacityUnit),
+            "ATOMIC_READ_SIZE" => Some(Self::AtomicReadSize),
+            "ATOMIC_REQUEST_NUMBER" => Some(Self::AtomicRequestNumber),
+            "ATOMIC_WRITE_SIZE" => Some(Self::AtomicWriteSize),
+            "REQUEST_HANDLER_USAGE_MS" => Some(Self::RequestHandlerUsageMs),
+            _ => None,
+        }
+    }
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RegionState {
     #[prost(message, required, tag = "1")]
@@ -1597,6 +1815,147 @@ pub struct GetBootstrapNodesResponse {
 pub struct GetConnectionRegistryResponse {
     #[prost(string, required, tag = "1")]
     pub cluster_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TableCf {
+    #[prost(message, optional, tag = "1")]
+    pub table_name: ::core::option::Option<TableName>,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub families: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReplicationPeer {
+    #[prost(string, optional, tag = "1")]
+    pub clusterkey: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "2")]
+    pub replication_endpoint_impl: ::core::option::Option<
+        ::prost::alloc::string::String,
+    >,
+    #[prost(message, repeated, tag = "3")]
+    pub data: ::prost::alloc::vec::Vec<BytesBytesPair>,
+    #[prost(message, repeated, tag = "4")]
+    pub configuration: ::prost::alloc::vec::Vec<NameStringPair>,
+    #[prost(message, repeated, tag = "5")]
+    pub table_cfs: ::prost::alloc::vec::Vec<TableCf>,
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub namespaces: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(int64, optional, tag = "7")]
+    pub bandwidth: ::core::option::Option<i64>,
+    #[prost(bool, optional, tag = "8")]
+    pub replicate_all: ::core::option::Option<bool>,
+    #[prost(message, repeated, tag = "9")]
+    pub exclude_table_cfs: ::prost::alloc::vec::Vec<TableCf>,
+    #[prost(bytes = "bytes", repeated, tag = "10")]
+    pub exclude_namespaces: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bool, optional, tag = "11")]
+    pub serial: ::core::option::Option<bool>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReplicationState {
+    #[prost(enumeration = "replication_state::State", required, tag = "1")]
+    pub state: i32,
+}
+/// Nested message and enum types in `ReplicationState`.
+pub mod replication_state {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum State {
+        Enabled = 0,
+        Disabled = 1,
+    }
+    impl State {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Enabled => "ENABLED",
+                Self::Disabled => "DISABLED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "ENABLED" => Some(Self::Enabled),
+                "DISABLED" => Some(Self::Disabled),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReplicationPeerDescription {
+    #[prost(string, required, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(message, required, tag = "2")]
+    pub state: ReplicationState,
+    #[prost(message, required, tag = "3")]
+    pub config: ReplicationPeer,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AddReplicationPeerRequest {
+    #[prost(string, required, tag = "1")]
+    pub peer_id: ::prost::alloc::string::String,
+    #[prost(message, required, tag = "2")]
+    pub peer_config: ReplicationPeer,
+    #[prost(message, required, tag = "3")]
+    pub peer_state: ReplicationState,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AddReplicationPeerResponse {
+    #[prost(uint64, optional, tag = "1")]
+    pub proc_id: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveReplicationPeerRequest {
+    #[prost(string, required, tag = "1")]
+    pub peer_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveReplicationPeerResponse {
+    #[prost(uint64, optional, tag = "1")]
+    pub proc_id: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EnableReplicationPeerRequest {
+    #[prost(string, required, tag = "1")]
+    pub peer_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EnableReplicationPeerResponse {
+    #[prost(uint64, optional, tag = "1")]
+    pub proc_id: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DisableReplicationPeerRequest {
+    #[prost(string, required, tag = "1")]
+    pub peer_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DisableReplicationPeerResponse {
+    #[prost(uint64, optional, tag = "1")]
+    pub proc_id: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListReplicationPeersRequest {
+    #[prost(string, optional, tag = "1")]
+    pub regex: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListReplicationPeersResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub peer_desc: ::prost::alloc::vec::Vec<ReplicationPeerDescription>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TableState {
