@@ -155,6 +155,12 @@ impl TestCluster {
         self.local.status().unwrap().ports[&format!("region-server-{server}")]
     }
 
+    /// Kills the master, and starts it again.
+    pub(crate) async fn restart_master(&self) {
+        self.local.kill_master().await.unwrap();
+        self.local.start_master().await.unwrap();
+    }
+
     pub(crate) async fn start(&self, server: u16) {
         self.local.start(server).await.unwrap();
     }

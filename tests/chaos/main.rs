@@ -24,6 +24,7 @@ mod fault_proxy;
 mod history;
 #[path = "../holds/mod.rs"]
 mod holds;
+mod killed_master;
 mod killed_server;
 mod latches;
 mod leaks;

@@ -103,6 +103,14 @@ impl Boot<'_> {
         Ok(self.wait_until_serving(&serving, &started).await?)
     }
 
+    /// Starts the master of a running cluster, and waits until it serves.
+    pub(super) async fn add_master(&self, ports: &Ports) -> Result<()> {
+        let mut started = BTreeMap::new();
+        self.start(Role::Master, ports, &mut started).await?;
+        let serving = self.serving(ports, Vec::new());
+        Ok(self.wait_until_serving(&serving, &started).await?)
+    }
+
     /// Starts the Thrift gateway of a running cluster, and waits until it answers.
     pub(super) async fn add_gateway(&self, ports: &Ports) -> Result<()> {
         Ok(self.start_gateway(ports, &mut BTreeMap::new()).await?)

@@ -260,6 +260,62 @@ impl LocalCluster {
         self.kill_role(role, &state, &marker).await
     }
 
+    /// Kills the master with SIGKILL. Region servers keep serving rows, but nothing is administered until
+    /// [`start_master`](Self::start_master).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the cluster is standalone, or its master does not run.
+    pub async fn kill_master(&self) -> Result<ClusterStatus> {
+        needs_linux()?;
+        self.existing()?;
+        let _lock = self.lock(self.deadline()).await?;
+        let (state, marker) = self.existing()?;
+        self.kill_role(Role::Master, &state, &marker).await
+    }
+
+    /// Starts the master again, on its previous port, and waits until it serves. A running master is
+    /// left unchanged.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the cluster is standalone or does not run, or if the master does not
+    /// start in time.
+    pub async fn start_master(&self) -> Result<ClusterStatus> {
+        needs_linux()?;
+        self.existing()?;
+        let timeout = self.timeout.unwrap_or(BootOptions::DEFAULT_TIMEOUT);
+        let _lock = self.lock(Instant::now() + timeout).await?;
+        let (state, marker) = self.existing()?;
+        let live = state::live_processes(&self.layout, &marker, &state)?;
+        if live.contains_key(&Role::Master) {
+            return self.status();
+        }
+        let roles = state.shape.roles();
+        let needed = roles
+            .iter()
+            .filter(|role| !role.is_expendable() && **role != Role::Master);
+        let runs = state.phase == Phase::Running
+            && roles.contains(&Role::Master)
+            && needed.into_iter().all(|role| live.contains_key(role));
+        let Some(ports) = state.ports.as_ref().filter(|_| runs) else {
+            return Err(Error::new(
+                ErrorKind::NotRunning,
+                format!("cluster {} does not run, or has no separate master", self.name),
+            ));
+        };
+        let launcher = self.launcher(&state, &marker).await?;
+        let boot = Boot {
+            launcher: &launcher,
+            progress: &self.progress,
+            deadline: Instant::now() + timeout,
+            timeout,
+        };
+        (self.progress)("starting the master");
+        boot.add_master(ports).await?;
+        self.status()
+    }
+
     /// Kills the Thrift gateway with SIGKILL.
     ///
     /// # Errors
