@@ -20,6 +20,7 @@ mod client;
 mod compression;
 mod concurrency;
 mod conditions;
+mod connections;
 mod counters;
 mod deletes;
 mod dropped;

@@ -112,6 +112,11 @@ fn config(properties: Properties) -> Result<Config> {
             )),
         }
     }
+    if let Some(size) = site.number::<i32>("hbase.client.ipc.pool.size")? {
+        // In HBase, zero or less means 1.
+        let size = u8::try_from(size.max(1)).unwrap_or(u8::MAX);
+        config = config.with_connections_per_server(size);
+    }
     warnings.extend(site.ignored_formats()?);
     warnings.extend(site.without_counterpart()?);
     for warning in &warnings {
@@ -275,7 +280,7 @@ impl Site {
 
 /// Settings of HBase's own client without a counterpart, and what applies instead. Those that a
 /// server reads too are not among them: they are in the files of every cluster.
-const WITHOUT_COUNTERPART: [(&str, &str); 17] = [
+const WITHOUT_COUNTERPART: [(&str, &str); 16] = [
     (
         "hbase.client.retries.number",
         "the operation timeout bounds attempts here, not their number",
@@ -289,12 +294,8 @@ const WITHOUT_COUNTERPART: [(&str, &str); 17] = [
     ("hbase.client.max.perserver.tasks", CALLS_IN_FLIGHT),
     ("hbase.client.max.perregion.tasks", CALLS_IN_FLIGHT),
     (
-        "hbase.client.ipc.pool.size",
-        "one connection to a server carries all calls here",
-    ),
-    (
         "hbase.client.ipc.pool.type",
-        "one connection to a server carries all calls here",
+        "a call takes the connection with the fewest calls in flight here",
     ),
     ("hbase.ipc.client.socket.timeout.read", SILENT_PEERS),
     ("hbase.ipc.client.socket.timeout.write", SILENT_PEERS),
@@ -517,6 +518,15 @@ mod tests {
         ] {
             let said = warnings(&[("hbase.masters", "m"), (key, value)]);
             assert!(said.contains(key) && said.contains(value), "{said}");
+        }
+    }
+
+    #[test]
+    fn pool_of_zero_or_less_is_one_connection() {
+        for (value, connections) in [("-1", 1), ("0", 1), ("4", 4), ("1000", 255)] {
+            let properties = [("hbase.masters", "m"), ("hbase.client.ipc.pool.size", value)];
+            let config = Config::from_hbase_site(&site(&properties)).unwrap();
+            assert_eq!(config.connections_per_server(), connections, "{value}");
         }
     }
 

@@ -39,6 +39,7 @@ use crate::{
 /// | [largest cell](Self::with_max_cell_size) | 10 MiB | `hbase.client.keyvalue.maxsize` |
 /// | [coalescing](Self::with_coalescing) | on | |
 /// | [nonces](Self::with_nonces) | on | `hbase.client.nonces.enabled` |
+/// | [connections to a region server](Self::with_connections_per_server) | 1 | `hbase.client.ipc.pool.size` |
 /// | [compression](Self::with_compression) | none | `hbase.client.rpc.compressor` |
 /// | [user](Self::with_user) | `HADOOP_USER_NAME`, else the login name | |
 ///
@@ -94,6 +95,7 @@ pub struct Config {
     coalescing: bool,
     nonces: bool,
     compression: Option<Compression>,
+    connections_per_server: u8,
     warnings: Vec<String>,
 }
 
@@ -121,6 +123,7 @@ impl Config {
             coalescing: true,
             nonces: true,
             compression: None,
+            connections_per_server: 1,
             warnings: Vec::new(),
         }
     }
@@ -470,6 +473,25 @@ impl Config {
     #[must_use]
     pub fn with_compression(mut self, compression: Option<Compression>) -> Self {
         self.compression = compression;
+        self
+    }
+
+    /// Returns the maximum number of connections to a region server.
+    #[must_use]
+    pub fn connections_per_server(&self) -> u8 {
+        self.connections_per_server
+    }
+
+    /// Sets the maximum number of connections to a region server, at least 1, which is the default. A
+    /// table with families that expire has as many of its own.
+    ///
+    /// A call takes the connection with the fewest calls in flight. If each has some, it takes one of
+    /// them, and a further connection is opened for later calls. One connection carries any number
+    /// of calls at the same time, so more help only where the system or the network limits
+    /// each connection.
+    #[must_use]
+    pub fn with_connections_per_server(mut self, connections: u8) -> Self {
+        self.connections_per_server = connections.max(1);
         self
     }
 }

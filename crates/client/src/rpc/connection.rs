@@ -250,6 +250,14 @@ impl RpcConnection {
         self.shared.ending().is_none() && !self.outbox.is_closed()
     }
 
+    /// Returns the number of calls that wait for an answer.
+    pub(super) fn calls_in_flight(&self) -> usize {
+        match &*self.shared.calls() {
+            Calls::Open(table) => table.len(),
+            Calls::Ended(_) => 0,
+        }
+    }
+
     /// Returns whether any bytes came in.
     pub(super) fn has_heard(&self) -> bool {
         self.shared.liveness.has_heard()

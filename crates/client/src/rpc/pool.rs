@@ -1,4 +1,5 @@
-//! The connections of a client: one per server, service and codec, dialled when first needed.
+//! The connections of a client: one per server, service and codec, dialled when first needed, or as
+//! many to a region server as are configured.
 
 use std::{
     collections::BTreeMap,
@@ -42,6 +43,7 @@ use crate::{
 pub(crate) struct RpcClient {
     dialler: Dialler,
     max_frame_size: usize,
+    connections_per_server: u8,
     connections: Mutex<Pool>,
     /// Connections out of use that may still have calls in flight. Closing the client ends them
     /// too.
@@ -62,6 +64,8 @@ enum Pool {
 struct Line {
     target: DialTarget,
     codec: Codec,
+    /// The number of the connection among those that are otherwise equal.
+    number: u8,
 }
 
 #[derive(Debug)]
@@ -97,6 +101,7 @@ impl RpcClient {
         Self {
             dialler: Dialler::new(config, connector),
             max_frame_size: config.max_frame_size(),
+            connections_per_server: config.connections_per_server(),
             connections: Mutex::new(Pool::Open(BTreeMap::new())),
             retired: Mutex::default(),
             has_heard: AtomicBool::new(false),
@@ -122,12 +127,13 @@ impl RpcClient {
         self: &Arc<Self>,
         call: Call<'_, M>,
     ) -> Result<(R, CellBlockDecoder), CallError> {
-        let line = Line {
+        let mut line = Line {
             target: DialTarget {
                 address: call.server.clone(),
                 service: call.service,
             },
             codec: call.codec,
+            number: 0,
         };
         let AttemptLimit {
             deadline,
@@ -149,7 +155,7 @@ impl RpcClient {
                 sent: false,
             });
         }
-        let connection = match timeout_at(deadline, self.usable_connection(&line, repeatable)).await {
+        let connection = match timeout_at(deadline, self.usable_connection(&mut line, repeatable)).await {
             Ok(connection) => connection?,
             Err(_) => return Err(CallError::DialTimeout(began.elapsed())),
         };
@@ -229,11 +235,11 @@ impl RpcClient {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the connection of a line. A call that must not be repeated does not get a connection
-    /// that was idle for long and may be dead.
+    /// Returns a connection of a line, and sets its number. A call that must not be repeated does not
+    /// get a connection that was idle for long and may be dead.
     async fn usable_connection(
         self: &Arc<Self>,
-        line: &Line,
+        line: &mut Line,
         repeatable: bool,
     ) -> Result<Arc<RpcConnection>, CallError> {
         loop {
@@ -245,14 +251,24 @@ impl RpcClient {
         }
     }
 
-    /// Returns the connection of a line. Concurrent callers share one dial, which continues when
-    /// any of them is dropped.
-    async fn connection(self: &Arc<Self>, line: &Line) -> Result<Arc<RpcConnection>, CallError> {
+    /// Returns a connection of a line, and sets its number. Concurrent callers share one dial, which
+    /// continues when any of them is dropped.
+    async fn connection(self: &Arc<Self>, line: &mut Line) -> Result<Arc<RpcConnection>, CallError> {
         let dial = {
             let mut pool = self.pool();
             let Pool::Open(slots) = &mut *pool else {
                 return Err(CallError::Closed);
             };
+            if line.target.service == ServiceKind::Client && self.connections_per_server > 1 {
+                let further = choose(slots, line, self.connections_per_server);
+                if let Some(number) = further {
+                    let further = Line {
+                        number,
+                        ..line.clone()
+                    };
+                    slots.insert(further.clone(), Slot::Dialling(self.dial(further)));
+                }
+            }
             match slots.get(line) {
                 Some(Slot::Connected(connection)) if connection.is_open() => {
                     return Ok(Arc::clone(connection));
@@ -311,6 +327,34 @@ impl RpcClient {
     }
 }
 
+/// Sets the number of a line to that of the open connection with the fewest calls in flight, or else
+/// of one that is being dialled, or else of one that is not. Returns the number of a further
+/// connection that should be dialled, if all open ones have calls in flight and none is being dialled.
+fn choose(slots: &BTreeMap<Line, Slot>, line: &mut Line, size: u8) -> Option<u8> {
+    let (mut open, mut dialling, mut absent) = (None, None, None);
+    for number in 0..size {
+        line.number = number;
+        match slots.get(line) {
+            Some(Slot::Connected(connection)) if connection.is_open() => {
+                let candidate = (connection.calls_in_flight(), number);
+                open = Some(open.map_or(candidate, |least: (usize, u8)| least.min(candidate)));
+            }
+            Some(Slot::Dialling(dial)) if dial.peek().is_none() => dialling = dialling.or(Some(number)),
+            _ => absent = absent.or(Some(number)),
+        }
+    }
+    match open {
+        Some((calls, number)) => {
+            line.number = number;
+            absent.filter(|_| calls > 0 && dialling.is_none())
+        }
+        None => {
+            line.number = dialling.or(absent).unwrap_or(0);
+            None
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -344,6 +388,7 @@ mod tests {
                 service: ServiceKind::Client,
             },
             codec: Codec::KeyValue,
+            number: 0,
         };
         let runtime = || {
             tokio::runtime::Builder::new_current_thread()
@@ -352,7 +397,8 @@ mod tests {
                 .unwrap()
         };
         let dial = async |times: usize| {
-            let connection = client.connection(&line);
+            let mut line = line.clone();
+            let connection = client.connection(&mut line);
             tokio::pin!(connection);
             while dials.load(Ordering::Relaxed) < times {
                 if let Some(result) = connection.as_mut().now_or_never() {

@@ -99,7 +99,6 @@ impl<W> CallTable<W> {
     }
 
     /// Returns the number of calls that wait for an answer.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }

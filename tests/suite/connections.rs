@@ -1,0 +1,69 @@
+//! The number of connections to a region server.
+
+use futures::future::join_all;
+use hbase_txn::{Config, Connection, Get, ServiceKind, Table};
+
+use crate::support::{
+    connect_by, put,
+    spy::Spy,
+    standalone,
+    table::{TestTable, plain},
+    value,
+};
+
+async fn spied(config: Config) -> (Connection, Spy) {
+    let spy = Spy::default();
+    (connect_by(spy.clone(), config).await, spy)
+}
+
+/// Returns the number of connections to the region server for rows.
+fn connections(spy: &Spy) -> usize {
+    spy.dials(ServiceKind::Client)
+}
+
+/// Makes calls in rounds, each of 64 concurrent ones.
+async fn load(table: &Table) {
+    for round in 0..8 {
+        let rows = (0..64).map(|row| format!("{round} {row}"));
+        let calls = rows.map(async |row| {
+            table.put(put(row.clone(), row.clone())).await.unwrap();
+            assert_eq!(value(table, &row).await, Some(row));
+        });
+        join_all(calls).await;
+    }
+}
+
+#[tokio::test]
+async fn calls_in_flight_open_as_many_connections_as_are_allowed() {
+    let shared = TestTable::create("connections", plain, &["4"]).await;
+    for (allowed, coalescing) in [(1, true), (1, false), (4, true), (4, false)] {
+        let config = standalone()
+            .config()
+            .with_coalescing(coalescing)
+            .with_connections_per_server(allowed);
+        let (connection, spy) = spied(config).await;
+        let table = shared.of(&connection);
+        load(&table).await;
+        let opened = connections(&spy);
+        match coalescing {
+            // Few calls are in flight.
+            true => assert!(
+                (1..=usize::from(allowed)).contains(&opened),
+                "{opened} of {allowed}"
+            ),
+            false => assert_eq!(opened, usize::from(allowed)),
+        }
+        connection.close().await;
+    }
+}
+
+#[tokio::test]
+async fn one_call_at_a_time_needs_one_connection() {
+    let shared = TestTable::create("connections", plain, &[]).await;
+    let (connection, spy) = spied(standalone().config().with_connections_per_server(4)).await;
+    let table = shared.of(&connection);
+    for row in 0..20 {
+        table.get(Get::new(format!("{row}"))).await.unwrap();
+    }
+    assert_eq!(connections(&spy), 1);
+}
