@@ -1,9 +1,17 @@
 //! Every kind of registry, each with a full round of operations.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::Ipv6Addr,
+    time::{Duration, Instant},
+};
 
+use hbase_fake::FakeHBase;
 use hbase_txn::{Config, Connection, Delete, Get, PartitionedTable, Scan};
 use rstest::rstest;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+};
 
 use crate::support::{
     Cluster,
@@ -80,4 +88,66 @@ async fn dead_hosts_before_the_right_one_cost_time_but_not_the_answer(
         .unwrap();
     connection.admin().cluster_info().await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(16), "{:?}", began.elapsed());
+}
+
+/// Returns a port of `::1` that leads to a port of 127.0.0.1.
+async fn on_ipv6(port: u16) -> u16 {
+    let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await.unwrap();
+    let ours = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(("127.0.0.1", port)).await?;
+                copy_bidirectional(&mut client, &mut server).await
+            });
+        }
+    });
+    ours
+}
+
+#[rstest]
+#[tokio::test]
+async fn registry_is_found_by_ipv6(#[values("zookeeper", "master")] role: &str) {
+    let port = on_ipv6(port(&standalone(), role)).await;
+    let (uri, site) = match role {
+        "zookeeper" => (
+            format!("hbase+zk://[::1]:{port}/hbase"),
+            format!(
+                "<property><name>hbase.zookeeper.quorum</name><value>::1</value></property>
+                <property><name>hbase.zookeeper.property.clientPort</name><value>{port}</value></property>"
+            ),
+        ),
+        _ => (
+            format!("hbase+rpc://[::1]:{port}"),
+            format!(
+                "<property><name>hbase.client.bootstrap.servers</name><value>[::1]:{port}</value></property>"
+            ),
+        ),
+    };
+    let site = format!("<configuration>{site}</configuration>");
+    for config in [Config::from_uri(&uri), Config::from_hbase_site(&site)] {
+        let connection = Connection::builder(config.unwrap()).connect().await.unwrap();
+        let servers = connection.admin().cluster_info().await.unwrap().live_servers;
+        assert_eq!(servers.len(), 1);
+        connection.close().await;
+    }
+}
+
+/// `hbase:meta` and the registry name all servers by IPv6 there.
+#[tokio::test]
+async fn cluster_on_ipv6_serves_rows() {
+    let hbase = FakeHBase::builder().listen_on(Ipv6Addr::LOCALHOST.into());
+    let hbase = hbase.await.unwrap();
+    hbase.create_table("t", &["f"], &["m"]);
+    let connection = Connection::connect(&hbase.uri()).await.unwrap();
+    let table = connection.table("t").unwrap();
+    for row in ["a", "z"] {
+        table.put(put(row, row)).await.unwrap();
+        assert_eq!(value(&table, row).await.as_deref(), Some(row));
+    }
+    let [server] = &connection.admin().cluster_info().await.unwrap().live_servers[..] else {
+        panic!("one server");
+    };
+    assert_eq!(server.host, "::1");
+    connection.close().await;
 }

@@ -1,6 +1,6 @@
 //! The address of a cluster: HBase's connection URIs.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, net::Ipv6Addr, str::FromStr};
 
 use crate::error::{Error, Result};
 
@@ -47,12 +47,13 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// Parses `host`, `host:port`, or `[v6]:port`.
+    /// Parses `host`, `host:port`, `[v6]`, `[v6]:port`, or `v6`.
     pub fn parse(text: &str, default_port: u16) -> Result<Self> {
         let refuse = || Error::invalid_config(format!("{text:?} is no host:port"));
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
             Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or_else(refuse)?)),
+            None if text.parse::<Ipv6Addr>().is_ok() => (text, None),
             None => match text.split_once(':') {
                 Some((host, port)) => (host, Some(port)),
                 None => (text, None),
@@ -162,6 +163,17 @@ mod tests {
     #[case("hbase+rpc://a", "hbase+rpc://a:16000")]
     #[case("hbase+rpc://a:1,b:2/", "hbase+rpc://a:1,b:2")]
     #[case("hbase+rpc://[::1]:16000", "hbase+rpc://[::1]:16000")]
+    #[case(
+        "hbase+rpc://[::1],::1,fe80::2",
+        "hbase+rpc://[::1]:16000,[::1]:16000,[fe80::2]:16000"
+    )]
+    #[cfg_attr(
+        feature = "zookeeper",
+        case(
+            "hbase+zk://[::1],[2001:db8::1]:2182/x",
+            "hbase+zk://[::1]:2181,[2001:db8::1]:2182/x"
+        )
+    )]
     #[cfg_attr(
         feature = "zookeeper",
         case("hbase+zk://a,b:2182/x/y", "hbase+zk://a:2181,b:2182/x/y")
@@ -182,6 +194,8 @@ mod tests {
     #[case("hbase+rpc://a,,b")]
     #[case("hbase+rpc://a b")]
     #[case("hbase+rpc://[::1")]
+    #[case("hbase+rpc://::1:16000")]
+    #[case("hbase+rpc://a:1:2")]
     #[case("hbase+zk://a//x")]
     fn refuses_what_is_no_address_and_says_the_form(#[case] uri: &str) {
         let error = uri.parse::<ClusterAddress>().unwrap_err();

@@ -269,6 +269,13 @@ impl Site {
     /// Returns the settings of HBase's own client that have no counterpart here.
     fn without_counterpart(&self) -> Result<Vec<String>> {
         let mut warnings = Vec::new();
+        for (key, instead) in ALWAYS_ON {
+            if let Some(value) = self.text(key)?
+                && value.eq_ignore_ascii_case("false")
+            {
+                warnings.push(format!("{key} is {value:?}: {instead}"));
+            }
+        }
         for (key, instead) in WITHOUT_COUNTERPART {
             if let Some(value) = self.text(key)? {
                 warnings.push(format!("{key} is {value:?}: {instead}"));
@@ -277,6 +284,18 @@ impl Site {
         Ok(warnings)
     }
 }
+
+/// Switches of HBase's own client that are always on here, and what they do.
+const ALWAYS_ON: [(&str, &str); 2] = [
+    (
+        "hbase.ipc.client.tcpnodelay",
+        "queued requests are written together, and a single one does not wait here",
+    ),
+    (
+        "hbase.ipc.client.tcpkeepalive",
+        "the system ends connections to machines that are gone here",
+    ),
+];
 
 /// Settings of HBase's own client without a counterpart, and what applies instead. Those that a
 /// server reads too are not among them: they are in the files of every cluster.
@@ -518,6 +537,16 @@ mod tests {
         ] {
             let said = warnings(&[("hbase.masters", "m"), (key, value)]);
             assert!(said.contains(key) && said.contains(value), "{said}");
+        }
+    }
+
+    #[test]
+    fn tcp_options_that_are_switched_off_are_named() {
+        for (key, _) in ALWAYS_ON {
+            for (value, warnings) in [("true", 0), ("false", 1)] {
+                let config = Config::from_hbase_site(&site(&[("hbase.masters", "m"), (key, value)]));
+                assert_eq!(config.unwrap().warnings().len(), warnings, "{key} {value}");
+            }
         }
     }
 

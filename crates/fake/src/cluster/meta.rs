@@ -54,7 +54,7 @@ impl World {
         };
         let row = hosted.info.name.clone();
         let columns = vec![
-            column("server", format!("{}:{}", server.host, server.port).into()),
+            column("server", server.address().into()),
             column("serverstartcode", number(server.start_code)),
             column("seqnumDuringOpen", number(hosted.open_sequence)),
             column("sn", server.to_string().into()),

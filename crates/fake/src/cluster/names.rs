@@ -214,6 +214,14 @@ impl ServerName {
             start_code: Some(self.start_code),
         }
     }
+
+    /// Returns host and port as `hbase:meta` and connection URIs have them.
+    pub(crate) fn address(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
 }
 
 impl fmt::Display for ServerName {

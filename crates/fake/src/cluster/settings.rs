@@ -1,5 +1,7 @@
 //! The size, the release and the speed of a cluster.
 
+use std::net::SocketAddr;
+
 use crate::region::Release;
 
 /// What a cluster is started with.
@@ -14,8 +16,8 @@ pub(crate) struct Settings {
     /// The time of the start, in milliseconds since 1970.
     pub(crate) start: u64,
     pub(crate) durations: Durations,
-    /// The ports of all processes on this machine, or none in a process.
-    pub(crate) ports: Vec<u16>,
+    /// The addresses of all processes on this machine, or none in a process.
+    pub(crate) addresses: Vec<SocketAddr>,
 }
 
 /// How long the cluster takes for what it does, in milliseconds. All of them may be 0.
@@ -48,7 +50,7 @@ impl Default for Settings {
             seed: 0,
             start: 1_700_000_000_000,
             durations: Durations::default(),
-            ports: Vec::new(),
+            addresses: Vec::new(),
         }
     }
 }

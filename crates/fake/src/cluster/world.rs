@@ -1,6 +1,6 @@
 //! The state of a cluster.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use bytes::Bytes;
 use hbase_protocol as pb;
@@ -90,7 +90,7 @@ impl World {
             (name.to_owned(), descriptor)
         };
         let mut world = Self {
-            servers: at_ports(regions.chain(masters).collect(), &settings.ports),
+            servers: at_addresses(regions.chain(masters).collect(), &settings.addresses),
             active_master: (settings.masters > 0).then_some(ServerIndex(settings.servers)),
             tables: BTreeMap::new(),
             regions: BTreeMap::new(),
@@ -184,11 +184,9 @@ impl World {
     }
 
     /// Returns the address of each master, for clients to begin with.
-    pub(crate) fn bootstrap_addresses(&self) -> Vec<(String, u16)> {
+    pub(crate) fn bootstrap_addresses(&self) -> Vec<String> {
         let masters = self.servers.iter().filter(|server| server.role == Role::Master);
-        masters
-            .map(|server| (server.name.host.clone(), server.name.port))
-            .collect()
+        masters.map(|server| server.name.address()).collect()
     }
 
     /// Returns the time of a server's clock.
@@ -369,10 +367,10 @@ impl World {
 }
 
 /// Gives processes the addresses of sockets on this machine.
-fn at_ports(mut servers: Vec<Server>, ports: &[u16]) -> Vec<Server> {
-    for (server, port) in servers.iter_mut().zip(ports) {
-        server.name.host = "127.0.0.1".to_owned();
-        server.name.port = *port;
+fn at_addresses(mut servers: Vec<Server>, addresses: &[SocketAddr]) -> Vec<Server> {
+    for (server, address) in servers.iter_mut().zip(addresses) {
+        server.name.host = address.ip().to_string();
+        server.name.port = address.port();
     }
     servers
 }

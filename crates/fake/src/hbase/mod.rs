@@ -7,7 +7,9 @@ mod server;
 mod tables;
 
 use std::{
-    fmt, io, thread,
+    fmt, io,
+    net::{IpAddr, Ipv4Addr},
+    thread,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -29,7 +31,7 @@ use crate::{
 /// hide the error, and a test that passed would prove less than it says.
 pub struct FakeHBase {
     network: Network,
-    addresses: Vec<(String, u16)>,
+    addresses: Vec<String>,
     seed: u64,
 }
 
@@ -179,10 +181,20 @@ impl FakeHBaseBuilder {
     /// # Errors
     ///
     /// Returns an error if the system has no port left.
-    pub async fn listen(mut self) -> io::Result<FakeHBase> {
-        let listeners = tcp::bind(self.settings.servers + self.settings.masters).await?;
+    pub async fn listen(self) -> io::Result<FakeHBase> {
+        self.listen_on(Ipv4Addr::LOCALHOST.into()).await
+    }
+
+    /// Starts the cluster as [`listen`](Self::listen) does, on another address of this machine, such as
+    /// `::1`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the system has no port left, or does not have the address.
+    pub async fn listen_on(mut self, address: IpAddr) -> io::Result<FakeHBase> {
+        let listeners = tcp::bind(address, self.settings.servers + self.settings.masters).await?;
         for listener in &listeners {
-            self.settings.ports.push(listener.local_addr()?.port());
+            self.settings.addresses.push(listener.local_addr()?);
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.settings.start = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
@@ -214,11 +226,6 @@ impl FakeHBase {
     /// [`listen`](FakeHBaseBuilder::listen) can be reached by it from elsewhere.
     #[must_use]
     pub fn uri(&self) -> String {
-        let servers: Vec<_> = self
-            .addresses
-            .iter()
-            .map(|(host, port)| format!("{host}:{port}"))
-            .collect();
-        format!("hbase+rpc://{}", servers.join(","))
+        format!("hbase+rpc://{}", self.addresses.join(","))
     }
 }

@@ -1,6 +1,6 @@
 //! Servers on real sockets, for other processes and other languages.
 
-use std::{io, net::Ipv4Addr, sync::Arc};
+use std::{io, net::IpAddr, sync::Arc};
 
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -10,15 +10,15 @@ use tokio::{
 use super::{Dialer, Network, connection::Connection};
 use crate::cluster::ServerIndex;
 
-/// Opens sockets on this machine for servers, so that their addresses are known before the cluster.
+/// Opens sockets on an address of this machine for servers, so that their addresses are known before the cluster.
 ///
 /// # Errors
 ///
-/// Returns an error if the system has no port left.
-pub(crate) async fn bind(servers: usize) -> io::Result<Vec<TcpListener>> {
+/// Returns an error if the system has no port left, or does not have the address.
+pub(crate) async fn bind(address: IpAddr, servers: usize) -> io::Result<Vec<TcpListener>> {
     let mut listeners = Vec::with_capacity(servers);
     for _ in 0..servers {
-        listeners.push(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?);
+        listeners.push(TcpListener::bind((address, 0)).await?);
     }
     Ok(listeners)
 }

@@ -1,4 +1,4 @@
-use std::{io, time::Duration};
+use std::{io, net::Ipv4Addr, time::Duration};
 
 use tokio::net::TcpStream;
 
@@ -99,7 +99,7 @@ async fn unknown_address_is_not_found() {
 #[tokio::test]
 async fn tcp_serves_the_same_calls() {
     let network = network();
-    let listeners = tcp::bind(2).await.unwrap();
+    let listeners = tcp::bind(Ipv4Addr::LOCALHOST.into(), 2).await.unwrap();
     let address = listeners[0].local_addr().unwrap();
     network.listen(listeners);
     let mut client = RawClient::new(TcpStream::connect(address).await.unwrap());
