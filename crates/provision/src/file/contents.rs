@@ -8,7 +8,7 @@ use hbase_txn::{
     Error, JAVA_REGIONS, Result, TableDescriptorExt, latch::LatchTableOptions, lock::LockTableOptions,
 };
 
-use super::{TableKind, attributes, family};
+use super::{attributes, family, kind::TableKind};
 use crate::attribute::{Of, RULE_ATTRIBUTES, names_endpoint, seconds};
 
 /// Returns the contents of a file for a table of this kind and these split keys. A setting that a

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `table` | keys for the table as a whole, by kind |
+//! | `kind` | the purposes of tables |
 //! | `family` | a column family |
 //! | `split` | split keys, listed or generated |
 //! | `attributes` | attributes in HBase's own spelling |
@@ -14,6 +15,7 @@ mod attributes;
 mod contents;
 mod family;
 mod faults;
+mod kind;
 mod section;
 mod split;
 mod table;
@@ -28,6 +30,7 @@ use hbase_txn::{ClientErrorKind, Error, Result};
 use toml::de::DeTable;
 
 pub(super) use self::contents::contents;
+pub use self::kind::TableKind;
 use self::{faults::Faults, section::Section};
 
 /// A table as described by a file. `schemas/tables` has examples with all keys.
@@ -64,18 +67,6 @@ pub struct TableFile {
     pub(super) create_namespace: bool,
     /// `FILE:LINE:COLUMN` of the table's name.
     pub(super) place: String,
-}
-
-/// The purpose of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TableKind {
-    /// Transactions.
-    Transactions,
-    /// Locks, in a table as [`LockTableOptions`](hbase_txn::lock::LockTableOptions) creates it.
-    Locks,
-    /// Latches, in a table as [`LatchTableOptions`](hbase_txn::latch::LatchTableOptions) creates
-    /// it.
-    Latches,
 }
 
 impl TableFile {
