@@ -32,7 +32,7 @@ pub(crate) struct Answer {
     pub(crate) took: Duration,
 }
 
-/// The binary, without a cluster in its environment.
+/// The binary, without a cluster or other options in its environment.
 pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = with_default_signals(env!("CARGO_BIN_EXE_hbase-txn"));
     command.args(arguments);
@@ -43,10 +43,15 @@ pub(crate) fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
 /// cron, for example).
 pub(crate) fn with_default_signals(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("env");
+    for variable in [
+        "CONNECT", "CONFIG", "PROFILE", "OUTPUT", "TIMEOUT", "LOG", "DEV_HOME",
+    ] {
+        command.env_remove(format!("HBASE_TXN_{variable}"));
+    }
+    command.env_remove("CLICOLOR_FORCE");
     command
         .arg("--default-signal")
         .arg(program)
-        .env_remove("HBASE_TXN_CONNECT")
         .env_remove("HBASE_CONF_DIR")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

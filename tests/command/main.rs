@@ -23,6 +23,7 @@ mod locks;
 mod manual;
 mod permissions;
 mod pipes;
+mod profiles;
 mod provision;
 mod quotas;
 mod records;

@@ -11,7 +11,7 @@ use crate::{
         snapshot, switch, table, transfer, txn,
     },
     exit::Outcome,
-    global::Global,
+    global::{Global, Options},
 };
 
 /// Run transactions over rows that share a key prefix on Apache HBase
@@ -19,7 +19,7 @@ use crate::{
 #[command(name = "hbase-txn", version, propagate_version = false, max_term_width = 110)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: Options,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -77,6 +77,14 @@ impl Arguments {
     /// Runs the command.
     pub(crate) async fn run(self) -> Outcome {
         let Self { global, command } = self;
+        let global = match command {
+            // A profile that can't be read must not keep a shell from its completions.
+            Command::Completions(_) | Command::Man(_) => Global::default(),
+            _ => global.resolve()?,
+        };
+        if let Some(log) = &global.log {
+            log.start_log();
+        }
         match command {
             Command::Dev(dev) => dev.run(&global).await,
             Command::Doctor(doctor) => doctor.run(&global).await,
@@ -153,7 +161,7 @@ mod tests {
     #[case(&["hbase-txn", "dev", "status", "--output", "json"])]
     fn global_options_stand_anywhere(#[case] line: &[&str]) {
         let arguments = Arguments::try_parse_from(line).unwrap();
-        assert_eq!(arguments.global.output, Format::Json);
+        assert_eq!(arguments.global.output, Some(Format::Json));
     }
 
     #[rstest]

@@ -1,7 +1,6 @@
 //! The cluster to connect to, and the limits of calls.
 
 use std::{
-    env,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -10,8 +9,9 @@ use hbase_txn::{ClusterAddress, Config, Connection};
 
 use crate::{
     exit::Failure,
-    global::{self, Cluster, Global},
+    global::{self, Cluster, Global, Profile},
     output,
+    profile::variable,
 };
 
 const VARIABLE: &str = "HBASE_TXN_CONNECT";
@@ -19,45 +19,83 @@ const VARIABLE: &str = "HBASE_TXN_CONNECT";
 const CONF_DIR: &str = "HBASE_CONF_DIR";
 
 const NO_ADDRESS: &str = "no cluster is named; name it by --connect URI, by the environment variable HBASE_TXN_CONNECT, \
-                          by --config hbase-site.xml, or by HBASE_CONF_DIR, the folder of that file; `hbase-txn dev up` \
+                          by --profile NAME, by --config hbase-site.xml, or by HBASE_CONF_DIR, the folder of that file; \
+                          `hbase-txn dev up` \
                           boots one on this machine and prints its URI";
 
 impl Global {
-    /// Returns the settings. An option takes precedence over the environment, and the environment
-    /// over the file. HBASE_CONF_DIR is used only if no other source names a cluster.
+    /// Returns the settings. An option takes precedence over the environment, the environment over
+    /// the profile, and an address over the file of the same source. HBASE_CONF_DIR is used only if
+    /// no other source names a cluster.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
-        let folder = env::var_os(CONF_DIR).filter(|folder| !folder.is_empty());
-        self.config_or(folder.map(PathBuf::from).as_deref())
+        let folder = variable(CONF_DIR).map(PathBuf::from);
+        self.config_or(folder.as_deref())
     }
 
     fn config_or(&self, folder: Option<&Path>) -> Result<Config, Failure> {
+        let Profile {
+            connect,
+            config,
+            conf_dir,
+            ..
+        } = &self.profile;
         let address = match &self.connect {
             Some(Cluster(address)) => address.clone(),
-            None => of_environment()?,
+            None => of_environment()?.or_else(|| connect.clone().filter(|_| self.config.is_none())),
         };
-        let mut config = match (&self.config, address) {
-            (Some(path), address) => {
-                let config = Config::from_hbase_site_file(path)
-                    .map_err(|error| Failure::Refused(format!("reading {}: {error}", path.display())))?;
-                match address {
-                    Some(address) => config.with_address(address),
-                    None => config,
-                }
-            }
+        let of_file = |path: &PathBuf| {
+            Config::from_hbase_site_file(path)
+                .map_err(|error| Failure::Refused(format!("reading {}: {error}", path.display())))
+        };
+        let of_folder = |what: &str, folder: &Path| {
+            Config::from_conf_dir(folder).map_err(|error| Failure::Refused(format!("{what}: {error}")))
+        };
+        let config = match (&self.config, config, conf_dir) {
+            (Some(path), ..) | (None, Some(path), _) => Some(of_file(path)?),
+            (None, None, Some(folder)) => Some(of_folder("conf_dir of the profile", folder)?),
+            (None, None, None) => None,
+        };
+        let config = match (config, address) {
+            (Some(config), Some(address)) => config.with_address(address),
+            (Some(config), None) => config,
             (None, Some(address)) => Config::new(address),
             (None, None) => {
                 let folder = folder.ok_or_else(|| Failure::Refused(NO_ADDRESS.to_owned()))?;
-                Config::from_conf_dir(folder)
-                    .map_err(|error| Failure::Refused(format!("environment variable {CONF_DIR}: {error}")))?
+                of_folder(&format!("environment variable {CONF_DIR}"), folder)?
             }
         };
         for warning in config.warnings() {
             output::complain(warning);
         }
-        if let Some(timeout) = self.timeout()? {
-            config = within(config, timeout);
+        Ok(self.limited(config))
+    }
+
+    /// Sets the timeouts of the profile, and then that of a call as the limit of its parts. A write
+    /// may take all of it, because it is sent only once.
+    fn limited(&self, mut config: Config) -> Config {
+        if let Some(timeout) = self.timeout {
+            config = config.with_operation_timeout(timeout).with_write_timeout(timeout);
         }
-        Ok(config)
+        let limit = |of_profile: Option<Duration>, present: Duration| {
+            let timeout = of_profile.unwrap_or(present);
+            self.timeout.map_or(timeout, |limit| timeout.min(limit))
+        };
+        let Profile {
+            read_timeout,
+            write_timeout,
+            connect_timeout,
+            registry_timeout,
+            ..
+        } = self.profile;
+        let read = limit(read_timeout, config.read_timeout());
+        let write = limit(write_timeout, config.write_timeout());
+        let connect = limit(connect_timeout, config.connect_timeout());
+        let registry = limit(registry_timeout, config.registry_timeout());
+        config
+            .with_read_timeout(read)
+            .with_write_timeout(write)
+            .with_connect_timeout(connect)
+            .with_registry_timeout(registry)
     }
 
     /// Connects to the cluster.
@@ -69,26 +107,12 @@ impl Global {
 /// Not an `env` of clap: clap would show the option as required in every usage line, and a command
 /// that needs no cluster would fail on an invalid value.
 fn of_environment() -> Result<Option<ClusterAddress>, Failure> {
-    let Some(text) = env::var_os(VARIABLE) else {
+    let Some(text) = variable(VARIABLE) else {
         return Ok(None);
     };
-    let Cluster(address) = global::cluster(&text.to_string_lossy())
+    let Cluster(address) = global::cluster(&text)
         .map_err(|error| Failure::Unparsable(format!("environment variable {VARIABLE}: {error}")))?;
     Ok(address)
-}
-
-/// Limits each part of a call to the limit of the call. A write may take all of it, because it is
-/// sent only once.
-fn within(config: Config, timeout: Duration) -> Config {
-    let read = config.read_timeout().min(timeout);
-    let connect = config.connect_timeout().min(timeout);
-    let registry = config.registry_timeout().min(timeout);
-    config
-        .with_operation_timeout(timeout)
-        .with_write_timeout(timeout)
-        .with_read_timeout(read)
-        .with_connect_timeout(connect)
-        .with_registry_timeout(registry)
 }
 
 #[cfg(test)]
@@ -98,12 +122,12 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::durations;
+    use crate::{durations, global::Options};
 
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        global: Global,
+        options: Options,
     }
 
     fn config(line: &[&str]) -> Result<Config, Failure> {
@@ -112,7 +136,8 @@ mod tests {
 
     fn config_or(line: &[&str], folder: Option<&Path>) -> Result<Config, Failure> {
         let line = [&["hbase-txn"], line].concat();
-        Line::try_parse_from(line).unwrap().global.config_or(folder)
+        let options = Line::try_parse_from(line).unwrap().options;
+        options.resolve()?.config_or(folder)
     }
 
     #[test]

@@ -6,56 +6,84 @@ use clap::{Args, ValueEnum};
 use hbase_txn::ClusterAddress;
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
-use crate::{durations, exit::Failure, values::Ranged};
+use crate::{durations, values::Ranged};
 
-/// Options of all commands.
+/// Options of all commands, as they are on the command line.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
-pub(crate) struct Global {
+pub(crate) struct Options {
     /// Cluster: hbase+zk://HOST:PORT[,HOST:PORT...]/ZNODE or hbase+rpc://HOST:PORT [env:
     /// HBASE_TXN_CONNECT]
     #[arg(long, global = true, value_name = "URI", value_parser = cluster)]
     pub(crate) connect: Option<Cluster>,
-    /// An hbase-site.xml with settings; options and environment take precedence [default: those in
-    /// HBASE_CONF_DIR]
+    /// An hbase-site.xml with settings; options and environment take precedence [env:
+    /// HBASE_TXN_CONFIG] [default: those in HBASE_CONF_DIR]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Tables for people, or JSON with one object per line for programs
-    #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
-    pub(crate) output: Format,
-    /// Limit of a call with all its attempts: 500ms, 1.5s, 5m, 1h, 1d [default: 60s]
+    /// Profile: a section [profile.NAME] of ~/.config/hbase-txn/config.toml with defaults for
+    /// these options [env: HBASE_TXN_PROFILE]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Tables for people, or JSON with one object per line for programs [env: HBASE_TXN_OUTPUT]
+    /// [default: table]
+    #[arg(long, global = true, value_enum)]
+    pub(crate) output: Option<Format>,
+    /// Limit of a call with all its attempts: 500ms, 1.5s, 5m, 1h, 1d [env: HBASE_TXN_TIMEOUT]
+    /// [default: 60s]
     #[arg(long, global = true, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
-    timeout: Option<Ranged<Duration>>,
-    /// Filter of the log on stderr, such as `debug` or `hbase_client::cluster=trace`
+    pub(crate) timeout: Option<Ranged<Duration>>,
+    /// Filter of the log on stderr, such as `debug` or `hbase_client::cluster=trace` [env:
+    /// HBASE_TXN_LOG]
     #[arg(long, global = true, value_name = "FILTER")]
-    pub(crate) log: Option<EnvFilterText>,
+    pub(crate) log: Option<LogFilter>,
+}
+
+/// The options of a command: those of the command line, of the environment, or of a profile.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Global {
+    pub(crate) connect: Option<Cluster>,
+    /// The file of an option or of the environment.
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) output: Format,
+    /// The limit of the command's calls, if specified.
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) log: Option<LogFilter>,
+    /// The other settings of the cluster. Empty without a profile.
+    pub(crate) profile: Profile,
+}
+
+/// Options that apply unless the command line or the environment has others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Profile {
+    pub(crate) connect: Option<ClusterAddress>,
+    /// An hbase-site.xml.
+    pub(crate) config: Option<PathBuf>,
+    /// A folder with an hbase-site.xml.
+    pub(crate) conf_dir: Option<PathBuf>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) connect_timeout: Option<Duration>,
+    pub(crate) read_timeout: Option<Duration>,
+    pub(crate) write_timeout: Option<Duration>,
+    pub(crate) registry_timeout: Option<Duration>,
+    pub(crate) output: Option<Format>,
+    pub(crate) log: Option<LogFilter>,
 }
 
 /// The form of the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people.
+    #[default]
     Table,
     /// For programs.
     Json,
 }
 
-impl Global {
-    /// Returns the limit of the command's calls, if specified: at most one year, which all clocks
-    /// can represent.
-    pub(crate) fn timeout(&self) -> Result<Option<Duration>, Failure> {
-        const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
-        let timeout = self.timeout.as_ref().map(|timeout| timeout.get("--timeout"));
-        Ok(timeout.transpose()?.map(|timeout| timeout.min(YEAR)))
-    }
-
-    /// Writes the library's log to stderr, if `--log` is specified.
+impl LogFilter {
+    /// Writes the events of the library that pass the filter to stderr.
     pub(crate) fn start_log(&self) {
-        let Some(EnvFilterText(filter)) = &self.log else {
-            return;
-        };
         let subscriber = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::builder().parse_lossy(filter))
+            .with_env_filter(EnvFilter::builder().parse_lossy(&self.0))
             .with_span_events(FmtSpan::CLOSE)
             .with_writer(std::io::stderr)
             .with_ansi(std::io::stderr().is_terminal());
@@ -76,10 +104,10 @@ pub(crate) fn cluster(text: &str) -> hbase_txn::Result<Cluster> {
 }
 
 /// The text of a valid filter.
-#[derive(Clone, Debug)]
-pub(crate) struct EnvFilterText(String);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LogFilter(String);
 
-impl std::str::FromStr for EnvFilterText {
+impl std::str::FromStr for LogFilter {
     type Err = tracing_subscriber::filter::ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {

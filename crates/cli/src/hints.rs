@@ -1,6 +1,6 @@
 //! Commands for the hints of errors. The libraries name no commands.
 
-use std::{borrow::Cow, fmt::Display};
+use std::{borrow::Cow, fmt::Display, path::Path};
 
 use hbase_txn::{ClientErrorKind, Error, ErrorKind, TableDescriptor, TableDescriptorExt};
 
@@ -13,8 +13,13 @@ pub(crate) fn with_command(error: Error) -> Error {
     error.with_better_hint(format!("{hint}run {command}"))
 }
 
-/// Appends the command that fixes the error of a local cluster to its hint, if there is one.
-pub(crate) fn with_dev_command(error: hbase_local::Error, name: &str) -> hbase_local::Error {
+/// Appends the command that fixes the error of a local cluster to its hint, if there is one. `home`
+/// is the folder of the option --home.
+pub(crate) fn with_dev_command(
+    error: hbase_local::Error,
+    name: &str,
+    home: Option<&Path>,
+) -> hbase_local::Error {
     use hbase_local::ErrorKind;
 
     let command = match error.kind() {
@@ -25,8 +30,9 @@ pub(crate) fn with_dev_command(error: hbase_local::Error, name: &str) -> hbase_l
         _ => return error,
     };
     let hint = error.hint().map_or_else(String::new, |hint| format!("{hint}: "));
+    let home = home.map_or_else(String::new, |home| format!(" --home {}", word(&home.display())));
     error.with_better_hint(format!(
-        "{hint}run hbase-txn dev {command} --name {}",
+        "{hint}run hbase-txn dev {command} --name {}{home}",
         word(&name)
     ))
 }
@@ -141,11 +147,20 @@ mod tests {
 
     #[test]
     fn a_local_clusters_hint_names_the_cluster() {
-        let error = |kind| with_dev_command(hbase_local::Error::new(kind, "x"), "a b");
-        let hint = |kind| error(kind).hint().map(str::to_owned);
+        let error = |kind, home: Option<&str>| {
+            with_dev_command(hbase_local::Error::new(kind, "x"), "a b", home.map(Path::new))
+        };
+        let hint = |kind| error(kind, None).hint().map(str::to_owned);
         assert_eq!(
             hint(hbase_local::ErrorKind::NoGateway).unwrap(),
             "start one: run hbase-txn dev up --thrift --name 'a b'"
+        );
+        let elsewhere = error(hbase_local::ErrorKind::NotRunning, Some("/a b"));
+        assert!(
+            elsewhere
+                .hint()
+                .unwrap()
+                .ends_with("dev up --name 'a b' --home '/a b'")
         );
         assert_eq!(hint(hbase_local::ErrorKind::Cluster), None);
     }

@@ -2,7 +2,8 @@
 //! and other coordination between processes.
 //!
 //! It uses only the public API of the libraries. `args` has the whole command line, `global` the
-//! options of all commands, and `values` the values of options. `cluster` chooses the cluster.
+//! options of all commands, `profile` their values in the environment and in the user's file, and
+//! `values` the values of options. `cluster` chooses the cluster.
 //! `cmd` has a file for each command. `hints` adds commands to errors. `output` is the only way to
 //! stdout.
 
@@ -14,6 +15,7 @@ mod exit;
 mod global;
 mod hints;
 mod output;
+mod profile;
 mod progress;
 mod values;
 
@@ -25,7 +27,6 @@ use self::{args::Arguments, exit::Exit};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    arguments.global.start_log();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let done = match runtime {
         Ok(runtime) => {

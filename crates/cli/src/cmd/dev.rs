@@ -3,13 +3,14 @@
 use std::{collections::BTreeSet, fs, future::Future, path::PathBuf};
 
 use clap::{Args, Subcommand};
-use hbase_local::{BootOptions, ClusterState, ClusterStatus, HBaseVersion, LocalCluster, Shape};
+use hbase_local::{BootOptions, ClusterState, ClusterStatus, HBaseVersion, Home, LocalCluster, Shape};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
     hints, output,
+    profile::variable,
     progress::Progress,
     values::{self, Ranged},
 };
@@ -17,13 +18,17 @@ use crate::{
 /// Start and stop a real HBase on this machine, for development and tests
 ///
 /// Requires Linux, Java (17 or 11), and Maven once for each version. All servers listen on
-/// 127.0.0.1 only. Data, logs and pids are in $XDG_STATE_HOME/hbase-txn/dev/NAME, jars in
-/// $XDG_CACHE_HOME/hbase-txn.
+/// 127.0.0.1 only. Data, logs and pids are in $XDG_STATE_HOME/hbase-txn/dev/NAME unless --home
+/// specifies another folder, jars in $XDG_CACHE_HOME/hbase-txn.
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
     /// Name of the cluster; clusters of different names run side by side
     #[arg(long, global = true, default_value = "default")]
     name: String,
+    /// Folder in which local clusters live, as dev/NAME [env: HBASE_TXN_DEV_HOME] [default:
+    /// $XDG_STATE_HOME/hbase-txn]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    home: Option<PathBuf>,
     #[command(subcommand)]
     action: Action,
 }
@@ -105,16 +110,33 @@ impl Dev {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let progress = Progress::new();
         let steps = progress.clone();
-        let mut cluster = LocalCluster::new(&self.name)?.with_progress(move |step| steps.step(step));
-        if let Some(timeout) = global.timeout()? {
+        let mut cluster = self.cluster()?.with_progress(move |step| steps.step(step));
+        if let Some(timeout) = global.timeout {
             cluster = cluster.with_timeout(timeout);
         }
+        let home = self.home;
         let outcome = self.action.run(&cluster, global, &progress).await;
         progress.finish();
         outcome.map_err(|failure| match failure {
-            Failure::Local(error) => Failure::Local(hints::with_dev_command(error, cluster.name())),
+            Failure::Local(error) => {
+                Failure::Local(hints::with_dev_command(error, cluster.name(), home.as_deref()))
+            }
             failure => failure,
         })
+    }
+}
+
+impl Dev {
+    /// Returns the cluster, in the folder of the option, of the environment, or of the user.
+    fn cluster(&self) -> Result<LocalCluster, Failure> {
+        let home = self.home.clone();
+        let Some(folder) = home.or_else(|| variable("HBASE_TXN_DEV_HOME").map(PathBuf::from)) else {
+            return Ok(LocalCluster::new(&self.name)?);
+        };
+        // Servers get the path on their command lines, and run in folders of their own.
+        let folder = std::path::absolute(folder)?;
+        let cache = Home::from_env()?.cache().to_owned();
+        Ok(LocalCluster::in_home(&self.name, Home::new(folder, cache))?)
     }
 }
 
@@ -195,7 +217,7 @@ impl Action {
 impl Up {
     fn options(self, global: &Global) -> Result<BootOptions, Failure> {
         let mut options = BootOptions::new();
-        if let Some(timeout) = global.timeout()? {
+        if let Some(timeout) = global.timeout {
             options = options.timeout(timeout);
         }
         if let Some(version) = self.version {

@@ -233,7 +233,7 @@ impl Create {
 
 impl Arrive {
     async fn run(self, global: &Global) -> Outcome {
-        let time = global.timeout()?.unwrap_or(WAIT_TIME);
+        let time = global.timeout.unwrap_or(WAIT_TIME);
         let barrier = self.which.open(global).await?;
         let (arrival, ended) = barrier.arrive_and_wait(&self.participant, time).await?;
         let (outcome, text) = match ended {

@@ -85,7 +85,7 @@ impl Show {
 
 impl Wait {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let time = global.timeout()?.unwrap_or(WAIT_TIME);
+        let time = global.timeout.unwrap_or(WAIT_TIME);
         let latch = self.which.open(global, LatchUse::Read).await?;
         let (state, text) = match latch.wait(time).await? {
             WaitOutcome::Reached => ("reached", "reached".to_owned()),
