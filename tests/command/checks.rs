@@ -6,7 +6,7 @@ use hbase_txn::{FamilyDescriptor, PartitionRule, TableDescriptor, TableDescripto
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::harness::{TestTable, run, run_with_input, start, unique_name, uri, with_admin};
+use crate::harness::{TestTable, answer, command, run, run_with_input, start, unique_name, uri, with_admin};
 
 const RESTRICTION: &str = "hbase.regionserver.region.split_restriction.type";
 
@@ -379,4 +379,47 @@ fn watch_reports_new_and_fixed_findings() {
         "the last answer was that nothing is broken"
     );
     run(&["table", "check", &table.0, "--watch", "10ms"]).refused(1, &["once a second at most"]);
+}
+
+#[test]
+fn text_for_people_has_colours_on_request_only() {
+    let table = TestTable::new("colours");
+    let plain = run(&["table", "check", "no_such_table"]);
+    assert!(plain.stderr.starts_with("hbase-txn: "), "{plain:?}");
+    let check = ["table", "check", "no_such_table", "--color"];
+    let always = run(&[&check[..], &["always"]].concat());
+    assert!(
+        always.stderr.starts_with("\x1b[31mhbase-txn:\x1b[0m "),
+        "{always:?}"
+    );
+    let never = run(&[&check[..], &["never"]].concat());
+    assert_eq!(never.stderr, plain.stderr);
+
+    let describe = ["table", "describe", &table.0];
+    let page = run(&describe).done();
+    assert!(
+        page.contains("\n family  attributes\n") && !page.contains('\x1b'),
+        "{page:?}"
+    );
+    let colored = run(&[&describe[..], &["--color", "always"]].concat()).done();
+    assert!(
+        colored.contains("\n\x1b[1m family  attributes\x1b[0m\n"),
+        "{colored:?}"
+    );
+    assert_eq!(colored.replace("\x1b[1m", "").replace("\x1b[0m", ""), page);
+    let json = run(&[&describe[..], &["--color", "always", "--output", "json"]].concat()).done();
+    assert!(!json.contains('\x1b'), "{json:?}");
+
+    with_admin(async |admin| admin.disable_table(&table.name()).await.unwrap());
+    let findings = run(&["table", "check", &table.0, "--color", "always"]);
+    assert!(
+        findings.stdout.contains("\x1b[31mbroken\x1b[0m: "),
+        "{findings:?}"
+    );
+    let forced = command(["table", "check", &table.0])
+        .env("HBASE_TXN_CONNECT", uri())
+        .env("CLICOLOR_FORCE", "1")
+        .env_remove("NO_COLOR")
+        .spawn();
+    assert_eq!(answer(forced.unwrap()).stdout, findings.stdout);
 }

@@ -4,7 +4,10 @@ use std::{fmt, io};
 
 use hbase_txn::ErrorKind;
 
-use crate::hints;
+use crate::{
+    hints, output,
+    style::{Meaning, Target, paint},
+};
 
 /// Exit statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +79,10 @@ impl Failure {
         if self.is_closed_pipe() {
             return Exit::Done;
         }
-        crate::output::complain(&format!("hbase-txn: {self}"));
+        output::complain(&format!(
+            "{} {self}",
+            paint(Target::Stderr, Meaning::Bad, "hbase-txn:")
+        ));
         match self {
             Self::Library(error) if error.is_outcome_unknown() => Exit::Unknown,
             Self::Library(error) if is_not_met(error.kind()) => Exit::NotMet,

@@ -1,12 +1,12 @@
 //! The options that every command has.
 
-use std::{io::IsTerminal, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use hbase_txn::ClusterAddress;
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
-use crate::{durations, values::Ranged};
+use crate::{durations, style::ColorChoice, values::Ranged};
 
 /// Options of all commands, as they are on the command line.
 #[derive(Clone, Debug, Args)]
@@ -28,6 +28,9 @@ pub(crate) struct Options {
     /// [default: table]
     #[arg(long, global = true, value_enum)]
     pub(crate) output: Option<Format>,
+    /// Colours in text for people; auto: on a terminal, unless NO_COLOR or CLICOLOR=0 is set
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    pub(crate) color: ColorChoice,
     /// Limit of a call with all its attempts: 500ms, 1.5s, 5m, 1h, 1d [env: HBASE_TXN_TIMEOUT]
     /// [default: 60s]
     #[arg(long, global = true, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
@@ -86,7 +89,7 @@ impl LogFilter {
             .with_env_filter(EnvFilter::builder().parse_lossy(&self.0))
             .with_span_events(FmtSpan::CLOSE)
             .with_writer(std::io::stderr)
-            .with_ansi(std::io::stderr().is_terminal());
+            .with_ansi(false);
         subscriber.init();
     }
 }

@@ -5,7 +5,7 @@
 //! options of all commands, `profile` their values in the environment and in the user's file, and
 //! `values` the values of options. `cluster` chooses the cluster.
 //! `cmd` has a file for each command. `hints` adds commands to errors. `output` is the only way to
-//! stdout.
+//! stdout, and `style` colours text for people.
 
 mod args;
 mod cluster;
@@ -17,6 +17,7 @@ mod hints;
 mod output;
 mod profile;
 mod progress;
+mod style;
 mod values;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ use self::{args::Arguments, exit::Exit};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    style::choose(arguments.global.color);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let done = match runtime {
         Ok(runtime) => {

@@ -9,6 +9,8 @@ use comfy_table::{ContentArrangement, Table, presets};
 use hbase_txn::BytesBinary;
 use serde::{Serialize, Serializer};
 
+use crate::style::{Meaning, Target, paint};
+
 /// Writes one line of text.
 pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -92,7 +94,7 @@ impl Serialize for Shown<'_> {
     }
 }
 
-/// Formats a table for people; columns are as wide as the terminal allows.
+/// Formats a table for people, on stdout. Its first line is the header.
 pub(crate) fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -105,7 +107,11 @@ pub(crate) fn table<const N: usize>(
     for row in rows {
         table.add_row(row);
     }
-    table.trim_fmt()
+    let text = table.trim_fmt();
+    match text.split_once('\n') {
+        Some((header, rows)) => format!("{}\n{rows}", paint(Target::Stdout, Meaning::Heading, header)),
+        None => paint(Target::Stdout, Meaning::Heading, &text),
+    }
 }
 
 /// Writes a line to stderr. Ignores errors, because a closed stderr is no reason to stop.

@@ -13,6 +13,7 @@ use crate::{
     exit::{Exit, Failure, Outcome},
     global::{Format, Global},
     output,
+    style::{Meaning, Target, paint},
     values::Ranged,
 };
 
@@ -62,7 +63,7 @@ impl Watch {
             for finding in &findings {
                 match global.output {
                     Format::Json => output::json(finding)?,
-                    Format::Table => output::line(&finding.to_string())?,
+                    Format::Table => output::line(&text(finding))?,
                 }
             }
             if findings.is_empty() && global.output == Format::Table {
@@ -144,9 +145,10 @@ fn print_changes(
     for (change, finding) in changes {
         match (global.output, change) {
             (Format::Json, change) => output::json(&Changed { change, finding })?,
-            (Format::Table, Change::Found) => output::line(&finding.to_string())?,
+            (Format::Table, Change::Found) => output::line(&text(finding))?,
             (Format::Table, Change::Gone) => {
-                output::line(&format!("gone: {}: {}", finding.finding, finding.what))?;
+                let gone = paint(Target::Stdout, Meaning::Good, "gone");
+                output::line(&format!("{gone}: {}: {}", finding.finding, finding.what))?;
             }
         }
     }
@@ -155,6 +157,19 @@ fn print_changes(
         output::line(fine)?;
     }
     Ok(())
+}
+
+/// Formats a finding. It begins with its severity.
+fn text(finding: &Finding) -> String {
+    let (text, severity) = (finding.to_string(), finding.severity.to_string());
+    let meaning = match finding.severity {
+        Severity::Broken => Meaning::Bad,
+        _ => Meaning::Notice,
+    };
+    match text.strip_prefix(&severity) {
+        Some(rest) => paint(Target::Stdout, meaning, &severity) + rest,
+        None => text,
+    }
 }
 
 /// Whether two findings have the same subject. Their numbers of seconds or requests may differ.

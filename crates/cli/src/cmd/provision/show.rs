@@ -1,18 +1,19 @@
 //! The output of a plan, for people or programs.
 
-use std::{
-    env,
-    io::{self, IsTerminal},
-};
+use std::io;
 
 use hbase_provision::Plan;
 
-use crate::{global::Format, output};
+use crate::{
+    global::Format,
+    output,
+    style::{Meaning, Target, paint},
+};
 
 /// Prints a plan.
 pub(super) fn plan(plan: &Plan, format: Format) -> io::Result<()> {
     match format {
-        Format::Table => output::line(&text(plan, is_coloured())),
+        Format::Table => output::line(&text(plan)),
         Format::Json => {
             for change in plan.changes() {
                 output::json(change)?;
@@ -28,13 +29,7 @@ pub(super) fn plan(plan: &Plan, format: Format) -> io::Result<()> {
     }
 }
 
-/// Whether to use colours: on a terminal, unless the user disabled them (no-color.org).
-fn is_coloured() -> bool {
-    let unwanted = env::var_os("NO_COLOR").is_some_and(|text| !text.is_empty());
-    io::stdout().is_terminal() && !unwanted && env::var_os("TERM").is_none_or(|name| name != "dumb")
-}
-
-fn text(plan: &Plan, coloured: bool) -> String {
+fn text(plan: &Plan) -> String {
     let refusals = plan.refusals();
     let head = match (plan.changes().len(), plan.reopens()) {
         (0, _) => "nothing to change".to_owned(),
@@ -48,13 +43,13 @@ fn text(plan: &Plan, coloured: bool) -> String {
     };
     let mut lines = vec![format!("{}: {head}", plan.table())];
     for change in plan.changes() {
-        lines.push(painted(change.sign(), &change.to_string(), coloured));
+        lines.push(painted(change.sign(), &change.to_string()));
     }
     let (losses, others): (Vec<_>, Vec<_>) = refusals
         .iter()
         .partition(|refusal| refusal.refused == "data-loss");
     for refusal in others {
-        lines.push(painted('!', &format!("refused: {refusal}"), coloured));
+        lines.push(painted('!', &format!("refused: {refusal}")));
     }
     // Each loss is shown with its change.
     if let Some(first) = losses.first() {
@@ -64,7 +59,6 @@ fn text(plan: &Plan, coloured: bool) -> String {
         lines.push(painted(
             '!',
             &format!("refused: {place}data is lost by {changes}; {}", first.fix),
-            coloured,
         ));
     }
     for note in plan.notes() {
@@ -73,14 +67,11 @@ fn text(plan: &Plan, coloured: bool) -> String {
     lines.join("\n")
 }
 
-fn painted(sign: char, text: &str, coloured: bool) -> String {
-    let colour = match sign {
-        '+' => "\x1b[32m",
-        '~' => "\x1b[33m",
-        _ => "\x1b[31m",
+fn painted(sign: char, text: &str) -> String {
+    let meaning = match sign {
+        '+' => Meaning::Good,
+        '~' => Meaning::Notice,
+        _ => Meaning::Bad,
     };
-    match coloured {
-        true => format!("  {colour}{sign} {text}\x1b[0m"),
-        false => format!("  {sign} {text}"),
-    }
+    format!("  {}", paint(Target::Stdout, meaning, &format!("{sign} {text}")))
 }
