@@ -33,8 +33,14 @@ impl Completions {
     pub(crate) fn run(&self, command: &mut Command) -> Outcome {
         let mut text = Vec::new();
         generate(self.shell, command, NAME, &mut text);
+        let mut text = String::from_utf8_lossy(&text).into_owned();
+        if self.shell == Shell::Bash {
+            // clap_complete 4.6 writes the hyphen of a command's name in two ways, so that no
+            // subcommand would be found.
+            text = text.replace("hbase__subcmd__txn", "hbase__txn");
+        }
         let mut lines = Lines::new();
-        lines.line(format_args!("{}", String::from_utf8_lossy(&text).trim_end()))?;
+        lines.line(format_args!("{}", text.trim_end()))?;
         lines.flush()?;
         Ok(Exit::Done)
     }
