@@ -82,6 +82,8 @@ fn the_timeout_bounds_a_silent_port_too() {
 #[case(&["table", "create", "t", "--family", "f", "--family", "f", "--prefix-length", "3"], 1, &["family f is given twice"])]
 #[case(&["table", "create", "t", "--family", "f", "--prefix-length", "-1"], 1, &["--prefix-length -1 is out of range"])]
 #[case(&["scan", "orders", "--limit", "-1"], 1, &["--limit -1 is out of range"])]
+#[case(&["table", "count", "orders", "--regions-at-once", "0"], 1, &["--regions-at-once 0 is out of range: 1 to 64"])]
+#[case(&["table", "skew", "orders", "--regions-at-once", "65"], 1, &["--regions-at-once 65 is out of range: 1 to 64"])]
 #[case(&["get", "orders", "r", "--versions", "-1"], 1, &["--versions -1 is out of range"])]
 #[case(&["put", "orders", "r", "f:q=v", "--timestamp", "-5"], 1, &["--timestamp -5 is out of range"])]
 #[case(&["put", "orders", "r", "f:q=v", "--timestamp", "99999999999999999999"], 1, &["--timestamp 99999999999999999999 is out of range"])]

@@ -8,7 +8,9 @@ use crate::{
         dev, doctor,
         latch::{self, barrier},
         lock, manual, namespace, permissions, provision, quota, region_server, replication_peer, rows,
-        snapshot, switch, table, transfer, txn,
+        snapshot,
+        switch::{Switch, Work},
+        table, transfer, txn,
     },
     exit::Outcome,
     global::{Global, Options},
@@ -29,10 +31,18 @@ pub(crate) enum Command {
     /// Start and stop a real HBase on this machine, for development and tests
     Dev(dev::Dev),
     Doctor(doctor::Doctor),
-    SplitSwitch(switch::SplitSwitch),
-    MergeSwitch(switch::MergeSwitch),
-    BalancerSwitch(switch::BalancerSwitch),
-    NormalizerSwitch(switch::NormalizerSwitch),
+    /// Show or set whether the master splits regions, of all tables of the cluster
+    #[command(after_help = "Example: hbase-txn split-switch on")]
+    SplitSwitch(Switch),
+    /// Show or set whether the master merges regions, of all tables of the cluster
+    #[command(after_help = "Example: hbase-txn merge-switch on")]
+    MergeSwitch(Switch),
+    /// Show or set whether the master moves regions to balance the servers
+    #[command(after_help = "Example: hbase-txn balancer-switch on")]
+    BalancerSwitch(Switch),
+    /// Show or set whether the master splits and merges regions by their sizes
+    #[command(after_help = "Example: hbase-txn normalizer-switch on")]
+    NormalizerSwitch(Switch),
     /// Create, check, alter, repair and drop tables, and move their regions
     Table(table::Table),
     /// List, create and delete namespaces
@@ -88,10 +98,10 @@ impl Arguments {
         match command {
             Command::Dev(dev) => dev.run(&global).await,
             Command::Doctor(doctor) => doctor.run(&global).await,
-            Command::SplitSwitch(switch) => switch.run(&global).await,
-            Command::MergeSwitch(switch) => switch.run(&global).await,
-            Command::BalancerSwitch(switch) => switch.run(&global).await,
-            Command::NormalizerSwitch(switch) => switch.run(&global).await,
+            Command::SplitSwitch(switch) => switch.run(Work::Split, &global).await,
+            Command::MergeSwitch(switch) => switch.run(Work::Merge, &global).await,
+            Command::BalancerSwitch(switch) => switch.run(Work::Balancer, &global).await,
+            Command::NormalizerSwitch(switch) => switch.run(Work::Normalizer, &global).await,
             Command::Table(table) => table.run(&global).await,
             Command::Namespace(namespace) => namespace.run(&global).await,
             Command::Snapshot(snapshot) => snapshot.run(&global).await,

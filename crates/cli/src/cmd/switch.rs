@@ -1,6 +1,7 @@
 //! `hbase-txn split-switch`, `merge-switch`, `balancer-switch` and `normalizer-switch`.
 
 use clap::{Args, ValueEnum};
+use hbase_client::Admin;
 use serde::Serialize;
 
 use crate::{
@@ -9,36 +10,20 @@ use crate::{
     output,
 };
 
-/// Show or set whether the master splits regions, of all tables of the cluster
+/// A switch of the cluster.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: hbase-txn split-switch on")]
-pub(crate) struct SplitSwitch {
+pub(crate) struct Switch {
     /// The new state [default: show the present one]
     to: Option<OnOff>,
 }
 
-/// Show or set whether the master merges regions, of all tables of the cluster
-#[derive(Debug, Args)]
-#[command(after_help = "Example: hbase-txn merge-switch on")]
-pub(crate) struct MergeSwitch {
-    /// The new state [default: show the present one]
-    to: Option<OnOff>,
-}
-
-/// Show or set whether the master moves regions to balance the servers
-#[derive(Debug, Args)]
-#[command(after_help = "Example: hbase-txn balancer-switch on")]
-pub(crate) struct BalancerSwitch {
-    /// The new state [default: show the present one]
-    to: Option<OnOff>,
-}
-
-/// Show or set whether the master splits and merges regions by their sizes
-#[derive(Debug, Args)]
-#[command(after_help = "Example: hbase-txn normalizer-switch on")]
-pub(crate) struct NormalizerSwitch {
-    /// The new state [default: show the present one]
-    to: Option<OnOff>,
+/// The work of the master that a switch allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    Split,
+    Merge,
+    Balancer,
+    Normalizer,
 }
 
 /// Whether something may happen.
@@ -56,47 +41,49 @@ struct SwitchObject {
     was_on: Option<bool>,
 }
 
-impl SplitSwitch {
-    pub(crate) async fn run(self, global: &Global) -> Outcome {
+impl Switch {
+    pub(crate) async fn run(self, work: Work, global: &Global) -> Outcome {
         let admin = global.connect().await?.admin();
         let (on, was_on) = match self.to {
-            Some(to) => (to.is_on(), Some(admin.split_switch(to.is_on()).await?)),
-            None => (admin.is_split_enabled().await?, None),
+            Some(to) => (to.is_on(), Some(work.switch(&admin, to.is_on()).await?)),
+            None => (work.is_enabled(&admin).await?, None),
         };
-        print(global, "split", on, was_on)
+        let switch = work.name();
+        match global.output {
+            Format::Json => output::json(&SwitchObject { switch, on, was_on })?,
+            Format::Table => output::line(&format!("{switch} switch: {}", if on { "on" } else { "off" }))?,
+        }
+        Ok(Exit::Done)
     }
 }
 
-impl MergeSwitch {
-    pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
-        let (on, was_on) = match self.to {
-            Some(to) => (to.is_on(), Some(admin.merge_switch(to.is_on()).await?)),
-            None => (admin.is_merge_enabled().await?, None),
-        };
-        print(global, "merge", on, was_on)
+impl Work {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Split => "split",
+            Self::Merge => "merge",
+            Self::Balancer => "balancer",
+            Self::Normalizer => "normalizer",
+        }
     }
-}
 
-impl BalancerSwitch {
-    pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
-        let (on, was_on) = match self.to {
-            Some(to) => (to.is_on(), Some(admin.balancer_switch(to.is_on()).await?)),
-            None => (admin.is_balancer_enabled().await?, None),
-        };
-        print(global, "balancer", on, was_on)
+    async fn is_enabled(self, admin: &Admin) -> hbase_client::Result<bool> {
+        match self {
+            Self::Split => admin.is_split_enabled().await,
+            Self::Merge => admin.is_merge_enabled().await,
+            Self::Balancer => admin.is_balancer_enabled().await,
+            Self::Normalizer => admin.is_normalizer_enabled().await,
+        }
     }
-}
 
-impl NormalizerSwitch {
-    pub(crate) async fn run(self, global: &Global) -> Outcome {
-        let admin = global.connect().await?.admin();
-        let (on, was_on) = match self.to {
-            Some(to) => (to.is_on(), Some(admin.normalizer_switch(to.is_on()).await?)),
-            None => (admin.is_normalizer_enabled().await?, None),
-        };
-        print(global, "normalizer", on, was_on)
+    /// Sets the switch, and returns its state before that.
+    async fn switch(self, admin: &Admin, on: bool) -> hbase_client::Result<bool> {
+        match self {
+            Self::Split => admin.split_switch(on).await,
+            Self::Merge => admin.merge_switch(on).await,
+            Self::Balancer => admin.balancer_switch(on).await,
+            Self::Normalizer => admin.normalizer_switch(on).await,
+        }
     }
 }
 
@@ -104,12 +91,4 @@ impl OnOff {
     pub(super) fn is_on(self) -> bool {
         self == Self::On
     }
-}
-
-fn print(global: &Global, switch: &'static str, on: bool, was_on: Option<bool>) -> Outcome {
-    match global.output {
-        Format::Json => output::json(&SwitchObject { switch, on, was_on })?,
-        Format::Table => output::line(&format!("{switch} switch: {}", if on { "on" } else { "off" }))?,
-    }
-    Ok(Exit::Done)
 }

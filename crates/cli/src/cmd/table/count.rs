@@ -4,13 +4,13 @@ use clap::Args;
 use hbase_txn::TableName;
 use serde::Serialize;
 
+use super::regions_at_once::RegionsAtOnce;
 use crate::{
     cmd::rows::{Range, Selection},
     exit::{Exit, Outcome},
     global::{Format, Global},
     output,
     progress::Progress,
-    values::{Ranged, whole},
 };
 
 /// Count rows, reading several regions at once
@@ -25,9 +25,8 @@ pub(crate) struct Count {
     range: Range,
     #[command(flatten)]
     cells: Selection,
-    /// Number of regions to read concurrently, 1 to 64
-    #[arg(long, value_name = "N", default_value = "4", allow_hyphen_values = true, value_parser = whole::<usize>)]
-    regions_at_once: Ranged<usize>,
+    #[command(flatten)]
+    regions: RegionsAtOnce,
 }
 
 #[derive(Serialize)]
@@ -40,12 +39,12 @@ impl Count {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         /// Rows between two steps of the progress.
         const STEP: u64 = 10_000;
-        let regions = self.regions_at_once.get("--regions-at-once")?;
+        let regions = self.regions.get()?;
         let scan = self.range.scan(self.cells)?.cache_blocks(false);
         let scan = scan.max_results_per_column_family(1);
         let table = global.connect().await?.table(self.name)?;
         let progress = Progress::on_a_terminal();
-        let mut scanner = table.scan_regions(scan, regions.clamp(1, 64))?;
+        let mut scanner = table.scan_regions(scan, regions)?;
         let mut rows = 0;
         while scanner.next().await?.is_some() {
             rows += 1;

@@ -14,6 +14,7 @@
 //! | `drop` | deletes tables, or their rows |
 //! | `files` | flushes and compacts |
 //! | `done` | prints what was done to a table |
+//! | `regions_at_once` | the option for reading several regions at the same time |
 //! | `regions` | splits, merges and moves regions |
 
 mod alter;
@@ -26,6 +27,7 @@ mod drop;
 mod files;
 mod list;
 mod regions;
+mod regions_at_once;
 mod repair;
 mod rule;
 mod skew;

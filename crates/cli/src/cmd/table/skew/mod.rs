@@ -24,6 +24,7 @@ use hbase_provision::{Sampling, Skew as Measuring, SkewProgress};
 use hbase_txn::TableName;
 
 use self::{growth::LastRun, report::ShownReport};
+use super::regions_at_once::RegionsAtOnce;
 use crate::{
     cmd::whole_file,
     durations,
@@ -55,9 +56,8 @@ pub(crate) struct Skew {
     /// File for an HTML page with charts; replaces an existing file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Number of regions to read concurrently, 1 to 64
-    #[arg(long, value_name = "N", default_value = "4", allow_hyphen_values = true, value_parser = whole::<usize>)]
-    regions_at_once: Ranged<usize>,
+    #[command(flatten)]
+    regions: RegionsAtOnce,
     /// Limit of the whole run
     #[arg(long, value_name = "DURATION", default_value = "1h", allow_hyphen_values = true, value_parser = durations::parse)]
     within: Ranged<Duration>,
@@ -67,7 +67,7 @@ impl Skew {
     pub(crate) async fn run(self, global: &Global) -> Outcome {
         let within = self.within.get("--within")?;
         let top = self.top.get("--top")?;
-        let regions_at_once = self.regions_at_once.get("--regions-at-once")?;
+        let regions_at_once = self.regions.get()?;
         if let Some(path) = &self.html {
             whole_file::check(path)?;
         }

@@ -1,0 +1,33 @@
+//! The option for reading several regions at the same time.
+
+use std::ops::RangeInclusive;
+
+use clap::Args;
+
+use crate::{
+    exit::Failure,
+    values::{Ranged, whole},
+};
+
+const RANGE: RangeInclusive<usize> = 1..=64;
+
+#[derive(Debug, Args)]
+pub(super) struct RegionsAtOnce {
+    /// Number of regions to read concurrently, 1 to 64
+    #[arg(long, value_name = "N", default_value = "4", allow_hyphen_values = true, value_parser = whole::<usize>)]
+    regions_at_once: Ranged<usize>,
+}
+
+impl RegionsAtOnce {
+    pub(super) fn get(&self) -> Result<usize, Failure> {
+        let regions = self.regions_at_once.get("--regions-at-once")?;
+        if RANGE.contains(&regions) {
+            return Ok(regions);
+        }
+        Err(Failure::Refused(format!(
+            "--regions-at-once {regions} is out of range: {} to {}",
+            RANGE.start(),
+            RANGE.end()
+        )))
+    }
+}
