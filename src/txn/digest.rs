@@ -270,6 +270,11 @@ impl Form {
                 self.tag(b'f');
                 self.bytes(family);
             }
+            DeleteScope::FamilyVersion { family, timestamp } => {
+                self.tag(b'w');
+                self.bytes(family);
+                self.timestamp(Some(*timestamp));
+            }
             DeleteScope::Column { family, qualifier } => {
                 self.tag(b'c');
                 self.column(family, qualifier);

@@ -1,8 +1,8 @@
 //! Deletes: what they hide, when they stop to, and what they leave.
 
 use hbase_txn::{
-    Cell, ClientErrorKind, Delete, FamilyDescriptor, Get, Put, Row, Scan, Table, TableDescriptor, TableName,
-    TimeRange,
+    Cell, ClientErrorKind, Condition, Delete, FamilyDescriptor, Get, Mutation, Put, Row, Scan, Table,
+    TableDescriptor, TableName, TimeRange,
 };
 use rstest::rstest;
 
@@ -54,7 +54,7 @@ async fn left(table: &Table, row: &str) -> String {
 fn deletes() -> Vec<(Delete, &'static str)> {
     // The caller gives them their rows.
     let delete = |number: usize| Delete::new(row(number));
-    let cases: [(fn(Delete) -> Delete, &str); 15] = [
+    let cases: [(fn(Delete) -> Delete, &str); 19] = [
         (|row| row, ""),
         (|row| row.timestamp(2), "f:a3 g:a3"),
         (|row| row.timestamp(0), EVERYTHING),
@@ -76,6 +76,16 @@ fn deletes() -> Vec<(Delete, &'static str)> {
             "f:a3 f:a2 f:a1 f:b1 g:a2 g:a1 g:b1",
         ),
         (|row| row.version("f", "a", 7), EVERYTHING),
+        (
+            |row| row.family_version("f", 2),
+            "f:a3 f:a1 f:b1 g:a3 g:a2 g:a1 g:b1",
+        ),
+        (|row| row.family_version("f", 1), "f:a3 f:a2 g:a3 g:a2 g:a1 g:b1"),
+        (|row| row.family_version("g", 7), EVERYTHING),
+        (
+            |row| row.family_version("f", 1).version("g", "a", 3).column("g", "b"),
+            "f:a3 f:a2 g:a2 g:a1",
+        ),
         (|row| row.family("f").column("g", "a"), "g:b1"),
         (|row| row.family("f").version("g", "a", 2), "g:a3 g:a1 g:b1"),
         (
@@ -273,4 +283,34 @@ async fn a_refused_delete_leaves_its_row_as_it_was() {
     );
     results[1].as_ref().unwrap();
     assert_eq!(left(&table, "r").await, "f:a3 f:a2 f:a1 f:b1");
+}
+
+#[tokio::test]
+async fn the_cells_of_a_family_at_a_timestamp_are_deleted_by_every_call() {
+    let connection = connect().await;
+    let owned = TestTable::create("familyversion", versioned, &[]).await;
+    let table = owned.of(&connection);
+    const LEFT: &str = "f:a3 f:a1 f:b1 g:a3 g:a2 g:a1 g:b1";
+    for row in ["single", "many", "conditional"] {
+        fill(&table, row).await;
+    }
+    let delete = |row: &'static str| Delete::new(row).family_version("f", 2);
+    table.delete(delete("single")).await.unwrap();
+    for result in table.mutate_many([delete("many"), delete("none")]).await {
+        result.unwrap();
+    }
+    let condition = Condition::equal("conditional", "f", "b", "v");
+    let changes: [Mutation; 2] = [
+        delete("conditional").into(),
+        Put::new("conditional").cell("g", "done", "").timestamp(4).into(),
+    ];
+    assert!(table.check_and_mutate(condition, changes).await.unwrap());
+    assert_eq!(left(&table, "single").await, LEFT);
+    assert_eq!(left(&table, "many").await, LEFT);
+    assert_eq!(left(&table, "conditional").await, format!("{LEFT} g:done4"));
+    let error = table
+        .delete(Delete::new("single").family_version("f", u64::MAX))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::InvalidInput, "{error}");
 }

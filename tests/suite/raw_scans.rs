@@ -28,6 +28,7 @@ async fn stored(table: &Table, scan: Scan) -> String {
             CellKind::Delete => "version-",
             CellKind::DeleteColumn => "column-",
             CellKind::DeleteFamily => "family-",
+            CellKind::DeleteFamilyVersion => "family-version-",
             other => panic!("{other:?}"),
         };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -53,6 +54,7 @@ async fn markers_and_hidden_cells_are_returned_within_versions_and_ranges() {
         Delete::new("r").version("f", "a", 5),
         Delete::new("r").column("f", "b").timestamp(4),
         Delete::new("r").family("g").timestamp(9),
+        Delete::new("r").family_version("g", 3),
     ] {
         table.delete(delete).await.unwrap();
     }
@@ -68,7 +70,7 @@ async fn markers_and_hidden_cells_are_returned_within_versions_and_ranges() {
     );
     assert_eq!(
         stored(&table, number(ALL)).await,
-        "version-f:a5 f:a5 f:a4 f:a3 f:a2 f:a1 f:b5 column-f:b4 f:b4 f:b3 f:b2 f:b1 family-g:9 g:a1"
+        "version-f:a5 f:a5 f:a4 f:a3 f:a2 f:a1 f:b5 column-f:b4 f:b4 f:b3 f:b2 f:b1 family-g:9 family-version-g:3 g:a1"
     );
     assert_eq!(
         stored(&table, family(ALL).time_range(TimeRange { from: 2, to: 5 })).await,

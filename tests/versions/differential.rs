@@ -117,6 +117,10 @@ impl Generator {
                 ),
                 2 => (delete().family(family).timestamp(timestamp).into(), "family"),
                 3 => (delete().timestamp(timestamp).into(), "row"),
+                4 => (
+                    delete().family_version(family, timestamp).into(),
+                    "family-version",
+                ),
                 _ => {
                     let put = Put::new(row.clone());
                     (

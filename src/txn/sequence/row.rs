@@ -129,17 +129,25 @@ impl<'a> RowFold<'a> {
                 }
             }
             Mutation::Delete(delete) => {
-                let scopes = delete.parts().iter().map(|scope| match scope {
-                    DeleteScope::Family(family) => (Scope::Family(family), None),
-                    DeleteScope::Column { family, qualifier } => (Scope::Column((family, qualifier)), None),
-                    DeleteScope::Version {
-                        family,
-                        qualifier,
-                        timestamp,
-                    } => (Scope::Column((family, qualifier)), Some(*timestamp)),
-                });
+                let mut scopes = Vec::new();
+                for scope in delete.parts() {
+                    scopes.push(match scope {
+                        DeleteScope::Family(family) => (Scope::Family(family), None),
+                        DeleteScope::FamilyVersion { family, timestamp } => {
+                            return Err(mutation.in_context(family_version(family, *timestamp)));
+                        }
+                        DeleteScope::Column { family, qualifier } => {
+                            (Scope::Column((family, qualifier)), None)
+                        }
+                        DeleteScope::Version {
+                            family,
+                            qualifier,
+                            timestamp,
+                        } => (Scope::Column((family, qualifier)), Some(*timestamp)),
+                    });
+                }
                 let row = delete.parts().is_empty().then_some((Scope::Row, None));
-                for (scope, version) in scopes.chain(row) {
+                for (scope, version) in scopes.into_iter().chain(row) {
                     match (scope, version, delete.stamp()) {
                         (Scope::Column(key), Some(version), _) => self.delete_version(key, version, source()),
                         (_, _, Some(timestamp)) => self.delete_up_to(scope, timestamp, source()),
@@ -294,6 +302,15 @@ impl<'a> RowFold<'a> {
             replaces,
         }
     }
+}
+
+/// Which columns it changes is known to the server alone.
+fn family_version(family: &Bytes, timestamp: u64) -> Error {
+    let family = BytesBinary(family);
+    Error::invalid(format!(
+        "a delete of the cells of family {family} at {timestamp}, and other operations on the row in one transaction"
+    ))
+    .with_hint("delete the versions of its columns, or use two transactions")
 }
 
 fn explain(refusal: Refusal, (family, qualifier): Key<'_>) -> Error {

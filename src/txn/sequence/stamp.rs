@@ -203,7 +203,10 @@ fn is_stamped(cell: &Column, extent: &Extent) -> bool {
 }
 
 fn is_version(scope: &DeleteScope) -> bool {
-    matches!(scope, DeleteScope::Version { .. })
+    matches!(
+        scope,
+        DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. }
+    )
 }
 
 impl Extent {
@@ -241,7 +244,7 @@ impl Extent {
                 families.contains(family) || columns.iter().any(|(of, _)| of == family)
             }
             (_, DeleteScope::Column { family, qualifier }) => self.has_column(family, qualifier),
-            (_, DeleteScope::Version { .. }) => false,
+            (_, DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. }) => false,
         }
     }
 
@@ -283,7 +286,7 @@ impl Extent {
                                 columns.insert((family.clone(), qualifier.clone()));
                             }
                         }
-                        DeleteScope::Version { .. } => {}
+                        DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. } => {}
                     }
                 }
             }
@@ -353,7 +356,7 @@ impl Stamped {
                             self.guard(delete.row(), family, qualifier, from);
                         }
                         DeleteScope::Family(family) => self.guard_family(delete.row(), Some(family), from),
-                        DeleteScope::Version { .. } => {}
+                        DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. } => {}
                     }
                 }
                 if delete.parts().is_empty() {
@@ -392,7 +395,9 @@ impl Stamped {
                     self.guard(delete.row(), family, qualifier, times.column + 1);
                     columns.push(scope.clone());
                 }
-                DeleteScope::Version { .. } => columns.push(scope.clone()),
+                DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. } => {
+                    columns.push(scope.clone())
+                }
             }
         }
         for (scopes, timestamp) in [(columns, Some(times.column)), (others, None)] {

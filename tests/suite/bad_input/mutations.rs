@@ -169,6 +169,16 @@ async fn operations_without_a_sequential_form_are_refused() {
     let outcome = transaction.commit().await;
     assert_eq!(outcome.name(), "invalid");
     says(&outcome, &["row ord1", "f:q"]);
+    let delete = Delete::new("ord1").family_version("f", 7);
+    let transaction = table
+        .transaction("ord")
+        .put(put("ord1", "v"))
+        .delete(delete.clone());
+    let outcome = transaction.commit().await;
+    assert_eq!(outcome.name(), "invalid");
+    says(&outcome, &["row ord1", "family f at 7"]);
+    let alone = table.transaction("ord").delete(delete).commit().await;
+    assert!(alone.is_committed(), "{alone}");
     nothing_was_written(table.table(), "ord").await;
 }
 

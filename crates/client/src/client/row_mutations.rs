@@ -277,17 +277,19 @@ fn spans(mutation: &Mutation) -> Vec<Span<'_>> {
             .scopes
             .iter()
             .map(|scope| match scope {
-                DeleteScope::Family(family) => Span {
+                DeleteScope::Family(family) | DeleteScope::FamilyVersion { family, .. } => Span {
                     family: Some(family),
                     qualifier: None,
-                    is_stamped: delete.timestamp.is_some(),
+                    is_stamped: scope.timestamp().or(delete.timestamp).is_some(),
                 },
-                DeleteScope::Column { family, qualifier } => {
-                    column(family, qualifier, delete.timestamp.is_some())
-                }
-                DeleteScope::Version {
+                DeleteScope::Column { family, qualifier }
+                | DeleteScope::Version {
                     family, qualifier, ..
-                } => column(family, qualifier, true),
+                } => column(
+                    family,
+                    qualifier,
+                    scope.timestamp().or(delete.timestamp).is_some(),
+                ),
             })
             .collect(),
     }

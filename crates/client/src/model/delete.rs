@@ -44,6 +44,13 @@ pub enum DeleteScope {
         /// The column qualifier. May be empty.
         qualifier: Bytes,
     },
+    /// The cells of a family that have one timestamp: `DeleteFamilyVersion`.
+    FamilyVersion {
+        /// The column family.
+        family: Bytes,
+        /// The exact timestamp of the cells.
+        timestamp: u64,
+    },
     /// One version of a column: `Delete`.
     Version {
         /// The column family.
@@ -57,7 +64,8 @@ pub enum DeleteScope {
 
 impl Delete {
     /// Creates a delete on this row: of the whole row, unless [`family`](Self::family),
-    /// [`column`](Self::column) or [`version`](Self::version) name parts of it.
+    /// [`family_version`](Self::family_version), [`column`](Self::column) or
+    /// [`version`](Self::version) name parts of it.
     pub fn new(row: impl IntoBytes) -> Self {
         Self {
             row: row.into_bytes(),
@@ -71,6 +79,16 @@ impl Delete {
     /// Deletes all columns of a family.
     pub fn family(mut self, family: impl IntoBytes) -> Self {
         self.scopes.push(DeleteScope::Family(family.into_bytes()));
+        self
+    }
+
+    /// Deletes the cells of a family that have this timestamp, in all columns. In a transaction, no
+    /// other operation may be on the row.
+    pub fn family_version(mut self, family: impl IntoBytes, timestamp: u64) -> Self {
+        self.scopes.push(DeleteScope::FamilyVersion {
+            family: family.into_bytes(),
+            timestamp,
+        });
         self
     }
 
@@ -113,9 +131,7 @@ impl Delete {
         }
         for scope in &self.scopes {
             check_family(scope.family())?;
-            if let DeleteScope::Version { timestamp, .. } = scope {
-                check_timestamp(Some(*timestamp))?;
-            }
+            check_timestamp(scope.timestamp())?;
         }
         Ok(())
     }
@@ -124,13 +140,24 @@ impl Delete {
 impl DeleteScope {
     pub(crate) fn family(&self) -> &Bytes {
         match self {
-            Self::Family(family) | Self::Column { family, .. } | Self::Version { family, .. } => family,
+            Self::Family(family)
+            | Self::FamilyVersion { family, .. }
+            | Self::Column { family, .. }
+            | Self::Version { family, .. } => family,
+        }
+    }
+
+    /// The exact timestamp of the cells, if the scope names one.
+    pub(crate) fn timestamp(&self) -> Option<u64> {
+        match self {
+            Self::Family(_) | Self::Column { .. } => None,
+            Self::FamilyVersion { timestamp, .. } | Self::Version { timestamp, .. } => Some(*timestamp),
         }
     }
 
     pub(super) fn size(&self) -> usize {
         match self {
-            Self::Family(family) => family.len(),
+            Self::Family(family) | Self::FamilyVersion { family, .. } => family.len(),
             Self::Column { family, qualifier }
             | Self::Version {
                 family, qualifier, ..

@@ -152,19 +152,17 @@ fn encode_cells(buffer: &mut BytesMut, mutation: &Mutation) -> Result<(), CellBl
 }
 
 fn marker<'a>(delete: &'a Delete, scope: &'a DeleteScope) -> CellRef<'a> {
-    let of_delete = delete.timestamp.unwrap_or(LATEST);
-    let (qualifier, timestamp, kind): (&[u8], _, _) = match scope {
-        DeleteScope::Family(_) => (&[], of_delete, CellKind::DeleteFamily),
-        DeleteScope::Column { qualifier, .. } => (qualifier, of_delete, CellKind::DeleteColumn),
-        DeleteScope::Version {
-            qualifier, timestamp, ..
-        } => (qualifier, *timestamp, CellKind::Delete),
+    let (qualifier, kind): (&[u8], _) = match scope {
+        DeleteScope::Family(_) => (&[], CellKind::DeleteFamily),
+        DeleteScope::FamilyVersion { .. } => (&[], CellKind::DeleteFamilyVersion),
+        DeleteScope::Column { qualifier, .. } => (qualifier, CellKind::DeleteColumn),
+        DeleteScope::Version { qualifier, .. } => (qualifier, CellKind::Delete),
     };
     CellRef {
         row: &delete.row,
         family: scope.family(),
         qualifier,
-        timestamp,
+        timestamp: scope.timestamp().or(delete.timestamp).unwrap_or(LATEST),
         kind,
         value: &[],
     }

@@ -259,22 +259,19 @@ fn value(mutation: &Mutation, index: usize) -> Value<'_> {
         }
         Mutation::Delete(delete) => {
             let scope = &delete.scopes[index];
-            let (qualifier, kind, timestamp): (Option<&[u8]>, _, _) = match scope {
-                DeleteScope::Family(_) => (None, DeleteType::DeleteFamily, delete.timestamp),
-                DeleteScope::Column { qualifier, .. } => (
-                    Some(qualifier),
-                    DeleteType::DeleteMultipleVersions,
-                    delete.timestamp,
-                ),
-                DeleteScope::Version {
-                    qualifier, timestamp, ..
-                } => (Some(qualifier), DeleteType::DeleteOneVersion, Some(*timestamp)),
+            let (qualifier, kind): (Option<&[u8]>, _) = match scope {
+                DeleteScope::Family(_) => (None, DeleteType::DeleteFamily),
+                DeleteScope::FamilyVersion { .. } => (None, DeleteType::DeleteFamilyVersion),
+                DeleteScope::Column { qualifier, .. } => {
+                    (Some(qualifier), DeleteType::DeleteMultipleVersions)
+                }
+                DeleteScope::Version { qualifier, .. } => (Some(qualifier), DeleteType::DeleteOneVersion),
             };
             return Value {
                 family: scope.family(),
                 qualifier,
                 content: Content::Delete(kind),
-                timestamp,
+                timestamp: scope.timestamp().or(delete.timestamp),
             };
         }
     };

@@ -171,6 +171,7 @@ impl Store {
                 for scope in delete.parts() {
                     match scope {
                         DeleteScope::Family(family) => hide_family(family.clone()),
+                        DeleteScope::FamilyVersion { .. } => unreachable!("no transaction has it"),
                         DeleteScope::Column { family, qualifier } => {
                             let marker = self.columns.entry(key(family, qualifier)).or_default();
                             *marker = timestamp.max(*marker);

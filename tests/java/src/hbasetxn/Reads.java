@@ -72,6 +72,9 @@ final class Reads {
                 case "family":
                     mutations.add(new Delete(row).addFamily(family, timestamp));
                     break;
+                case "family-version":
+                    mutations.add(new Delete(row).addFamilyVersion(family, timestamp));
+                    break;
                 default:
                     mutations.add(new Delete(row, timestamp));
             }
