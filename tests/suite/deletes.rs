@@ -304,7 +304,7 @@ async fn the_cells_of_a_family_at_a_timestamp_are_deleted_by_every_call() {
         delete("conditional").into(),
         Put::new("conditional").cell("g", "done", "").timestamp(4).into(),
     ];
-    assert!(table.check_and_mutate(condition, changes).await.unwrap());
+    assert!(table.check_and_mutate(condition, changes).await.unwrap().success);
     assert_eq!(left(&table, "single").await, LEFT);
     assert_eq!(left(&table, "many").await, LEFT);
     assert_eq!(left(&table, "conditional").await, format!("{LEFT} g:done4"));
