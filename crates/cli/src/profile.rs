@@ -190,7 +190,7 @@ impl Text<'_> {
                     false => unknown(),
                 });
             };
-            let path = || self.path.parent().unwrap_or(Path::new("")).join(text);
+            let path = || self.path.parent().unwrap_or_else(|| Path::new("")).join(text);
             let duration = || {
                 let duration = durations::parse(text).map_err(|why| fault(&why))?;
                 duration.value().map(Some).ok_or_else(|| fault("out of range"))

@@ -130,7 +130,7 @@ impl Watched {
         &self,
         global: &Global,
         subject: Subject,
-        watch: impl Fn(&LockManager, &str) -> Result<(String, Events), Failure>,
+        watch: impl Fn(&LockManager, &str) -> Result<(String, Events), Failure> + Send + Sync,
     ) -> Outcome {
         for id in &self.ids {
             self.scope.name(&self.table, id)?;
