@@ -50,11 +50,14 @@ async fn left(table: &Table, row: &str) -> String {
     cells.iter().map(cell).collect::<Vec<_>>().join(" ")
 }
 
+/// Names the parts that a delete covers.
+type Parts = fn(Delete) -> Delete;
+
 /// Deletes, and what they leave of a row.
 fn deletes() -> Vec<(Delete, &'static str)> {
     // The caller gives them their rows.
     let delete = |number: usize| Delete::new(row(number));
-    let cases: [(fn(Delete) -> Delete, &str); 19] = [
+    let cases: [(Parts, &str); 19] = [
         (|row| row, ""),
         (|row| row.timestamp(2), "f:a3 g:a3"),
         (|row| row.timestamp(0), EVERYTHING),

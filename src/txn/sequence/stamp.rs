@@ -396,7 +396,7 @@ impl Stamped {
                     columns.push(scope.clone());
                 }
                 DeleteScope::Version { .. } | DeleteScope::FamilyVersion { .. } => {
-                    columns.push(scope.clone())
+                    columns.push(scope.clone());
                 }
             }
         }
