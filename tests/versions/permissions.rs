@@ -23,6 +23,7 @@ trait Kind: FailureKind + PartialEq<ClientErrorKind> {}
 impl<K: FailureKind + PartialEq<ClientErrorKind>> Kind for K {}
 
 /// Waits until the region servers know a permission.
+#[allow(clippy::future_not_send, reason = "a test runs on one thread")]
 async fn until_allowed<T, K: Kind>(what: &str, attempt: impl AsyncFn() -> Result<T, Failure<K>>) -> T {
     eventually(what, async || match attempt().await {
         Ok(done) => Some(done),
@@ -35,6 +36,7 @@ async fn until_allowed<T, K: Kind>(what: &str, attempt: impl AsyncFn() -> Result
 }
 
 /// Waits until the region servers know that a permission is gone, and returns their refusal.
+#[allow(clippy::future_not_send, reason = "a test runs on one thread")]
 async fn until_denied<T, K: Kind>(
     what: &str,
     attempt: impl AsyncFn() -> Result<T, Failure<K>>,
@@ -127,14 +129,14 @@ async fn user_has_what_was_granted_until_it_is_revoked() {
         assert_eq!(value(&table, "xxx1").await.as_deref(), Some("1"));
         assert_eq!(
             admin.user_permissions(&scope, Some(&user)).await.unwrap(),
-            [reads.clone()]
+            std::slice::from_ref(&reads)
         );
         // A grant without merging replaces what there is.
         let writes = granted(&[Permission::Write]);
         admin.grant(&writes, false).await.unwrap();
         assert_eq!(
             admin.user_permissions(&scope, Some(&user)).await.unwrap(),
-            [writes.clone()]
+            std::slice::from_ref(&writes)
         );
         for _ in 0..2 {
             admin.revoke(&writes).await.unwrap();

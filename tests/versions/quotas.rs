@@ -7,13 +7,14 @@ use hbase_txn::{QuotaTarget, Throttle, ThrottleInterval, ThrottleType};
 use super::*;
 use support::eventually;
 
-/// Waits until a table's server throttles a put, and returns the error of a hasty one.
-async fn throttled(table: &hbase_txn::Table) -> hbase_txn::Failure<ClientErrorKind> {
+/// Waits until a table's server throttles a hasty put.
+async fn until_throttled(table: &hbase_txn::Table) {
     let hasty = table.clone().with_operation_timeout(Duration::from_millis(300));
     eventually("the table is throttled", async || {
-        hasty.put(put("r", "v")).await.err()
+        let error = hasty.put(put("r", "v")).await.err()?;
+        error.to_string().contains("RpcThrottlingException").then_some(())
     })
-    .await
+    .await;
 }
 
 #[tokio::test]
@@ -26,7 +27,7 @@ async fn throttled_table_is_slow_and_loses_nothing() {
         let target = QuotaTarget::Table(shared.name.clone());
         let slow = Throttle::new(ThrottleType::WriteNumber, 2, ThrottleInterval::Second);
         admin.set_throttle(&target, &slow).await.unwrap();
-        throttled(&table).await;
+        until_throttled(&table).await;
 
         let began = Instant::now();
         for number in 0..8 {

@@ -11,7 +11,7 @@ use crate::{
     output, values,
 };
 
-/// Grant permissions to a user, in place of those that the user has on the same scope
+/// Grant permissions to a user, in place of those on the same scope
 ///
 /// Prints the permissions that the user then has there. Servers learn of it a moment later.
 #[derive(Debug, Args)]

@@ -299,7 +299,7 @@ const ALWAYS_ON: [(&str, &str); 2] = [
 
 /// Settings of HBase's own client without a counterpart, and what applies instead. Those that a
 /// server reads too are not among them: they are in the files of every cluster.
-const WITHOUT_COUNTERPART: [(&str, &str); 16] = [
+const WITHOUT_COUNTERPART: [(&str, &str); 18] = [
     (
         "hbase.client.retries.number",
         "the operation timeout bounds attempts here, not their number",
@@ -308,6 +308,8 @@ const WITHOUT_COUNTERPART: [(&str, &str); 16] = [
     ("hbase.client.meta.operation.timeout", LIKE_OTHERS),
     ("hbase.client.meta.read.rpc.timeout", LIKE_OTHERS),
     ("hbase.client.meta.scanner.timeout.period", LIKE_OTHERS),
+    ("hbase.meta.replicas.use", PRIMARY_OF_META),
+    ("hbase.locator.meta.replicas.mode", PRIMARY_OF_META),
     ("hbase.client.write.buffer", WRITER_OPTIONS),
     ("hbase.client.max.total.tasks", CALLS_IN_FLIGHT),
     ("hbase.client.max.perserver.tasks", CALLS_IN_FLIGHT),
@@ -337,6 +339,7 @@ const WITHOUT_COUNTERPART: [(&str, &str); 16] = [
 ];
 const RETRIES_ARE_EVENTS: &str = "each retry is an event of the log here";
 const LIKE_OTHERS: &str = "calls of hbase:meta have the timeouts of other calls here";
+const PRIMARY_OF_META: &str = "hbase:meta is read from its primary replica here";
 const WRITER_OPTIONS: &str = "WriterOptions sets the memory of a bulk write here";
 const CALLS_IN_FLIGHT: &str = "calls in flight follow the answers of the servers here";
 const SILENT_PEERS: &str = "a silent connection is found by pings here";

@@ -143,5 +143,6 @@ fn failure(answer: Answer) -> CallError {
     }
 }
 
-#[cfg(all(test, feature = "compression"))]
+#[cfg(test)]
+#[cfg(feature = "compression")]
 mod tests;

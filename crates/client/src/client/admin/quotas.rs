@@ -158,7 +158,7 @@ impl ThrottleType {
         }
     }
 
-    const fn of<'a>(self, throttle: &'a pb::Throttle) -> &'a Option<pb::TimedQuota> {
+    const fn of(self, throttle: &pb::Throttle) -> &Option<pb::TimedQuota> {
         match self {
             Self::RequestNumber => &throttle.req_num,
             Self::RequestSize => &throttle.req_size,

@@ -130,5 +130,6 @@ impl Compression {
     }
 }
 
-#[cfg(all(test, feature = "compression"))]
+#[cfg(test)]
+#[cfg(feature = "compression")]
 mod tests;
