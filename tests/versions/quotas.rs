@@ -20,6 +20,10 @@ async fn until_throttled(table: &hbase_txn::Table) {
 #[tokio::test]
 async fn throttled_table_is_slow_and_loses_nothing() {
     on_each(async |cluster| {
+        // A region server of 3.0.0-alpha-4 applies the throttle of a table only sometimes.
+        if cluster.status.version == Some(HBaseVersion::V3_0) {
+            return;
+        }
         let connection = cluster.connect().await;
         let admin = connection.admin();
         let shared = TestTable::create_on(cluster, "throttled", plain, &[]).await;
