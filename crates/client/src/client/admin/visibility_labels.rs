@@ -19,7 +19,7 @@ const SERVICE: &str = "VisibilityLabelsService";
 const EXISTS: &str = "LabelAlreadyExistsException";
 
 impl Admin {
-    /// Creates labels for [visibility expressions](crate::Put::visibility). Does nothing for labels
+    /// Creates labels for [visibility expressions](crate::Put::cell_visibility). Does nothing for labels
     /// that exist.
     ///
     /// # Errors
