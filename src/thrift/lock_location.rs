@@ -397,10 +397,11 @@ impl ThriftLockLocation {
             }
             let horizon = claim.horizons.as_ref().map(|horizons| horizons[index]);
             let owner = [(OWNER, owner_at(&claim.held, *stamp, horizon))];
-            // It only names the holder: the lease is renewed without it.
-            if let Err(error) = self.rows.put_at(row, *stamp, &owner, ttl.into(), deadline).await {
-                tracing::debug!(%error, "could not name the holder of a lock");
-            }
+            // The lease is renewed without it, but a release by token needs it.
+            self.rows
+                .put_at(row, *stamp, &owner, ttl.into(), deadline)
+                .await
+                .map_err(unknown)?;
         }
         Ok(Ok(sent.after(lease)))
     }
@@ -453,11 +454,16 @@ impl ThriftLockLocation {
         let mut states = self.read(deadline).await?;
         let row_leases = || states.iter().filter_map(|state| state.lease_of(token));
         let Some(row_lease) = row_leases().max_by_key(|row_lease| row_lease.held.ttl) else {
-            // A renewal that was too late for one row has marked the other.
+            // A renewal was cut short before it wrote the owner cell, or was too late for one row and
+            // has marked the other.
+            let is_held = states.iter().all(|state| marked(state, token).is_some());
             for (row, state) in self.lock.rows.iter().zip(&states).rev() {
                 if let Some(at) = marked(state, token) {
                     self.clear(row, at, deadline).await.map_err(unknown)?;
                 }
+            }
+            if is_held {
+                return Ok(ReleaseOutcome::Released);
             }
             forget_own(token, &mut states);
             return Ok(ReleaseOutcome::Lost(loss(token, true, &states)));
