@@ -43,7 +43,7 @@ async fn a_task_reads_what_it_has_written() {
     .await;
 }
 
-/// Reads rows in turn until it is told to stop, and returns how many it has read.
+/// Reads rows in turn until `stop` is set, and counts them in `reads`.
 async fn read(table: Table, begin: usize, rows: usize, stop: Arc<AtomicBool>, reads: Arc<AtomicUsize>) {
     for row in (0..rows).cycle().skip(begin) {
         if stop.load(Ordering::Relaxed) {

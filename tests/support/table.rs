@@ -74,7 +74,7 @@ pub(crate) fn by_three_of_old(name: TableName) -> TableDescriptor {
 pub(crate) enum Storage {
     Memstore,
     StoreFiles,
-    /// One store file, without the cells that nobody can read any more.
+    /// One store file, without the cells that no read returns any more.
     MajorCompacted,
 }
 
