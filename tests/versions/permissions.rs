@@ -181,9 +181,9 @@ async fn permissions_are_granted_on_every_scope() {
             let error = until_denied("the user no longer reads", async || own.get(Get::new("r")).await).await;
             assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
         }
-        let nobody = UserPermission::new("", PermissionScope::Global, [Permission::Read]);
+        let without_user = UserPermission::new("", PermissionScope::Global, [Permission::Read]);
         let nothing = UserPermission::new(&user, PermissionScope::Global, []);
-        for invalid in [nobody, nothing] {
+        for invalid in [without_user, nothing] {
             for refused in [admin.grant(&invalid, false).await, admin.revoke(&invalid).await] {
                 assert_eq!(refused.unwrap_err().kind(), ClientErrorKind::InvalidInput);
             }

@@ -45,24 +45,15 @@ impl Admin {
         family: &FamilyDescriptor,
     ) -> Result<()> {
         let table = &table.into_table_name()?;
-        let in_context = in_context("adding", &family.name, table);
-        check_name(&family.name).map_err(&in_context)?;
         let request = || pb::AddColumnRequest {
             table_name: convert::table_name_message(table),
             column_families: convert::family_schema(family),
             nonce_group: Some(self.nonce()),
             nonce: Some(self.nonce()),
         };
-        let deadline = self.deadline();
-        let ended = self
-            .change_family::<_, pb::AddColumnResponse>("AddColumn", request, deadline)
+        let refusal = ErrorKind::FamilyExists;
+        self.set_family::<_, pb::AddColumnResponse>("adding", "AddColumn", refusal, request, table, family)
             .await
-            .map_err(|error| in_context(as_kind(error, ErrorKind::FamilyExists)))?;
-        let found = self.until(deadline).found(ended, table, &family.name).await;
-        match found.map_err(&in_context)? {
-            Some(found) if found.as_ref() != Some(family) => Err(in_context(not_done())),
-            _ => Ok(()),
-        }
     }
 
     /// Replaces the attributes of a column family of a table. HBase reopens the regions one by one.
@@ -78,24 +69,22 @@ impl Admin {
         family: &FamilyDescriptor,
     ) -> Result<()> {
         let table = &table.into_table_name()?;
-        let in_context = in_context("modifying", &family.name, table);
-        check_name(&family.name).map_err(&in_context)?;
         let request = || pb::ModifyColumnRequest {
             table_name: convert::table_name_message(table),
             column_families: convert::family_schema(family),
             nonce_group: Some(self.nonce()),
             nonce: Some(self.nonce()),
         };
-        let deadline = self.deadline();
-        let ended = self
-            .change_family::<_, pb::ModifyColumnResponse>("ModifyColumn", request, deadline)
-            .await
-            .map_err(|error| in_context(as_kind(error, ErrorKind::FamilyNotFound)))?;
-        let found = self.until(deadline).found(ended, table, &family.name).await;
-        match found.map_err(&in_context)? {
-            Some(found) if found.as_ref() != Some(family) => Err(in_context(not_done())),
-            _ => Ok(()),
-        }
+        let refusal = ErrorKind::FamilyNotFound;
+        self.set_family::<_, pb::ModifyColumnResponse>(
+            "modifying",
+            "ModifyColumn",
+            refusal,
+            request,
+            table,
+            family,
+        )
+        .await
     }
 
     /// Deletes a column family of a table, with all its cells.
@@ -135,6 +124,31 @@ impl Admin {
         let found = self.until(deadline).found(ended, table, &family).await;
         match found.map_err(&in_context)? {
             Some(Some(_)) => Err(in_context(not_done())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a procedure that adds or modifies a family, and checks that the table has the family then.
+    /// `refusal` is the kind of the master's error for a family that exists, or does not.
+    async fn set_family<M: Message, R: Started>(
+        &self,
+        change: &str,
+        method: &'static str,
+        refusal: ErrorKind,
+        request: impl Fn() -> M,
+        table: &TableName,
+        family: &FamilyDescriptor,
+    ) -> Result<()> {
+        let in_context = in_context(change, &family.name, table);
+        check_name(&family.name).map_err(&in_context)?;
+        let deadline = self.deadline();
+        let ended = self
+            .change_family::<_, R>(method, request, deadline)
+            .await
+            .map_err(|error| in_context(as_kind(error, refusal)))?;
+        let found = self.until(deadline).found(ended, table, &family.name).await;
+        match found.map_err(&in_context)? {
+            Some(found) if found.as_ref() != Some(family) => Err(in_context(not_done())),
             _ => Ok(()),
         }
     }
