@@ -171,12 +171,7 @@ impl LocalCluster {
         self.layout.create()?;
         let marker = Marker::load_or_create(&self.layout)?;
         let launcher = self.launcher(&wanted, &marker).await?;
-        let boot = Boot {
-            launcher: &launcher,
-            progress: &self.progress,
-            deadline: Instant::now() + options.deadline_after(),
-            timeout: options.deadline_after(),
-        };
+        let boot = self.boot(&launcher, options.deadline_after());
         if status.state.is_running() {
             self.add_missing(&boot, &mut wanted, &status).await?;
         } else {
@@ -305,12 +300,7 @@ impl LocalCluster {
             ));
         };
         let launcher = self.launcher(&state, &marker).await?;
-        let boot = Boot {
-            launcher: &launcher,
-            progress: &self.progress,
-            deadline: Instant::now() + timeout,
-            timeout,
-        };
+        let boot = self.boot(&launcher, timeout);
         (self.progress)("starting the master");
         boot.add_master(ports).await?;
         self.status()
@@ -380,12 +370,7 @@ impl LocalCluster {
             ));
         };
         let launcher = self.launcher(&state, &marker).await?;
-        let boot = Boot {
-            launcher: &launcher,
-            progress: &self.progress,
-            deadline: Instant::now() + timeout,
-            timeout,
-        };
+        let boot = self.boot(&launcher, timeout);
         (self.progress)(&format!("starting region server {server}"));
         boot.add_region_servers(&[server], ports).await?;
         self.status()
@@ -414,6 +399,16 @@ impl LocalCluster {
         }
         let timeout = self.timeout.unwrap_or(BootOptions::DEFAULT_TIMEOUT);
         self.up(&BootOptions::new().timeout(timeout)).await
+    }
+
+    /// Returns a boot that may take this long from now on.
+    fn boot<'a>(&'a self, launcher: &'a Launcher<'a>, timeout: Duration) -> Boot<'a> {
+        Boot {
+            launcher,
+            progress: &self.progress,
+            deadline: Instant::now() + timeout,
+            timeout,
+        }
     }
 
     async fn launcher<'a>(&'a self, state: &State, marker: &'a Marker) -> Result<Launcher<'a>> {
