@@ -122,9 +122,11 @@ async fn user_has_what_was_granted_until_it_is_revoked() {
 
         admin.revoke(&granted(&all[1..])).await.unwrap();
         let error = until_denied("the user no longer writes", async || {
-            table.put(put("xxx1", "v")).await
+            table.put(put("xxx0", "v")).await
         })
         .await;
+        assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
+        let error = table.put(put("xxx1", "v")).await.unwrap_err();
         assert_eq!(error.kind(), ClientErrorKind::AccessDenied, "{error}");
         assert_eq!(value(&table, "xxx1").await.as_deref(), Some("1"));
         assert_eq!(
