@@ -44,6 +44,7 @@ fn describe(hbase: &FakeHBase) -> Cluster {
             ports: ports
                 .map(|(server, name)| (name.to_owned(), hbase.server(server).address().1))
                 .into(),
+            environment: [].into(),
         },
     }
 }

@@ -35,9 +35,12 @@ pub(crate) mod table;
 use std::{
     collections::BTreeMap,
     fmt::Debug,
+    panic::{AssertUnwindSafe, resume_unwind},
+    path::Path,
     time::{Duration, Instant},
 };
 
+use futures::{FutureExt, future::join_all};
 use hbase_local::{HBaseVersion, LocalCluster};
 use hbase_txn::{
     Config, Connection, Connector, Error, Get, IntoBytes, IntoValue, Outcome, Put, ResultScanner, Row, Scan,
@@ -52,6 +55,8 @@ const STANDALONE: &str = "HBASE_TXN_TEST_STANDALONE";
 /// start is named by its release and the ports of ZooKeeper, master and region server on 127.0.0.1,
 /// such as `2.6.4:2181:16000:16020`.
 const VERSIONS: &str = "HBASE_TXN_TEST_VERSIONS";
+/// The names of clusters with Kerberos or TLS, separated by commas.
+const SECURE: &str = "HBASE_TXN_TEST_SECURE";
 const NO_HBASE: &str = "no HBase to test against: run make test";
 
 /// A cluster to test against.
@@ -68,6 +73,8 @@ pub(crate) struct Status {
     pub(crate) name: String,
     pub(crate) version: Option<HBaseVersion>,
     pub(crate) ports: BTreeMap<String, u16>,
+    /// The variables that its clients need.
+    pub(crate) environment: BTreeMap<String, String>,
 }
 
 /// The cluster that the suite runs on.
@@ -94,6 +101,29 @@ pub(crate) fn versions() -> Vec<Cluster> {
         .collect()
 }
 
+/// The clusters of `HBASE_TXN_TEST_SECURE`.
+pub(crate) fn secure() -> Vec<Cluster> {
+    let names = std::env::var(SECURE)
+        .unwrap_or_else(|_| panic!("{NO_HBASE} with Kerberos or TLS ({SECURE} is not set)"));
+    names.split(',').map(str::trim).map(cluster).collect()
+}
+
+/// Runs a part of a suite on all clusters concurrently, and names those on which it fails.
+#[allow(clippy::future_not_send, reason = "a test runs on one thread")]
+pub(crate) async fn on_all(clusters: &[Cluster], part: impl AsyncFn(&Cluster)) {
+    let parts = clusters.iter().map(async |cluster| {
+        let result = AssertUnwindSafe(part(cluster)).catch_unwind().await;
+        if result.is_err() {
+            eprintln!("on {}, {}", cluster.status.name, cluster.status.version.unwrap());
+        }
+        result
+    });
+    let failure = join_all(parts).await.into_iter().find_map(Result::err);
+    if let Some(failure) = failure {
+        resume_unwind(failure);
+    }
+}
+
 /// A cluster on this machine that `dev` did not start.
 fn elsewhere(name: &str) -> Cluster {
     let (version, ports) = name.split_once(':').unwrap();
@@ -107,6 +137,7 @@ fn elsewhere(name: &str) -> Cluster {
             name: name.to_owned(),
             version: Some(version.parse().unwrap()),
             ports,
+            environment: BTreeMap::new(),
         },
     }
 }
@@ -123,6 +154,7 @@ fn cluster(name: &str) -> Cluster {
                 name: status.name,
                 version: status.version,
                 ports: status.ports,
+                environment: status.environment,
             },
         },
         _ => panic!("{NO_HBASE} (cluster {name} is {})", status.state.as_str()),
@@ -133,7 +165,15 @@ impl Cluster {
     /// Returns the settings of a client of this cluster. The first split or merge after another
     /// pauses for a region in transition; a short pause detects its end sooner.
     pub(crate) fn config(&self) -> Config {
-        Config::from_uri(&self.uri).unwrap()
+        match self.conf_dir() {
+            Some(folder) => Config::from_conf_dir(folder).unwrap(),
+            None => Config::from_uri(&self.uri).unwrap(),
+        }
+    }
+
+    /// Returns the folder with the configuration of clients of a cluster with Kerberos or TLS.
+    pub(crate) fn conf_dir(&self) -> Option<&Path> {
+        self.status.environment.get("HBASE_CONF_DIR").map(Path::new)
     }
 
     pub(crate) fn rpc_config(&self) -> Config {

@@ -29,12 +29,8 @@ mod shared_calls;
 mod truth_table;
 mod without_endpoint;
 
-use std::{
-    collections::BTreeSet,
-    panic::{AssertUnwindSafe, resume_unwind},
-};
+use std::collections::BTreeSet;
 
-use futures::{FutureExt, future::join_all};
 use hbase_local::HBaseVersion;
 use hbase_txn::{
     ClientErrorKind, Compression, Connection, Delete, ErrorKind, Get, Mutation, PartitionedTable, Put, Scan,
@@ -42,26 +38,15 @@ use hbase_txn::{
 };
 
 use support::{
-    Cluster, collect, forge, key, keys, put, says,
+    Cluster, collect, forge, key, keys, on_all, put, says,
     table::{TestTable, by_three, by_three_of_old, by_three_without_endpoint, plain, unique_name},
     value, versions,
 };
 
-/// Runs a part of the smoke suite on all clusters concurrently, and names those on which it fails.
+/// Runs a part of the smoke suite on all releases concurrently.
 #[allow(clippy::future_not_send, reason = "a test runs on one thread")]
 async fn on_each(part: impl AsyncFn(&Cluster)) {
-    let clusters = versions();
-    let parts = clusters.iter().map(async |cluster| {
-        let result = AssertUnwindSafe(part(cluster)).catch_unwind().await;
-        if result.is_err() {
-            eprintln!("on {}", cluster.status.version.unwrap());
-        }
-        result
-    });
-    let failure = join_all(parts).await.into_iter().find_map(Result::err);
-    if let Some(failure) = failure {
-        resume_unwind(failure);
-    }
+    on_all(&versions(), part).await;
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Permissions and visibility labels, on clusters that check them (`dev up --authorization`).
 
+use futures::future::join_all;
 use hbase_txn::{
     Failure, FailureKind, Increment, Outcome, Permission, PermissionScope, Row, Table, TableDescriptor,
     Transaction, UserPermission,

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     Progress, config,
     diagnose::{self, Cause, Diagnosis, log_of},
-    failure,
+    failure, kerberos,
     ports::Ports,
     process::{self, Process},
     ready::{self, Serving},
@@ -64,13 +64,14 @@ impl Boot<'_> {
         loop {
             let ports = Ports::choose(state.shape.region_servers(), &state.properties, previous.as_ref())?;
             let ports = if state.thrift { ports.with_thrift()? } else { ports };
+            let ports = if state.kerberos { ports.with_kdc()? } else { ports };
             state.ports = Some(ports.clone());
             if !state.served {
                 // An interrupted first boot left incomplete folders, which have no data.
                 super::layout::remove(&layout.data())?;
             }
             layout.create()?;
-            config::write(layout, state.shape, &ports, &state.properties)?;
+            config::write(layout, state, &ports)?;
             state.enter(Phase::Booting, layout)?;
             let Err(Failed { cause, error }) = self.attempt(&ports).await else {
                 state.served = true;
@@ -138,6 +139,9 @@ impl Boot<'_> {
 
     async fn attempt(&self, ports: &Ports) -> Result<(), Failed> {
         let mut started = BTreeMap::new();
+        if self.launcher.kdc_jars.is_some() {
+            self.start_kdc(ports, &mut started).await?;
+        }
         let serving = match self.launcher.shape {
             Shape::Standalone => {
                 (self.progress)("starting HBase, standalone");
@@ -155,6 +159,29 @@ impl Boot<'_> {
         self.start_gateway(ports, &mut started).await
     }
 
+    async fn start_kdc(&self, ports: &Ports, started: &mut BTreeMap<Role, Process>) -> Result<(), Failed> {
+        (self.progress)("starting the KDC");
+        self.start(Role::Kdc, ports, started).await?;
+        self.until_logged(Role::Kdc, kerberos::KDC_READY, "the KDC did not start", started)
+            .await
+    }
+
+    /// Waits until a process has logged this text.
+    async fn until_logged(
+        &self,
+        role: Role,
+        text: &str,
+        late: &str,
+        started: &BTreeMap<Role, Process>,
+    ) -> Result<(), Failed> {
+        let logged = || {
+            self.check(started)?;
+            let log = fs::read(log_of(self.launcher.layout, role)).unwrap_or_default();
+            Ok(String::from_utf8_lossy(&log).contains(text).then_some(()))
+        };
+        self.until(role, late, logged).await
+    }
+
     async fn start_distributed(
         &self,
         region_servers: u16,
@@ -169,12 +196,8 @@ impl Boot<'_> {
         }
         self.start(Role::NameNode, ports, started).await?;
         self.start(Role::DataNode, ports, started).await?;
-        let ready = || {
-            self.check(started)?;
-            let log = fs::read(log_of(layout, Role::NameNode)).unwrap_or_default();
-            Ok(String::from_utf8_lossy(&log).contains(HDFS_READY).then_some(()))
-        };
-        self.until(Role::NameNode, "HDFS did not start", ready).await?;
+        self.until_logged(Role::NameNode, HDFS_READY, "HDFS did not start", started)
+            .await?;
         let servers = if region_servers == 1 {
             "region server"
         } else {
@@ -233,6 +256,7 @@ impl Boot<'_> {
             ports,
             region_servers,
             controllers: self.launcher.controllers,
+            kerberos: self.launcher.kdc_jars.is_some(),
         }
     }
 

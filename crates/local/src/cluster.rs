@@ -208,7 +208,8 @@ impl LocalCluster {
                 } else if state.served {
                     (self.progress)("ending HBase");
                     state.enter(Phase::Stopping, &self.layout)?;
-                    shutdown::gracefully(&self.layout, &marker, &state, deadline).await?;
+                    let launcher = self.launcher(&state, &marker).await?;
+                    shutdown::gracefully(&launcher, &state, deadline).await?;
                 } else {
                     shutdown::leftovers(&self.layout, &marker).await?;
                 }
@@ -419,12 +420,17 @@ impl LocalCluster {
             true => Some(resolve(Bundle::THRIFT).await?),
             false => None,
         };
+        let kdc_jars = match state.kerberos {
+            true => Some(resolve(Bundle::KDC).await?),
+            false => None,
+        };
         Ok(Launcher {
             layout: &self.layout,
             marker,
             java,
             jars,
             thrift_jars,
+            kdc_jars,
             shape: state.shape,
             performance: state.performance,
             controllers: Controllers::of(&state.properties),

@@ -3,9 +3,11 @@
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use super::{
+    client_conf, kerberos,
     layout::{Layout, create_folder, remove, storage},
     ports::{MASTER, Ports, REGION_SERVER, ZOOKEEPER},
     role::Shape,
+    state::State,
 };
 use crate::{Error, Result};
 
@@ -14,13 +16,17 @@ pub(super) type Properties = BTreeMap<String, String>;
 
 /// All servers use the loopback address, because they must not be reachable from outside, and the
 /// name of the machine may not resolve.
-const LOOPBACK: &str = "127.0.0.1";
+pub(super) const LOOPBACK: &str = "127.0.0.1";
+
+/// The folder beside the configuration of HBase with what only HDFS reads.
+pub(super) const HDFS: &str = "hdfs";
 
 /// HBase's root node in ZooKeeper.
 pub(super) const ZNODE: &str = "/hbase";
 
 /// Writes all configuration files of the servers.
-pub(super) fn write(layout: &Layout, shape: Shape, ports: &Ports, properties: &Properties) -> Result<()> {
+pub(super) fn write(layout: &Layout, state: &State, ports: &Ports) -> Result<()> {
+    let shape = state.shape;
     let conf = layout.conf();
     remove(&conf)?;
     create_folder(&conf)?;
@@ -29,15 +35,37 @@ pub(super) fn write(layout: &Layout, shape: Shape, ports: &Ports, properties: &P
         fs::write(&path, text).map_err(|error| storage("can't write", &path, error))
     };
     let mut hbase = hbase_site(layout, shape, ports);
-    hbase.extend(properties.clone());
+    let mut core = core_site(layout, ports);
+    if shape != Shape::Standalone {
+        // Servers of HDFS read it instead of the other one.
+        create_folder(&conf.join(HDFS))?;
+        write(&format!("{HDFS}/core-site.xml"), &xml(&core))?;
+    }
+    if state.kerberos {
+        kerberos::write(layout, ports)?;
+        core.extend(kerberos::core_site());
+        hbase.extend(kerberos::server_site(layout));
+        write("hbase-policy.xml", &kerberos::policy())?;
+    }
+    hbase.extend(state.properties.clone());
     write("hbase-site.xml", &xml(&hbase))?;
-    write("core-site.xml", &xml(&core_site(layout, ports)))?;
+    write("core-site.xml", &xml(&core))?;
     write("log4j.properties", LOG4J)?;
     if shape != Shape::Standalone {
         write("hdfs-site.xml", &xml(&hdfs_site(layout, ports)))?;
         web_applications(&conf)?;
     }
-    Ok(())
+    let mut client = match state.kerberos {
+        true => kerberos::client_site(layout),
+        false => Properties::new(),
+    };
+    if !client.is_empty() {
+        let shared = state.properties.clone().into_iter();
+        let shared =
+            shared.filter(|(key, _)| key.starts_with("hbase.rpc.") || key.starts_with("hbase.client."));
+        client.extend(shared);
+    }
+    client_conf::write(layout, ports, &client)
 }
 
 /// Refuses a setting that would contradict the cluster's own settings.
@@ -178,6 +206,8 @@ fn hdfs_site(layout: &Layout, ports: &Ports) -> Properties {
     let folder = |name: &str| format!("file://{}", layout.data().join(name).display());
     properties([
         ("dfs.replication", "1".into()),
+        // HBase has another user than HDFS in a cluster with Kerberos.
+        ("dfs.permissions.enabled", "false".into()),
         ("dfs.namenode.name.dir", folder("namenode")),
         ("dfs.datanode.data.dir", folder("datanode")),
         (
@@ -222,14 +252,14 @@ fn web_applications(conf: &Path) -> Result<()> {
     create_folder(&conf.join("webapps/static"))
 }
 
-fn properties<const N: usize>(pairs: [(&str, String); N]) -> Properties {
+pub(super) fn properties<const N: usize>(pairs: [(&str, String); N]) -> Properties {
     pairs
         .into_iter()
         .map(|(key, value)| (key.to_owned(), value))
         .collect()
 }
 
-fn xml(properties: &Properties) -> String {
+pub(super) fn xml(properties: &Properties) -> String {
     let mut text = String::from("<?xml version=\"1.0\"?>\n<configuration>\n");
     for (key, value) in properties {
         // Writing to a string can't fail.
@@ -266,14 +296,16 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::Home;
+    use crate::{HBaseVersion, Home};
 
     fn written(shape: Shape, own: &Properties) -> (tempfile::TempDir, Layout, Ports) {
         let folder = tempfile::tempdir().unwrap();
         let layout = Layout::new(&Home::new(folder.path(), folder.path()), "x").unwrap();
         layout.create().unwrap();
         let ports = Ports::choose(shape.region_servers(), own, None).unwrap();
-        write(&layout, shape, &ports, own).unwrap();
+        let mut state = State::new(HBaseVersion::default(), shape);
+        state.properties.clone_from(own);
+        write(&layout, &state, &ports).unwrap();
         (folder, layout, ports)
     }
 

@@ -1,4 +1,4 @@
-//! The jars of an HBase release and of the Thrift gateway, downloaded once with Maven.
+//! The jars of an HBase release, of the Thrift gateway and of the KDC, downloaded once with Maven.
 
 use std::{
     fmt, fs,
@@ -25,9 +25,12 @@ const DOWNLOAD_TAKES: Duration = Duration::from_secs(600);
 
 const POM: &str = include_str!("pom.xml");
 
-/// An artifact of HBase with its runtime dependencies.
+const HBASE: &str = "org.apache.hbase";
+
+/// An artifact with its runtime dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bundle {
+    group: &'static str,
     artifact: &'static str,
     version: &'static str,
     megabytes: u32,
@@ -37,14 +40,24 @@ impl Bundle {
     /// The Thrift gateway, in the newest release whose artifacts resolve completely. Like HBase's
     /// clients, it serves clusters of all releases.
     pub(super) const THRIFT: Self = Self {
+        group: HBASE,
         artifact: "hbase-thrift",
         version: "2.6.1",
         megabytes: 108,
     };
 
+    /// Hadoop's `MiniKdc`: a KDC that keeps its principals in memory.
+    pub(super) const KDC: Self = Self {
+        group: "org.apache.hadoop",
+        artifact: "hadoop-minikdc",
+        version: "3.4.1",
+        megabytes: 5,
+    };
+
     /// HBase itself.
     pub(super) fn server(version: HBaseVersion) -> Self {
         Self {
+            group: HBASE,
             artifact: "hbase-server",
             version: version.artifact(),
             megabytes: version.megabytes(),
@@ -55,6 +68,7 @@ impl Bundle {
     fn name(self) -> String {
         match self {
             Self::THRIFT => format!("thrift-{}", self.version),
+            Self::KDC => format!("minikdc-{}", self.version),
             _ => self.version.to_owned(),
         }
     }
@@ -64,6 +78,7 @@ impl fmt::Display for Bundle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::THRIFT => write!(f, "HBase's Thrift gateway {}", self.version),
+            Self::KDC => write!(f, "Hadoop's MiniKdc {}", self.version),
             _ => write!(f, "HBase {}", self.version),
         }
     }
@@ -126,8 +141,9 @@ async fn download(maven: &Path, java: &Java, bundle: Bundle, folder: &Path, dead
         .current_dir(folder)
         .args(["-q", "-B", "-Dstyle.color=never", "-f"])
         .arg(&pom)
-        .arg(format!("-Dhbase.artifact={}", bundle.artifact))
-        .arg(format!("-Dhbase.version={}", bundle.version))
+        .arg(format!("-Dbundle.group={}", bundle.group))
+        .arg(format!("-Dbundle.artifact={}", bundle.artifact))
+        .arg(format!("-Dbundle.version={}", bundle.version))
         .args(["dependency:copy-dependencies", "-DincludeScope=runtime"])
         .arg(format!("-DoutputDirectory={}", library.display()))
         .stdin(Stdio::null())

@@ -113,8 +113,18 @@ impl Layout {
         self.root.join("conf")
     }
 
+    /// The configuration for clients, if they need more than the address.
+    pub(super) fn client_conf(&self) -> PathBuf {
+        self.root.join("client-conf")
+    }
+
     pub(super) fn pids(&self) -> PathBuf {
         self.root.join("pids")
+    }
+
+    /// The folder of the KDC: its configuration and that of its clients, and the keys.
+    pub(super) fn kerberos(&self) -> PathBuf {
+        self.root.join("kerberos")
     }
 
     /// The folder for files that Java, Netty and Hadoop would put into `/tmp`.

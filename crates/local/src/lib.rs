@@ -9,7 +9,8 @@
 //! | `cluster` | [`LocalCluster`]: up, down, status, kill, start |
 //! | `options`, `version`, `role`, `status` | options of a boot, and the status of a cluster |
 //! | `layout`, `state`, `lock` | folders and files, state between commands, one command at a time |
-//! | `java`, `jars`, `config`, `ports` | requirements of a boot |
+//! | `java`, `jars`, `config`, `ports`, `kerberos` | requirements of a boot |
+//! | `client_conf` | the configuration that clients of a guarded cluster need |
 //! | `server`, `process` | Java processes, and their identification |
 //! | `boot`, `ready`, `shutdown`, `wait` | the steps of start and stop, each with a deadline |
 //! | `diagnose` | causes of a server's death, from its log |
@@ -23,12 +24,14 @@
 //!   the cluster's folder.
 
 mod boot;
+mod client_conf;
 mod cluster;
 mod config;
 mod diagnose;
 mod error;
 mod jars;
 mod java;
+mod kerberos;
 mod layout;
 mod lock;
 mod options;

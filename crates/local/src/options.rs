@@ -32,6 +32,7 @@ pub struct BootOptions {
     properties: Properties,
     site_wide_endpoint: bool,
     authorization: bool,
+    kerberos: bool,
     thrift: bool,
     performance: bool,
     timeout: Duration,
@@ -39,13 +40,16 @@ pub struct BootOptions {
 
 const ENDPOINT: &str = "org.apache.hadoop.hbase.coprocessor.MultiRowMutationEndpoint";
 const REGION_COPROCESSORS: &str = "hbase.coprocessor.user.region.classes";
+const REGION_SYSTEM_COPROCESSORS: &str = "hbase.coprocessor.region.classes";
+/// Serves delegation tokens.
+const TOKENS: &str = "org.apache.hadoop.hbase.security.token.TokenProvider";
 const ACCESS: &str = "org.apache.hadoop.hbase.security.access.AccessController";
 const VISIBILITY: &str = "org.apache.hadoop.hbase.security.visibility.VisibilityController";
 /// The coprocessors of `authorization`. The access controller precedes the visibility controller,
 /// which reads the permissions that it has checked.
 const CONTROLLERS: [(&str, &[&str]); 3] = [
     ("hbase.coprocessor.master.classes", &[ACCESS, VISIBILITY]),
-    ("hbase.coprocessor.region.classes", &[ACCESS, VISIBILITY]),
+    (REGION_SYSTEM_COPROCESSORS, &[ACCESS, VISIBILITY]),
     ("hbase.coprocessor.regionserver.classes", &[ACCESS]),
 ];
 
@@ -65,6 +69,7 @@ impl BootOptions {
             properties: Properties::new(),
             site_wide_endpoint: false,
             authorization: false,
+            kerberos: false,
             thrift: false,
             performance: false,
             timeout: Self::DEFAULT_TIMEOUT,
@@ -135,6 +140,17 @@ impl BootOptions {
         self
     }
 
+    /// Servers and clients authenticate each other with Kerberos: starts a KDC with principals for
+    /// the servers, the current user, `alice` and `bob`, and a keytab with the keys of all. Clients
+    /// need the [environment](super::ClusterStatus::environment) of the cluster. The property
+    /// `hbase.rpc.protection` sets what is signed and encrypted; the default is `authentication`.
+    /// HDFS and ZooKeeper stay without Kerberos. A cluster has it from its first boot on.
+    #[must_use]
+    pub fn kerberos(mut self) -> Self {
+        self.kerberos = true;
+        self
+    }
+
     /// Also starts a Thrift gateway: HBase's `ThriftServer` of the first API, binary protocol, no
     /// frames. A running cluster without a gateway gets one; an existing gateway stays.
     #[must_use]
@@ -201,7 +217,9 @@ impl BootOptions {
     /// Refuses settings that a running cluster does not have.
     pub(super) fn check_running(&self, name: &str, stored: &State) -> Result<()> {
         let wanted = self.applied_to(name, stored)?;
-        if (&wanted.properties, wanted.performance) == (&stored.properties, stored.performance) {
+        if (&wanted.properties, wanted.performance, wanted.kerberos)
+            == (&stored.properties, stored.performance, stored.kerberos)
+        {
             return Ok(());
         }
         Err(Error::new(
@@ -221,6 +239,14 @@ impl BootOptions {
         state.properties.extend(self.properties.clone());
         state.thrift |= self.thrift;
         state.performance |= self.performance;
+        state.kerberos |= self.kerberos;
+        if state.kerberos {
+            if state.thrift {
+                return Err(Error::invalid("a Thrift gateway of a cluster with Kerberos")
+                    .with_hint("take a cluster without Kerberos, which a gateway of this crate can use"));
+            }
+            add_class(&mut state.properties, REGION_SYSTEM_COPROCESSORS, TOKENS);
+        }
         if self.site_wide_endpoint {
             add_class(&mut state.properties, REGION_COPROCESSORS, ENDPOINT);
         }

@@ -24,6 +24,9 @@ pub(super) struct Ports {
     /// The port of the Thrift gateway, if there is one.
     #[serde(default)]
     pub(super) thrift: Option<u16>,
+    /// The port of the KDC, if there is one.
+    #[serde(default)]
+    pub(super) kdc: Option<u16>,
 }
 
 /// Settings that fix a port. If a fixed port is taken, the boot fails.
@@ -56,16 +59,27 @@ impl Ports {
             },
             namenode: region_servers.map(|_| choose(None)).transpose()?,
             thrift: None,
+            kdc: None,
         })
     }
 
     /// Adds a port for the Thrift gateway: its previous port if that is free, or another free port.
     pub(super) fn with_thrift(mut self) -> Result<Self> {
-        if !self.thrift.is_some_and(is_free) {
-            let mut taken = self.all().collect();
-            self.thrift = Some(free(&mut taken)?);
-        }
+        self.thrift = Some(self.kept_or_free(self.thrift)?);
         Ok(self)
+    }
+
+    /// Adds a port for the KDC, in the same way.
+    pub(super) fn with_kdc(mut self) -> Result<Self> {
+        self.kdc = Some(self.kept_or_free(self.kdc)?);
+        Ok(self)
+    }
+
+    fn kept_or_free(&self, previous: Option<u16>) -> Result<u16> {
+        match previous {
+            Some(port) if is_free(port) => Ok(port),
+            _ => free(&mut self.all().collect()),
+        }
     }
 
     fn all(&self) -> impl Iterator<Item = u16> {
@@ -74,6 +88,7 @@ impl Ports {
             .chain(self.region_servers.iter().copied())
             .chain(self.namenode)
             .chain(self.thrift)
+            .chain(self.kdc)
     }
 
     fn are_free(&self) -> bool {

@@ -42,6 +42,8 @@ pub(super) struct Serving<'a> {
     /// The required region servers, counted from 1.
     pub(super) region_servers: Vec<u16>,
     pub(super) controllers: Controllers,
+    /// Whether it serves only clients with a ticket, of which this program has none.
+    pub(super) kerberos: bool,
 }
 
 /// The coprocessors that reject calls of their own until they have read their tables.
@@ -144,6 +146,9 @@ impl Serving<'_> {
     /// Whether a client can find `hbase:meta` through the registry and read it, and the master
     /// reports all region servers.
     async fn a_client_is_served(&self, deadline: Instant) -> bool {
+        if self.kerberos {
+            return refuses_strangers(self.ports.master).await;
+        }
         let left = deadline.saturating_duration_since(Instant::now());
         match self.try_client(left.min(CLIENT_TAKES)).await {
             Ok(served) => served,
@@ -168,8 +173,25 @@ impl Serving<'_> {
     }
 }
 
+/// The beginning of a connection without Kerberos.
+const SIMPLE: &[u8] = b"HBas\x00\x50";
+
+/// Whether the server of a cluster with Kerberos refuses a connection without: some releases answer
+/// with the reason, others hang up. Its logs have said before that it serves.
+async fn refuses_strangers(port: u16) -> bool {
+    let ask = async {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        stream.write_all(SIMPLE).await?;
+        stream.read(&mut [0; 1]).await
+    };
+    matches!(timeout(CLIENT_TAKES, ask).await, Ok(Ok(_)))
+}
+
 /// Whether a client finds the cluster and its master answers.
 pub(super) async fn answers(ports: &Ports) -> bool {
+    if ports.kdc.is_some() {
+        return refuses_strangers(ports.master).await;
+    }
     let ask = async {
         let connection = connect(ports, CLIENT_TAKES).await?;
         connection.admin().cluster_info().await?;
@@ -232,6 +254,7 @@ mod tests {
             ports: &ports,
             region_servers: vec![1],
             controllers: Controllers::default(),
+            kerberos: false,
         };
         let master = |code: u32| format!("{MASTER_READY}\nx: {REGISTERED}{port},{code}]\n");
         fs::write(

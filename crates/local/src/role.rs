@@ -77,6 +77,8 @@ pub(super) enum Role {
     RegionServer(u16),
     /// The Thrift gateway.
     Thrift,
+    /// The KDC of a cluster with Kerberos.
+    Kdc,
 }
 
 impl Role {
@@ -105,6 +107,7 @@ impl fmt::Display for Role {
             Self::Master => f.write_str("master"),
             Self::RegionServer(number) => write!(f, "region-server-{number}"),
             Self::Thrift => f.write_str("thrift"),
+            Self::Kdc => f.write_str("kdc"),
         }
     }
 }

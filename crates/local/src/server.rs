@@ -5,11 +5,15 @@ use std::{
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
+use tokio::time::timeout;
+
 use super::{
-    diagnose,
+    config, diagnose, failure,
     java::Java,
+    kerberos,
     layout::{Layout, storage},
     ports::{Ports, REGION_SERVER},
     process::Process,
@@ -28,6 +32,8 @@ pub(super) struct Launcher<'a> {
     pub(super) jars: PathBuf,
     /// The jars of the Thrift gateway, if there is one.
     pub(super) thrift_jars: Option<PathBuf>,
+    /// The jars of the KDC, if servers and clients authenticate each other with Kerberos.
+    pub(super) kdc_jars: Option<PathBuf>,
     pub(super) shape: Shape,
     /// Whether the processes run with the Java options for measurements.
     pub(super) performance: bool,
@@ -39,7 +45,11 @@ impl Launcher<'_> {
     /// ended.
     pub(super) async fn start(&self, role: Role, ports: &Ports) -> Result<Option<Process>> {
         let process = self
-            .spawn(role, heap(role, self.performance), &program(role, ports))
+            .spawn(
+                role,
+                heap(role, self.performance),
+                &program(role, ports, self.layout),
+            )
             .await?;
         if let Some(process) = &process {
             record_process(self.layout, role, process)?;
@@ -53,9 +63,45 @@ impl Launcher<'_> {
         self.spawn(Role::NameNode, "256m", &program).await
     }
 
+    /// Runs HBase's own command to shut the cluster down, which gets a ticket by the keytab.
+    pub(super) async fn shut_down_with_ticket(&self, limit: Duration) -> Result<()> {
+        let mut command = tokio::process::Command::new(self.java.program());
+        command
+            .arg("-Xmx128m")
+            .args(speed(false))
+            .args(self.java.options())
+            .args(self.kerberos_options())
+            .arg("-XX:-UsePerfData")
+            .arg(format!("-Djava.io.tmpdir={}", self.layout.temporary().display()))
+            .arg("-cp")
+            .arg(class_path(Role::Master, &self.layout.conf(), &self.jars))
+            .args([HMASTER, "stop", "--shutDownCluster"])
+            .current_dir(self.layout.root())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        let failed = || failure("HMaster stop did not end well");
+        let ended = timeout(limit, command.status()).await.map_err(|_| failed())?;
+        let ended = ended.map_err(|error| storage("can't run", self.java.program(), error))?;
+        ended.success().then_some(()).ok_or_else(failed)
+    }
+
     fn jars_of(&self, role: Role) -> &Path {
-        let own = self.thrift_jars.as_ref().filter(|_| role == Role::Thrift);
+        let own = match role {
+            Role::Thrift => self.thrift_jars.as_ref(),
+            Role::Kdc => self.kdc_jars.as_ref(),
+            _ => None,
+        };
         own.unwrap_or(&self.jars)
+    }
+
+    fn kerberos_options(&self) -> Vec<String> {
+        let options = self
+            .kdc_jars
+            .as_ref()
+            .map(|_| kerberos::java_options(self.layout));
+        options.into_iter().flatten().collect()
     }
 
     async fn spawn(&self, role: Role, heap: &str, program: &[String]) -> Result<Option<Process>> {
@@ -66,6 +112,7 @@ impl Launcher<'_> {
             .arg(format!("-Xmx{heap}"))
             .args(speed(self.performance))
             .args(self.java.options())
+            .args(self.kerberos_options())
             // Keeps files that Java would write elsewhere inside the cluster's folder.
             .arg("-XX:-UsePerfData")
             .arg(format!(
@@ -109,6 +156,7 @@ fn heap(role: Role, performance: bool) -> &'static str {
         Role::Standalone => "1g",
         Role::Master | Role::RegionServer(_) => "768m",
         Role::NameNode | Role::DataNode | Role::ZooKeeper | Role::Thrift => "256m",
+        Role::Kdc => "128m",
     }
 }
 
@@ -121,14 +169,16 @@ fn speed(performance: bool) -> &'static [&'static str] {
     }
 }
 
+const HMASTER: &str = "org.apache.hadoop.hbase.master.HMaster";
 const NAMENODE: &str = "org.apache.hadoop.hdfs.server.namenode.NameNode";
 
-fn program(role: Role, ports: &Ports) -> Vec<String> {
+fn program(role: Role, ports: &Ports, layout: &Layout) -> Vec<String> {
     let words: &[&str] = match role {
-        Role::Standalone | Role::Master => &["org.apache.hadoop.hbase.master.HMaster", "start"],
+        Role::Standalone | Role::Master => &[HMASTER, "start"],
         Role::NameNode => &[NAMENODE],
         Role::DataNode => &["org.apache.hadoop.hdfs.server.datanode.DataNode"],
         Role::ZooKeeper => &["org.apache.hadoop.hbase.zookeeper.HQuorumPeer"],
+        Role::Kdc => return kerberos::kdc(layout),
         Role::Thrift => {
             return vec![
                 "org.apache.hadoop.hbase.thrift.ThriftServer".to_owned(),
@@ -159,7 +209,12 @@ fn program(role: Role, ports: &Ports) -> Vec<String> {
 /// For HDFS, Hadoop 2's complete old Netty jar comes first: ZooKeeper brings parts of a newer
 /// Netty, and a DataNode fails with a mixture of both. In later releases that jar is empty.
 fn class_path(role: Role, conf: &Path, jars: &Path) -> String {
-    let whole_netty = matches!(role, Role::NameNode | Role::DataNode)
+    let hdfs = matches!(role, Role::NameNode | Role::DataNode);
+    let own_conf = match hdfs {
+        true => format!("{}:", conf.join(config::HDFS).display()),
+        false => String::new(),
+    };
+    let whole_netty = hdfs
         .then(|| fs::read_dir(jars).ok())
         .flatten()
         .and_then(|mut entries| {
@@ -174,7 +229,7 @@ fn class_path(role: Role, conf: &Path, jars: &Path) -> String {
     let first = whole_netty
         .map(|jar| format!("{}:", jar.display()))
         .unwrap_or_default();
-    format!("{}:{first}{}/*", conf.display(), jars.display())
+    format!("{own_conf}{}:{first}{}/*", conf.display(), jars.display())
 }
 
 /// Creates an empty log for a process; the previous log is renamed.
@@ -195,12 +250,14 @@ fn fresh_log(log: &Path) -> Result<(File, File)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Properties;
+    use crate::{Home, config::Properties};
 
     #[test]
     fn each_region_server_gets_the_port_chosen_for_it() {
         let ports = Ports::choose(Some(2), &Properties::new(), None).unwrap();
-        let second = program(Role::RegionServer(2), &ports);
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::new(&Home::new(folder.path(), folder.path()), "x").unwrap();
+        let second = program(Role::RegionServer(2), &ports, &layout);
         assert!(second.contains(&format!("-Dhbase.regionserver.port={}", ports.region_servers[1])));
     }
 
@@ -222,7 +279,7 @@ mod tests {
         fs::write(jars.path().join("netty-all-4.0.23.Final.jar"), "").unwrap();
         let path = |role| class_path(role, Path::new("/conf"), jars.path());
         assert!(
-            path(Role::DataNode).starts_with("/conf:")
+            path(Role::DataNode).starts_with("/conf/hdfs:/conf:")
                 && path(Role::DataNode).contains("netty-all-4.0.23.Final.jar:")
         );
         assert!(!path(Role::Master).contains("netty"));

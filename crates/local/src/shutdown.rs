@@ -10,12 +10,16 @@ use super::{
     process::{self, Process},
     ready,
     role::{Role, Shape},
+    server::Launcher,
     state::{self, Marker, State},
 };
 use crate::Result;
 
 /// The limit for an answer of the master.
 const ANSWER_TAKES: Duration = Duration::from_secs(5);
+
+/// The same for a Java client, which has to start.
+const JAVA_TAKES: Duration = Duration::from_secs(20);
 
 /// The minimum time between SIGTERM and SIGKILL.
 const LEAST_GRACE: Duration = Duration::from_secs(5);
@@ -26,12 +30,8 @@ const LEAST_GRACE: Duration = Duration::from_secs(5);
 /// do not end get a signal. For a distributed cluster a signal alone would suffice. In a standalone
 /// one the master could stop ZooKeeper before the region server, which would then try for twenty
 /// seconds to report its end.
-pub(super) async fn gracefully(
-    layout: &Layout,
-    marker: &Marker,
-    state: &State,
-    deadline: Instant,
-) -> Result<()> {
+pub(super) async fn gracefully(launcher: &Launcher<'_>, state: &State, deadline: Instant) -> Result<()> {
+    let (layout, marker) = (launcher.layout, launcher.marker);
     let live = state::live_processes(layout, marker, state)?;
     // First the gateway, which has no data and would otherwise outlive HBase.
     if let Some(gateway) = live.get(&Role::Thrift) {
@@ -39,7 +39,11 @@ pub(super) async fn gracefully(
     }
     let hbase: BTreeSet<Process> = match state.shape {
         // All processes, because a lost or damaged pid file must not endanger the data.
-        Shape::Standalone => state::all_processes(marker),
+        Shape::Standalone => {
+            let kdc = live.get(&Role::Kdc);
+            let all = state::all_processes(marker).into_iter();
+            all.filter(|process| Some(process) != kdc).collect()
+        }
         Shape::Distributed { .. } => live
             .into_iter()
             .filter_map(|(role, process)| role.is_hbase().then_some(process))
@@ -47,7 +51,10 @@ pub(super) async fn gracefully(
     };
     if let Some(ports) = &state.ports
         && !hbase.is_empty()
-        && ask_to_shut_down(ports, ANSWER_TAKES).await.is_ok()
+        && match state.kerberos {
+            true => launcher.shut_down_with_ticket(JAVA_TAKES).await.is_ok(),
+            false => ask_to_shut_down(ports, ANSWER_TAKES).await.is_ok(),
+        }
     {
         // Two thirds of the time are for the orderly shutdown.
         let orderly = Instant::now() + left(deadline) * 2 / 3;

@@ -43,6 +43,9 @@ pub(super) struct State {
     /// Whether it has a Thrift gateway.
     #[serde(default)]
     pub(super) thrift: bool,
+    /// Whether its servers and clients authenticate each other with Kerberos.
+    #[serde(default)]
+    pub(super) kerberos: bool,
     /// Whether its processes run with the Java options for measurements.
     #[serde(default)]
     pub(super) performance: bool,
@@ -61,6 +64,7 @@ impl State {
             served: false,
             properties: Properties::new(),
             thrift: false,
+            kerberos: false,
             performance: false,
             ports: None,
         }
@@ -90,7 +94,8 @@ impl State {
 
     /// Returns all its processes in the order of their dependencies.
     pub(super) fn roles(&self) -> Vec<Role> {
-        let mut roles = self.shape.roles();
+        let kdc = self.kerberos.then_some(Role::Kdc);
+        let mut roles: Vec<Role> = kdc.into_iter().chain(self.shape.roles()).collect();
         roles.extend(self.thrift.then_some(Role::Thrift));
         roles
     }

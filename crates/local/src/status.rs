@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::Serialize;
 
 use super::{
-    HBaseVersion, Home, Shape, config,
+    HBaseVersion, Home, Shape, client_conf, config,
     jars::{self, Bundle},
+    kerberos,
     layout::Layout,
     lock::FileLock,
     ports::Ports,
@@ -35,6 +36,9 @@ pub struct ClusterStatus {
     pub ports: BTreeMap<String, u16>,
     /// The folders of its data, logs, configuration, pids and jars.
     pub folders: BTreeMap<String, PathBuf>,
+    /// The variables that clients of a cluster with Kerberos or TLS need: `HBASE_CONF_DIR` with the
+    /// configuration of a client, and `KRB5_CONFIG`. Empty for others, and while it is not running.
+    pub environment: BTreeMap<String, String>,
     /// Its shape, or `None` if the cluster does not exist.
     #[serde(skip)]
     pub shape: Option<Shape>,
@@ -98,6 +102,7 @@ pub(super) fn read(home: &Home, layout: &Layout, name: &str) -> Result<ClusterSt
         pids: BTreeMap::new(),
         ports: BTreeMap::new(),
         folders: BTreeMap::new(),
+        environment: BTreeMap::new(),
         shape: None,
     };
     let Some(marker) = Marker::load(layout)? else {
@@ -132,6 +137,13 @@ pub(super) fn read(home: &Home, layout: &Layout, name: &str) -> Result<ClusterSt
             ));
             status.rpc_uri = Some(format!("hbase+rpc://127.0.0.1:{}", ports.master));
         }
+    }
+    if status.state.is_running()
+        && let Some(folder) = client_conf::folder(layout)
+    {
+        status.environment = kerberos::environment(layout, &state);
+        let folder = folder.display().to_string();
+        status.environment.insert("HBASE_CONF_DIR".to_owned(), folder);
     }
     status.folders = [
         ("data", layout.data()),
@@ -178,6 +190,7 @@ fn named(ports: &Ports, shape: Shape) -> BTreeMap<String, u16> {
         ("master", Some(ports.master)),
         ("namenode", ports.namenode),
         ("thrift", ports.thrift),
+        ("kdc", ports.kdc),
     ]
     .into_iter()
     .filter_map(|(name, port)| Some((name.to_owned(), port?)))

@@ -86,6 +86,13 @@ struct Up {
     /// who starts the cluster is its superuser
     #[arg(long)]
     authorization: bool,
+    /// Authenticate servers and clients with Kerberos: starts a KDC, and prints the environment that
+    /// clients need to stderr. The keytab has the current user, alice and bob
+    #[arg(long)]
+    kerberos: bool,
+    /// What Kerberos signs and encrypts: authentication, integrity or privacy, or a list of them
+    #[arg(long, value_name = "PROTECTION", requires = "kerberos")]
+    protection: Option<String>,
     /// Also start a Thrift gateway (HBase 2.6.1's ThriftServer: first API, binary protocol, no
     /// frames), also for a running cluster that has none
     #[arg(long)]
@@ -235,6 +242,12 @@ impl Up {
         if self.authorization {
             options = options.authorization();
         }
+        if self.kerberos {
+            options = options.kerberos();
+        }
+        if let Some(protection) = self.protection {
+            options = options.property("hbase.rpc.protection", protection);
+        }
         if self.thrift {
             options = options.thrift();
         }
@@ -262,6 +275,9 @@ fn print(status: &ClusterStatus, global: &Global) -> Result<(), Failure> {
         return Ok(());
     }
     output::complain(&summary(status));
+    for (variable, value) in &status.environment {
+        output::complain(&format!("export {variable}={value}"));
+    }
     if let Some(uri) = &status.uri {
         output::line(uri)?;
     }

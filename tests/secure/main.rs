@@ -1,0 +1,52 @@
+//! Clusters that authenticate or encrypt. `HBASE_TXN_TEST_SECURE` names local clusters of `dev up
+//! --kerberos` or `dev up --tls`, separated by commas. `KRB5_CONFIG` lists the configurations of
+//! their KDCs, separated by colons, before a test starts: the Kerberos library reads it.
+//!
+//! A test runs on all clusters that have what it is about. A kind of cluster that is missing is a
+//! failure.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::fs;
+
+use hbase_txn::{PartitionedTable, Transaction};
+
+use support::{Cluster, on_all, put, secure};
+
+/// Runs a test on all clusters with Kerberos concurrently.
+#[allow(clippy::future_not_send, reason = "a test runs on one thread")]
+async fn on_kerberos(part: impl AsyncFn(&Cluster)) {
+    on_those(
+        |cluster| cluster.status.ports.contains_key("kdc"),
+        "--kerberos",
+        part,
+    )
+    .await;
+}
+
+/// Runs a test on all clusters whose client configuration has this setting concurrently.
+#[allow(clippy::future_not_send, reason = "a test runs on one thread")]
+async fn on_those(filter: impl Fn(&Cluster) -> bool, option: &str, part: impl AsyncFn(&Cluster)) {
+    let mut clusters = secure();
+    clusters.retain(filter);
+    assert!(
+        !clusters.is_empty(),
+        "no cluster of dev up {option} to test against: run make test"
+    );
+    on_all(&clusters, part).await;
+}
+
+/// Returns the text of the `hbase-site.xml` that clients of the cluster have.
+fn client_site(cluster: &Cluster) -> String {
+    fs::read_to_string(cluster.conf_dir().unwrap().join("hbase-site.xml")).unwrap()
+}
+
+fn transaction(table: &PartitionedTable) -> Transaction {
+    table
+        .transaction("xxx")
+        .put(put("xxx1", "1"))
+        .put(put("xxx2", "2"))
+}
