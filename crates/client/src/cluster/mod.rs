@@ -104,10 +104,17 @@ impl Cluster {
                 method,
                 request,
                 cells: Bytes::new(),
-                priority: location.region.table.is_system().then_some(SYSTEM_PRIORITY),
+                priority: self.priority_of(&location.region.table),
                 limit,
             })
             .await
+    }
+
+    fn priority_of(&self, table: &TableName) -> Option<u32> {
+        match table.is_system() {
+            true => Some(SYSTEM_PRIORITY),
+            false => self.config.call_priority(),
+        }
     }
 
     /// Calls a region server with mutations of several regions, whose cells are behind the request.
@@ -126,7 +133,7 @@ impl Cluster {
             method: "Multi",
             request,
             cells,
-            priority: None,
+            priority: self.priority_of(&location.region.table),
             limit,
         };
         let (answer, _) = self.rpc.call(call).await?;

@@ -39,6 +39,7 @@ use crate::{
 /// | [largest cell](Self::with_max_cell_size) | 10 MiB | `hbase.client.keyvalue.maxsize` |
 /// | [coalescing](Self::with_coalescing) | on | |
 /// | [nonces](Self::with_nonces) | on | `hbase.client.nonces.enabled` |
+/// | [priority of calls](Self::with_call_priority) | none | |
 /// | [connections to a region server](Self::with_connections_per_server) | 1 | `hbase.client.ipc.pool.size` |
 /// | [compression](Self::with_compression) | none | `hbase.client.rpc.compressor` |
 /// | [user](Self::with_user) | `HADOOP_USER_NAME`, else the login name | |
@@ -95,6 +96,7 @@ pub struct Config {
     coalescing: bool,
     nonces: bool,
     compression: Option<Compression>,
+    call_priority: Option<u32>,
     connections_per_server: u8,
     warnings: Vec<String>,
 }
@@ -123,6 +125,7 @@ impl Config {
             coalescing: true,
             nonces: true,
             compression: None,
+            call_priority: None,
             connections_per_server: 1,
             warnings: Vec::new(),
         }
@@ -473,6 +476,24 @@ impl Config {
     #[must_use]
     pub fn with_compression(mut self, compression: Option<Compression>) -> Self {
         self.compression = compression;
+        self
+    }
+
+    /// Returns the priority of calls to tables of users.
+    #[must_use]
+    pub fn call_priority(&self) -> Option<u32> {
+        self.call_priority
+    }
+
+    /// Sets the priority of calls to region servers for tables of users. The default is `None`, which
+    /// servers treat as 0. Calls for system tables always have priority 200.
+    ///
+    /// Servers believe it. By default they execute calls with a priority above 10 by handlers of
+    /// their own (`hbase.regionserver.metahandler.count`, 20), on which the calls for `hbase:meta` also
+    /// depend: use it for few and short calls. For two priorities, connect twice.
+    #[must_use]
+    pub fn with_call_priority(mut self, priority: Option<u32>) -> Self {
+        self.call_priority = priority;
         self
     }
 
