@@ -18,6 +18,7 @@ use crate::{
         multi::MutationsResponse,
         pb,
         znode::decode_znode,
+        zookeeper,
     },
 };
 
@@ -90,6 +91,24 @@ pub fn znode(data: &[u8]) {
     let _ = decode_znode::<pb::MetaRegionServer>(data.clone());
     let _ = decode_znode::<pb::Master>(data.clone());
     let _ = decode_znode::<pb::ClusterId>(data);
+}
+
+/// A frame of ZooKeeper: its prefix, then an answer to the first request of a session, or a reply.
+pub fn zookeeper_frame(data: &[u8]) {
+    if let Some(prefix) = data.first_chunk()
+        && let Ok(length) = zookeeper::frame_length(*prefix)
+    {
+        assert!(length <= zookeeper::MAX_FRAME);
+    }
+    let frame = Bytes::copy_from_slice(data.get(zookeeper::PREFIX..).unwrap_or_default());
+    let _ = zookeeper::decode_connect_response(frame.clone());
+    let xid = frame.first_chunk().map_or(0, |xid| i32::from_be_bytes(*xid));
+    if let Ok(Ok(body)) = zookeeper::decode_reply(frame, xid) {
+        let _ = zookeeper::decode_stat(&body);
+        if let Ok(data) = zookeeper::decode_data(body.clone()) {
+            assert!(data.len() < body.len(), "more was read than there is");
+        }
+    }
 }
 
 /// The exception of a response header, and of one action of a `Multi`.
@@ -209,11 +228,12 @@ mod tests {
 
     type Target = fn(&[u8]);
 
-    const TARGETS: [(&str, Target); 14] = [
+    const TARGETS: [(&str, Target); 15] = [
         ("response_stream", response_stream),
         ("cell_block", cell_block),
         ("compressed_block", compressed_block),
         ("znode", znode),
+        ("zookeeper_frame", zookeeper_frame),
         ("exception", exception),
         ("region_info", region_info),
         ("meta_row", meta_row),

@@ -100,16 +100,19 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 impl Connector for TcpConnector {
     fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
-        let HostPort { host, port } = target.address.clone();
-        Box::pin(async move {
-            let addresses = lookup_host((host.as_str(), port)).await?;
-            let stream = first_of(addresses.collect(), TcpStream::connect).await?;
-            // Queued requests are written together; a single one must not wait for more.
-            stream.set_nodelay(true)?;
-            end_when_dead(&stream)?;
-            Ok(Box::new(stream) as Box<dyn Io>)
-        })
+        let address = target.address.clone();
+        Box::pin(async move { Ok(Box::new(dial_tcp(&address).await?) as Box<dyn Io>) })
     }
+}
+
+/// Opens a TCP connection as [`TcpConnector`] does.
+pub(crate) async fn dial_tcp(address: &HostPort) -> io::Result<TcpStream> {
+    let addresses = lookup_host((address.host.as_str(), address.port)).await?;
+    let stream = first_of(addresses.collect(), TcpStream::connect).await?;
+    // Queued requests are written together; a single one must not wait for more.
+    stream.set_nodelay(true)?;
+    end_when_dead(&stream)?;
+    Ok(stream)
 }
 
 /// How long a peer may leave bytes unacknowledged, and how long it may be quiet before the system

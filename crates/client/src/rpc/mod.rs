@@ -27,6 +27,8 @@ mod tls;
 
 pub(crate) use call_error::{CallError, rounded};
 pub(crate) use connection::AttemptLimit;
+#[cfg(feature = "zookeeper")]
+pub(crate) use connector::dial_tcp;
 pub use connector::{Connector, DialTarget, Io, ServiceKind, TcpConnector};
 pub(crate) use pool::{Call, RpcClient};
 pub use remote_exception::Classification;

@@ -18,6 +18,7 @@
 //! - [`tls`]: detection of TLS;
 //! - [`magic`] and `znode`: the prefixes of messages that are stored in `hbase:meta` and in
 //!   ZooKeeper;
+//! - `zookeeper`: requests and replies of ZooKeeper;
 //! - [`pb`]: the messages themselves.
 //!
 //! Invariants: no bytes from a peer make this layer panic, or allocate by an announced length
@@ -42,8 +43,10 @@ pub(crate) mod preamble;
 pub(crate) mod procedures;
 mod read_filter;
 pub(crate) mod tls;
-#[cfg(any(feature = "zookeeper", feature = "fuzzing", test))]
+#[cfg(any(feature = "zookeeper", test))]
 pub(crate) mod znode;
+#[cfg(any(feature = "zookeeper", test))]
+pub(crate) mod zookeeper;
 
 #[doc(inline)]
 pub use hbase_protocol as pb;

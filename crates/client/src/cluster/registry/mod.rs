@@ -1,8 +1,7 @@
 //! The registry: the cluster's own record of where `hbase:meta` and the active master are.
 
-#[cfg(feature = "zookeeper")]
-mod quorum;
 mod rpc;
+mod staggered;
 mod wanted;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
@@ -89,10 +88,10 @@ impl Registry {
     /// the caller has left.
     async fn advice(&self, callers_deadline: Instant) -> String {
         let advice = "check the address, and that the cluster is up";
-        let look: BoxFuture<'_, Option<String>> = match &self.address {
+        let look: BoxFuture<'_, Option<String>> = match &self.source {
             #[cfg(feature = "zookeeper")]
-            ClusterAddress::ZooKeeper { quorum, .. } => Box::pin(async { Some(quorum::look(quorum).await) }),
-            _ => Box::pin(async { None }),
+            Source::ZooKeeper(zookeeper) => Box::pin(async { Some(zookeeper.examine().await) }),
+            Source::Rpc(_) => Box::pin(async { None }),
         };
         match timeout_at(callers_deadline, look).await {
             Ok(Some(seen)) => format!("{seen}; {advice}"),

@@ -6,10 +6,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
 
-use super::wanted::Wanted;
+use super::{staggered, wanted::Wanted};
 use crate::{
     config::HostPort,
     error::{Error, ErrorKind, Result},
@@ -20,8 +19,7 @@ use crate::{
 
 /// The number of servers that are queried at the same time, as in HBase's own clients.
 const FAN_OUT: usize = 2;
-/// How long queried servers may be silent before another one is queried: a server that accepts
-/// connections and never answers must not use up the time of the others.
+/// How long queried servers may be silent before another one is queried.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Queries the servers of the address, and those that their answers named.
@@ -52,53 +50,19 @@ impl RpcRegistry {
                 .filter(|server| !self.configured.contains(server))
                 .cloned(),
         );
-        let mut waiting = servers.into_iter();
-        let mut asked = FuturesUnordered::new();
-        let mut failure = None;
-        let mut fan_out = FAN_OUT;
-        loop {
-            while asked.len() < fan_out
-                && let Some(server) = waiting.next()
-            {
-                asked.push(async move { (self.ask_one(&server, wanted, deadline).await, server) });
+        let query = |server: HostPort| async move {
+            match self.ask_one(&server, wanted, deadline).await {
+                Ok(Some(found)) => Ok((found, server)),
+                Ok(None) => Err((None, server)),
+                Err(error) => Err((Some(error), server)),
             }
-            let answer = tokio::select! {
-                biased;
-                answer = asked.next() => answer,
-                () = tokio::time::sleep(PATIENCE), if waiting.len() > 0 => {
-                    fan_out += 1;
-                    continue;
-                }
-            };
-            match answer {
-                Some((Ok(Some(found)), server)) => {
-                    self.learn(&found, server);
-                    return Ok(found);
-                }
-                Some((Ok(None), server)) => {
-                    let error = Error::new(ErrorKind::Unreachable, "the server does not know (yet)")
-                        .with_retryable(true)
-                        .at_server(&server);
-                    failure.get_or_insert(error);
-                }
-                Some((Err(error), server)) => {
-                    let retryable = error.classify().recovery != Recovery::Fail;
-                    let hung_up = matches!(error, CallError::Lost { .. });
-                    let error = error.into_error().with_retryable(retryable).at_server(&server);
-                    failure = Some(match hung_up {
-                        true => error.with_hint(
-                            "check that it is an HBase RPC port (a ZooKeeper quorum is named by hbase+zk://), and that \
-                             the cluster is up",
-                        ),
-                        false => error,
-                    });
-                }
-                None => {
-                    return Err(
-                        failure.unwrap_or_else(|| Error::new(ErrorKind::InvalidConfig, "no server to ask"))
-                    );
-                }
+        };
+        match staggered::first_answer(servers, FAN_OUT, PATIENCE, query).await {
+            Ok((found, server)) => {
+                self.learn(&found, server);
+                Ok(found)
             }
+            Err(failures) => Err(no_answer(failures)),
         }
     }
 
@@ -162,6 +126,31 @@ impl RpcRegistry {
             priority: None,
             limit: AttemptLimit::new(deadline, true),
         }
+    }
+}
+
+/// Describes the last failure of a server. Servers that do not know the answer are reported only if
+/// all others do not know it either.
+fn no_answer(failures: Vec<(Option<CallError>, HostPort)>) -> Error {
+    let failed = |(error, _): &(Option<CallError>, HostPort)| error.is_some();
+    let at = failures.iter().rposition(failed).unwrap_or(0);
+    let Some((error, server)) = failures.into_iter().nth(at) else {
+        return Error::new(ErrorKind::InvalidConfig, "no server to ask");
+    };
+    let Some(error) = error else {
+        return Error::new(ErrorKind::Unreachable, "the server does not know (yet)")
+            .with_retryable(true)
+            .at_server(&server);
+    };
+    let retryable = error.classify().recovery != Recovery::Fail;
+    let hung_up = matches!(error, CallError::Lost { .. });
+    let error = error.into_error().with_retryable(retryable).at_server(&server);
+    match hung_up {
+        true => error.with_hint(
+            "check that it is an HBase RPC port (a ZooKeeper quorum is named by hbase+zk://), and that the cluster is \
+             up",
+        ),
+        false => error,
     }
 }
 

@@ -1,5 +1,4 @@
-//! Diagnosis of a silent ZooKeeper quorum. The ZooKeeper client only reports that no host was
-//! available.
+//! Diagnosis of a ZooKeeper quorum that opens no session.
 
 use std::time::Duration;
 
@@ -42,6 +41,9 @@ async fn look_at(host: &HostPort) -> String {
         Ok(Ok(answer)) if answer.starts_with(b"Zookeeper") || answer.starts_with(b"srvr is not") => {
             "is a ZooKeeper, but opens no session".to_owned()
         }
+        Ok(Ok(answer)) if answer.starts_with(b"This ZooKeeper") => {
+            "is a ZooKeeper that does not serve: its quorum has no majority".to_owned()
+        }
         Ok(Ok(answer)) if answer.is_empty() => "hangs up: it is no ZooKeeper".to_owned(),
         Ok(Ok(_)) => "answers, but not as ZooKeeper does".to_owned(),
         Ok(Err(error)) => format!("hangs up ({error})"),
@@ -58,6 +60,10 @@ mod tests {
 
     #[rstest]
     #[case(Some(&b"Zookeeper version: 3.8.4"[..]), "is a ZooKeeper")]
+    #[case(
+        Some(&b"This ZooKeeper instance is not currently serving requests"[..]),
+        "no majority"
+    )]
     #[case(Some(&b"HTTP/1.0 400 Bad Request"[..]), "not as ZooKeeper does")]
     #[case(Some(&b""[..]), "no ZooKeeper")]
     #[case(None, "says nothing")]

@@ -1,0 +1,186 @@
+//! The registry in ZooKeeper: a few znodes that the servers maintain.
+
+mod quorum;
+mod session;
+
+use std::{fmt, io, time::Duration};
+
+use bytes::Bytes;
+use tokio::time::{Instant, timeout};
+
+use self::session::{Session, SessionError};
+use super::{staggered, wanted::Wanted};
+use crate::{
+    config::HostPort,
+    error::{Error, ErrorKind, Result},
+    model::ServerName,
+    rpc,
+    wire::{convert, pb, znode, zookeeper::ErrorCode},
+};
+
+/// How long a server of the quorum may be silent before another one is queried as well.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Opens a session for each lookup: lookups are rare, and an idle session costs the quorum
+/// heartbeats.
+#[derive(Debug)]
+pub(super) struct ZooKeeperRegistry {
+    quorum: Vec<HostPort>,
+    znode: String,
+}
+
+/// What a server of the quorum knows of a znode.
+enum Answer {
+    Data(Bytes),
+    NoNode,
+    /// The parent of all of HBase's znodes does not exist either.
+    NoParent,
+}
+
+/// Why a server of the quorum gave no answer.
+#[derive(Debug)]
+struct NoAnswer {
+    host: HostPort,
+    why: Failure,
+}
+
+#[derive(Debug)]
+enum Failure {
+    Dial(io::Error),
+    Session(SessionError),
+    Silent(Duration),
+}
+
+impl ZooKeeperRegistry {
+    pub(super) fn new(quorum: &[HostPort], znode: String) -> Self {
+        Self {
+            quorum: quorum.to_vec(),
+            znode,
+        }
+    }
+
+    /// Queries the servers of the quorum in random order. The first answer decides.
+    pub(super) async fn ask(&self, wanted: Wanted, deadline: Instant) -> Result<ServerName> {
+        let path = match wanted {
+            Wanted::MetaServer => format!("{}/meta-region-server", self.znode.trim_end_matches('/')),
+            Wanted::ActiveMaster => format!("{}/master", self.znode.trim_end_matches('/')),
+        };
+        let mut hosts = self.quorum.clone();
+        fastrand::shuffle(&mut hosts);
+        let left = deadline.saturating_duration_since(Instant::now());
+        // A server that never answers must leave time for all others.
+        let each = left / u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1);
+        let query = |host| self.query(host, &path, each);
+        match staggered::first_answer(hosts, 1, PATIENCE.min(each), query).await {
+            Ok(Answer::Data(data)) => server_in(wanted, &path, data),
+            Ok(Answer::NoNode) => Err(Error::new(
+                ErrorKind::Unreachable,
+                format!("znode {path} does not exist (yet)"),
+            )
+            .with_retryable(true)
+            .with_hint("the cluster may be starting, or have no active master")),
+            Ok(Answer::NoParent) => Err(Error::new(
+                ErrorKind::InvalidConfig,
+                format!("znode {} does not exist", self.znode),
+            )
+            .with_hint("the znode is zookeeper.znode.parent of the servers, /hbase unless changed")),
+            Err(failures) => Err(no_answer(failures)),
+        }
+    }
+
+    /// Checks every server of the quorum once, and describes the result.
+    pub(super) async fn examine(&self) -> String {
+        quorum::look(&self.quorum).await
+    }
+
+    /// Queries one server, within a time limit for all steps.
+    async fn query(&self, host: HostPort, path: &str, limit: Duration) -> Result<Answer, NoAnswer> {
+        let read = timeout(limit, self.read(&host, path, limit)).await;
+        read.unwrap_or(Err(Failure::Silent(limit)))
+            .map_err(|why| NoAnswer { host, why })
+    }
+
+    async fn read(&self, host: &HostPort, path: &str, limit: Duration) -> Result<Answer, Failure> {
+        let stream = rpc::dial_tcp(host).await.map_err(Failure::Dial)?;
+        let mut session = Session::open(stream, limit).await?;
+        let answer = match session.data(path).await? {
+            Some(data) => Answer::Data(data),
+            // The parent distinguishes a wrong path from a cluster that is still starting.
+            None => match session.exists(&self.znode).await? {
+                true => Answer::NoNode,
+                false => Answer::NoParent,
+            },
+        };
+        // A session that could not be closed ends with its timeout.
+        let _ = session.close().await;
+        Ok(answer)
+    }
+}
+
+/// Decodes the data of a znode.
+fn server_in(wanted: Wanted, path: &str, data: Bytes) -> Result<ServerName> {
+    let broken = |why: &dyn fmt::Display| {
+        Error::new(
+            ErrorKind::Protocol,
+            format!("znode {path} does not hold what HBase keeps there: {why}"),
+        )
+    };
+    let server = match wanted {
+        Wanted::MetaServer => znode::decode_znode(data).map(|message: pb::MetaRegionServer| message.server),
+        Wanted::ActiveMaster => znode::decode_znode(data).map(|message: pb::Master| message.master),
+    }
+    .map_err(|error| broken(&error))?;
+    convert::server_name(&server).map_err(|error| broken(&error))
+}
+
+/// Describes the failures of all servers of a quorum.
+fn no_answer(failures: Vec<NoAnswer>) -> Error {
+    let failed_with = |is: fn(ErrorCode) -> bool| {
+        failures
+            .iter()
+            .any(|failure| matches!(failure.why, Failure::Session(SessionError::Failed(code)) if is(code)))
+    };
+    let error = if failed_with(ErrorCode::requires_authentication) {
+        Error::new(
+            ErrorKind::AuthenticationRequired,
+            "ZooKeeper accepts authenticated clients only",
+        )
+        .with_hint("connect by hbase+rpc://host:port of a master")
+    } else if failed_with(|code| code == ErrorCode::NO_AUTH) {
+        Error::new(
+            ErrorKind::AccessDenied,
+            "ZooKeeper does not let this client read the znodes of HBase",
+        )
+        .with_hint("connect by hbase+rpc://host:port of a master")
+    } else {
+        Error::new(
+            ErrorKind::Unreachable,
+            "no server of the ZooKeeper quorum answers",
+        )
+        .with_retryable(true)
+    };
+    let failures: Vec<_> = failures.iter().map(NoAnswer::to_string).collect();
+    error
+        .with_source(failures.join("; "))
+        .at_stage("reading ZooKeeper")
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        Self::Session(error)
+    }
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.host)?;
+        match &self.why {
+            Failure::Dial(error) => write!(f, "it can't be reached ({error})"),
+            Failure::Session(error) => error.fmt(f),
+            Failure::Silent(limit) => write!(f, "it gave no answer within {limit:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
