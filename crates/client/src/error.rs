@@ -88,6 +88,9 @@ pub enum ErrorKind {
     Protocol,
     /// The cluster requires an authentication that this client does not support.
     AuthenticationRequired,
+    /// The client could not be authenticated: its own credentials are missing or invalid, or the
+    /// server refused them.
+    AuthenticationFailed,
     /// The user does not have the permission.
     AccessDenied,
     /// The connection ended while the call was in flight.

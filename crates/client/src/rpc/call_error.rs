@@ -3,6 +3,8 @@
 use std::{io, sync::Arc, time::Duration};
 
 use super::remote_exception::{Classification, Recovery};
+#[cfg(feature = "kerberos")]
+use super::sasl::AuthenticationError;
 use crate::{
     error::{Effect, Error, ErrorKind, RemoteException},
     wire::{
@@ -79,9 +81,20 @@ pub(crate) enum CallError {
     /// The server rejected the whole connection, with an exception that names no call.
     #[error("the server refused the connection: {}", .fault.class)]
     Refused { sent: bool, fault: Arc<RemoteFault> },
+    /// The connection is not authenticated.
+    #[cfg(feature = "kerberos")]
+    #[error(transparent)]
+    Unauthenticated(Arc<AuthenticationError>),
     /// This client was closed.
     #[error("the client is closed")]
     Closed,
+}
+
+#[cfg(feature = "kerberos")]
+impl From<AuthenticationError> for CallError {
+    fn from(error: AuthenticationError) -> Self {
+        Self::Unauthenticated(Arc::new(error))
+    }
 }
 
 /// Rounds a time for an error message, to whole milliseconds.
@@ -134,6 +147,10 @@ impl CallError {
             Self::Unsendable(_) => classification(Recovery::Fail, false, ErrorKind::LimitExceeded),
             Self::Crowded => classification(Recovery::WaitForLoad, false, ErrorKind::LimitExceeded),
             Self::Closed => classification(Recovery::Fail, false, ErrorKind::Closed),
+            #[cfg(feature = "kerberos")]
+            Self::Unauthenticated(_) => {
+                classification(Recovery::Fail, false, ErrorKind::AuthenticationFailed)
+            }
             Self::Remote(fault) => {
                 let classification = Classification::of_fault(fault);
                 match classification.recovery {
@@ -181,6 +198,8 @@ impl CallError {
             Self::Compressor { .. } => "rejected",
             Self::Crowded => "crowded",
             Self::Closed => "closed",
+            #[cfg(feature = "kerberos")]
+            Self::Unauthenticated(_) => "unauthenticated",
             Self::Remote(_) | Self::Action { .. } | Self::Refused { .. } => match self.classify().recovery {
                 Recovery::Relocate => "region_unavailable",
                 Recovery::RelocateOnUnknown => "server_error",
@@ -255,6 +274,8 @@ impl CallError {
             Self::AnswerTooLarge { .. } | Self::CellsTooLarge { .. } => Error::new(kind, what)
                 .at_stage("reading the answer")
                 .with_hint("ask for less in one call, or raise Config::with_max_frame_size"),
+            #[cfg(feature = "kerberos")]
+            Self::Unauthenticated(error) => Error::new(kind, what).at_stage("authenticating").with_hint(error.hint()),
             Self::Crowded | Self::Closed => Error::new(kind, what),
         }
     }

@@ -8,6 +8,7 @@
 //! | `dialler` | how connections are opened, and whether the server can use their compressor |
 //! | `frame_queue` | requests that wait for the socket, written together |
 //! | `pool` | `RpcClient`: the connections of a client, one per server and service |
+//! | `sasl` | authentication, and the protection of what follows |
 //! | `tls` | whether a server that hangs up speaks TLS |
 //! | `call_error` | the failures of one call, and whether it may have been applied |
 //! | `remote_exception` | the meaning of each Java exception |
@@ -23,6 +24,9 @@ mod dialler;
 mod frame_queue;
 mod pool;
 mod remote_exception;
+#[cfg(feature = "kerberos")]
+#[cfg_attr(not(test), allow(dead_code))]
+mod sasl;
 mod tls;
 
 pub(crate) use call_error::{CallError, rounded};

@@ -15,6 +15,7 @@
 //! - [`parts`]: the number of sub-messages of an answer, before it is decoded;
 //! - [`ping`]: a request that every server answers at once;
 //! - [`procedures`]: the table of a procedure of the master;
+//! - `sasl`: the messages of servers that authenticate the client;
 //! - [`tls`]: detection of TLS;
 //! - [`magic`] and `znode`: the prefixes of messages that are stored in `hbase:meta` and in
 //!   ZooKeeper;
@@ -42,6 +43,9 @@ pub(crate) mod ping;
 pub(crate) mod preamble;
 pub(crate) mod procedures;
 mod read_filter;
+#[cfg(feature = "kerberos")]
+#[cfg_attr(not(test), allow(dead_code))]
+pub(crate) mod sasl;
 pub(crate) mod tls;
 #[cfg(any(feature = "zookeeper", test))]
 pub(crate) mod znode;
