@@ -38,6 +38,7 @@
 //! |---|---|
 //! | `zookeeper` (default) | clusters named by their ZooKeeper quorum, `hbase+zk://…` |
 //! | `compression` | compressed cells between client and servers: zlib, gzip, Snappy, LZ4, Zstandard |
+//! | `kerberos` | clusters that authenticate clients by Kerberos ([`Config::with_kerberos`]) |
 //! | `uuid` | UUIDs as the values of cells |
 //! | `metrics` | metrics, for the recorder of the crate `metrics` |
 //! | `spans` | a `tracing` span for each operation, and the trace context in requests |
@@ -66,6 +67,8 @@ pub use client::{
     ThrottleType, UserPermission, Writer, WriterOptions,
 };
 pub use config::{ClusterAddress, Config, HostPort};
+#[cfg(feature = "kerberos")]
+pub use config::{Kerberos, Protection, TicketSource};
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{Effect, Error, ErrorKind, Failure, FailureKind, RemoteException, Result, WrapsClient};
 pub use model::{

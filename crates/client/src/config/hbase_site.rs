@@ -1,5 +1,8 @@
 //! The properties of `hbase-site.xml` that this client reads.
 
+#[cfg(feature = "kerberos")]
+mod kerberos;
+
 use std::{env, path::Path, str::FromStr, time::Duration};
 
 use super::{ClusterAddress, Config, LONGEST, bounded, expand::expand, properties::Properties};
@@ -11,6 +14,7 @@ use crate::{
 /// The files of a configuration folder. A later file overrides a property of an earlier one.
 const FILES: [&str; 2] = ["core-site.xml", "hbase-site.xml"];
 
+const AUTHENTICATION: &str = "hbase.security.authentication";
 const COMPRESSOR: &str = "hbase.client.rpc.compressor";
 
 pub(super) fn of_text(xml: &str) -> Result<Config> {
@@ -117,6 +121,8 @@ fn config(properties: Properties) -> Result<Config> {
         let size = u8::try_from(size.max(1)).unwrap_or(u8::MAX);
         config = config.with_connections_per_server(size);
     }
+    #[cfg(feature = "kerberos")]
+    site.set_security(&mut config, &mut warnings)?;
     warnings.extend(site.ignored_formats()?);
     warnings.extend(site.without_counterpart()?);
     for warning in &warnings {
@@ -180,13 +186,11 @@ impl Site {
     /// Rejects clusters with security settings that this client does not support.
     fn refuse_security(&self) -> Result<()> {
         let refuse = |why: String| Err(Error::new(ErrorKind::AuthenticationRequired, why));
-        const AUTHENTICATION: &str = "hbase.security.authentication";
         const TLS: &str = "hbase.client.netty.tls.enabled";
         match self.text(AUTHENTICATION)? {
-            Some(other) if !other.eq_ignore_ascii_case("simple") => {
-                return refuse(format!(
-                    "{AUTHENTICATION} is {other:?}; this client speaks SIMPLE only"
-                ));
+            Some(other) if !other.eq_ignore_ascii_case("simple") && !cfg!(feature = "kerberos") => {
+                let error = format!("{AUTHENTICATION} is {other:?}; this build speaks SIMPLE only");
+                return refuse(error).map_err(|error| error.with_hint("build it with the feature kerberos"));
             }
             _ => {}
         }
@@ -410,7 +414,10 @@ mod tests {
     )]
     #[case(&site(&[("hbase.rpc.timeout", "soon")]), "\"soon\"")]
     #[case(&site(&[("hbase.zookeeper.property.clientPort", "99999")]), "\"99999\"")]
-    #[case(&site(&[("hbase.security.authentication", "kerberos")]), "SIMPLE only")]
+    #[cfg_attr(
+        not(feature = "kerberos"),
+        case(&site(&[("hbase.security.authentication", "kerberos")]), "the feature kerberos")
+    )]
     #[case(&site(&[("hbase.client.netty.tls.enabled", "true")]), "no TLS")]
     #[case(&site(&[("hbase.rpc.timeout", "${a}"), ("a", "${b}"), ("b", "${a}")]), "hbase.rpc.timeout")]
     #[case(&site(&[("hbase.rpc.timeout", "${not.there}")]), "\"${not.there}\"")]

@@ -6,12 +6,16 @@ mod address;
 mod expand;
 mod hbase_site;
 mod properties;
+#[cfg(feature = "kerberos")]
+mod security;
 
 use std::{env, path::Path, time::Duration};
 
 use address::MASTER_PORT;
 pub use address::{ClusterAddress, HostPort};
 pub use properties::site_properties;
+#[cfg(feature = "kerberos")]
+pub use security::{Kerberos, Protection, TicketSource};
 
 use crate::{
     error::{Error, Result},
@@ -98,6 +102,8 @@ pub struct Config {
     compression: Option<Compression>,
     call_priority: Option<u32>,
     connections_per_server: u8,
+    #[cfg(feature = "kerberos")]
+    security: security::Security,
     warnings: Vec<String>,
 }
 
@@ -127,6 +133,8 @@ impl Config {
             compression: None,
             call_priority: None,
             connections_per_server: 1,
+            #[cfg(feature = "kerberos")]
+            security: security::Security::default(),
             warnings: Vec::new(),
         }
     }
@@ -150,7 +158,7 @@ impl Config {
     /// Returns [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for invalid XML, invalid values,
     /// and an `xi:include` without a fallback, and
     /// [`AuthenticationRequired`](crate::ErrorKind::AuthenticationRequired) for a cluster that
-    /// requires Kerberos or TLS.
+    /// requires Kerberos, without the feature `kerberos`, or TLS.
     pub fn from_hbase_site(xml: &str) -> Result<Self> {
         hbase_site::of_text(xml)
     }
@@ -224,8 +232,8 @@ impl Config {
         self
     }
 
-    /// Returns the user name that servers receive. With SIMPLE authentication they do not verify
-    /// it.
+    /// Returns the user name that servers receive with SIMPLE authentication. They do not verify it.
+    /// With Kerberos they receive the name of the ticket.
     #[must_use]
     pub fn user(&self) -> &str {
         &self.user

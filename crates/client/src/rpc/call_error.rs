@@ -103,6 +103,19 @@ pub(crate) fn rounded(time: Duration) -> Duration {
 }
 
 impl CallError {
+    /// Returns the error of a socket before anything but the connection header was sent. It may be a
+    /// refusal of the server.
+    #[cfg(feature = "kerberos")]
+    pub(super) fn of_socket(error: io::Error) -> Self {
+        match AuthenticationError::of_socket(&error) {
+            Some(error) => error.into(),
+            None => Self::Lost {
+                sent: false,
+                cause: Arc::new(error),
+            },
+        }
+    }
+
     /// Returns the error of a request whose cells cannot be compressed.
     pub(super) fn uncompressible(error: CompressionError) -> Self {
         Self::Unsendable(Arc::new(FrameError::Uncompressible(error)))
@@ -148,8 +161,12 @@ impl CallError {
             Self::Crowded => classification(Recovery::WaitForLoad, false, ErrorKind::LimitExceeded),
             Self::Closed => classification(Recovery::Fail, false, ErrorKind::Closed),
             #[cfg(feature = "kerberos")]
-            Self::Unauthenticated(_) => {
-                classification(Recovery::Fail, false, ErrorKind::AuthenticationFailed)
+            Self::Unauthenticated(error) => {
+                let recovery = match error.is_transient() {
+                    true => Recovery::Wait,
+                    false => Recovery::Fail,
+                };
+                classification(recovery, false, error.kind())
             }
             Self::Remote(fault) => {
                 let classification = Classification::of_fault(fault);

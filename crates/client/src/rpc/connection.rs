@@ -430,7 +430,7 @@ async fn read_answers(shared: &Shared, mut socket: ReadHalf<Box<dyn Io>>, max_fr
         match socket.read_buf(&mut buffer).await {
             Ok(0) => return Ending::Lost(Arc::new(io::Error::from(io::ErrorKind::UnexpectedEof))),
             Ok(_) => {}
-            Err(error) => return Ending::Lost(Arc::new(error)),
+            Err(error) => return Ending::of_socket(error),
         }
         shared.liveness.hear();
         if !begun && tls::is_answer(&buffer) {

@@ -11,14 +11,16 @@ use bytes::Bytes;
 use futures::FutureExt;
 use tokio::time::{Instant, timeout};
 
+#[cfg(feature = "kerberos")]
+use super::sasl::Authenticator;
 use super::{
     call_error::CallError,
     connection::{Answer, RpcConnection},
-    connector::{Connector, DialTarget, ServiceKind},
+    connector::{Connector, DialTarget, Io, ServiceKind},
 };
 use crate::{
     config::Config,
-    wire::{cell_block::Codec, compression::Compression, connection_header, ping},
+    wire::{cell_block::Codec, compression::Compression, connection_header::Header, ping},
 };
 
 /// The exception that a ping with cells gets if its cells were read.
@@ -32,6 +34,8 @@ pub(super) struct Dialler {
     connect_timeout: Duration,
     max_frame_size: usize,
     compression: Option<Compression>,
+    #[cfg(feature = "kerberos")]
+    authenticator: Option<Authenticator>,
 }
 
 impl Dialler {
@@ -42,6 +46,8 @@ impl Dialler {
             connect_timeout: config.connect_timeout(),
             max_frame_size: config.max_frame_size(),
             compression: config.compression(),
+            #[cfg(feature = "kerberos")]
+            authenticator: Authenticator::new(config),
         }
     }
 
@@ -108,6 +114,26 @@ impl Dialler {
         codec: Codec,
         compression: Option<Compression>,
     ) -> Result<RpcConnection, CallError> {
+        let stream = self.connect(target).await?;
+        let header = Header {
+            service: target.service.wire(),
+            codec,
+            compression,
+            effective_user: Some(&self.user),
+            cipher: None,
+        };
+        let start =
+            |stream, opening| RpcConnection::start(stream, header.service, opening, self.max_frame_size);
+        #[cfg(feature = "kerberos")]
+        if let Some(authenticator) = &self.authenticator {
+            let again = self.connect(target);
+            let (stream, opening) = authenticator.authenticate(stream, again, target, header).await?;
+            return Ok(start(stream, opening));
+        }
+        Ok(start(stream, header.opening()))
+    }
+
+    async fn connect(&self, target: &DialTarget) -> Result<Box<dyn Io>, CallError> {
         let stream = timeout(self.connect_timeout, async {
             self.connector.connect(target).await
         });
@@ -117,18 +143,10 @@ impl Dialler {
             .catch_unwind()
             .await
             .unwrap_or_else(|_| Ok(Err(io::Error::other("the connector panicked"))));
-        let stream = match stream {
-            Ok(stream) => stream.map_err(|error| CallError::Dial(Arc::new(error)))?,
-            Err(_) => return Err(CallError::DialTimeout(self.connect_timeout)),
-        };
-        let service = target.service.wire();
-        let opening = connection_header::opening(service, codec, compression, &self.user);
-        Ok(RpcConnection::start(
-            stream,
-            service,
-            opening,
-            self.max_frame_size,
-        ))
+        match stream {
+            Ok(stream) => stream.map_err(|error| CallError::Dial(Arc::new(error))),
+            Err(_) => Err(CallError::DialTimeout(self.connect_timeout)),
+        }
     }
 }
 

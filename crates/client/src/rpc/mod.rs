@@ -25,7 +25,6 @@ mod frame_queue;
 mod pool;
 mod remote_exception;
 #[cfg(feature = "kerberos")]
-#[cfg_attr(not(test), allow(dead_code))]
 mod sasl;
 mod tls;
 

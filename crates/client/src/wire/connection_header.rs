@@ -36,41 +36,57 @@ impl Service {
     }
 }
 
-/// Returns the preamble and the connection header in one piece: some servers are slow with pieces.
-///
-/// The server does not answer it; requests may follow in the same write.
-pub(crate) fn opening(
-    service: Service,
-    codec: Codec,
-    compression: Option<Compression>,
-    effective_user: &str,
-) -> Bytes {
-    let header = header(service, codec, compression, effective_user).encode_to_vec();
-    let preamble = preamble(AuthMethod::Simple);
-    let mut out = BytesMut::with_capacity(preamble.len() + 4 + header.len());
-    out.put_slice(&preamble);
-    // Unlike the parts of later frames, the header has a fixed-width length instead of a varint.
-    out.put_i32(i32::try_from(header.len()).unwrap_or(i32::MAX));
-    out.put_slice(&header);
-    out.freeze()
+/// The client's description of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header<'a> {
+    pub(crate) service: Service,
+    pub(crate) codec: Codec,
+    pub(crate) compression: Option<Compression>,
+    /// The user as whom the client acts. Without one it is the authenticated user.
+    pub(crate) effective_user: Option<&'a str>,
+    /// The cipher of all messages after the header, whose keys the server sends.
+    pub(crate) cipher: Option<&'a str>,
 }
 
-fn header(
-    service: Service,
-    codec: Codec,
-    compression: Option<Compression>,
-    effective_user: &str,
-) -> pb::ConnectionHeader {
-    pb::ConnectionHeader {
-        user_info: Some(pb::UserInformation {
-            effective_user: effective_user.to_owned(),
-            real_user: None,
-        }),
-        service_name: Some(service.name().to_owned()),
-        cell_block_codec_class: Some(codec.class().to_owned()),
-        cell_block_compressor_class: compression.map(|compression| compression.class().to_owned()),
-        version_info: Some(version_info()),
-        ..pb::ConnectionHeader::default()
+impl Header<'_> {
+    /// Returns the preamble of SIMPLE authentication and the header in one piece: some servers are slow
+    /// with pieces.
+    ///
+    /// The server does not answer it; requests may follow in the same write.
+    pub(crate) fn opening(&self) -> Bytes {
+        let mut out = BytesMut::from(&preamble(AuthMethod::Simple)[..]);
+        self.put_framed(&mut out);
+        out.freeze()
+    }
+
+    /// Returns the header with its length.
+    #[cfg(feature = "kerberos")]
+    pub(crate) fn framed(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        self.put_framed(&mut out);
+        out.freeze()
+    }
+
+    fn put_framed(&self, out: &mut BytesMut) {
+        let header = self.message().encode_to_vec();
+        // Unlike the parts of later frames, the header has a fixed-width length instead of a varint.
+        out.put_i32(i32::try_from(header.len()).unwrap_or(i32::MAX));
+        out.put_slice(&header);
+    }
+
+    fn message(&self) -> pb::ConnectionHeader {
+        pb::ConnectionHeader {
+            user_info: self.effective_user.map(|user| pb::UserInformation {
+                effective_user: user.to_owned(),
+                real_user: None,
+            }),
+            service_name: Some(self.service.name().to_owned()),
+            cell_block_codec_class: Some(self.codec.class().to_owned()),
+            cell_block_compressor_class: self.compression.map(|compression| compression.class().to_owned()),
+            version_info: Some(version_info()),
+            rpc_crypto_cipher_transformation: self.cipher.map(str::to_owned),
+            ..pb::ConnectionHeader::default()
+        }
     }
 }
 
@@ -89,6 +105,16 @@ fn version_info() -> pb::VersionInfo {
 mod tests {
     use super::*;
 
+    fn header(service: Service, codec: Codec, user: &str) -> Header<'_> {
+        Header {
+            service,
+            codec,
+            compression: None,
+            effective_user: Some(user),
+            cipher: None,
+        }
+    }
+
     #[test]
     fn the_bytes_are_those_of_the_protocol() {
         let wanted = [
@@ -105,7 +131,7 @@ mod tests {
             b"\x2a\x15\x0a\x052.6.0\x12\x00\x1a\x00\x22\x00\x2a\x00\x32\x00\x38\x02\x40\x06",
         ]
         .concat();
-        assert_eq!(opening(Service::Client, Codec::KeyValue, None, "bob"), wanted);
+        assert_eq!(header(Service::Client, Codec::KeyValue, "bob").opening(), wanted);
     }
 
     #[test]
@@ -116,7 +142,7 @@ mod tests {
             (Service::Master, "MasterService"),
             (Service::ClientMeta, "ClientMetaService"),
         ] {
-            let opening = opening(service, Codec::KeyValueWithTags, None, "Zoë");
+            let opening = header(service, Codec::KeyValueWithTags, "Zoë").opening();
             let header = pb::ConnectionHeader::decode(&opening[10..]).unwrap();
             assert_eq!(header.service_name(), name);
             assert_eq!(
@@ -125,5 +151,19 @@ mod tests {
             );
             assert_eq!(header.user_info.unwrap().effective_user, "Zoë");
         }
+    }
+
+    #[cfg(feature = "kerberos")]
+    #[test]
+    fn authenticated_header_has_no_preamble_and_no_user() {
+        let header = Header {
+            effective_user: None,
+            cipher: Some("AES/CTR/NoPadding"),
+            ..header(Service::Client, Codec::KeyValue, "bob")
+        };
+        let framed = header.framed();
+        let read = pb::ConnectionHeader::decode(&framed[4..]).unwrap();
+        assert_eq!(read.user_info, None);
+        assert_eq!(read.rpc_crypto_cipher_transformation(), "AES/CTR/NoPadding");
     }
 }

@@ -44,7 +44,6 @@ pub(crate) mod preamble;
 pub(crate) mod procedures;
 mod read_filter;
 #[cfg(feature = "kerberos")]
-#[cfg_attr(not(test), allow(dead_code))]
 pub(crate) mod sasl;
 pub(crate) mod tls;
 #[cfg(any(feature = "zookeeper", test))]

@@ -8,7 +8,6 @@ pub(crate) enum AuthMethod {
     Simple = 80,
     /// SASL with the mechanism GSSAPI.
     #[cfg(feature = "kerberos")]
-    #[cfg_attr(not(test), allow(dead_code))]
     Kerberos = 81,
 }
 
@@ -16,6 +15,10 @@ pub(crate) enum AuthMethod {
 pub(crate) const fn preamble(auth: AuthMethod) -> [u8; 6] {
     [b'H', b'B', b'a', b's', 0, auth as u8]
 }
+
+/// The question, instead of a preamble, which principal the server has.
+#[cfg(feature = "kerberos")]
+pub(crate) const SECURITY: [u8; 6] = *b"Securi";
 
 #[cfg(test)]
 mod tests {

@@ -11,6 +11,8 @@ use tokio::{
 };
 
 use super::{Answer, liveness::Liveness};
+#[cfg(feature = "kerberos")]
+use crate::rpc::sasl::AuthenticationError;
 use crate::{
     rpc::call_error::CallError,
     wire::{
@@ -42,6 +44,8 @@ pub(super) enum Ending {
     Lost(Arc<io::Error>),
     Garbled(Arc<FrameError>),
     Refused(Arc<RemoteFault>),
+    #[cfg(feature = "kerberos")]
+    Unauthenticated(Arc<AuthenticationError>),
     Closed,
 }
 
@@ -115,11 +119,22 @@ impl Shared {
 }
 
 impl Ending {
+    /// Returns the ending of a connection whose socket cannot be read.
+    pub(super) fn of_socket(error: io::Error) -> Self {
+        #[cfg(feature = "kerberos")]
+        if let Some(error) = AuthenticationError::of_socket(&error) {
+            return Self::Unauthenticated(Arc::new(error));
+        }
+        Self::Lost(Arc::new(error))
+    }
+
     pub(super) fn into_call_error(self, sent: bool) -> CallError {
         match self {
             Self::Lost(cause) => CallError::Lost { sent, cause },
             Self::Garbled(cause) => CallError::Garbled { sent, cause },
             Self::Refused(fault) => CallError::Refused { sent, fault },
+            #[cfg(feature = "kerberos")]
+            Self::Unauthenticated(error) => CallError::Unauthenticated(error),
             Self::Closed if sent => CallError::Lost {
                 sent,
                 cause: Arc::new(io::Error::other("the client was closed")),

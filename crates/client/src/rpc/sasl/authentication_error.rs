@@ -1,39 +1,136 @@
 //! Why a connection is not authenticated.
 
-use crate::{error::RemoteException, wire::sasl::ServerError};
+use std::{io, time::Duration};
+
+use hbase_gssapi::{Error as GssapiError, ErrorKind as GssapiErrorKind};
+
+use crate::{
+    config::Protection,
+    error::{ErrorKind, RemoteException},
+    wire::sasl::ServerError,
+};
 
 /// The reason why a connection cannot be used although its server was reached.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum AuthenticationError {
+    /// The Kerberos library refused, or the key distribution centre.
+    #[error("no authentication to {service}: {error}")]
+    Kerberos { error: GssapiError, service: String },
     /// The server refused the tokens of the client.
-    #[error("the server refused the authentication: {0}")]
-    Refused(RemoteException),
+    #[error("the server refused the authentication: {exception}")]
+    Refused {
+        exception: RemoteException,
+        /// Whether the tickets are forgotten now, so that another attempt has new ones.
+        has_new_tickets: bool,
+    },
+    /// The tokens of the server are not those of the mechanism.
+    #[error("the server sent a token that is not valid here")]
+    BadToken,
     /// The server authenticates no clients.
-    #[error("the server has no security, and would accept any client")]
+    #[error("the server has no security: it accepts every client, and may be another server")]
     NoSecurity,
+    /// The server offers no protection that the client accepts.
+    #[error("no common protection: the server offers {}, and the client accepts {}", names(.offered), names(.accepted))]
+    NoCommonProtection {
+        accepted: Vec<Protection>,
+        offered: Vec<Protection>,
+    },
+    /// The principal of the server is not set.
+    #[error("{key} is not set")]
+    NoPrincipal { key: &'static str },
+    /// The principal of the server cannot be used.
+    #[error("{key} is {value:?}, which is not of the form service/_HOST@REALM")]
+    BadPrincipal { key: &'static str, value: String },
+    /// The server of the registry has another principal than those that are set.
+    #[error(
+        "the server has the principal {0:?}, which is neither that of masters nor that of region servers here"
+    )]
+    UnknownPrincipal(String),
+    /// The server did not send keys for AES.
+    #[error("the server sent no keys for AES within {0:?}")]
+    NoCipher(Duration),
+    /// The server sent keys that cannot be used.
+    #[error("the server sent {0}")]
+    BadCipher(&'static str),
+    /// The key distribution centre or the server did not answer.
+    #[error("not authenticated within {0:?}: the key distribution centre or the server does not answer")]
+    Timeout(Duration),
+}
+
+fn names(protections: &[Protection]) -> String {
+    match protections {
+        [] => "none".to_owned(),
+        _ => {
+            let names: Vec<_> = protections.iter().map(|protection| protection.name()).collect();
+            names.join(", ")
+        }
+    }
 }
 
 impl From<ServerError> for AuthenticationError {
     fn from(error: ServerError) -> Self {
-        Self::Refused(RemoteException {
-            trace: format!("{}: {}", error.class, error.message),
-            class: error.class,
-            message: error.message,
-        })
+        Self::Refused {
+            exception: RemoteException {
+                trace: format!("{}: {}", error.class, error.message),
+                class: error.class,
+                message: error.message,
+            },
+            has_new_tickets: false,
+        }
     }
 }
 
 impl AuthenticationError {
+    /// Returns the refusal of the server that reading from a socket failed with.
+    pub(crate) fn of_socket(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref().cloned()
+    }
+
+    /// Returns whether another attempt may succeed without a change of settings.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Self::Kerberos { error, .. } => error.kind() == GssapiErrorKind::KdcUnreachable,
+            Self::Refused { has_new_tickets, .. } => *has_new_tickets,
+            Self::Timeout(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns the kind of the error that the caller gets.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoPrincipal { .. } | Self::BadPrincipal { .. } => ErrorKind::InvalidConfig,
+            _ => ErrorKind::AuthenticationFailed,
+        }
+    }
+
     /// Returns an instruction on what to do.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
-            Self::Refused(_) => {
-                "check the principal of the server (hbase.master.kerberos.principal, \
-                 hbase.regionserver.kerberos.principal), and the server's log"
+            Self::Kerberos { error, .. } => error.hint(),
+            Self::Refused { .. } => {
+                "check that the principal of the server here (hbase.master.kerberos.principal, \
+                 hbase.regionserver.kerberos.principal) is the one in its keytab; its log has the reason"
             }
+            Self::BadToken => "check that the address is an HBase RPC port",
             Self::NoSecurity => {
-                "set hbase.security.authentication to simple, or \
+                "if the cluster has no security, set hbase.security.authentication to simple, or \
                  hbase.ipc.client.fallback-to-simple-auth-allowed to true"
+            }
+            Self::NoCommonProtection { .. } => "set hbase.rpc.protection to one that the server offers",
+            Self::NoPrincipal { .. } | Self::BadPrincipal { .. } => {
+                "set it as on the servers, for example hbase/_HOST@EXAMPLE.COM"
+            }
+            Self::UnknownPrincipal(_) => {
+                "set hbase.master.kerberos.principal and hbase.regionserver.kerberos.principal as on the servers"
+            }
+            Self::NoCipher(_) => {
+                "set hbase.rpc.crypto.encryption.aes.enabled (Config::with_aes) to the same value here and on the servers"
+            }
+            Self::BadCipher(_) => "set hbase.rpc.crypto.encryption.aes.enabled to false here",
+            Self::Timeout(_) => {
+                "check that the key distribution centre of the realm can be reached from here, or raise \
+                 hbase.ipc.client.socket.timeout.connect"
             }
         }
     }

@@ -2,7 +2,13 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `authenticator` | [`Authenticator`]: how the connections of a client are authenticated |
+//! | `principal` | the principals of servers, as they are set |
+//! | `registry_principal` | the question to a server of the registry which principal it has |
 //! | `mechanism` | [`Mechanism`](mechanism::Mechanism): the tokens of one method, and its [`SecurityLayer`](mechanism::SecurityLayer) |
+//! | `gssapi` | the mechanism of Kerberos |
+//! | `aes` | the layer with keys of HBase |
+//! | `hmac_md5` | the sums of its messages |
 //! | `negotiation` | the exchange of tokens with a server |
 //! | `stream` | the stream after it, wrapped if the client and the server agreed on a layer |
 //! | `authentication_error` | why a server or this client refuses |
@@ -11,11 +17,18 @@
 //! a thread of its own, and dropping the attempt disturbs nothing; a message that was altered or
 //! repeated ends the connection.
 
+mod aes;
 mod authentication_error;
+mod authenticator;
+mod gssapi;
+mod hmac_md5;
 mod mechanism;
 mod negotiation;
+mod principal;
+mod registry_principal;
 #[cfg(test)]
 mod scripted;
 mod stream;
 
 pub(crate) use authentication_error::AuthenticationError;
+pub(super) use authenticator::Authenticator;

@@ -159,10 +159,7 @@ async fn read<S: Io>(stream: &mut S, received: &mut BytesMut) -> Result<(), Call
 }
 
 fn lost(error: io::Error) -> CallError {
-    CallError::Lost {
-        sent: false,
-        cause: Arc::new(error),
-    }
+    CallError::of_socket(error)
 }
 
 fn garbled(error: FrameError) -> CallError {

@@ -69,6 +69,10 @@ impl Numbered {
 }
 
 impl SecurityLayer for Numbered {
+    fn is_private(&self) -> bool {
+        true
+    }
+
     fn max_message(&self) -> usize {
         Self::MAX_MESSAGE
     }

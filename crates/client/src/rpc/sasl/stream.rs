@@ -57,6 +57,13 @@ impl<S: Io> SaslStream<S> {
         }
     }
 
+    /// Replaces the layer between two messages. Returns the number of bytes that came in too early,
+    /// under the old layer or none.
+    pub(super) fn set_layer(&mut self, layer: Box<dyn SecurityLayer>) -> usize {
+        self.layer = Some(layer);
+        self.plain.len() + self.received.len()
+    }
+
     /// Takes the contents of the next message, or all bytes if there is no layer. Returns `None` if
     /// the message is incomplete.
     fn take_plain(&mut self) -> io::Result<Option<Bytes>> {

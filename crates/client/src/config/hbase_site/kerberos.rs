@@ -1,0 +1,212 @@
+//! The properties of Kerberos.
+
+use rustix::system::uname;
+
+use super::{AUTHENTICATION, Site};
+use crate::{
+    config::{
+        Config,
+        security::{Kerberos, Protection, TicketSource},
+    },
+    error::{Error, Result},
+};
+
+const KEYTAB: &str = "hbase.client.keytab.file";
+const KEYTAB_PRINCIPAL: &str = "hbase.client.keytab.principal";
+const PROTECTION: &str = "hbase.rpc.protection";
+const CIPHER: &str = "hbase.rpc.crypto.encryption.aes.cipher.transform";
+const PROVIDER: &str = "hbase.client.sasl.provider.class";
+const PROVIDER_EXTRAS: &str = "hbase.client.sasl.provider.extras";
+
+/// The cipher that HBase uses by default, and the one that is supported.
+const AES_CTR: &str = "AES/CTR/NoPadding";
+
+impl Site {
+    /// Sets how the client authenticates, and how messages are protected.
+    pub(super) fn set_security(&self, config: &mut Config, warnings: &mut Vec<String>) -> Result<()> {
+        if !self.is_kerberos()? {
+            return Ok(());
+        }
+        let security = &mut config.security;
+        security.kerberos = Some(Kerberos {
+            master_principal: self.text("hbase.master.kerberos.principal")?,
+            region_server_principal: self.text("hbase.regionserver.kerberos.principal")?,
+            ticket: self.ticket_source(warnings)?,
+            host_as_named: self.is_true("hbase.unsafe.client.kerberos.hostname.disable.reversedns")?,
+        });
+        security.fallback_to_simple = self.is_true("hbase.ipc.client.fallback-to-simple-auth-allowed")?;
+        if let Some(list) = self.text(PROTECTION)? {
+            security.protection = Protection::parse_list(&list)
+                .map_err(|error| error.at_operation(format!("hbase-site.xml: {PROTECTION}")))?;
+        }
+        security.aes = self.is_true("hbase.rpc.crypto.encryption.aes.enabled")?;
+        if let Some(cipher) = self.text(CIPHER)?
+            && security.aes
+            && cipher != AES_CTR
+        {
+            return Err(unsupported(
+                CIPHER,
+                &cipher,
+                &format!("only {AES_CTR} is supported"),
+            ));
+        }
+        for key in [PROVIDER, PROVIDER_EXTRAS] {
+            if let Some(class) = self.text(key)? {
+                let why = "only Kerberos and delegation tokens are supported";
+                return Err(unsupported(key, &class, why));
+            }
+        }
+        const UNKNOWN: &str = "hbase.client.kerberos.principal";
+        if let Some(principal) = self.text(UNKNOWN)? {
+            warnings.push(format!(
+                "{UNKNOWN} is {principal:?}: no version of HBase reads it; the key is {KEYTAB_PRINCIPAL}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn is_kerberos(&self) -> Result<bool> {
+        match self.text(AUTHENTICATION)? {
+            Some(method) if method.eq_ignore_ascii_case("kerberos") => Ok(true),
+            Some(method) if !method.eq_ignore_ascii_case("simple") => Err(unsupported(
+                AUTHENTICATION,
+                &method,
+                "only simple and kerberos are supported",
+            )),
+            _ => Ok(false),
+        }
+    }
+
+    fn ticket_source(&self, warnings: &mut Vec<String>) -> Result<TicketSource> {
+        match (self.text(KEYTAB)?, self.text(KEYTAB_PRINCIPAL)?) {
+            (Some(file), Some(principal)) => Ok(TicketSource::Keytab {
+                file: file.into(),
+                principal: on_this_host(&principal),
+            }),
+            (Some(file), None) => Err(Error::invalid_config(format!(
+                "hbase-site.xml: {KEYTAB} is {file:?}, and {KEYTAB_PRINCIPAL} is missing"
+            ))),
+            (None, Some(principal)) => {
+                warnings.push(format!(
+                    "{KEYTAB_PRINCIPAL} is {principal:?}, and {KEYTAB} is missing: the ticket comes from the cache \
+                     of the user"
+                ));
+                Ok(TicketSource::DefaultCache)
+            }
+            (None, None) => Ok(TicketSource::DefaultCache),
+        }
+    }
+
+    /// Hadoop takes everything but "true" for false.
+    fn is_true(&self, key: &str) -> Result<bool> {
+        let text = self.text(key)?;
+        Ok(text.is_some_and(|text| text.eq_ignore_ascii_case("true")))
+    }
+}
+
+/// Replaces `_HOST` in the principal of this client.
+fn on_this_host(principal: &str) -> String {
+    match principal.contains("/_HOST@") {
+        true => {
+            let host = uname().nodename().to_string_lossy().to_lowercase();
+            principal.replace("/_HOST@", &format!("/{host}@"))
+        }
+        false => principal.to_owned(),
+    }
+}
+
+fn unsupported(key: &str, value: &str, why: &str) -> Error {
+    Error::invalid_config(format!("hbase-site.xml: {key} is {value:?}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECURE: [(&str, &str); 2] = [("hbase.masters", "m"), (AUTHENTICATION, "Kerberos")];
+
+    fn read(properties: &[(&str, &str)]) -> Result<Config> {
+        let properties = SECURE.iter().chain(properties);
+        let body: String = properties
+            .map(|(name, value)| format!("<property><name>{name}</name><value>{value}</value></property>"))
+            .collect();
+        Config::from_hbase_site(&format!("<configuration>{body}</configuration>"))
+    }
+
+    #[test]
+    fn all_settings_are_read() {
+        let config = read(&[
+            ("hbase.master.kerberos.principal", "m/_HOST@R"),
+            ("hbase.regionserver.kerberos.principal", "rs/_HOST@R"),
+            (KEYTAB, "/etc/app.keytab"),
+            (KEYTAB_PRINCIPAL, "app@R"),
+            (PROTECTION, "privacy,integrity"),
+            ("hbase.ipc.client.fallback-to-simple-auth-allowed", "true"),
+            ("hbase.unsafe.client.kerberos.hostname.disable.reversedns", "TRUE"),
+            ("hbase.rpc.crypto.encryption.aes.enabled", "true"),
+            (CIPHER, AES_CTR),
+        ]);
+        let config = config.unwrap();
+        let expected = Kerberos::new("m/_HOST@R")
+            .with_region_server_principal("rs/_HOST@R")
+            .with_keytab("/etc/app.keytab", "app@R")
+            .with_host_as_named(true);
+        assert_eq!(config.kerberos(), Some(&expected));
+        assert_eq!(config.protection(), [Protection::Privacy, Protection::Integrity]);
+        assert!(config.fallback_to_simple() && config.aes());
+        assert!(config.warnings().is_empty(), "{:?}", config.warnings());
+    }
+
+    #[test]
+    fn defaults_are_the_cache_of_the_user_and_no_fallback() {
+        let config = read(&[]).unwrap();
+        assert_eq!(config.kerberos(), Some(&Kerberos::default()));
+        assert_eq!(config.protection(), [Protection::Authentication]);
+        assert!(!config.fallback_to_simple() && !config.aes());
+        let simple = read(&[(AUTHENTICATION, "simple"), (PROTECTION, "nonsense")]).unwrap();
+        assert_eq!(simple.kerberos(), None);
+    }
+
+    #[test]
+    fn unsupported_settings_are_refused_by_name() {
+        for (properties, name) in [
+            (&[(AUTHENTICATION, "ldap")][..], AUTHENTICATION),
+            (&[(PROTECTION, "secrecy")], PROTECTION),
+            (&[(KEYTAB, "/a")], KEYTAB_PRINCIPAL),
+            (&[(PROVIDER, "a.B")], PROVIDER),
+            (&[(PROVIDER_EXTRAS, "a.B")], PROVIDER_EXTRAS),
+            (
+                &[
+                    ("hbase.rpc.crypto.encryption.aes.enabled", "true"),
+                    (CIPHER, "AES/CBC/NoPadding"),
+                ],
+                CIPHER,
+            ),
+        ] {
+            let error = read(properties).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        for (key, value) in [
+            (KEYTAB_PRINCIPAL, "a@R"),
+            ("hbase.client.kerberos.principal", "b@R"),
+        ] {
+            let config = read(&[(key, value)]).unwrap();
+            let [warning] = config.warnings() else {
+                panic!("one warning, and not {:?}", config.warnings());
+            };
+            assert!(warning.contains(key) && warning.contains(value), "{warning}");
+        }
+    }
+
+    #[test]
+    fn host_of_the_client_replaces_its_placeholder() {
+        let config = read(&[(KEYTAB, "/a"), (KEYTAB_PRINCIPAL, "app/_HOST@R")]).unwrap();
+        let Some(TicketSource::Keytab { principal, .. }) = config.kerberos().map(Kerberos::ticket) else {
+            panic!("{config:?}");
+        };
+        assert!(
+            principal.starts_with("app/") && !principal.contains("_HOST"),
+            "{principal}"
+        );
+    }
+}

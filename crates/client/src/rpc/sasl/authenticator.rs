@@ -1,0 +1,214 @@
+//! How connections of a client are authenticated.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use hbase_gssapi::{Credentials, Keytab};
+use prost::Message;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::timeout,
+};
+
+use super::{
+    aes::{AesLayer, CIPHER},
+    authentication_error::AuthenticationError,
+    gssapi::Gssapi,
+    mechanism::Mechanism,
+    negotiation::{Accepted, negotiate},
+    principal::{MASTER, REGION_SERVER, ServerPrincipal},
+    registry_principal,
+    stream::SaslStream,
+};
+use crate::{
+    config::{Config, Kerberos, Protection, TicketSource},
+    rpc::{
+        call_error::CallError,
+        connector::{DialTarget, Io, ServiceKind},
+    },
+    wire::{connection_header::Header, frame::FrameError, pb},
+};
+
+/// The maximum size of the server's keys for AES.
+const MAX_KEYS: usize = 4 << 10;
+
+/// Authenticates the connections of a client.
+#[derive(Debug)]
+pub(in crate::rpc) struct Authenticator {
+    kerberos: Kerberos,
+    credentials: Credentials,
+    protection: Vec<Protection>,
+    fallback_to_simple: bool,
+    aes: bool,
+    effective_user: Option<String>,
+    connect_timeout: Duration,
+    max_frame_size: usize,
+}
+
+/// An authenticated stream, and the bytes that it begins with.
+type Opened = (Box<dyn Io>, Bytes);
+
+impl Authenticator {
+    /// Returns the authenticator of a client. `None` means SIMPLE authentication.
+    pub(in crate::rpc) fn new(config: &Config) -> Option<Self> {
+        let kerberos = config.kerberos()?.clone();
+        let credentials = match kerberos.ticket() {
+            TicketSource::DefaultCache => Credentials::DefaultCache,
+            TicketSource::Cache(name) => Credentials::Cache(name.clone()),
+            TicketSource::Keytab { file, principal } => Credentials::Keytab(Keytab::new(file, principal)),
+        };
+        Some(Self {
+            kerberos,
+            credentials,
+            protection: config.protection().to_vec(),
+            fallback_to_simple: config.fallback_to_simple(),
+            aes: config.aes(),
+            effective_user: config.effective_user().map(str::to_owned),
+            connect_timeout: config.connect_timeout(),
+            max_frame_size: config.max_frame_size(),
+        })
+    }
+
+    /// Authenticates a new connection. Returns its stream, and the bytes to send before the first
+    /// request. `dialled_again` yields another stream to the server. `header` has the name of the
+    /// user for a server without security.
+    pub(in crate::rpc) async fn authenticate(
+        &self,
+        stream: Box<dyn Io>,
+        dialled_again: impl Future<Output = Result<Box<dyn Io>, CallError>> + Send,
+        target: &DialTarget,
+        header: Header<'_>,
+    ) -> Result<Opened, CallError> {
+        let opened = self.open(stream, dialled_again, target, header);
+        match timeout(self.connect_timeout, opened).await {
+            Ok(opened) => opened,
+            Err(_) => Err(AuthenticationError::Timeout(self.connect_timeout).into()),
+        }
+    }
+
+    async fn open(
+        &self,
+        stream: Box<dyn Io>,
+        dialled_again: impl Future<Output = Result<Box<dyn Io>, CallError>> + Send,
+        target: &DialTarget,
+        header: Header<'_>,
+    ) -> Result<Opened, CallError> {
+        let (mut stream, principal) = self.principal(stream, dialled_again, target).await?;
+        let service = principal.on(&target.address.host, self.kerberos.host_as_named());
+        let mechanism = Gssapi::new(self.credentials.clone(), service, self.protection.clone());
+        match self.negotiate(&mut stream, Box::new(mechanism)).await? {
+            Accepted::Simple if self.fallback_to_simple => {
+                tracing::warn!(server = %target.address, "the server has no security: continued without");
+                Ok((stream, header.framed()))
+            }
+            Accepted::Simple => Err(AuthenticationError::NoSecurity.into()),
+            Accepted::Authenticated(layer) => {
+                let with_aes = self.aes && layer.as_ref().is_some_and(|layer| layer.is_private());
+                let header = Header {
+                    effective_user: self.effective_user.as_deref(),
+                    cipher: with_aes.then_some(CIPHER),
+                    ..header
+                };
+                let mut stream = SaslStream::new(stream, layer, self.max_frame_size);
+                if with_aes {
+                    self.switch_to_aes(&mut stream, &header).await?;
+                    return Ok((Box::new(stream), Bytes::new()));
+                }
+                Ok((Box::new(stream), header.framed()))
+            }
+        }
+    }
+
+    /// Exchanges tokens. If the server refuses those of a keytab, its key may have changed: forgets
+    /// the tickets for it.
+    async fn negotiate(
+        &self,
+        stream: &mut Box<dyn Io>,
+        mechanism: Box<dyn Mechanism>,
+    ) -> Result<Accepted, CallError> {
+        let result = negotiate(stream, mechanism).await;
+        if let Err(CallError::Unauthenticated(error)) = &result
+            && let AuthenticationError::Refused { exception, .. } = &**error
+            && let Credentials::Keytab(keytab) = &self.credentials
+        {
+            return Err(CallError::from(AuthenticationError::Refused {
+                exception: exception.clone(),
+                has_new_tickets: keytab.forget_tickets(),
+            }));
+        }
+        result
+    }
+
+    /// Returns the principal of a server. The registry is served by masters and region servers, so
+    /// the server is asked for its principal if theirs differ. It may have to be dialled again then.
+    async fn principal(
+        &self,
+        mut stream: Box<dyn Io>,
+        dialled_again: impl Future<Output = Result<Box<dyn Io>, CallError>> + Send,
+        target: &DialTarget,
+    ) -> Result<(Box<dyn Io>, ServerPrincipal<'_>), CallError> {
+        let master = ServerPrincipal::of_setting(MASTER, self.kerberos.master_principal());
+        let region_server =
+            ServerPrincipal::of_setting(REGION_SERVER, self.kerberos.region_server_principal());
+        match target.service {
+            ServiceKind::Master => Ok((stream, master?)),
+            ServiceKind::Client | ServiceKind::Admin => Ok((stream, region_server?)),
+            ServiceKind::Registry => {
+                let (master, region_server) = match (master, region_server) {
+                    (Ok(master), Ok(region_server)) if master != region_server => (master, region_server),
+                    (master, region_server) => return Ok((stream, master.or(region_server)?)),
+                };
+                let Some(answer) = registry_principal::ask(&mut stream).await else {
+                    return Ok((dialled_again.await?, master));
+                };
+                let of_server = ServerPrincipal::parse(&answer);
+                let settings = [master, region_server];
+                let setting = settings
+                    .into_iter()
+                    .find(|setting| of_server.is_some_and(|of_server| setting.matches(&of_server)));
+                match setting {
+                    Some(principal) => Ok((stream, principal)),
+                    None => Err(AuthenticationError::UnknownPrincipal(answer).into()),
+                }
+            }
+        }
+    }
+
+    /// Sends the header, and waits for the keys that the server sends. A server without AES sends
+    /// nothing.
+    async fn switch_to_aes(
+        &self,
+        stream: &mut SaslStream<Box<dyn Io>>,
+        header: &Header<'_>,
+    ) -> Result<(), CallError> {
+        let exchange = async {
+            stream.write_all(&header.framed()).await?;
+            stream.flush().await?;
+            let mut length = [0; 4];
+            stream.read_exact(&mut length).await?;
+            let length = usize::try_from(i32::from_be_bytes(length)).ok();
+            let Some(length) = length.filter(|length| *length <= MAX_KEYS) else {
+                return Ok(None);
+            };
+            let mut keys = BytesMut::zeroed(length);
+            stream.read_exact(&mut keys).await?;
+            std::io::Result::Ok(pb::ConnectionHeaderResponse::decode(keys).ok())
+        };
+        // The whole attempt has the connect timeout, and its end would not tell the reason.
+        let patience = self.connect_timeout / 2;
+        let keys = match timeout(patience, exchange).await {
+            Ok(keys) => keys.map_err(CallError::of_socket)?,
+            Err(_) => return Err(AuthenticationError::NoCipher(patience).into()),
+        };
+        let keys = keys.and_then(|keys| keys.crypto_cipher_meta);
+        let keys = keys.ok_or(AuthenticationError::BadCipher("no keys for AES that can be read"))?;
+        let layer = AesLayer::new(&keys)?;
+        match stream.set_layer(Box::new(layer)) {
+            0 => Ok(()),
+            len => Err(CallError::Garbled {
+                sent: false,
+                cause: Arc::new(FrameError::Trailing(len)),
+            }),
+        }
+    }
+}

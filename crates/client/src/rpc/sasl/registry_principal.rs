@@ -1,0 +1,84 @@
+//! The question to a server of the registry which principal it has: masters and region servers serve
+//! it, and their principals may differ.
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::{
+    rpc::connector::Io,
+    wire::{frame::ResponseDecoder, pb, preamble::SECURITY},
+};
+
+/// The maximum size of an answer.
+const MAX_ANSWER: usize = 64 << 10;
+
+/// Asks a server for its principal. The stream can still be used if there is an answer. Returns
+/// `None` if there is none: servers before 2.5.11 and 2.6.1 answer with an exception or close the
+/// stream.
+pub(super) async fn ask<S: Io>(stream: &mut S) -> Option<String> {
+    stream.write_all(&SECURITY).await.ok()?;
+    stream.flush().await.ok()?;
+    let mut decoder = ResponseDecoder::new(MAX_ANSWER);
+    let mut received = BytesMut::new();
+    loop {
+        if let Some(answer) = decoder.decode(&mut received).ok()? {
+            let body = answer.outcome.ok().filter(|_| received.is_empty())?;
+            let answer: pb::SecurityPreamableResponse = body.parse().ok()?;
+            return Some(answer.server_principal);
+        }
+        if stream.read_buf(&mut received).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BufMut;
+    use prost::Message;
+    use tokio::io::duplex;
+
+    use super::*;
+
+    /// Returns the principal that these bytes of a server are taken for.
+    async fn answered(bytes: &[u8]) -> Option<String> {
+        let (mut ours, mut theirs) = duplex(1 << 10);
+        let server = async {
+            let mut question = [0; 6];
+            theirs.read_exact(&mut question).await.unwrap();
+            assert_eq!(&question, b"Securi");
+            theirs.write_all(bytes).await.unwrap();
+            drop(theirs);
+        };
+        tokio::join!(ask(&mut ours), server).0
+    }
+
+    fn frame(header: &pb::ResponseHeader, message: &[u8]) -> BytesMut {
+        let mut body = header.encode_length_delimited_to_vec();
+        prost::encode_length_delimiter(message.len(), &mut body).unwrap();
+        body.extend(message);
+        let mut out = BytesMut::new();
+        out.put_i32(body.len() as i32);
+        out.put_slice(&body);
+        out
+    }
+
+    #[tokio::test]
+    async fn principal_is_in_a_frame_about_the_connection() {
+        let header = pb::ResponseHeader {
+            call_id: Some(u32::MAX),
+            ..Default::default()
+        };
+        let answer = frame(&header, b"\x0a\x05a/b@R");
+        assert_eq!(answered(&answer).await.as_deref(), Some("a/b@R"));
+        assert_eq!(answered(&answer[..9]).await, None);
+        let exception = pb::ResponseHeader {
+            exception: Some(pb::ExceptionResponse::default()),
+            ..header
+        };
+        assert_eq!(answered(&frame(&exception, b"")).await, None);
+        for bytes in [&b""[..], b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\0\0\0\0"] {
+            assert_eq!(answered(bytes).await, None);
+        }
+    }
+}
