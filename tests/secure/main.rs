@@ -10,6 +10,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod lifetime;
+
 use std::fs;
 
 use hbase_txn::{PartitionedTable, Transaction};

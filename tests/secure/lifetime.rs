@@ -1,0 +1,206 @@
+//! Tickets that end, a KDC that does not answer, and keys that change, while calls go on.
+//!
+//! `KRB5_CONFIG` begins with a file that limits tickets to 20 seconds. `HBASE_TXN_TEST_LONG` makes the
+//! load last five minutes.
+
+use std::{
+    env, fs, io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join, join_all},
+};
+use hbase_local::{BootOptions, LocalCluster};
+use hbase_txn::{Connection, Connector, DialTarget, Get, Io, Put, Table, TcpConnector};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Sleep, sleep},
+};
+
+use super::{
+    Cluster, on_kerberos,
+    support::{
+        table::{TestTable, by_three},
+        value,
+    },
+};
+
+/// The lifetime of tickets.
+const TICKET: Duration = Duration::from_secs(20);
+/// Enough for a call that waits until the KDC answers again.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The calls that are made at the same time.
+const WORKERS: usize = 8;
+
+/// Ends each connection after one to three seconds, and counts them.
+#[derive(Clone, Debug, Default)]
+struct ShortConnections {
+    dials: Arc<AtomicUsize>,
+}
+
+impl Connector for ShortConnections {
+    fn connect(&self, target: &DialTarget) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        self.dials.fetch_add(1, Ordering::Relaxed);
+        let dialled = TcpConnector.connect(target);
+        let life = Duration::from_millis(fastrand::u64(1_000..3_000));
+        let limited = dialled.map(move |stream| {
+            Ok(Box::new(Limited {
+                stream: stream?,
+                end: Box::pin(sleep(life)),
+            }) as Box<dyn Io>)
+        });
+        limited.boxed()
+    }
+}
+
+/// A stream that fails when its time is over.
+struct Limited {
+    stream: Box<dyn Io>,
+    end: Pin<Box<Sleep>>,
+}
+
+impl AsyncRead for Limited {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.end.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            Poll::Pending => Pin::new(&mut self.stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Limited {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// Fails unless tickets end soon.
+fn needs_short_tickets() {
+    let files = env::var("KRB5_CONFIG").unwrap_or_default();
+    let first = files.split(':').next().unwrap_or_default();
+    let text = fs::read_to_string(first).unwrap_or_default();
+    assert!(text.contains("ticket_lifetime = 20s"), "KRB5_CONFIG={files}: run make test-secure");
+}
+
+fn load_time() -> Duration {
+    match env::var_os("HBASE_TXN_TEST_LONG") {
+        Some(_) => Duration::from_secs(300),
+        None => 2 * TICKET,
+    }
+}
+
+/// Writes and reads rows until the time is over. Each call may be sent again, and none may fail.
+/// Returns the number of calls, and the longest time of one.
+async fn load(table: &Table, time: Duration) -> (usize, Duration) {
+    let until = Instant::now() + time;
+    let workers = (0..WORKERS).map(async |worker| {
+        let (row, mut calls, mut longest) = (format!("xxx{worker}"), 0, Duration::ZERO);
+        while Instant::now() < until {
+            let began = Instant::now();
+            let text = calls.to_string();
+            let put = Put::new(row.clone()).cell("f", "q", text.clone()).timestamp(calls + 1);
+            table.put(put).await.unwrap();
+            assert_eq!(value(table, row.clone()).await, Some(text));
+            longest = longest.max(began.elapsed());
+            calls += 1;
+        }
+        (2 * calls as usize, longest)
+    });
+    let done = join_all(workers).await;
+    let longest = done.iter().map(|(_, longest)| *longest).max().unwrap_or_default();
+    (done.iter().map(|(calls, _)| calls).sum(), longest)
+}
+
+async fn connect(cluster: &Cluster, connector: &ShortConnections) -> Connection {
+    let config = cluster.config().with_operation_timeout(PATIENCE);
+    let builder = Connection::builder(config).connector(connector.clone());
+    builder.connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn no_call_fails_while_tickets_end_and_connections_are_cut() {
+    needs_short_tickets();
+    on_kerberos(async |cluster| {
+        let rows = TestTable::create_on(cluster, "tickets", by_three, &[]).await;
+        let connector = ShortConnections::default();
+        let connection = connect(cluster, &connector).await;
+        let (calls, longest) = load(&rows.of(&connection), load_time()).await;
+        let dials = connector.dials.load(Ordering::Relaxed);
+        println!(
+            "{}: {calls} calls over {dials} connections in {:?}, none failed; the longest two took {longest:?}",
+            cluster.status.name,
+            load_time(),
+        );
+        assert!(calls > 1_000 && dials > 10, "{calls} calls, {dials} connections");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn calls_wait_for_a_kdc_that_is_away() {
+    needs_short_tickets();
+    on_kerberos(async |cluster| {
+        let rows = TestTable::create_on(cluster, "kdc", by_three, &[]).await;
+        let connector = ShortConnections::default();
+        let connection = connect(cluster, &connector).await;
+        let pids = LocalCluster::new(&cluster.status.name).unwrap().status().unwrap().pids;
+        let kdc = Pid::from_raw(pids["kdc"]).unwrap();
+        let away = async {
+            kill_process(kdc, Signal::STOP).unwrap();
+            sleep(Duration::from_secs(30)).await;
+            kill_process(kdc, Signal::CONT).unwrap();
+        };
+        let table = rows.of(&connection);
+        let ((calls, longest), ()) = join(load(&table, 2 * TICKET), away).await;
+        println!(
+            "{}: {calls} calls while the KDC was away for 30 s, none failed; the longest two took {longest:?}",
+            cluster.status.name
+        );
+        let get = table.get(Get::new("xxx0")).await.unwrap();
+        assert!(get.is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn client_goes_on_when_all_keys_change() {
+    needs_short_tickets();
+    on_kerberos(async |cluster| {
+        let rows = TestTable::create_on(cluster, "keys", by_three, &[]).await;
+        let connection = connect(cluster, &ShortConnections::default()).await;
+        let table = rows.of(&connection);
+        let put = |text: &'static str| Put::new("xxx1").cell("f", "q", text).timestamp(1);
+        table.put(put("before")).await.unwrap();
+        // The KDC makes new keys at each start.
+        let local = LocalCluster::new(&cluster.status.name).unwrap();
+        let keytab = local.folder().join("kerberos/keytab");
+        let before = fs::read(&keytab).unwrap();
+        local.down().await.unwrap();
+        local.up(&BootOptions::new()).await.unwrap();
+        assert_ne!(fs::read(&keytab).unwrap(), before);
+        table.put(put("after")).await.unwrap();
+        assert_eq!(value(&table, "xxx1").await.as_deref(), Some("after"));
+    })
+    .await;
+}
