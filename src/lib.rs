@@ -105,6 +105,9 @@ pub use hbase_client::{
     TcpConnector, Throttle, ThrottleInterval, ThrottleSettings, ThrottleType, TimeRange, UserPermission,
     Writer, WriterOptions, parse_bytes_binary,
 };
+#[cfg(feature = "kerberos")]
+#[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
+pub use hbase_client::{Kerberos, Protection, TicketSource};
 pub use java_layout::{DEFAULT_REGIONS, JAVA_REGIONS, Level};
 pub use table_descriptor::{TableDescriptorExt, usable_descriptor};
 pub use txn::{

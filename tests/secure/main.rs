@@ -10,13 +10,17 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod kerberos;
 mod lifetime;
+mod refusals;
+mod tampering;
 
 use std::fs;
 
-use hbase_txn::{PartitionedTable, Transaction};
+use hbase_txn::{Config, Connection, EndpointCall, PartitionedTable, Put, Result, TicketSource, Transaction};
+use prost::Message;
 
-use support::{Cluster, on_all, put, secure};
+use support::{Cluster, on_all, put, says, secure};
 
 /// Runs a test on all clusters with Kerberos concurrently.
 #[allow(clippy::future_not_send, reason = "a test runs on one thread")]
@@ -51,4 +55,35 @@ fn transaction(table: &PartitionedTable) -> Transaction {
         .transaction("xxx")
         .put(put("xxx1", "1"))
         .put(put("xxx2", "2"))
+}
+
+async fn connect(config: Config) -> Result<Connection, hbase_txn::Failure<hbase_txn::ClientErrorKind>> {
+    Connection::builder(config).connect().await
+}
+
+/// The answer to `WhoAmI`.
+#[derive(Message)]
+struct WhoAmI {
+    #[prost(string, optional, tag = "1")]
+    user: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    method: Option<String>,
+}
+
+/// Returns the name of the user as a region server knows it, and how it was authenticated.
+async fn who_am_i(
+    connection: &Connection,
+) -> Result<(String, String), hbase_txn::Failure<hbase_txn::ClientErrorKind>> {
+    let call = EndpointCall::new("a", "AuthenticationService", "WhoAmI", "").idempotent();
+    let answer = connection.table("hbase:meta")?.call_endpoint(&call).await?;
+    let answer = WhoAmI::decode(answer).unwrap();
+    Ok((answer.user.unwrap(), answer.method.unwrap()))
+}
+
+/// Returns the keytab of the configuration, and its principal.
+fn keytab_of(config: &Config) -> (String, String) {
+    match config.kerberos().unwrap().ticket() {
+        TicketSource::Keytab { file, principal } => (file.display().to_string(), principal.clone()),
+        other => panic!("no keytab but {other:?}"),
+    }
 }

@@ -229,7 +229,7 @@ async fn an_answer_that_is_no_message_is_named() {
     "security.AccessDeniedException",
     "Authentication is required",
     ClientErrorKind::AuthenticationRequired,
-    "Kerberos"
+    "kerberos"
 )]
 #[case::bad_auth(
     "ipc.BadAuthException",

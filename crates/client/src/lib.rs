@@ -68,6 +68,7 @@ pub use client::{
 };
 pub use config::{ClusterAddress, Config, HostPort};
 #[cfg(feature = "kerberos")]
+#[cfg_attr(docsrs, doc(cfg(feature = "kerberos")))]
 pub use config::{Kerberos, Protection, TicketSource};
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{Effect, Error, ErrorKind, Failure, FailureKind, RemoteException, Result, WrapsClient};

@@ -97,6 +97,20 @@ impl From<AuthenticationError> for CallError {
     }
 }
 
+/// The message of a server that does not accept SIMPLE authentication.
+const AUTHENTICATION_REQUIRED: &str = "Authentication is required";
+
+const MORE_THAN_SIMPLE: &str = match cfg!(feature = "kerberos") {
+    true => {
+        "the client used SIMPLE authentication, and the cluster requires more: set hbase.security.authentication to \
+         kerberos (Config::with_kerberos)"
+    }
+    false => {
+        "this build has SIMPLE authentication only, and the cluster requires more (Kerberos or a token): build it with \
+         the feature kerberos"
+    }
+};
+
 /// Rounds a time for an error message, to whole milliseconds.
 pub(crate) fn rounded(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
@@ -190,10 +204,12 @@ impl CallError {
                 match classification.kind {
                     // A server that requires more than SIMPLE reports it by rejecting access on the
                     // connection itself.
-                    ErrorKind::AccessDenied => Classification {
-                        kind: ErrorKind::AuthenticationRequired,
-                        ..classification
-                    },
+                    ErrorKind::AccessDenied if fault.message.contains(AUTHENTICATION_REQUIRED) => {
+                        Classification {
+                            kind: ErrorKind::AuthenticationRequired,
+                            ..classification
+                        }
+                    }
                     ErrorKind::Server => Classification {
                         recovery: Recovery::Fail,
                         ..classification
@@ -248,9 +264,7 @@ impl CallError {
             Self::Refused { fault, .. } => {
                 let error = Error::new(kind, "the server refused the connection").with_remote(remote(&fault));
                 match kind {
-                    ErrorKind::AuthenticationRequired => error.with_hint(
-                        "this client speaks SIMPLE authentication only; the cluster asks for more (Kerberos or a token)",
-                    ),
+                    ErrorKind::AuthenticationRequired => error.with_hint(MORE_THAN_SIMPLE),
                     _ => error,
                 }
             }

@@ -161,12 +161,12 @@ impl Authenticator {
                 let Some(answer) = registry_principal::ask(&mut stream).await else {
                     return Ok((dialled_again.await?, master));
                 };
-                let of_server = ServerPrincipal::parse(&answer);
-                let settings = [master, region_server];
-                let setting = settings
-                    .into_iter()
-                    .find(|setting| of_server.is_some_and(|of_server| setting.matches(&of_server)));
-                match setting {
+                // A master in one process with its region server names the user of the system.
+                let Some(of_server) = ServerPrincipal::parse(&answer) else {
+                    return Ok((stream, master));
+                };
+                let mut settings = [master, region_server].into_iter();
+                match settings.find(|setting| setting.matches(&of_server)) {
                     Some(principal) => Ok((stream, principal)),
                     None => Err(AuthenticationError::UnknownPrincipal(answer).into()),
                 }

@@ -1,0 +1,167 @@
+//! Calls of clients that Kerberos authenticates, under every protection that the servers offer.
+
+use std::time::Duration;
+
+use hbase_txn::{
+    Config, Get, Outcome, Protection, Scan, WriterOptions,
+    lock::{LockManagerOptions, LockTableOptions},
+};
+
+use super::*;
+use support::{rows, table::TestTable, table::recorded, value};
+
+/// Returns the settings of a client for each protection that the servers offer, and for AES if they
+/// have it.
+fn protections(cluster: &Cluster) -> Vec<Config> {
+    let config = cluster.config();
+    let offered = config.protection().to_vec();
+    let plain = offered
+        .iter()
+        .map(|protection| config.clone().with_protection([*protection]).with_aes(false));
+    let mut configs: Vec<_> = plain.collect();
+    if config.aes() && offered.contains(&Protection::Privacy) {
+        configs.push(config.with_protection([Protection::Privacy]));
+    }
+    configs
+}
+
+#[tokio::test]
+async fn server_knows_the_user_of_the_keytab() {
+    on_kerberos(async |cluster| {
+        for config in protections(cluster) {
+            let connection = connect(config.clone()).await.unwrap();
+            let (user, method) = who_am_i(&connection).await.unwrap();
+            let (_, principal) = keytab_of(&config);
+            assert_eq!(principal.rsplit_once('@').unwrap().0, user, "{config:?}");
+            assert_eq!(method, "KERBEROS");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn transactions_locks_bulk_and_scans_work_under_every_protection() {
+    on_kerberos(async |cluster| {
+        let table = TestTable::create_on(cluster, "guarded", recorded, &["m"]).await;
+        let locks = TestTable::create_on(
+            cluster,
+            "guarded_locks",
+            |name| LockTableOptions::from(name).without_java_clients().descriptor(),
+            &[],
+        )
+        .await;
+        for (number, config) in protections(cluster).into_iter().enumerate() {
+            let connection = connect(config).await.unwrap();
+            let partitioned = table.open(&connection).await;
+            let committed = transaction(&partitioned)
+                .id(format!("id-{number}"))
+                .commit()
+                .await;
+            assert!(matches!(committed, Outcome::Committed(..)), "{committed}");
+
+            let manager = LockManagerOptions::new("svc")
+                .farm("fra")
+                .open(&connection, locks.name.clone())
+                .await
+                .unwrap();
+            let lock = manager.lock(hbase_txn::Level::Dc, "a").unwrap();
+            let guard = lock.ttl(Duration::from_secs(20)).acquire().await.unwrap();
+            let _ = guard.release().await.unwrap();
+
+            let plain = table.of(&connection);
+            let writer = plain.writer(WriterOptions::new());
+            for row in 0..500 {
+                writer
+                    .write(put(format!("row-{row:04}"), "x".repeat(100)))
+                    .await
+                    .unwrap();
+            }
+            writer.flush().await.unwrap();
+            assert!(writer.take_failures().is_empty());
+            assert_eq!(rows(&plain, Scan::prefix("row-")).await.len(), 500);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn large_requests_and_answers_are_whole() {
+    on_kerberos(async |cluster| {
+        let table = TestTable::create_on(cluster, "large", support::table::plain, &[]).await;
+        let cell: Vec<u8> = (0..3 << 20).map(|byte: u32| (byte >> 3) as u8).collect();
+        for config in protections(cluster) {
+            let connection = connect(config.with_max_cell_size(usize::MAX)).await.unwrap();
+            let plain = table.of(&connection);
+            // Six cells of 3 MB in one answer of 18 MB.
+            let columns = ["a", "b", "c", "d", "e", "f"];
+            for column in columns {
+                plain
+                    .put(Put::new("row").cell("f", column, cell.clone()))
+                    .await
+                    .unwrap();
+            }
+            let row = plain.get(Get::new("row")).await.unwrap().unwrap();
+            for column in columns {
+                assert!(*row.value("f", column).unwrap() == cell, "{column}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn client_prefers_the_first_protection_that_the_server_offers() {
+    on_kerberos(async |cluster| {
+        use Protection::{Authentication, Integrity, Privacy};
+        let all = [Privacy, Integrity, Authentication];
+        let connection = connect(cluster.config().with_protection(all)).await.unwrap();
+        who_am_i(&connection).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn registry_of_the_servers_authenticates_too() {
+    on_kerberos(async |cluster| {
+        let address = cluster.rpc_config().address().clone();
+        let connection = connect(cluster.config().with_address(address.clone()))
+            .await
+            .unwrap();
+        let table = TestTable::create_on(cluster, "by_rpc", support::table::plain, &[]).await;
+        let plain = table.of(&connection);
+        plain.put(put("a", "1")).await.unwrap();
+        assert_eq!(value(&plain, "a").await.as_deref(), Some("1"));
+
+        // Where the principals differ, the server is asked for its own.
+        let config = cluster.config().with_address(address);
+        let kerberos = config.kerberos().unwrap().clone();
+        let differing = kerberos.with_region_server_principal("other/_HOST@OTHER");
+        let connection = connect(config.with_kerberos(Some(differing))).await.unwrap();
+        connection.admin().cluster_info().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn connections_of_many_tasks_open_at_the_same_time() {
+    on_kerberos(async |cluster| {
+        let connects = (0..16).map(async |_| {
+            let connection = connect(cluster.config()).await.unwrap();
+            who_am_i(&connection).await.unwrap()
+        });
+        let users = futures::future::join_all(connects).await;
+        assert!(users.iter().all(|user| *user == users[0]));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn service_that_only_the_master_has_is_reached() {
+    on_kerberos(async |cluster| {
+        for config in protections(cluster) {
+            let connection = connect(config).await.unwrap();
+            connection.admin().cluster_info().await.unwrap();
+        }
+    })
+    .await;
+}
