@@ -100,7 +100,7 @@ pub(super) fn core_site() -> Properties {
 /// Returns the settings of servers.
 pub(super) fn server_site(layout: &Layout) -> Properties {
     let keytab = layout.kerberos().join("keytab").display().to_string();
-    let mut site = client_site(layout);
+    let mut site = principals(layout);
     site.extend(properties([
         ("hbase.master.keytab.file", keytab.clone()),
         ("hbase.regionserver.keytab.file", keytab),
@@ -108,22 +108,26 @@ pub(super) fn server_site(layout: &Layout) -> Properties {
     site
 }
 
-/// Returns the settings of clients, which act as the current user.
+/// Returns the settings of clients, which act as the current user. No server may have them: the
+/// clients inside servers would log the server in as this user.
 pub(super) fn client_site(layout: &Layout) -> Properties {
-    let realm = realm(layout);
-    let servers = format!("{SERVERS}@{realm}");
+    let keytab = layout.kerberos().join("keytab").display().to_string();
+    let user = format!("{}@{}", login_name(), realm(layout));
+    let mut site = principals(layout);
+    site.extend(properties([
+        ("hbase.client.keytab.file", keytab),
+        ("hbase.client.keytab.principal", user),
+    ]));
+    site
+}
+
+/// Returns the settings that servers and clients share.
+fn principals(layout: &Layout) -> Properties {
+    let servers = format!("{SERVERS}@{}", realm(layout));
     properties([
         ("hbase.security.authentication", "kerberos".into()),
         ("hbase.master.kerberos.principal", servers.clone()),
         ("hbase.regionserver.kerberos.principal", servers),
-        (
-            "hbase.client.keytab.file",
-            layout.kerberos().join("keytab").display().to_string(),
-        ),
-        (
-            "hbase.client.keytab.principal",
-            format!("{}@{realm}", login_name()),
-        ),
     ])
 }
 

@@ -74,7 +74,11 @@ impl Launcher<'_> {
             .arg("-XX:-UsePerfData")
             .arg(format!("-Djava.io.tmpdir={}", self.layout.temporary().display()))
             .arg("-cp")
-            .arg(class_path(Role::Master, &self.layout.conf(), &self.jars))
+            .arg(format!(
+                "{}:{}",
+                self.layout.client_conf().display(),
+                class_path(Role::Master, &self.layout.conf(), &self.jars)
+            ))
             .args([HMASTER, "stop", "--shutDownCluster"])
             .current_dir(self.layout.root())
             .stdin(Stdio::null())
